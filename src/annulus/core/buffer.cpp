@@ -1,0 +1,54 @@
+#include "annulus/core/buffer.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/memory.hpp"
+
+namespace annulus::core {
+namespace {
+
+using Space = Kokkos::DefaultExecutionSpace::memory_space;
+template <class MemorySpace>
+using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
+
+}  // namespace
+
+Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  try {
+    data_ = Kokkos::kokkos_malloc<Space>(purpose, std::size_t(bytes));
+  } catch (const std::exception&) {  // Kokkos reports the address space's own words; ours name the purpose
+    data_ = nullptr;
+  }
+  if (data_ == nullptr) {
+    fail(ErrorKind::failure, "no memory for {}: {} bytes asked, {} bytes held by this rank already", purpose, bytes,
+         memory_ledger().current());
+  }
+  memory_ledger().add(purpose, bytes);
+  owner_ = std::shared_ptr<void>(data_, [purpose = std::move(purpose), bytes](void* pointer) {
+    Kokkos::kokkos_free<Space>(pointer);
+    memory_ledger().remove(purpose, bytes);
+  });
+}
+
+void copy_to_device(void* device, const void* host, Index bytes) {
+  if (bytes == 0) return;
+  const Bytes<Kokkos::HostSpace> from(static_cast<std::byte*>(const_cast<void*>(host)), std::size_t(bytes));
+  Kokkos::deep_copy(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), from);
+}
+
+void copy_to_host(void* host, const void* device, Index bytes) {
+  if (bytes == 0) return;
+  const Bytes<Space> from(static_cast<std::byte*>(const_cast<void*>(device)), std::size_t(bytes));
+  Kokkos::deep_copy(Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(host), std::size_t(bytes)), from);
+}
+
+void fill_zero(void* device, Index bytes) {
+  if (bytes == 0) return;
+  Kokkos::deep_copy(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
+}
+
+bool device_is_host() { return Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible; }
+
+}  // namespace annulus::core

@@ -1,0 +1,39 @@
+// Owned bytes in the memory of the default execution space (device memory in GPU builds, plain memory else).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::core {
+
+/// An uninitialised array of bytes, counted in the memory ledger under `purpose` while it lives. Copies share it.
+/// Throws Error(failure) naming purpose and size when the memory is not to be had.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::string purpose, Index bytes);
+
+  void* data() const { return data_; }
+  Index bytes() const { return bytes_; }
+  /// Address `offset` bytes into the buffer.
+  std::byte* at(Index offset) const { return static_cast<std::byte*>(data_) + offset; }
+
+ private:
+  std::shared_ptr<void> owner_;  // destroys the allocation and its ledger entry
+  void* data_ = nullptr;
+  Index bytes_ = 0;
+};
+
+/// Copies between host memory and a buffer's memory (a plain copy when they are the same); complete on return.
+void copy_to_device(void* device, const void* host, Index bytes);
+void copy_to_host(void* host, const void* device, Index bytes);
+/// Fills a buffer's memory with zero bytes; complete on return.
+void fill_zero(void* device, Index bytes);
+
+/// True when the default execution space reads host memory directly (OpenMP, Serial, Threads).
+bool device_is_host();
+
+}  // namespace annulus::core

@@ -1,0 +1,59 @@
+#include "annulus/core/memory.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+namespace annulus::core {
+
+void MemoryLedger::add(const std::string& purpose, Index bytes) {
+  const std::lock_guard lock(mutex_);
+  for (Count* count : {&purposes_[purpose], &total_}) {
+    count->now += bytes;
+    count->peak = std::max(count->peak, count->now);
+  }
+}
+
+void MemoryLedger::remove(const std::string& purpose, Index bytes) {
+  const std::lock_guard lock(mutex_);
+  purposes_[purpose].now -= bytes;
+  total_.now -= bytes;
+}
+
+Index MemoryLedger::current() const {
+  const std::lock_guard lock(mutex_);
+  return total_.now;
+}
+
+Index MemoryLedger::peak() const {
+  const std::lock_guard lock(mutex_);
+  return total_.peak;
+}
+
+std::map<std::string, Index> MemoryLedger::peak_by_purpose() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, Index> peaks;
+  for (const auto& [purpose, count] : purposes_) peaks[purpose] = count.peak;
+  return peaks;
+}
+
+void MemoryLedger::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [purpose, count] : purposes_) count.peak = count.now;
+  total_.peak = total_.now;
+}
+
+MemoryLedger& memory_ledger() {
+  static MemoryLedger ledger;
+  return ledger;
+}
+
+Index peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    Index kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+}  // namespace annulus::core

@@ -1,0 +1,108 @@
+// 16-bit storage types. Ours, because Kokkos' half_t and bhalf_t are plain float where no GPU backend is on.
+// They only store: every kernel converts while packing and computes in float or double.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+
+namespace annulus::core {
+
+/// IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 mantissa bits.
+struct Half {
+  std::uint16_t bits = 0;
+};
+
+/// The upper half of a binary32: 1 sign, 8 exponent (bias 127), 7 mantissa bits.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+
+namespace detail {
+/// Reinterprets bits; a union because std::bit_cast is not usable in device code everywhere.
+union FloatBits {
+  float value;
+  std::uint32_t bits;
+};
+KOKKOS_INLINE_FUNCTION std::uint32_t bits_of(float value) {
+  FloatBits u;
+  u.value = value;
+  return u.bits;
+}
+KOKKOS_INLINE_FUNCTION float float_of(std::uint32_t bits) {
+  FloatBits u;
+  u.bits = bits;
+  return u.value;
+}
+}  // namespace detail
+
+/// Exact.
+KOKKOS_INLINE_FUNCTION float to_float(BFloat16 x) { return detail::float_of(std::uint32_t(x.bits) << 16); }
+
+/// Exact, subnormal numbers, infinities and NaN included.
+KOKKOS_INLINE_FUNCTION float to_float(Half x) {
+  const std::uint32_t sign = std::uint32_t(x.bits & 0x8000u) << 16;
+  const std::uint32_t rest = x.bits & 0x7fffu;
+  if (rest >= 0x7c00u) return detail::float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+  // Exponent and mantissa moved into place are the number times 2^-112; the product is exact, for subnormal numbers
+  // too.
+  return detail::float_of(sign | detail::bits_of(detail::float_of(rest << 13) * 0x1p112f));
+}
+
+/// Rounds to nearest, ties to even; NaN stays NaN.
+KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
+  const std::uint32_t u = detail::bits_of(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return {std::uint16_t(u >> 16 | 0x40u)};
+  return {std::uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
+}
+
+/// Rounds to nearest, ties to even; beyond 65504 + half a step gives infinity; NaN stays NaN.
+KOKKOS_INLINE_FUNCTION Half to_half(float x) {
+  const std::uint32_t u = detail::bits_of(x);
+  const std::uint16_t sign = std::uint16_t(u >> 16 & 0x8000u);
+  const std::uint32_t mag = u & 0x7fffffffu;
+  if (mag > 0x7f800000u) return {std::uint16_t(sign | 0x7e00u)};
+  if (mag >= 0x477ff000u) return {std::uint16_t(sign | 0x7c00u)};  // 65520 and more
+  if (mag <
+      0x38800000u) {  // below 2^-14: a subnormal half is a multiple of 2^-24; adding 1/2 lets the hardware round to it
+    const std::uint32_t rounded = detail::bits_of(detail::float_of(mag) + 0.5f) - detail::bits_of(0.5f);
+    return {std::uint16_t(sign | rounded)};
+  }
+  const std::uint32_t rounded = mag + 0xfffu + (mag >> 13 & 1u);
+  return {std::uint16_t(sign | (rounded - 0x38000000u) >> 13)};
+}
+
+// Loading and storing in the arithmetic's type T (float or double), whatever the storage type.
+template <class T>
+KOKKOS_INLINE_FUNCTION T load_as(const float& x) {
+  return T(x);
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION T load_as(const double& x) {
+  return T(x);
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION T load_as(const Half& x) {
+  return T(to_float(x));
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION T load_as(const BFloat16& x) {
+  return T(to_float(x));
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_as(float& to, T x) {
+  to = float(x);
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_as(double& to, T x) {
+  to = double(x);
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_as(Half& to, T x) {
+  to = to_half(float(x));
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_as(BFloat16& to, T x) {
+  to = to_bfloat16(float(x));
+}
+
+}  // namespace annulus::core

@@ -1,0 +1,23 @@
+// A tensor in the memory of the default execution space, described by integers; owns nothing.
+#pragma once
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::core {
+
+/// Element (b, row, head, d) lies at data[b * batch_stride + row * row_stride + head * head_stride + d], strides in
+/// elements of `type`. lse has no d: its element is (b, row, head).
+struct TensorView {
+  void* data = nullptr;
+  DType type = DType::float32;
+  Index batch_stride = 0;
+  Index row_stride = 0;
+  Index head_stride = 0;
+};
+
+/// View of a contiguous (B, rows, heads, D) tensor at `data`.
+inline TensorView contiguous_view(void* data, DType type, Index rows, Index heads, Index head_dim) {
+  return {data, type, rows * heads * head_dim, heads * head_dim, head_dim};
+}
+
+}  // namespace annulus::core

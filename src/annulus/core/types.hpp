@@ -1,0 +1,83 @@
+// The vocabulary every room shares: index type, axis order, storage types.
+//
+// Axis order, stated once: q, out, dout are (B, S, H, D), k and v are (B, S, Hkv, D), lse is (B, S, H), all row-major,
+// so the D numbers of one (batch, row, head) are contiguous and the next row of the same head lies H * D numbers
+// further on.
+//   B batch   S sequence   H query heads   Hkv key/value heads   D head size   P ranks   w segment   r dilation   o
+//   offset
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace annulus::core {
+
+/// Rows, heads, bytes and counts of pairs: 64 bits everywhere, a million-token problem has more than 2^31 numbers.
+using Index = std::int64_t;
+
+/// Extents of one attention problem. kv_heads divides heads (grouped-query attention; equal for the plain one).
+struct Shape {
+  Index batch = 1;
+  Index sequence = 0;
+  Index heads = 1;
+  Index kv_heads = 1;
+  Index head_dim = 1;
+
+  /// Query heads served by one key/value head: query head h reads key/value head h / group().
+  Index group() const { return heads / kv_heads; }
+  bool operator==(const Shape&) const = default;
+};
+
+/// Half-open range of rows [begin, end).
+struct Interval {
+  Index begin = 0;
+  Index end = 0;
+
+  Index size() const { return end > begin ? end - begin : 0; }
+  bool empty() const { return end <= begin; }
+  bool operator==(const Interval&) const = default;
+};
+
+/// Rows that lie in both.
+constexpr Interval intersect(Interval a, Interval b) {
+  const Interval both{a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+  return both.begin < both.end ? both : Interval{both.begin, both.begin};
+}
+
+/// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
+enum class DType { float64, float32, float16, bfloat16 };
+
+/// Type of scores, running sums and accumulators.
+enum class Precision { float64, float32 };
+
+constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
+constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }
+
+constexpr std::string_view name_of(DType type) {
+  switch (type) {
+    case DType::float64:
+      return "float64";
+    case DType::float32:
+      return "float32";
+    case DType::float16:
+      return "float16";
+    case DType::bfloat16:
+      return "bfloat16";
+  }
+  return "";
+}
+constexpr std::string_view name_of(Precision type) { return type == Precision::float64 ? "float64" : "float32"; }
+
+/// Type of the log-sum-exp in memory and on file: float64 for float64 input, else float32.
+constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
+
+/// Accumulation type when the user says `auto`: float64 for float64 input, else float32.
+constexpr Precision default_precision(DType input) {
+  return input == DType::float64 ? Precision::float64 : Precision::float32;
+}
+
+/// Ceiling of a / b for a >= 0, b > 0.
+constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+
+}  // namespace annulus::core

@@ -1,0 +1,58 @@
+// What the kernel is told: integers only.
+//
+// A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
+// rank holds pieces of combs, in blocks of stored rows. A Run says where a stretch of comb indices lies in such a
+// block; causal attention inside a comb is simply t_key <= t_query, so the kernel needs no global row numbers, no
+// dilation and no ranks.
+//
+// Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
+// rows 10..15, stored from 0, holds the Run {t = 1, row = 2, stride = 3, count = 2}: comb index 1 is global row 12 =
+// stored row 2.
+#pragma once
+
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::core {
+
+/// Comb indices t, t + 1, ..., t + count - 1 are stored in rows row, row + stride, row + 2 stride, ... of a block.
+struct Run {
+  Index t = 0;
+  Index row = 0;
+  Index stride = 1;
+  Index count = 0;
+
+  bool operator==(const Run&) const = default;
+};
+
+/// A piece of a comb: runs [first_run, first_run + runs) of WorkList::runs, ascending in t, `count` rows in all.
+struct RowMap {
+  Index first_run = 0;
+  Index runs = 0;
+  Index count = 0;
+
+  bool operator==(const RowMap&) const = default;
+};
+
+/// "Let these query rows see these key rows", for every batch entry and for the query heads
+/// head_first, head_first + head_stride, ... (head_count of them), all of which read key/value head kv_head.
+struct WorkItem {
+  RowMap query;
+  RowMap key;
+  Index kv_head = 0;
+  Index head_first = 0;
+  Index head_stride = 1;
+  Index head_count = 1;
+  bool causal = false;
+};
+
+/// Items that may be worked on in any order and at the same time: no two of them share a (query row, head).
+struct WorkList {
+  std::vector<Run> runs;
+  std::vector<WorkItem> items;
+
+  bool empty() const { return items.empty(); }
+};
+
+}  // namespace annulus::core

@@ -1,0 +1,69 @@
+// The one attention kernel of the project: adds keys to running softmax states.
+//
+// Every distribution strategy is: make K/V rows of other ranks arrive, call attend() with the work items that they make
+// possible, finish() at the end. attend() knows nothing of dilation, segments, ranks or files: it sees pieces of combs
+// (core/work_item.hpp).
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/core/work_item.hpp"
+
+namespace annulus::kernels {
+
+/// Who computes the tiles.
+///   host    register-blocked vector code, packed panels; host execution spaces only
+///   device  Kokkos teams and scratch memory; GPUs, and also OpenMP and Serial, where CI tests it
+enum class Backend { host, device };
+
+/// The back end that suits the default execution space.
+Backend default_backend();
+
+/// Instruction set the host tiles use on this machine, chosen when first asked: "avx512", "avx2" or "baseline".
+std::string_view host_instruction_set();
+
+/// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and any
+/// common shift m,
+///   l = sum 2^(s2 - m),  acc = sum 2^(s2 - m) v.    Empty: m = -inf, l = 0, acc = 0. Never NaN.
+/// Layouts: m, l (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's memory.
+class State {
+ public:
+  /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
+  State(const core::Shape& shape, core::Index rows, core::Precision precision);
+
+  /// Bytes such states take, for predictions.
+  static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
+
+  core::Shape shape;
+  core::Index rows = 0;
+  core::Precision precision = core::Precision::float32;
+  core::Buffer m;
+  core::Buffer l;
+  core::Buffer acc;
+};
+
+/// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
+/// three.
+struct Operands {
+  core::TensorView q;
+  core::TensorView k;
+  core::TensorView v;
+  double scale = 1;  ///< scores are scale * q.k
+};
+
+/// Adds to `state` the keys that the items let the query rows see. Every (query row, head) appears in at most one item
+/// of the list. `poll` (may be empty) is called now and then by the calling thread while the work goes on, at least
+/// between chunks of some milliseconds: MPI moves data only inside MPI calls. Complete on return.
+void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
+            const std::function<void()>& poll = {});
+
+/// out = output_scale * acc / l in out's storage type, lse = ln(2) (m + log2 l), natural and unshifted, in lse's type.
+/// A row that saw no key gets out = 0 and lse = -inf. Complete on return.
+void finish(Backend backend, const State& state, const core::TensorView& out, const core::TensorView& lse,
+            double output_scale = 1);
+
+}  // namespace annulus::kernels
