@@ -1,0 +1,76 @@
+// A communicator of our own, with every return code checked. The comm room is the only one that calls MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/types.hpp"
+
+namespace annulus::comm {
+
+using core::Index;
+
+/// Throws Error(failure) with MPI's own words when `code` is not MPI_SUCCESS. `what` names the call.
+void check_mpi(int code, const char* what);
+
+/// Owns a duplicate of a communicator, with errors returned instead of aborting. Not copyable.
+class Communicator {
+ public:
+  explicit Communicator(MPI_Comm parent);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool is_root() const { return rank_ == 0; }
+  /// For handing to HDF5, and to the rest of this room.
+  MPI_Comm handle() const { return comm_; }
+
+  void barrier() const;
+  Index sum(Index value) const;
+  Index max(Index value) const;
+  double max(double value) const;
+  /// Element `rank` of the result is that rank's value; on every rank.
+  std::vector<Index> gather_all(Index value) const;
+  std::vector<double> gather_all(double value) const;
+  std::vector<std::string> gather_all(const std::string& text) const;
+  /// Every rank gives equally many numbers; rank 0 gets them one rank after another, the others nothing.
+  std::vector<double> gather_to_root(const std::vector<double>& values) const;
+  std::string broadcast(const std::string& from_root) const;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+/// Runs `work` on every rank and lets all ranks learn whether one failed: if so, every rank throws the error of the
+/// lowest failing rank, with "rank R: " in front where not all ranks failed alike. So a bad rank never leaves the
+/// others waiting in a collective, as long as `work` itself keeps its collective calls matched until its first failure.
+template <class Work>
+void agree(const Communicator& comm, Work&& work);
+
+/// The exchange of failures behind agree(): `kind` is 0 when this rank is well.
+void agree_on_failure(const Communicator& comm, int kind, const std::string& message);
+
+template <class Work>
+void agree(const Communicator& comm, Work&& work) {
+  int kind = 0;
+  std::string message;
+  try {
+    work();
+  } catch (const core::Error& error) {
+    kind = int(error.kind());
+    message = error.what();
+  } catch (const std::exception& error) {
+    kind = int(core::ErrorKind::failure);
+    message = error.what();
+  }
+  agree_on_failure(comm, kind, message);
+}
+
+}  // namespace annulus::comm

@@ -1,0 +1,53 @@
+#include "annulus/pattern/pattern.hpp"
+
+#include <algorithm>
+
+namespace annulus::pattern {
+namespace {
+
+/// Heads of group `i` when `heads` heads are cut into `groups` consecutive groups, the first heads mod groups one
+/// larger.
+core::Interval head_group(Index i, Index heads, Index groups) {
+  const Index small = heads / groups;
+  const Index larger = heads % groups;
+  const Index begin = i * small + std::min(i, larger);
+  return {begin, begin + small + (i < larger ? 1 : 0)};
+}
+
+}  // namespace
+
+std::string_view name_of(Semantics semantics) {
+  for (const auto& entry : semantics_table) {
+    if (entry.value == semantics) return entry.name;
+  }
+  return "";
+}
+
+HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads) {
+  const Index r = pattern.pairs[std::size_t(pair)].dilation;
+  switch (pattern.semantics) {
+    case Semantics::longnet: {
+      const Index per_offset = core::ceil_div(heads, r);
+      return intersect({offset * per_offset, 1, per_offset}, {0, heads});
+    }
+    case Semantics::paper:
+      return offset < heads ? HeadSet{offset, r, core::ceil_div(heads - offset, r)} : HeadSet{};
+    case Semantics::grouped: {
+      if (offset != pair % r) return {};
+      const core::Interval group = head_group(pair, heads, Index(pattern.pairs.size()));
+      return {group.begin, 1, group.size()};
+    }
+  }
+  return {};
+}
+
+HeadSet intersect(HeadSet set, core::Interval range) {
+  // Skip the heads before the range, drop those behind it.
+  const Index skipped = std::max<Index>(0, core::ceil_div(std::max<Index>(0, range.begin - set.first), set.stride));
+  const Index first = set.first + skipped * set.stride;
+  const Index fitting = first < range.end ? core::ceil_div(range.end - first, set.stride) : 0;
+  const Index count = std::min(set.count - skipped, fitting);
+  return count > 0 ? HeadSet{first, set.stride, count} : HeadSet{};
+}
+
+}  // namespace annulus::pattern

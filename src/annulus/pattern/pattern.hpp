@@ -1,0 +1,71 @@
+// Which rows meet: pairs of segment length and dilation rate, and how a head gets its offset.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::pattern {
+
+using core::Index;
+
+/// Where the offset of a query head comes from.
+///   longnet  h div ceil(H / r)   what LongNet's published code does (the default)
+///   paper    h mod r             what the LongNet paper says
+///   grouped  i mod r             heads cut into G groups, group i attends in pair i only (dilated-attention-pytorch)
+enum class Semantics { longnet, paper, grouped };
+
+struct SemanticsEntry {
+  Semantics value;
+  std::string_view name;
+  std::string_view description;
+};
+/// Every semantics with its name in the run file; the one table that run file, `list` and tests read.
+inline constexpr std::array<SemanticsEntry, 3> semantics_table{{
+    {Semantics::longnet, "longnet",
+     "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code)"},
+    {Semantics::paper, "paper", "head h starts at offset h mod r, every head in every pair (the LongNet paper)"},
+    {Semantics::grouped, "grouped",
+     "pair i has its own group of heads, all at offset i mod r (dilated-attention-pytorch)"},
+}};
+std::string_view name_of(Semantics semantics);
+
+/// Segment length that stands for the word `all`: one segment holding the whole document.
+inline constexpr Index whole_document = 0;
+
+/// One (segment length w, dilation rate r); w = whole_document means `all`.
+struct Pair {
+  Index segment = whole_document;
+  Index dilation = 1;
+  bool operator==(const Pair&) const = default;
+};
+
+/// The attention pattern of a run; the defaults are dense attention.
+struct Pattern {
+  Semantics semantics = Semantics::longnet;
+  std::vector<Pair> pairs{Pair{}};
+  bool causal = true;
+  bool group_scale = false;  ///< grouped only: divide the output by the number of pairs
+};
+
+/// Query heads first, first + stride, ... (count of them).
+struct HeadSet {
+  Index first = 0;
+  Index stride = 1;
+  Index count = 0;
+  bool operator==(const HeadSet&) const = default;
+};
+
+/// Heads among `heads` query heads that use offset `offset` in pair `pair` (0 <= offset < dilation).
+/// Worked example: H = 4, r = 2, longnet: offset 0 -> heads 0, 1; offset 1 -> heads 2, 3. paper: 0 -> 0, 2; 1 -> 1, 3.
+HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads);
+
+/// The heads of `set` that lie in [range.begin, range.end).
+HeadSet intersect(HeadSet set, core::Interval range);
+
+/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed.
+using Documents = std::vector<Index>;
+
+}  // namespace annulus::pattern
