@@ -1,0 +1,157 @@
+#include "annulus/kernels/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace annulus::kernels {
+namespace {
+
+using core::Index;
+using core::Interval;
+
+/// One pair as one head sees it: row y (counted from its document's start) is picked when (y mod segment) mod dilation
+/// is `offset`.
+struct HeadPair {
+  Index segment;
+  Index dilation;
+  Index offset;
+
+  bool picks(Index y) const { return y % segment % dilation == offset; }
+};
+
+/// The `grouped` semantics cuts H heads into G consecutive groups, the first H mod G of them one larger.
+/// Example: H = 7, G = 3 gives heads 0 1 2 | 3 4 | 5 6.
+bool in_group(Index head, Index heads, Index groups, Index group) {
+  Index first = 0;
+  for (Index g = 0; g < group; ++g) first += heads / groups + (g < heads % groups ? 1 : 0);
+  const Index size = heads / groups + (group < heads % groups ? 1 : 0);
+  return first <= head && head < first + size;
+}
+
+Index offset_of(ReferenceSemantics semantics, Index pair, Index dilation, Index heads, Index head) {
+  switch (semantics) {
+    case ReferenceSemantics::longnet:
+      return head / core::ceil_div(heads, dilation);
+    case ReferenceSemantics::paper:
+      return head % dilation;
+    case ReferenceSemantics::grouped:
+      return pair % dilation;
+  }
+  return 0;
+}
+
+/// Calls visit(HeadPair) for every pair of the pattern that head `head` takes part in.
+template <class Visit>
+void for_each_pair(const ReferencePattern& pattern, Index heads, Index head, Interval document, Visit&& visit) {
+  const Index count = Index(pattern.pairs.size());
+  for (Index i = 0; i < count; ++i) {
+    if (pattern.semantics == ReferenceSemantics::grouped && !in_group(head, heads, count, i)) continue;
+    const ReferencePair pair = pattern.pairs[i];
+    const Index segment = pair.segment <= 0 ? document.size() : pair.segment;
+    visit(HeadPair{segment, pair.dilation, offset_of(pattern.semantics, i, pair.dilation, heads, head)});
+  }
+}
+
+}  // namespace
+
+Interval document_of(const ReferencePattern& pattern, Index sequence, Index x) {
+  if (pattern.documents.empty()) return {0, sequence};
+  // The first offset beyond x ends x's document; empty documents (equal offsets) are passed over.
+  const auto end = std::upper_bound(pattern.documents.begin(), pattern.documents.end(), x);
+  return {*(end - 1), *end};
+}
+
+Index multiplicity(const ReferencePattern& pattern, Index heads, Index head, Index x, Index p, Interval document) {
+  if (p < document.begin || p >= document.end) return 0;
+  if (pattern.causal && p > x) return 0;
+  const Index query = x - document.begin;
+  const Index key = p - document.begin;
+  Index pairs = 0;
+  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+    const bool same_segment = query / pair.segment == key / pair.segment;
+    if (same_segment && pair.picks(query) && pair.picks(key)) ++pairs;
+  });
+  return pairs;
+}
+
+Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads, Index head, Index x) {
+  const Interval document = document_of(pattern, sequence, x);
+  const Index query = x - document.begin;
+  Interval hull{x, x};
+  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+    if (!pair.picks(query)) return;
+    // Search inwards from both ends of the segment; x itself is picked, so both searches end.
+    Index first = query / pair.segment * pair.segment;
+    Index last = pattern.causal ? query : std::min(first + pair.segment, document.size()) - 1;
+    while (!pair.picks(first)) ++first;
+    while (!pair.picks(last)) --last;
+    hull = {std::min(hull.begin, document.begin + first), std::max(hull.end, document.begin + last + 1)};
+  });
+  return hull;
+}
+
+ReferenceRow::ReferenceRow(const ReferencePattern& pattern, const core::Shape& shape, Index head, Index x,
+                           std::span<const double> q)
+    : pattern_(pattern),
+      heads_(shape.heads),
+      head_(head),
+      x_(x),
+      document_(document_of(pattern, shape.sequence, x)),
+      q_(q.begin(), q.end()),
+      max_(-std::numeric_limits<double>::infinity()),
+      acc_(q.size(), 0.0) {}
+
+void ReferenceRow::add(Index p, std::span<const double> k, std::span<const double> v) {
+  const Index times = multiplicity(pattern_, heads_, head_, x_, p, document_);
+  if (times == 0) return;
+  double score = 0;
+  for (std::size_t d = 0; d < q_.size(); ++d) score += q_[d] * k[d];
+  score *= pattern_.scale;
+  if (score > max_) {  // the first key: max_ is -inf, the factor 0, and sums that are 0 stay 0
+    const double shrink = std::exp(max_ - score);
+    sum_ *= shrink;
+    for (double& a : acc_) a *= shrink;
+    max_ = score;
+  }
+  const double weight = double(times) * std::exp(score - max_);
+  sum_ += weight;
+  for (std::size_t d = 0; d < acc_.size(); ++d) acc_[d] += weight * v[d];
+}
+
+void ReferenceRow::finish(std::span<double> out, double& lse) const {
+  if (sum_ == 0) {
+    std::fill(out.begin(), out.end(), 0.0);
+    lse = -std::numeric_limits<double>::infinity();
+    return;
+  }
+  const double divisor = sum_ * (pattern_.group_scale ? double(pattern_.pairs.size()) : 1.0);
+  for (std::size_t d = 0; d < acc_.size(); ++d) out[d] = acc_[d] / divisor;
+  lse = max_ + std::log(sum_);
+}
+
+ReferenceResult reference_forward(const core::Shape& shape, const ReferencePattern& pattern,
+                                  const std::vector<double>& q, const std::vector<double>& k,
+                                  const std::vector<double>& v) {
+  const Index D = shape.head_dim;
+  const auto key_vector = [&](const std::vector<double>& tensor, Index b, Index row, Index head) {
+    return std::span(tensor).subspan(((b * shape.sequence + row) * shape.kv_heads + head / shape.group()) * D, D);
+  };
+  ReferenceResult result;
+  result.out.resize(q.size());
+  result.lse.resize(q.size() / D);
+  for (Index b = 0; b < shape.batch; ++b) {
+    for (Index x = 0; x < shape.sequence; ++x) {
+      for (Index h = 0; h < shape.heads; ++h) {
+        const Index at = (b * shape.sequence + x) * shape.heads + h;
+        ReferenceRow row(pattern, shape, h, x, std::span(q).subspan(at * D, D));
+        const Interval keys = key_range(pattern, shape.sequence, shape.heads, h, x);
+        for (Index p = keys.begin; p < keys.end; ++p) row.add(p, key_vector(k, b, p, h), key_vector(v, b, p, h));
+        row.finish(std::span(result.out).subspan(at * D, D), result.lse[at]);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace annulus::kernels

@@ -1,0 +1,87 @@
+// Dilated attention by its definition, in float64 and without any cleverness: the truth that tests and `verify` hold
+// results against.
+//
+// It deliberately has its own words for patterns and asks, for every single pair of rows, "are both picked?" It shares
+// no comb arithmetic with the pattern room: a mistake made there must show here.
+//
+// Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
+// the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, else 0.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::kernels {
+
+/// Which rows of a segment a head picks; see multiplicity().
+enum class ReferenceSemantics { longnet, paper, grouped };
+
+/// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
+inline constexpr core::Index whole_document = 0;
+
+/// Segment length in rows (<= 0: whole_document) and dilation rate.
+struct ReferencePair {
+  core::Index segment = whole_document;
+  core::Index dilation = 1;
+};
+
+struct ReferencePattern {
+  ReferenceSemantics semantics = ReferenceSemantics::longnet;
+  std::vector<ReferencePair> pairs = {ReferencePair{}};
+  bool causal = false;
+  double scale = 1;                         ///< scores are scale * q.k
+  bool group_scale = false;                 ///< out (not lse) is divided by the number of pairs
+  std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
+};
+
+/// Rows of the document that holds row x of S.
+core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
+
+/// Number of pairs in which rows x (query) and p (key) are both picked in the same segment of the same document; 0
+/// where causal hides p. x and p count from the start of the sequence, `document` is x's.
+core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
+                         core::Index p, core::Interval document);
+
+/// Smallest range that holds every row of non-zero multiplicity for row x; empty when there is none.
+core::Interval key_range(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
+                         core::Index x);
+
+/// One row of one query head, fed with keys in any order: for files too large to hold. Holds O(D + pairs) numbers.
+class ReferenceRow {
+ public:
+  /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).
+  ReferenceRow(const ReferencePattern& pattern, const core::Shape& shape, core::Index head, core::Index x,
+               std::span<const double> q);
+
+  /// Adds key row p with vectors k and v (D) as often as it counts; each row must be offered exactly once.
+  void add(core::Index p, std::span<const double> k, std::span<const double> v);
+
+  /// Writes the output vector (D) and the log-sum-exp: zeros and -inf when no key counted.
+  void finish(std::span<double> out, double& lse) const;
+
+ private:
+  ReferencePattern pattern_;
+  core::Index heads_;
+  core::Index head_;
+  core::Index x_;
+  core::Interval document_;
+  std::vector<double> q_;
+  double max_;               // largest score so far, -inf before the first
+  double sum_ = 0;           // of multiplicity * exp(score - max_)
+  std::vector<double> acc_;  // the same sum times v
+};
+
+/// out (B, S, H, D) and lse (B, S, H).
+struct ReferenceResult {
+  std::vector<double> out;
+  std::vector<double> lse;
+};
+
+/// Forward attention of a small problem: O(B H S^2 D) work. q is (B, S, H, D), k and v are (B, S, Hkv, D).
+ReferenceResult reference_forward(const core::Shape& shape, const ReferencePattern& pattern,
+                                  const std::vector<double>& q, const std::vector<double>& k,
+                                  const std::vector<double>& v);
+
+}  // namespace annulus::kernels
