@@ -1,0 +1,103 @@
+# Finds everything annulus links, says what was taken, and ends with ONE message naming all that is missing and what to do.
+set(annulus_missing "")
+
+# annulus_find(NAME HOW_TO): a package that ships CMake targets.
+macro(annulus_find NAME HOW_TO)
+  find_package(${NAME} CONFIG QUIET)
+  if(NOT ${NAME}_FOUND)
+    list(APPEND annulus_missing "${NAME}: ${HOW_TO}")
+  endif()
+endmacro()
+
+# ---- Kokkos: the user's own first, else the one that tools/setup built ----
+# The probe runs in a scope of its own, so that a Serial-only Kokkos in a system path leaves no targets behind.
+set(annulus_kokkos_named FALSE)
+if(DEFINED Kokkos_ROOT OR DEFINED ENV{Kokkos_ROOT} OR Kokkos_DIR)
+  set(annulus_kokkos_named TRUE)
+endif()
+add_subdirectory(${PROJECT_SOURCE_DIR}/tools/cmake/kokkos_probe ${PROJECT_BINARY_DIR}/kokkos_probe)
+set(annulus_kokkos_passed_over "")
+if(ANNULUS_KOKKOS_USABLE_DIR)
+  find_package(Kokkos CONFIG REQUIRED PATHS ${ANNULUS_KOKKOS_USABLE_DIR} NO_DEFAULT_PATH)
+else()
+  unset(Kokkos_DIR CACHE)
+  set(prefixes "")
+  if(NOT annulus_kokkos_named)  # one that the user named is refused loudly, never replaced
+    execute_process(COMMAND bash -c ". '${PROJECT_SOURCE_DIR}/tools/lib.sh' && annulus_cache"
+                    OUTPUT_VARIABLE cache OUTPUT_STRIP_TRAILING_WHITESPACE)
+    file(GLOB prefixes LIST_DIRECTORIES TRUE ${cache}/kokkos-[0-9]*)
+    list(SORT prefixes COMPARE NATURAL ORDER DESCENDING)
+    find_package(Kokkos CONFIG QUIET PATHS ${prefixes} NO_DEFAULT_PATH)
+  endif()
+  if(Kokkos_FOUND)
+    if(NOT ANNULUS_KOKKOS_VERDICT MATCHES "^no Kokkos")
+      set(annulus_kokkos_passed_over "${ANNULUS_KOKKOS_VERDICT}")
+    endif()
+  else()
+    list(APPEND annulus_missing "Kokkos: ${ANNULUS_KOKKOS_VERDICT}. Run tools/setup (it builds one with OpenMP), or set \
+Kokkos_ROOT to your own")
+  endif()
+endif()
+if(Kokkos_FOUND)
+  get_filename_component(annulus_kokkos_prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
+  find_package(KokkosKernels CONFIG QUIET HINTS ${annulus_kokkos_prefix})
+endif()
+
+# ---- MPI and an HDF5 that was built with it ----
+find_package(Threads REQUIRED)
+set(MPI_CXX_SKIP_MPICXX TRUE)
+find_package(MPI QUIET COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  list(APPEND annulus_missing "MPI: run tools/setup, load a module, or set MPI_CXX_COMPILER to the mpicxx to use")
+endif()
+set(HDF5_PREFER_PARALLEL TRUE)  # without it Debian's serial flavour wins
+find_package(HDF5 QUIET COMPONENTS C)
+if(NOT HDF5_FOUND)
+  list(APPEND annulus_missing "HDF5 (parallel): run tools/setup, load a module, or set HDF5_ROOT")
+elseif(NOT HDF5_IS_PARALLEL)
+  list(APPEND annulus_missing "HDF5 (parallel): the one in ${HDF5_INCLUDE_DIRS} was built without MPI. Run tools/setup, load \
+a parallel HDF5 module, or set HDF5_ROOT to one (and start with an empty build folder)")
+endif()
+
+# ---- the rest ----
+annulus_find(yaml-cpp "run tools/setup, or set yaml-cpp_ROOT")
+annulus_find(CLI11 "run tools/setup, or set CLI11_ROOT")
+annulus_find(fmt "run tools/setup, or set fmt_ROOT")
+annulus_find(nlohmann_json "run tools/setup, or set nlohmann_json_ROOT")
+if(ANNULUS_BUILD_TESTS)
+  annulus_find(GTest "run tools/setup, set GTest_ROOT, or configure with -DANNULUS_BUILD_TESTS=OFF")
+endif()
+if(ANNULUS_BUILD_BENCHMARKS)
+  annulus_find(benchmark "run tools/setup, set benchmark_ROOT, or configure with -DANNULUS_BUILD_BENCHMARKS=OFF")
+endif()
+
+# ---- what was taken ----
+set(lines "annulus ${PROJECT_VERSION} uses:")
+if(Kokkos_FOUND)
+  list(JOIN Kokkos_DEVICES " " devices)
+  list(APPEND lines "  Kokkos          ${Kokkos_VERSION} (${devices}) in ${annulus_kokkos_prefix}")
+  if(annulus_kokkos_passed_over)
+    list(APPEND lines "                  (passed over: ${annulus_kokkos_passed_over})")
+  endif()
+  if(KokkosKernels_FOUND)
+    list(APPEND lines "  Kokkos Kernels  in ${KokkosKernels_DIR}")
+  else()
+    list(APPEND lines "  Kokkos Kernels  not found (nothing needs it yet)")
+  endif()
+endif()
+if(MPI_CXX_FOUND)
+  list(APPEND lines "  MPI             ${MPI_CXX_VERSION}, ${MPI_CXX_COMPILER}, ${MPIEXEC_EXECUTABLE}")
+endif()
+if(HDF5_FOUND)
+  list(APPEND lines "  HDF5            ${HDF5_VERSION}, parallel: ${HDF5_IS_PARALLEL}, ${HDF5_INCLUDE_DIRS}")
+endif()
+list(APPEND lines "  compiler        ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_CXX_COMPILER}, ${CMAKE_BUILD_TYPE}")
+foreach(line IN LISTS lines)
+  message(STATUS "${line}")
+endforeach()
+
+if(annulus_missing)
+  list(JOIN annulus_missing "\n  - " annulus_missing)
+  message(FATAL_ERROR "annulus cannot be built here, this is missing:\n  - ${annulus_missing}\n"
+                      "On Debian or Ubuntu ./tools/setup provides all of it.")
+endif()

@@ -1,0 +1,14 @@
+# annulus_options: what every room compiles with. Kokkos::kokkos brings its own flags (OpenMP, GPU architecture); none of
+# those are set here.
+add_library(annulus_options INTERFACE)
+target_compile_features(annulus_options INTERFACE cxx_std_20)
+target_include_directories(annulus_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+
+# -ffp-contract=off: the same bits whether or not the compiler could fuse; kernels that want a fused multiply-add call it.
+# -fno-math-errno: lets exp2 and friends vectorise. Never -ffast-math: it breaks infinities, which LSE uses as a value.
+# nvcc_wrapper calls itself GNU and hands host flags on; a bare nvcc would not understand them.
+target_compile_options(annulus_options INTERFACE
+  $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Wall;-Wextra;-fno-math-errno;-ffp-contract=off>)
+if(ANNULUS_WERROR)
+  target_compile_options(annulus_options INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Werror>)
+endif()

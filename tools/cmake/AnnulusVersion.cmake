@@ -1,0 +1,36 @@
+# annulus/version.hpp in the build folder: version and git commit. A small target looks at every build and rewrites the
+# header only when the commit has changed, so that no build is stale and none is forced.
+#
+# This file is also the script that the target runs (cmake -P), see the end.
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  set(generated ${PROJECT_BINARY_DIR}/generated)
+  set(make_header ${CMAKE_COMMAND} -DSOURCE_DIR=${PROJECT_SOURCE_DIR} -DVERSION=${PROJECT_VERSION}
+      -DHEADER=${generated}/annulus/version.hpp -P ${CMAKE_CURRENT_LIST_FILE})
+  add_custom_target(annulus_version COMMAND ${make_header} BYPRODUCTS ${generated}/annulus/version.hpp
+                    COMMENT "Looking at the git commit" VERBATIM)
+  add_dependencies(annulus_options annulus_version)
+  target_include_directories(annulus_options INTERFACE ${generated})
+  return()
+endif()
+
+# A copy inside another repository must not report that one's commit, so the top folder has to be ours.
+set(commit unknown)
+set(ENV{GIT_OPTIONAL_LOCKS} 0)
+execute_process(COMMAND git rev-parse --show-toplevel WORKING_DIRECTORY ${SOURCE_DIR}
+                OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+file(REAL_PATH "${SOURCE_DIR}" source)
+if(status EQUAL 0 AND "${top}" STREQUAL "${source}")
+  execute_process(COMMAND git describe --always --abbrev=40 --dirty --exclude * WORKING_DIRECTORY ${SOURCE_DIR}
+                  OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+  if(status EQUAL 0)
+    set(commit ${described})
+  endif()
+endif()
+file(CONFIGURE OUTPUT ${HEADER} @ONLY CONTENT [[
+#pragma once
+// Made by the build (tools/cmake/AnnulusVersion.cmake).
+namespace annulus {
+inline constexpr const char* version = "@VERSION@";
+inline constexpr const char* git_commit = "@commit@";  // "-dirty" behind it: built from uncommitted changes
+}  // namespace annulus
+]])
