@@ -1,0 +1,82 @@
+// Files this program makes. They appear under their final name complete or not at all: made beside it as
+// NAME.tmp.<job>, written, flushed to disk, renamed.
+//
+// Rank 0 alone makes the layout, before anything is computed, and adds the records at the end; the tensors' numbers are
+// written by all ranks together. Between calls no file is open.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/io/tensor_file.hpp"
+
+namespace annulus::io {
+
+/// A dataset to be made: extents (B, S, ...), axis 1 is the sequence.
+struct TensorSpec {
+  std::string name;
+  core::DType type = core::DType::float32;
+  std::vector<Index> extents;
+  std::string axes;  ///< "batch sequence head dim"
+};
+/// (B, S, heads, D) tensor and (B, S, H) log-sum-exp of `shape`.
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads);
+TensorSpec lse_spec(core::DType input_type, const core::Shape& shape);
+
+/// Where the file goes.
+struct OutputPlace {
+  std::string file;
+  bool overwrite = false;
+  std::string job;  ///< part of the temporary name; empty: rank 0's process id
+};
+
+/// Host memory with this rank's rows of a dataset, (B, rows, ...) contiguous.
+struct RowsOut {
+  std::string dataset;
+  const void* host = nullptr;
+};
+
+/// A named array of /run; rank 0's values count. extents {P}: one number per rank, {P, hops}: one per rank and hop.
+struct Column {
+  std::string name;
+  std::string unit;
+  std::vector<Index> extents;
+  std::vector<double> values;
+};
+
+/// What stands beside the tensors; rank 0's counts.
+struct Record {
+  std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
+  std::vector<Column> columns;  ///< datasets of /run
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance, in this order
+};
+
+class ResultFile {
+ public:
+  /// Makes the temporary file with its datasets; collective. Throws the same Error(failure) on every rank when the
+  /// folder is missing or not writable, the file exists and may not be overwritten, or the space is not there.
+  ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
+  /// Without finish(): removes the temporary file. Not collective.
+  ~ResultFile();
+  ResultFile(const ResultFile&) = delete;
+  ResultFile& operator=(const ResultFile&) = delete;
+
+  /// Writes this rank's rows (ascending disjoint intervals, none is allowed) of several datasets; collective: every
+  /// rank names the same datasets. Throws the same Error(failure) on every rank.
+  void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
+             Index piece_bytes = max_piece_bytes) const;
+
+  /// Adds the record, flushes to disk and gives the file its final name; collective.
+  void finish(const Record& record);
+
+ private:
+  OutputPlace place_;
+  std::vector<TensorSpec> tensors_;
+  const comm::Communicator& comm_;
+  std::string temporary_;  // on rank 0; empty after finish()
+};
+
+}  // namespace annulus::io

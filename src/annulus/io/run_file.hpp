@@ -1,0 +1,56 @@
+// The run file: YAML text in, checked settings out. Every error is an Error(usage) that starts with
+// `FILE:LINE:COLUMN: ` (1-based), or with `--set a.b=value: ` where an override is to blame.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/io/settings.hpp"
+
+namespace annulus::io {
+
+/// Settings and where each of them was written.
+struct RunFile {
+  Settings settings;
+  std::string name;                                        ///< of the file, as the user wrote it
+  std::map<std::string, std::string, std::less<>> places;  ///< key -> "FILE:LINE:COLUMN: " or "--set key=value: "
+
+  /// What to put in front of an error about `key` ("distribution.strategy"): its place when the user gave it, else the
+  /// nearest enclosing section's, else "FILE: ".
+  std::string where(std::string_view key) const;
+};
+
+/// Reads the file on rank 0 and parses the same text on every rank; collective. `overrides` are the values of --set,
+/// "a.b=value" with a YAML value. Throws the same Error(usage) on every rank.
+RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
+                      const comm::Communicator& comm);
+
+/// Parses and checks `text`, the content of the run file `path` (needed for messages and relative paths).
+RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides);
+
+/// A complete run file that says the same with every key written out and absolute paths.
+std::string resolved_text(const Settings& settings);
+
+/// Settings that decide the numbers of the result, and whose values differ: lines "key: a -> b". Where a result file
+/// was made from (`made`) and what is asked now (`asked`); only the last part of input.file counts, folders may move.
+std::vector<std::string> differences(const Settings& made, const Settings& asked);
+
+/// Throws Error(usage) when `grouped` has more pairs than there are heads; for shapes known only from the input file.
+void check_heads(const RunFile& run, Index heads);
+
+/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near.
+std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// One key of the run file, as its user reads about it.
+struct KeyInfo {
+  std::string_view name;      ///< with its sections: "attention.scale"
+  std::string_view fallback;  ///< default as YAML; empty when the key has none and must be given
+  std::string_view range;     ///< what may be written, with the unit
+};
+/// Every key there is, in the order of input/reference.yaml.
+std::vector<KeyInfo> run_file_keys();
+
+}  // namespace annulus::io
