@@ -1,0 +1,63 @@
+#include "annulus/comm/runtime.hpp"
+
+#include <mpi.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "annulus/core/kokkos_compat.hpp"
+
+namespace annulus::comm {
+namespace {
+
+/// Rank among the ranks of this machine: chooses the GPU.
+int node_local_rank() {
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  int rank = 0;
+  MPI_Comm_rank(node, &rank);
+  MPI_Comm_free(&node);
+  return rank;
+}
+
+}  // namespace
+
+Runtime::Runtime(int& argc, char**& argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  core::initialize_kokkos(argc, argv, node_local_rank());
+}
+
+Runtime::~Runtime() {
+  Kokkos::finalize();
+  MPI_Finalize();
+}
+
+void abort_job(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string_view all(text.data(), std::size_t(length));
+  int version = 0, subversion = 0;
+  MPI_Get_version(&version, &subversion);
+  // Libraries print paragraphs; the first line, up to a comma (Open MPI) or line end (MPICH), is the name and version.
+  return std::string(all.substr(0, all.find_first_of(",\n"))) + " (MPI " + std::to_string(version) + "." +
+         std::to_string(subversion) + ")";
+}
+
+std::string host_name() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> text{};
+  int length = 0;
+  MPI_Get_processor_name(text.data(), &length);
+  return std::string(text.data(), std::size_t(length));
+}
+
+}  // namespace annulus::comm

@@ -1,0 +1,20 @@
+// Every difference between Kokkos 3.4 (Debian 12) and 5.x that the project meets, and nothing else.
+#pragma once
+
+#include <string>
+
+namespace annulus::core {
+
+/// Kokkos::initialize on GPU number `device` modulo the devices of this machine, unless the command line names one
+/// (--kokkos-device-id). Without a GPU backend `device` means nothing. Kokkos' own options are taken out of argc and
+/// argv.
+void initialize_kokkos(int& argc, char**& argv, int device);
+
+/// "3.4.1": the version Kokkos was compiled with.
+std::string kokkos_version();
+/// "OpenMP, Serial": execution spaces built in, the default one first.
+std::string kokkos_backends();
+/// What the default execution space runs on: the GPU's name, or "2 threads".
+std::string device_name();
+
+}  // namespace annulus::core

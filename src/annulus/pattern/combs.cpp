@@ -1,0 +1,57 @@
+#include "annulus/pattern/combs.hpp"
+
+#include <algorithm>
+
+namespace annulus::pattern {
+
+Interval indices_within(const Comb& comb, Interval rows) {
+  // First t with base + t * stride >= bound, kept within 0 ... count.
+  const auto first_at = [&](Index bound) {
+    const Index t = bound <= comb.base ? 0 : core::ceil_div(bound - comb.base, comb.stride);
+    return std::min(t, comb.count);
+  };
+  return {first_at(rows.begin), std::max(first_at(rows.begin), first_at(rows.end))};
+}
+
+std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads) {
+  const Index r = pattern.pairs[std::size_t(pair)].dilation;
+  std::vector<UsedOffset> used;
+  // Grouped semantics has a single offset per pair; the others use offsets 0, 1, ... without gaps, at most one per
+  // head.
+  const bool grouped = pattern.semantics == Semantics::grouped;
+  const Index first = grouped ? pair % r : 0;
+  const Index last = grouped ? first : std::min(r, heads) - 1;
+  for (Index offset = first; offset <= last; ++offset) {
+    const HeadSet set = heads_at_offset(pattern, pair, offset, heads);
+    if (set.count > 0) used.push_back({offset, set});
+  }
+  return used;
+}
+
+Interval document_of(const Documents& documents, Index row) {
+  // The last boundary at or before the row: zero-length documents share a boundary and hold no row.
+  const auto next = std::upper_bound(documents.begin(), documents.end(), row);
+  return {*(next - 1), *next};
+}
+
+Interval segment_of(const Pair& pair, const Documents& documents, Index row) {
+  const Interval document = document_of(documents, row);
+  if (pair.segment == whole_document) return document;
+  const Index begin = document.begin + (row - document.begin) / pair.segment * pair.segment;
+  return {begin, std::min(begin + pair.segment, document.end)};
+}
+
+Comb comb_of(Interval segment, Index dilation, Index offset) {
+  const Index picked = offset < segment.size() ? core::ceil_div(segment.size() - offset, dilation) : 0;
+  return {segment.begin + offset, dilation, picked};
+}
+
+std::vector<Interval> segments_touching(const Pair& pair, const Documents& documents, Interval rows) {
+  std::vector<Interval> segments;
+  for (Index row = rows.begin; row < rows.end; row = segments.back().end) {
+    segments.push_back(segment_of(pair, documents, row));
+  }
+  return segments;
+}
+
+}  // namespace annulus::pattern

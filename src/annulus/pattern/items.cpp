@@ -1,0 +1,115 @@
+#include "annulus/pattern/items.hpp"
+
+#include <algorithm>
+
+namespace annulus::pattern {
+namespace {
+
+using core::RowMap;
+using core::Run;
+using core::WorkItem;
+using core::WorkList;
+
+/// Appends the runs of those comb indices in `window` that `rows` stores.
+RowMap append_runs(const Comb& comb, const StoredRows& rows, Interval window, std::vector<Run>& runs) {
+  RowMap map{Index(runs.size()), 0, 0};
+  for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
+    const Interval& stored = rows.intervals()[i];
+    const Interval t = core::intersect(indices_within(comb, stored), window);
+    if (t.empty()) continue;
+    runs.push_back({t.begin, rows.stored_begin(i) + comb.row(t.begin) - stored.begin, comb.stride, t.size()});
+    map.runs += 1;
+    map.count += t.size();
+  }
+  return map;
+}
+
+/// First and last + 1 comb index of a piece.
+Interval hull(const RowMap& map, const std::vector<Run>& runs) {
+  const Run& first = runs[std::size_t(map.first_run)];
+  const Run& last = runs[std::size_t(map.first_run + map.runs - 1)];
+  return {first.t, last.t + last.count};
+}
+
+/// Adds the items of one comb: one per key/value head that its query heads read.
+void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, const StoredRows& queries,
+                  const StoredRows& keys, WorkList& list) {
+  const std::size_t mark = list.runs.size();
+  const bool causal = layout.pattern.causal;
+  Interval query_window{0, comb.count}, key_window{0, comb.count};
+  const RowMap all_queries = append_runs(comb, queries, query_window, list.runs);
+  const RowMap all_keys = append_runs(comb, keys, key_window, list.runs);
+  if (causal && all_queries.count > 0 && all_keys.count > 0) {
+    // Queries before the first key see nothing, keys behind the last query are seen by none.
+    query_window.begin = hull(all_keys, list.runs).begin;
+    key_window.end = hull(all_queries, list.runs).end;
+  }
+  list.runs.resize(mark);
+  const RowMap query = append_runs(comb, queries, query_window, list.runs);
+  const RowMap key = append_runs(comb, keys, key_window, list.runs);
+  if (query.count == 0 || key.count == 0) {
+    list.runs.resize(mark);
+    return;
+  }
+  const Index group = layout.heads / layout.kv_heads;
+  const Index first_kv = heads.first / group;
+  const Index last_kv = (heads.first + (heads.count - 1) * heads.stride) / group;
+  for (Index kv = first_kv; kv <= last_kv; ++kv) {
+    const HeadSet served = intersect(heads, {kv * group, (kv + 1) * group});
+    if (served.count > 0) list.items.push_back({query, key, kv, served.first, served.stride, served.count, causal});
+  }
+}
+
+/// Sum over t in [query) of the number of s in [key) with s <= t.
+Index causal_count(Interval query, Interval key) {
+  // Triangle numbers: with f(m) = 1 + 2 + ... + m, rows that see part of the run sum to a difference of two triangles.
+  const auto f = [](Index m) { return m > 0 ? m * (m + 1) / 2 : Index(0); };
+  const Index seen_fully = std::max<Index>(0, query.end - std::max(query.begin, key.end));
+  const Interval partly = core::intersect(query, key);
+  return seen_fully * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
+}
+
+}  // namespace
+
+std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const StoredRows& keys) {
+  std::vector<WorkList> lists(layout.pattern.pairs.size());
+  if (queries.count() == 0 || keys.count() == 0) return lists;
+  const Interval key_hull{keys.intervals().front().begin, keys.intervals().back().end};
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const Pair& pair = layout.pattern.pairs[i];
+    const std::vector<UsedOffset> offsets = used_offsets(layout.pattern, Index(i), layout.heads);
+    Index done = 0;  // segments of one interval may reach into the next one
+    for (const Interval& rows : queries.intervals()) {
+      // Only segments that reach the keys matter; those of other rows would be enumerated for nothing.
+      const Index from = std::max(rows.begin, done);
+      for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
+        done = segment.end;
+        if (core::intersect(segment, key_hull).empty()) continue;
+        for (const UsedOffset& used : offsets) {
+          append_items(layout, comb_of(segment, pair.dilation, used.offset), used.heads, queries, keys, lists[i]);
+        }
+      }
+    }
+  }
+  return lists;
+}
+
+Index kept_triples(const std::vector<WorkList>& lists) {
+  Index kept = 0;
+  for (const WorkList& list : lists) {
+    for (const WorkItem& item : list.items) {
+      Index pairs = item.causal ? 0 : item.query.count * item.key.count;
+      for (Index a = 0; item.causal && a < item.query.runs; ++a) {
+        const Run& q = list.runs[std::size_t(item.query.first_run + a)];
+        for (Index b = 0; b < item.key.runs; ++b) {
+          const Run& k = list.runs[std::size_t(item.key.first_run + b)];
+          pairs += causal_count({q.t, q.t + q.count}, {k.t, k.t + k.count});
+        }
+      }
+      kept += pairs * item.head_count;
+    }
+  }
+  return kept;
+}
+
+}  // namespace annulus::pattern

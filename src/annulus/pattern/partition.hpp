@@ -1,0 +1,56 @@
+// Which rank holds which rows of the sequence. Rank and size are arguments: the whole room runs in one process.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::pattern {
+
+using core::Index;
+using core::Interval;
+
+/// How the sequence is cut.
+enum class PartitionKind { contiguous };
+
+struct PartitionEntry {
+  PartitionKind value;
+  std::string_view name;
+  std::string_view description;
+};
+/// Every partition with its name in the run file.
+inline constexpr std::array<PartitionEntry, 1> partition_table{{
+    {PartitionKind::contiguous, "contiguous",
+     "rank p holds the p-th of P stretches of rows, lengths differ by at most one"},
+}};
+
+/// Rows in the order in which a block stores them: interval after interval, ascending, disjoint.
+/// Worked example: {[4, 6), [10, 13)} stores global rows 4 5 10 11 12 as rows 0 1 2 3 4.
+class StoredRows {
+ public:
+  StoredRows() = default;
+  explicit StoredRows(std::vector<Interval> intervals);
+
+  const std::vector<Interval>& intervals() const { return intervals_; }
+  Index count() const { return count_; }
+  /// Stored row of the first row of interval `i`.
+  Index stored_begin(std::size_t i) const { return begins_[i]; }
+
+ private:
+  std::vector<Interval> intervals_;
+  std::vector<Index> begins_;
+  Index count_ = 0;
+};
+
+/// The rows of every rank; together they are 0 ... n-1, each row once.
+using Partition = std::vector<StoredRows>;
+
+/// n rows over `ranks` ranks in order; the first n mod ranks hold one row more. Ranks beyond n hold none.
+Partition contiguous_partition(Index n, int ranks);
+
+/// All n rows on rank 0.
+Partition root_partition(Index n, int ranks);
+
+}  // namespace annulus::pattern
