@@ -1,0 +1,49 @@
+// What a rank measured while it worked; written to /run of the result file.
+#pragma once
+
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::core {
+
+/// One hop, or for strategies without hops the whole exchange. Hop 0 is the work on the rank's own rows.
+struct HopMetrics {
+  double compute_seconds = 0;     ///< wall time in the attention kernel
+  double kernel_cpu_seconds = 0;  ///< CPU time of all threads of the rank in the kernel
+  double wait_seconds = 0;        ///< wall time waiting for messages: exposed communication
+  Index bytes_sent = 0;
+  Index bytes_received = 0;
+  Index rows_received = 0;
+  Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
+};
+
+struct RankMetrics {
+  Index rows = 0;  ///< rows of the sequence this rank holds
+  std::vector<HopMetrics> hops;
+
+  HopMetrics total() const {
+    HopMetrics sum;
+    for (const HopMetrics& hop : hops) {
+      sum.compute_seconds += hop.compute_seconds;
+      sum.kernel_cpu_seconds += hop.kernel_cpu_seconds;
+      sum.wait_seconds += hop.wait_seconds;
+      sum.bytes_sent += hop.bytes_sent;
+      sum.bytes_received += hop.bytes_received;
+      sum.rows_received += hop.rows_received;
+      sum.kept += hop.kept;
+    }
+    return sum;
+  }
+};
+
+/// Seconds since some fixed moment.
+double wall_seconds();
+/// CPU seconds all threads of this process have used.
+double cpu_seconds();
+
+/// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, a multiply and an add each, D
+/// long.
+constexpr double forward_flops(Index kept, Index head_dim) { return 4.0 * double(head_dim) * double(kept); }
+
+}  // namespace annulus::core

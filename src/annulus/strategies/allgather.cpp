@@ -1,0 +1,72 @@
+// allgather: every rank gets all of K and V in one blocking collective, then computes its own queries. Simple, O(n)
+// memory per rank.
+#include "annulus/comm/collectives.hpp"
+#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/make.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// All n rows as one block.
+pattern::StoredRows all_rows(const Problem& problem) { return pattern::StoredRows({{0, problem.shape.sequence}}); }
+
+class Allgather final : public Strategy {
+ public:
+  std::string_view name() const override { return "allgather"; }
+  std::string_view description() const override {
+    return "gather all K and V on every rank, then compute (O(n) memory)";
+  }
+
+  pattern::Partition partition(const Problem& problem, int ranks) const override {
+    return pattern::contiguous_partition(problem.shape.sequence, ranks);
+  }
+
+  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    const Index n = problem.shape.sequence, ranks = Index(partition.size());
+    const pattern::StoredRows& rows = partition[std::size_t(rank)];
+    const Index row = 2 * problem.shape.batch * problem.kv_row_bytes();
+    return {local_memory(problem, rows.count(), row * n), row * rows.count() * (ranks - 1), row * (n - rows.count()),
+            kept_between(problem, rows, all_rows(problem))};
+  }
+
+  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
+                            Tensors& tensors, const Progress& progress) const override {
+    const Prediction expected = predict(problem, partition, comm.rank());
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    const Index n = problem.shape.sequence;
+    core::RankMetrics metrics{rows.count(), {{}}};
+    core::HopMetrics& hop = metrics.hops[0];
+    Computation computation(problem, rows, tensors, expected.kept, progress);
+    {
+      const core::Buffer all("gathered kv", 2 * problem.shape.batch * n * problem.kv_row_bytes());
+      const double start = core::wall_seconds();
+      comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count()), kv_block(problem, all.data(), n),
+                           owners(partition));
+      hop.wait_seconds = core::wall_seconds() - start;
+      hop.bytes_sent = expected.bytes_sent;
+      hop.bytes_received = expected.bytes_received;
+      hop.rows_received = n - rows.count();
+      computation.add({all.data(), n, all_rows(problem)}, "all rows", hop);
+    }
+    computation.finish(hop);
+    return metrics;
+  }
+
+ private:
+  /// Rows of each rank; a rank without rows gets an empty interval at the place where its rows would be.
+  static std::vector<core::Interval> owners(const pattern::Partition& partition) {
+    std::vector<core::Interval> owners;
+    Index next = 0;
+    for (const pattern::StoredRows& rows : partition) {
+      owners.push_back({next, next + rows.count()});
+      next += rows.count();
+    }
+    return owners;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_allgather() { return std::make_unique<Allgather>(); }
+
+}  // namespace annulus::strategies

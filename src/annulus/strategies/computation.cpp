@@ -1,0 +1,70 @@
+#include "annulus/strategies/computation.hpp"
+
+#include <algorithm>
+
+namespace annulus::strategies {
+
+comm::RowBlock kv_block(const Problem& problem, void* data, Index held) {
+  return {data, 2 * problem.shape.batch, held, problem.kv_row_bytes(), {0, held}};
+}
+
+Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
+                         const Progress& progress)
+    : problem_(problem),
+      queries_(queries),
+      tensors_(tensors),
+      progress_(progress),
+      state_(problem.shape, queries.count(), problem.precision),
+      expected_(expected) {}
+
+void Computation::add(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics,
+                      const std::function<void()>& poll) {
+  const core::Shape& s = problem_.shape;
+  auto* v = static_cast<std::byte*>(block.data) + s.batch * block.held * problem_.kv_row_bytes();
+  const kernels::Operands operands{
+      core::contiguous_view(tensors_.q.data(), problem_.type, queries_.count(), s.heads, s.head_dim),
+      core::contiguous_view(block.data, problem_.type, block.held, s.kv_heads, s.head_dim),
+      core::contiguous_view(v, problem_.type, block.held, s.kv_heads, s.head_dim), problem_.scale};
+  const double start = core::wall_seconds();
+  // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
+  for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
+    if (list.empty()) continue;
+    const double cpu = core::cpu_seconds();
+    kernels::attend(problem_.backend, list, operands, state_, poll);
+    metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
+    const Index kept = pattern::kept_triples({list}) * s.batch;
+    metrics.kept += kept;
+    done_ += kept;
+    if (progress_) progress_(double(done_) / double(std::max<Index>(1, expected_)), place);
+  }
+  metrics.compute_seconds += core::wall_seconds() - start;
+}
+
+void Computation::finish(core::HopMetrics& metrics) {
+  const core::Shape& s = problem_.shape;
+  const Index rows = queries_.count();
+  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
+  tensors_.out = core::Buffer("out", s.batch * rows * problem_.query_row_bytes());
+  tensors_.lse = core::Buffer("lse", s.batch * rows * problem_.lse_row_bytes());
+  const bool scaled = problem_.pattern.group_scale;
+  kernels::finish(problem_.backend, state_,
+                  core::contiguous_view(tensors_.out.data(), problem_.type, rows, s.heads, s.head_dim),
+                  core::contiguous_view(tensors_.lse.data(), core::lse_type(problem_.type), rows, s.heads, 1),
+                  scaled ? 1.0 / double(problem_.pattern.pairs.size()) : 1.0);
+  state_ = kernels::State({}, 0, problem_.precision);
+  metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
+  metrics.compute_seconds += core::wall_seconds() - start;
+}
+
+Index local_memory(const Problem& problem, Index rows, Index extra) {
+  const Index b = problem.shape.batch;
+  const Index inputs = b * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
+  const Index outputs = b * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
+  return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) + std::max(extra, outputs);
+}
+
+Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::StoredRows& keys) {
+  return pattern::kept_triples(pattern::work_lists(problem.layout(), queries, keys)) * problem.shape.batch;
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,45 @@
+// The local half of every strategy: this rank's queries, their running softmax, and the keys as they come.
+#pragma once
+
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::strategies {
+
+/// K and V rows in hand: global rows `rows`, stored in a (2, B, held, Hkv, D) array from stored row 0 on.
+struct KeyBlock {
+  void* data = nullptr;
+  Index held = 0;
+  pattern::StoredRows rows;
+};
+
+class Computation {
+ public:
+  /// Queries are tensors.q, whose rows are `queries`. `expected` is the number of kept triples all calls of add() will
+  /// come to; it only scales the progress.
+  Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
+              const Progress& progress);
+
+  /// Adds what the block's keys give the rank's queries; `poll` keeps messages moving meanwhile.
+  void add(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics,
+           const std::function<void()>& poll = {});
+  /// Makes tensors.out and tensors.lse and frees the running softmax.
+  void finish(core::HopMetrics& metrics);
+
+ private:
+  const Problem& problem_;
+  const pattern::StoredRows& queries_;
+  Tensors& tensors_;
+  const Progress& progress_;
+  kernels::State state_;
+  Index expected_ = 0;
+  Index done_ = 0;
+};
+
+/// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it computes, and makes out and lse
+/// at the end.
+Index local_memory(const Problem& problem, Index rows, Index extra);
+
+/// Kept triples between queries and keys, batch entries included.
+Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::StoredRows& keys);
+
+}  // namespace annulus::strategies

@@ -1,0 +1,13 @@
+// What the registry knows of each strategy's file.
+#pragma once
+
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::strategies {
+
+std::unique_ptr<Strategy> make_single();
+std::unique_ptr<Strategy> make_allgather();
+std::unique_ptr<Strategy> make_ring();
+std::unique_ptr<Strategy> make_ring_blocking();
+
+}  // namespace annulus::strategies

@@ -1,0 +1,49 @@
+// What a strategy is given: the problem, and this rank's tensors.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "annulus/comm/row_block.hpp"
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/metrics.hpp"
+#include "annulus/kernels/attention.hpp"
+#include "annulus/pattern/plan.hpp"
+
+namespace annulus::strategies {
+
+using core::Index;
+
+/// One attention problem, the same on every rank.
+struct Problem {
+  core::Shape shape;
+  core::DType type = core::DType::float32;
+  core::Precision precision = core::Precision::float32;
+  double scale = 1;
+  pattern::Pattern pattern;
+  pattern::Documents documents;
+  kernels::Backend backend = kernels::Backend::host;
+
+  pattern::Layout layout() const { return {pattern, documents, shape.heads, shape.kv_heads}; }
+  /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
+  Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
+  Index kv_row_bytes() const { return shape.kv_heads * shape.head_dim * Index(core::bytes_of(type)); }
+  Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
+};
+
+/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows.
+struct Tensors {
+  core::Buffer q;    ///< (B, rows, H, D)
+  core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both
+  core::Buffer out;  ///< (B, rows, H, D), made by the strategy
+  core::Buffer lse;  ///< (B, rows, H), made by the strategy
+};
+
+/// A (2, B, held, Hkv, D) array of K and V rows as a message block with all its rows selected.
+comm::RowBlock kv_block(const Problem& problem, void* data, Index held);
+
+/// Called on every rank as work proceeds, with the share of this rank's kept triples that are done (0 ... 1) and a word
+/// on the place ("hop 2 of 3").
+using Progress = std::function<void(double share, const std::string& place)>;
+
+}  // namespace annulus::strategies

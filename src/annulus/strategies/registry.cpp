@@ -1,0 +1,28 @@
+#include "annulus/strategies/make.hpp"
+
+namespace annulus::strategies {
+
+const std::vector<std::unique_ptr<Strategy>>& registry() {
+  static const std::vector<std::unique_ptr<Strategy>> strategies = [] {
+    std::vector<std::unique_ptr<Strategy>> all;
+    all.push_back(make_single());
+    all.push_back(make_allgather());
+    all.push_back(make_ring_blocking());
+    all.push_back(make_ring());
+    return all;
+  }();
+  return strategies;
+}
+
+const Strategy* find(std::string_view name) {
+  for (const auto& strategy : registry()) {
+    if (strategy->name() == name) return strategy.get();
+  }
+  return nullptr;
+}
+
+const Strategy& choose(const Problem& problem, int ranks, Index local_below) {
+  return *find(ranks == 1 || problem.shape.sequence < local_below ? "single" : "ring");
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,37 @@
+// single: rank 0 holds all rows and computes, the others wait.
+#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/make.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+class Single final : public Strategy {
+ public:
+  std::string_view name() const override { return "single"; }
+  std::string_view description() const override { return "rank 0 holds and computes everything, the others wait"; }
+
+  pattern::Partition partition(const Problem& problem, int ranks) const override {
+    return pattern::root_partition(problem.shape.sequence, ranks);
+  }
+
+  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(rank)];
+    return {local_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, rows)};
+  }
+
+  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
+                            Tensors& tensors, const Progress& progress) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    core::RankMetrics metrics{rows.count(), {{}}};
+    Computation computation(problem, rows, tensors, kept_between(problem, rows, rows), progress);
+    computation.add({tensors.kv.data(), rows.count(), rows}, "own rows", metrics.hops[0]);
+    computation.finish(metrics.hops[0]);
+    return metrics;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_single() { return std::make_unique<Single>(); }
+
+}  // namespace annulus::strategies

@@ -1,0 +1,48 @@
+// A way to distribute attention: where rows live, what moves, when the kernel is called. One file and one registry line
+// each.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annulus/strategies/problem.hpp"
+
+namespace annulus::strategies {
+
+/// What a strategy will cost one rank.
+struct Prediction {
+  Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
+  Index bytes_sent = 0;
+  Index bytes_received = 0;
+  Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  /// As in the run file.
+  virtual std::string_view name() const = 0;
+  /// One line for `annulus list`.
+  virtual std::string_view description() const = 0;
+  /// Which rank holds which rows.
+  virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
+  virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
+  /// Computes out and lse of this rank's rows; collective. q and kv are only read. Throws core::Error.
+  virtual core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition,
+                                    const comm::Communicator& comm, Tensors& tensors,
+                                    const Progress& progress) const = 0;
+};
+
+/// Every strategy, in the order of `annulus list`.
+const std::vector<std::unique_ptr<Strategy>>& registry();
+
+/// The strategy of this name, nullptr when there is none ("auto" is none: see choose()).
+const Strategy* find(std::string_view name);
+
+/// What `auto` means: one rank for short sequences (below `local_below` rows) and for runs of one rank, else the ring.
+const Strategy& choose(const Problem& problem, int ranks, Index local_below);
+
+}  // namespace annulus::strategies
