@@ -1,0 +1,130 @@
+// Attention problems whose numbers are functions of the global index: the same on every rank and machine, rounded to
+// the storage type once, so that the reference sees exactly what the kernel sees. A misplaced row is a wrong number.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/random.hpp"
+#include "annulus/core/storage.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/kernels/reference.hpp"
+
+namespace annulus::test {
+
+using core::DType;
+using core::Index;
+
+/// Calls visit(Number{}) with the C++ type that stores `type`.
+template <class Visit>
+auto with_storage(DType type, Visit&& visit) {
+  switch (type) {
+    case DType::float64:
+      return visit(double{});
+    case DType::float32:
+      return visit(float{});
+    case DType::float16:
+      return visit(core::Half{});
+    case DType::bfloat16:
+      return visit(core::BFloat16{});
+  }
+  return visit(double{});
+}
+
+/// The numbers as they lie in memory or in a file, rounded to `type`.
+inline std::vector<std::byte> to_storage(const std::vector<double>& values, DType type) {
+  std::vector<std::byte> bytes(values.size() * core::bytes_of(type));
+  with_storage(type, [&](auto number) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      core::store_as(number, values[i]);
+      std::memcpy(bytes.data() + i * sizeof(number), &number, sizeof(number));
+    }
+  });
+  return bytes;
+}
+
+/// `count` stored numbers as doubles; exact.
+inline std::vector<double> from_storage(const void* bytes, Index count, DType type) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  with_storage(type, [&](auto number) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&number, static_cast<const std::byte*>(bytes) + i * sizeof(number), sizeof(number));
+      values[i] = core::load_as<double>(number);
+    }
+  });
+  return values;
+}
+
+/// Values as they are after being stored in `type`.
+inline std::vector<double> rounded(const std::vector<double>& values, DType type) {
+  return from_storage(to_storage(values, type).data(), Index(values.size()), type);
+}
+
+/// `count` about-normal numbers times `amplitude`, rounded to `type`: those `generate` makes for this seed and tensor.
+inline std::vector<double> random_values(core::TensorId tensor, Index count, DType type, std::uint64_t seed = 1,
+                                         double amplitude = 1) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) values[std::size_t(i)] = amplitude * core::random_normal(seed, tensor, i);
+  return rounded(values, type);
+}
+
+/// The rows of the intervals, one after another, of a (B, S, width) tensor: (B, rows, width). What a rank owns.
+inline std::vector<double> take_rows(const std::vector<double>& values, Index batch, Index sequence,
+                                     const std::vector<core::Interval>& rows) {
+  const Index width = batch * sequence > 0 ? Index(values.size()) / (batch * sequence) : 0;
+  std::vector<double> taken;
+  for (Index b = 0; b < batch; ++b) {
+    for (const core::Interval interval : rows) {
+      const auto first = values.begin() + (b * sequence + interval.begin) * width;
+      taken.insert(taken.end(), first, first + interval.size() * width);
+    }
+  }
+  return taken;
+}
+
+/// A tensor in the memory of the default execution space, and its description.
+struct DeviceTensor {
+  core::Buffer buffer;
+  core::TensorView view;
+};
+
+/// Stores a (B, rows, heads, D) tensor there.
+inline DeviceTensor to_device(const std::vector<double>& values, DType type, Index rows, Index heads, Index head_dim) {
+  const std::vector<std::byte> bytes = to_storage(values, type);
+  DeviceTensor tensor{core::Buffer("test tensor", Index(bytes.size())), {}};
+  core::copy_to_device(tensor.buffer.data(), bytes.data(), Index(bytes.size()));
+  tensor.view = core::contiguous_view(tensor.buffer.data(), type, rows, heads, head_dim);
+  return tensor;
+}
+
+/// `count` numbers of `type` from the memory of the default execution space.
+inline std::vector<double> from_device(const core::Buffer& buffer, Index count, DType type) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * core::bytes_of(type));
+  core::copy_to_host(bytes.data(), buffer.data(), Index(bytes.size()));
+  return from_storage(bytes.data(), count, type);
+}
+
+/// One whole problem. Tensors are (B, S, H or Hkv, D) as doubles that `type` represents exactly.
+struct AttentionCase {
+  core::Shape shape;
+  kernels::ReferencePattern pattern;
+  DType type = DType::float32;
+  std::uint64_t seed = 1;
+  double amplitude = 1;  ///< of q: large ones give large scores
+
+  Index rows() const { return shape.batch * shape.sequence; }
+  std::vector<double> q() const { return values(core::TensorId::q, shape.heads, amplitude); }
+  std::vector<double> k() const { return values(core::TensorId::k, shape.kv_heads, 1); }
+  std::vector<double> v() const { return values(core::TensorId::v, shape.kv_heads, 1); }
+  kernels::ReferenceResult reference() const { return kernels::reference_forward(shape, pattern, q(), k(), v()); }
+
+ private:
+  std::vector<double> values(core::TensorId tensor, Index heads, double size) const {
+    return random_values(tensor, rows() * heads * shape.head_dim, type, seed, size);
+  }
+};
+
+}  // namespace annulus::test
