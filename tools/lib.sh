@@ -6,3 +6,22 @@ annulus_cache() {
   local home=${HOME:-$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}
   echo "${ANNULUS_CACHE:-${XDG_CACHE_HOME:-${home:-/tmp}/.cache}/annulus}"
 }
+
+# mpi_for_one_machine: Open MPI as root (containers) and with more ranks than cores. Other MPIs ignore these.
+mpi_for_one_machine() {
+  if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+  export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  export OMPI_MCA_hwloc_base_binding_policy=none
+}
+
+# build_jobs: one compiler per core, but no more than one per 2 GiB of memory.
+build_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable:/ {print int($2 / 2097152)}' /proc/meminfo)
+  [ "$memory" -ge 1 ] || memory=1
+  echo $((cores < memory ? cores : memory))
+}
+
+# cmake_cache_entry FOLDER NAME: a value that CMake found when FOLDER was configured.
+cmake_cache_entry() { sed -n "s|^$2:[A-Z]*=||p" "$1/CMakeCache.txt"; }

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Proves that the house keeps its own rules: which room may include which, and what may stand where.
+
+    check_layout.py [ROOT]        check the tree (default: this repository); one line per finding, exit 1 if any
+    check_layout.py --self-test   show on small made-up trees that every rule fires, and that a good tree passes
+"""
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+# "May include": app -> {layer, io}; layer -> strategies -> {kernels, comm, pattern} -> core; io -> {comm, pattern}.
+ARROWS = {
+    "app": {"layer", "io"},
+    "layer": {"strategies"},
+    "strategies": {"kernels", "comm", "pattern"},
+    "io": {"comm", "pattern"},
+    "kernels": {"core"},
+    "comm": {"core"},
+    "pattern": {"core"},
+    "core": set(),
+}
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "src", "input", "tests", "tools", "job_scripts"}
+# Not in the repository, but git ignores them and a developer has them.
+TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}
+MAX_LINES = 400
+CXX = {".cpp", ".hpp", ".h", ".inl", ".cu", ".cuh", ".ipp", ".cc"}
+TEXT_SOURCES = CXX | {".py", ".cmake", ".sh", ".txt", ""}
+
+
+def reachable(room):
+    """Rooms that `room` may include: itself and whatever its arrows lead to, over any number of steps."""
+    rooms = {room}
+    for target in ARROWS[room]:
+        rooms |= reachable(target)
+    return rooms
+
+
+# One alternative per kind of text that is no code; raw strings first, their quotes mean nothing.
+NOT_CODE = re.compile(
+    r'R"(?P<tag>[^()\s]{0,16})\(.*?\)(?P=tag)"'
+    r'|(?P<comment>//[^\n]*|/\*.*?\*/)'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'",
+    re.DOTALL,
+)
+
+
+def blank(text, strings_too):
+    """The text with comments (and strings, when asked) turned into blanks; lines keep their numbers."""
+
+    def replace(match):
+        if match["comment"] is None and not strings_too:
+            return match[0]
+        return re.sub(r"[^\n]", " ", match[0])
+
+    return NOT_CODE.sub(replace, text)
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = Path(root)
+        self.findings = []
+
+    def complain(self, path, line, message):
+        self.findings.append(f"{path.relative_to(self.root)}:{line}: {message}")
+
+    def forbid(self, path, code, pattern, message):
+        for number, line in enumerate(code.splitlines(), 1):
+            found = re.search(pattern, line)
+            if found:
+                self.complain(path, number, message.format(found[0].strip()))
+
+    def check(self):
+        self.check_top_level()
+        for folder in ("src", "tests", "tools", "job_scripts"):
+            for path in sorted((self.root / folder).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    self.check_file(path)
+        return self.findings
+
+    def check_top_level(self):
+        for entry in sorted(self.root.iterdir()):
+            if entry.name not in TOP_LEVEL | TOP_LEVEL_IGNORED and not entry.name.startswith("."):
+                self.complain(entry, 1, "has no place at the top level")
+
+    def check_file(self, path):
+        if path.suffix not in TEXT_SOURCES:
+            return
+        text = path.read_text(encoding="utf-8")
+        lines = text.count("\n")
+        if lines > MAX_LINES:
+            self.complain(path, MAX_LINES + 1, f"{lines} lines: a source file has at most {MAX_LINES}")
+        if path.suffix not in CXX:
+            return
+        code = blank(text, strings_too=True)
+        self.forbid(path, code, r"\bGTEST_SKIP\b|\bDISABLED_\w*", "{}: a test runs or does not exist")
+        parts = path.relative_to(self.root).parts
+        if parts[:2] != ("src", "annulus"):
+            return
+        if len(parts) < 4 or parts[2] not in ARROWS:
+            self.complain(path, 1, f"not in a room; rooms are {', '.join(ARROWS)}")
+            return
+        self.check_includes(path, parts[2], blank(text, strings_too=False))
+        self.check_tokens(path, parts[2], code)
+
+    def check_includes(self, path, room, text):
+        for number, line in enumerate(text.splitlines(), 1):
+            include = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+            if not include:
+                continue
+            quote, target = include.groups()
+            parts = target.split("/")
+            if parts[0] == "annulus":
+                if len(parts) > 2 and parts[1] not in reachable(room):
+                    self.complain(path, number, f"{room} must not include {parts[1]}: no arrow leads there")
+                if path.name.startswith("reference") and room == "kernels" and parts[1:2] == ["pattern"]:
+                    self.complain(path, number, "the reference must not share the pattern room's combs with what it judges")
+            elif quote == '"':
+                self.complain(path, number, f'"{target}": our own headers are included as "annulus/<room>/..."')
+            elif target in ("mpi.h", "mpi-ext.h") and room not in ("comm", "app"):
+                self.complain(path, number, f"<{target}> belongs to comm and app")
+            elif "yaml" in target and room != "io":
+                self.complain(path, number, f"<{target}>: YAML stops at io")
+
+    def check_tokens(self, path, room, code):
+        name = path.name.split(".")[0]
+        if room == "io":  # hands comm's handle to HDF5: may name MPI_Comm or MPI_INFO_NULL, calls nothing
+            self.forbid(path, code, r"\bP?MPI_\w*[a-z]\w*\s*\(", "{}...): io calls no MPI, comm does")
+        elif room not in ("comm", "app"):
+            self.forbid(path, code, r"\bP?MPIX?_\w+", "{}: MPI belongs to comm and app")
+        if (room, name) != ("core", "kokkos_compat"):
+            self.forbid(path, code, r"\bKOKKOS_VERSION\w*", "{}: Kokkos versions are told apart in core/kokkos_compat only")
+        if room != "io":
+            self.forbid(path, code, r"\bYAML\b", "{}: YAML stops at io")
+        if room != "app":
+            self.forbid(path, code, r"\b(secure_)?getenv\b|\benviron\b", "{}: only app reads the environment")
+            # MPI_Init_thread and Kokkos::initialize take out their own options: these two files pass argv on.
+            if (room, name) not in {("comm", "runtime"), ("core", "kokkos_compat")}:
+                self.forbid(path, code, r"\bargv\b", "{}: only app reads the command line")
+
+
+# ---- self-test: (what it shows, {path: text}, piece of the one finding expected, or None for a good tree) ----
+SRC = "src/annulus/"
+CASES = [
+    ("a good tree", {
+        "README.md": "", ".gitignore": "", "build/x": "",
+        SRC + "core/kokkos_compat.hpp": "#if KOKKOS_VERSION >= 40000\n#endif\n",
+        SRC + "kernels/a.cpp": '#include "annulus/core/a.hpp"\n// MPI_Send(, getenv and argv in a comment\nauto s = "MPI_Send(";\n',
+        SRC + "comm/a.cpp": "#include <mpi.h>\nint f() { return MPI_Barrier(MPI_COMM_WORLD); }\n",
+        SRC + "comm/runtime.hpp": "void start(int& argc, char**& argv);\n",
+        SRC + "core/kokkos_compat.cpp": "void start(int& argc, char**& argv) {}\n",
+        SRC + "strategies/ring.cpp": '#include "annulus/core/a.hpp"\n#include "annulus/comm/a.hpp"\n',
+        SRC + "io/file.cpp": "#include <hdf5.h>\n#include <yaml-cpp/yaml.h>\nauto e = H5Pset_fapl_mpio(f, c, MPI_INFO_NULL);\nYAML::Node n;\n",
+        SRC + "app/main.cpp": '#include "annulus/io/a.hpp"\n#include "annulus/version.hpp"\n#include "annulus/core/a.hpp"\nauto h = getenv("HOME"); // argv\n',
+        "tests/core/a_test.cpp": '#include "support/tolerance.hpp"\n#include <mpi.h>\n',
+    }, None),
+    ("pattern, kernels and comm keep apart", {SRC + "kernels/a.cpp": '#include "annulus/comm/a.hpp"\n'}, "kernels must not include comm"),
+    ("and the other way round", {SRC + "comm/a.cpp": '#include "annulus/pattern/a.hpp"\n'}, "comm must not include pattern"),
+    ("core includes nobody", {SRC + "core/a.hpp": '#include "annulus/kernels/a.hpp"\n'}, "core must not include kernels"),
+    ("io does not compute", {SRC + "io/a.cpp": '#include <annulus/strategies/a.hpp>\n'}, "io must not include strategies"),
+    ("nothing points back to app", {SRC + "strategies/a.cpp": '#include "annulus/app/a.hpp"\n'}, "strategies must not include app"),
+    ("own headers by their full name", {SRC + "comm/a.cpp": '#include "../core/a.hpp"\n'}, "our own headers"),
+    ("a room that does not exist", {SRC + "utils/a.hpp": ""}, "not in a room"),
+    ("MPI header outside comm", {SRC + "io/a.cpp": "#include <mpi.h>\n"}, "belongs to comm and app"),
+    ("MPI call in io", {SRC + "io/a.cpp": "void f() { MPI_Barrier(c); }\n"}, "io calls no MPI"),
+    ("MPI name in strategies", {SRC + "strategies/a.cpp": "MPI_Comm c;\n"}, "MPI belongs to comm"),
+    ("Kokkos version test", {SRC + "kernels/a.cpp": "#if KOKKOS_VERSION_GREATER_EQUAL(4, 0, 0)\n#endif\n"}, "kokkos_compat only"),
+    ("YAML outside io", {SRC + "app/a.cpp": "YAML::Node n;\n"}, "YAML stops at io"),
+    ("YAML header outside io", {SRC + "app/a.cpp": "#include <yaml-cpp/yaml.h>\n"}, "YAML stops at io"),
+    ("environment below app", {SRC + "comm/a.cpp": 'auto v = std::getenv("X");\n'}, "reads the environment"),
+    ("command line below app", {SRC + "io/a.cpp": "int f(char** argv);\n"}, "reads the command line"),
+    ("skipped test", {"tests/core/a_test.cpp": "GTEST_SKIP();\n"}, "runs or does not exist"),
+    ("disabled test", {"tests/core/a_test.cpp": "TEST(A, DISABLED_b) {}\n"}, "runs or does not exist"),
+    ("long file", {"tools/long.py": "\n" * 401}, "at most 400"),
+    ("stray top-level entry", {"notes.txt": ""}, "no place at the top level"),
+]
+# This one breaks two rules at once, so it stands apart.
+REFERENCE_CASE = {SRC + "kernels/reference.cpp": '#include "annulus/pattern/comb.hpp"\n'}
+
+
+def findings_of(tree):
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in tree.items():
+            path = Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return Checker(root).check()
+
+
+def self_test():
+    failed = 0
+    for what, tree, expected in CASES:
+        findings = findings_of(tree)
+        good = not findings if expected is None else len(findings) == 1 and expected in findings[0]
+        if not good:
+            failed += 1
+            print(f"self-test '{what}': expected {expected or 'no finding'}, got {findings}")
+    if not any("combs" in finding for finding in findings_of(REFERENCE_CASE)):
+        failed += 1
+        print("self-test: the reference may include the pattern room")
+    print(f"check_layout self-test: {len(CASES) + 1} trees, {failed} wrong")
+    return failed == 0
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return 0 if self_test() else 1
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
+    findings = Checker(root).check()
+    print("\n".join(findings) if findings else "check_layout: every rule holds")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
