@@ -95,7 +95,7 @@ void agree_on_failure(const Communicator& comm, int kind, const std::string& mes
   const std::vector<Index> kinds = comm.gather_all(Index(kind));
   std::string text = comm.gather_all(comm.rank() == first ? message : std::string())[std::size_t(first)];
   if (failures < comm.size()) text = "rank " + std::to_string(first) + ": " + text;
-  throw core::Error(core::ErrorKind(kinds[std::size_t(first)]), text);
+  throw AgreedError(core::ErrorKind(kinds[std::size_t(first)]), text);
 }
 
 }  // namespace annulus::comm

@@ -48,6 +48,12 @@ class Communicator {
   int size_ = 1;
 };
 
+/// An error every rank knows of and throws alike: the program can end in good order, with one message.
+class AgreedError : public core::Error {
+ public:
+  using core::Error::Error;
+};
+
 /// Runs `work` on every rank and lets all ranks learn whether one failed: if so, every rank throws the error of the
 /// lowest failing rank, with "rank R: " in front where not all ranks failed alike. So a bad rank never leaves the
 /// others waiting in a collective, as long as `work` itself keeps its collective calls matched until its first failure.

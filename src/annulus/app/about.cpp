@@ -1,0 +1,62 @@
+#include "annulus/app/about.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "annulus/comm/runtime.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/pattern/partition.hpp"
+#include "annulus/pattern/pattern.hpp"
+#include "annulus/strategies/strategy.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+void line(std::string_view name, std::string_view text) { fmt::print("  {:<18} {}\n", name, text); }
+
+/// CPUs this process may run on, as ranges: "0-3,8".
+std::string bound_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return "unknown";
+  std::string text;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    int last = cpu;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    text += (text.empty() ? "" : ",") + (last > cpu ? fmt::format("{}-{}", cpu, last) : std::to_string(cpu));
+    cpu = last;
+  }
+  return text;
+}
+
+}  // namespace
+
+void print_list() {
+  fmt::print("strategies (distribution.strategy)\n");
+  for (const auto& strategy : strategies::registry()) line(strategy->name(), strategy->description());
+  line("auto", "single below distribution.local_below rows or on one rank, else ring");
+  fmt::print("semantics (attention.semantics)\n");
+  for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
+  fmt::print("partitions (distribution.partition)\n");
+  for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
+  line("auto", "contiguous");
+}
+
+void print_info(const comm::Communicator& comm) {
+  const std::string place = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
+  const std::vector<std::string> places = comm.gather_all(place);
+  if (!comm.is_root()) return;
+  fmt::print("annulus {} ({})\n", annulus::version, annulus::git_commit);
+  line("kokkos", fmt::format("{} ({})", core::kokkos_version(), core::kokkos_backends()));
+  line("mpi", comm::mpi_library());
+  line("tiles", kernels::default_backend() == kernels::Backend::host
+                    ? fmt::format("host, {} instructions", kernels::host_instruction_set())
+                    : "device");
+  line("transfers",
+       core::device_is_host() ? "host memory, straight to MPI" : "device memory staged through host memory");
+  for (std::size_t rank = 0; rank < places.size(); ++rank) line(fmt::format("rank {}", rank), places[rank]);
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,88 @@
+#include "annulus/app/job.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace annulus::app {
+namespace {
+
+using strategies::Problem;
+
+Problem make_problem(const io::Settings& settings, const std::optional<io::TensorFile>& input) {
+  Problem problem;
+  if (input) {
+    problem.shape = input->shape();
+    problem.type = input->type();
+    problem.documents = input->documents();
+  } else {
+    problem.shape = settings.input.generate->shape;
+    problem.type = settings.input.generate->type;
+    problem.documents = {0, problem.shape.sequence};
+  }
+  problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
+  problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
+  problem.pattern = settings.attention.pattern;
+  problem.backend = kernels::default_backend();
+  return problem;
+}
+
+/// The named strategy, or what `auto` chooses.
+const strategies::Strategy& pick(const io::RunFile& run, const Problem& problem, int ranks) {
+  const std::string& name = run.settings.distribution.strategy;
+  if (name == "auto") return strategies::choose(problem, ranks, run.settings.distribution.local_below);
+  if (const strategies::Strategy* strategy = strategies::find(name)) return *strategy;
+  std::vector<std::string> names{"auto"};
+  for (const auto& strategy : strategies::registry()) names.emplace_back(strategy->name());
+  core::fail(core::ErrorKind::usage, "{}distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
+             run.where("distribution.strategy"), name, io::suggest(name, names));
+}
+
+}  // namespace
+
+Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
+             const comm::Communicator& comm) {
+  Job job;
+  job.run = io::read_run_file(run_file, overrides, comm);
+  const io::Settings& settings = job.run.settings;
+  comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
+    if (settings.distribution.strategy != "auto") pick(job.run, {}, ranks);
+  });
+  if (settings.input.file) job.input.emplace(settings.input, comm);
+  comm::agree(comm, [&] {
+    job.problem = make_problem(settings, job.input);
+    io::check_heads(job.run, job.problem.shape.heads);
+    job.strategy = &pick(job.run, job.problem, ranks);
+    job.chosen = settings.distribution.strategy == "auto";
+    job.partition = job.strategy->partition(job.problem, ranks);
+  });
+  return job;
+}
+
+std::string describe_pattern(const Problem& problem) {
+  const pattern::Pattern& pattern = problem.pattern;
+  std::string text =
+      fmt::format("{}{}, {} pair{}", pattern::name_of(pattern.semantics), pattern.causal ? ", causal" : "",
+                  pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s");
+  for (const pattern::Pair& pair : pattern.pairs) {
+    const bool all = pair.segment == pattern::whole_document;
+    text += fmt::format(" ({}, {})", all ? "all" : std::to_string(pair.segment), pair.dilation);
+  }
+  if (problem.documents.size() > 2) text += fmt::format(", {} documents", problem.documents.size() - 1);
+  return text;
+}
+
+std::string describe_shape(const Problem& problem) {
+  const core::Shape& s = problem.shape;
+  const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
+  return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
+                     core::name_of(problem.type));
+}
+
+std::string describe_bytes(double bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,143 @@
+// The program: command line in, exit status out.
+//   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "annulus/app/about.hpp"
+#include "annulus/app/generate.hpp"
+#include "annulus/app/run.hpp"
+#include "annulus/app/verify.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+constexpr int usage_status = int(core::ErrorKind::usage);
+
+struct Options {
+  RunOptions run;
+  GenerateOptions generate;
+  VerifyOptions verify;
+};
+
+void define_run(CLI::App& app, RunOptions& run) {
+  CLI::App* verb = app.add_subcommand("run", "Compute attention as the run file says: HDF5 in, HDF5 out");
+  verb->add_option("file", run.run_file, "The run file (YAML)")->required();
+  verb->add_option("--set", run.overrides, "Override a key: --set attention.causal=false (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  CLI::Option* dry = verb->add_flag("--dry-run", run.dry_run,
+                                    "Check everything and show partition, memory and traffic; compute nothing");
+  verb->add_option("--ranks", run.ranks, "With --dry-run: plan for so many ranks instead of those launched")
+      ->needs(dry)
+      ->check(CLI::Range(1, 65536));
+}
+
+void define_generate(CLI::App& app, GenerateOptions& generate) {
+  static const std::map<std::string, core::DType> types{{"float64", core::DType::float64},
+                                                        {"float32", core::DType::float32},
+                                                        {"float16", core::DType::float16},
+                                                        {"bfloat16", core::DType::bfloat16}};
+  CLI::App* verb = app.add_subcommand("generate", "Make an input file with random q, k, v");
+  core::Shape& shape = generate.what.shape;
+  verb->add_option("--output", generate.output, "HDF5 file to make")->required();
+  verb->add_option("--sequence", shape.sequence, "Rows")->required()->check(CLI::PositiveNumber);
+  verb->add_option("--heads", shape.heads, "Query heads")->required()->check(CLI::PositiveNumber);
+  verb->add_option("--kv-heads", shape.kv_heads, "Key/value heads, a divisor of --heads (default: --heads)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--head-dim", shape.head_dim, "Head size, 1 to 256")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  verb->add_option("--batch", shape.batch, "Batch entries")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--dtype", generate.what.type, "float64, float32, float16 or bfloat16 (default: float32)")
+      ->transform(CLI::Transformer(types, CLI::ignore_case));
+  verb->add_option("--seed", generate.what.seed, "Values depend on (seed, tensor, global index) only")
+      ->capture_default_str();
+  verb->add_flag("--dout", generate.dout, "Make a gradient dout of the output, too");
+  verb->add_flag("--overwrite", generate.overwrite, "Replace an existing file");
+}
+
+void define_verify(CLI::App& app, VerifyOptions& verify) {
+  CLI::App* verb = app.add_subcommand("verify", "Recompute sampled rows of a result by the definition, in float64");
+  verb->add_option("file", verify.run_file, "The run file (YAML) of the result")->required();
+  verb->add_option("--set", verify.overrides, "The same overrides as were given to run")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--rows", verify.rows, "Rows to check, all heads of each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+int dispatch(const CLI::App& app, const Options& options, const comm::Communicator& comm) {
+  if (app.got_subcommand("run")) return run(options.run, comm);
+  if (app.got_subcommand("generate")) return generate(options.generate, comm);
+  if (app.got_subcommand("verify")) return verify(options.verify, comm);
+  if (app.got_subcommand("info")) {
+    print_info(comm);
+  } else if (comm.is_root()) {
+    print_list();
+  }
+  return 0;
+}
+
+/// Help and complaints about the command line, on rank 0 only; every rank parses the same words and comes to the same
+/// end.
+int explain(const CLI::App& app, const CLI::ParseError& error, bool speaks) {
+  const bool asked = error.get_exit_code() == 0;  // --help, --version
+  if (asked && speaks) app.exit(error);
+  if (!asked && speaks) {
+    std::fprintf(stderr, "annulus: error: %s\nSee `annulus --help` and `annulus VERB --help`.\n", error.what());
+  }
+  return asked ? 0 : usage_status;
+}
+
+int main(int argc, char** argv) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  CLI::App app("annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun; alone it is one rank.");
+  app.set_version_flag("--version", fmt::format("annulus {} ({})", version, git_commit));
+  app.require_subcommand(1);
+  Options options;
+  options.generate.what.shape.kv_heads = 0;
+  define_run(app, options.run);
+  define_generate(app, options.generate);
+  define_verify(app, options.verify);
+  app.add_subcommand("list", "Strategies, semantics and partitions");
+  app.add_subcommand("info", "Versions, back ends, devices, MPI, threads and binding");
+  options.run.command_line = std::accumulate(argv + 1, argv + argc, std::string("annulus"),
+                                             [](const std::string& all, const char* word) { return all + " " + word; });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error, comm.is_root());
+  }
+  try {
+    return dispatch(app, options, comm);
+  } catch (const comm::AgreedError& error) {  // every rank is here
+    if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
+    return int(error.kind());
+  } catch (const std::exception& error) {  // perhaps only this rank: the others must not wait for it
+    const auto* known = dynamic_cast<const core::Error*>(&error);
+    const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
+    const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
+    std::fprintf(stderr, "annulus: error: %s%s\n", who.c_str(), error.what());
+    if (comm.size() > 1) comm::abort_job(status);
+    return status;
+  }
+}
+
+}  // namespace
+}  // namespace annulus::app
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
+  const annulus::comm::Runtime runtime(argc, argv);
+  return annulus::app::main(argc, argv);
+}
