@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <Kokkos_Core.hpp>
 #include <cstdio>
+#include <string>
+
+#include "annulus/comm/runtime.hpp"
 
 namespace {
 
@@ -15,14 +17,17 @@ int world_rank() {
 
 // Rank 0 keeps GoogleTest's printer. The others speak only when something fails, and then say who they are.
 class RankPrinter : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const testing::TestPartResult& part) override {
     if (!part.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "[rank %d] %s.%s failed at %s:%d\n%s\n", world_rank(), test ? test->test_suite_name() : "-",
-                 test ? test->name() : "set-up", part.file_name() ? part.file_name() : "unknown file",
-                 part.line_number(), part.summary());
+    std::fprintf(stderr, "[rank %d] %s failed at %s:%d\n%s\n", world_rank(), test_.c_str(),
+                 part.file_name() ? part.file_name() : "unknown file", part.line_number(), part.summary());
     std::fflush(stderr);
   }
+  // Kept here because asking UnitTest for the current test inside OnTestPartResult deadlocks on its mutex.
+  std::string test_ = "set-up";
 };
 
 // A failed ASSERT_* or an exception ends the test on this rank only; the others would wait for it in their next
@@ -40,7 +45,6 @@ class AbortOnFatalFailure : public testing::EmptyTestEventListener {
 
 int run_tests(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  Kokkos::ScopeGuard kokkos(argc, argv);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (world_rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());
@@ -61,14 +65,6 @@ int run_tests(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // MPI before Kokkos and after it; FUNNELED: only the main thread calls MPI.
-  int provided = MPI_THREAD_SINGLE;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  if (provided < MPI_THREAD_FUNNELED) {
-    std::fprintf(stderr, "this MPI grants no MPI_THREAD_FUNNELED\n");
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  const int failed = run_tests(argc, argv);
-  MPI_Finalize();
-  return failed;
+  annulus::comm::Runtime runtime(argc, argv);
+  return run_tests(argc, argv);
 }
