@@ -1,9 +1,22 @@
 // Every difference between Kokkos 3.4 (Debian 12) and 5.x that the project meets, and nothing else.
 #pragma once
 
+#include <Kokkos_Core.hpp>
 #include <string>
+#if KOKKOS_VERSION < 30700
+#include <Kokkos_MathematicalFunctions.hpp>  // part of Kokkos_Core.hpp, and out of Experimental, from 3.7 on
+#endif
 
 namespace annulus::core {
+
+// Functions of float and double for device code.
+#if KOKKOS_VERSION < 30700
+using Kokkos::Experimental::exp2;
+using Kokkos::Experimental::log2;
+#else
+using Kokkos::exp2;
+using Kokkos::log2;
+#endif
 
 /// Kokkos::initialize on GPU number `device` modulo the devices of this machine, unless the command line names one
 /// (--kokkos-device-id). Without a GPU backend `device` means nothing. Kokkos' own options are taken out of argc and

@@ -1,0 +1,284 @@
+// One team's work: a tile of query rows of one head against all key rows of its item, tile by tile, online softmax.
+//
+//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, hidden ones -inf
+//   m'  = max(m, max_j S_ij)              running shift of every row
+//   P   = 2^(S - m'),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
+//
+// Scratch memory holds Q, S and, one after the other in the same place, K (transposed) and V, all in the accumulation
+// type T: storage types end at packing. acc stays in the State's own memory, visited once per tile of keys.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/storage.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/kernels/device/device_work.hpp"
+#include "annulus/kernels/device/team_tools.hpp"
+#include "annulus/kernels/device/tuning.hpp"
+
+namespace annulus::kernels::device {
+
+/// Running softmax states of all rows: m, l (B, rows, heads), acc (B, rows, heads, D).
+template <class T>
+struct StatePointers {
+  T* m;
+  T* l;
+  T* acc;
+  Index rows;
+  Index heads;
+
+  /// Number of (batch, row, head).
+  KOKKOS_FUNCTION Index at(Index batch, Index row, Index head) const { return (batch * rows + row) * heads + head; }
+};
+
+/// Sizes and places of a team's scratch memory.
+///   numbers   q (query rows x D), kv (D x key rows, then key rows x D), s (query rows x key rows),
+///             m, fresh_m, shrink, l (query rows), part_m, part_l (row_parts x query rows)
+///   indices   query_row, query_t (query rows), key_row, key_t (key rows)
+template <class Tuning>
+struct ScratchLayout {
+  TileSize tile;
+  int head_dim;
+
+  KOKKOS_FUNCTION int q_stride() const { return head_dim + Tuning::pad; }
+  KOKKOS_FUNCTION int k_stride() const { return tile.key_rows + Tuning::pad; }
+  KOKKOS_FUNCTION int v_stride() const { return round_up(head_dim, Tuning::block_columns); }
+  KOKKOS_FUNCTION int s_stride() const { return tile.key_rows + Tuning::pad; }
+
+  KOKKOS_FUNCTION int q_size() const { return tile.query_rows * q_stride(); }
+  KOKKOS_FUNCTION int kv_size() const {
+    const int k = head_dim * k_stride();
+    const int v = tile.key_rows * v_stride();
+    return k > v ? k : v;
+  }
+  KOKKOS_FUNCTION int s_size() const { return tile.query_rows * s_stride(); }
+  KOKKOS_FUNCTION int numbers() const {
+    return q_size() + kv_size() + s_size() + (4 + 2 * Tuning::row_parts) * tile.query_rows;
+  }
+  KOKKOS_FUNCTION int indices() const { return 2 * (tile.query_rows + tile.key_rows); }
+};
+
+template <class ExecSpace, class Tuning, class Storage, class T>
+class AttendTeam {
+ public:
+  using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+  template <class Element>
+  using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
+
+  DeviceWorkView work;
+  Index first_team;  ///< of this launch
+  core::TensorView q;
+  core::TensorView k;
+  core::TensorView v;
+  StatePointers<T> state;
+  T scale;  ///< scale * log2(e)
+  ScratchLayout<Tuning> layout;
+  int scratch_level;
+
+  static std::size_t scratch_bytes(const ScratchLayout<Tuning>& layout) {
+    return Scratch<T>::shmem_size(std::size_t(layout.numbers())) +
+           Scratch<Index>::shmem_size(std::size_t(layout.indices()));
+  }
+
+  KOKKOS_FUNCTION void operator()(const Member& team) const {
+    Context c(*this, team, work.tile_of(first_team + team.league_rank()));
+    load_queries(c);
+    const core::RowMap& keys = c.tile.item.key;
+    for (Index first = 0; first < keys.count; first += layout.tile.key_rows) {
+      const Index left = keys.count - first;
+      const int count = left < layout.tile.key_rows ? int(left) : layout.tile.key_rows;
+      // Comb indices ascend in both maps: once a tile of keys lies after the last query, so do all later ones.
+      if (c.tile.item.causal && work.row_of(keys, first).t > c.last_query_t) break;
+      load_keys(c, first, count);
+      multiply_scores(c, count);
+      update_rows(c, count);
+      add_values(c, count);
+    }
+    store_rows(c);
+  }
+
+ private:
+  /// Where this team finds its things.
+  struct Context {
+    const Member& team;
+    TeamTile tile;
+    Index last_query_t;
+    T* q;
+    T* kv;
+    T* s;
+    T* m;        // shift of the sums so far
+    T* fresh_m;  // shift from this tile of keys on
+    T* shrink;   // 2^(m - fresh_m)
+    T* l;
+    T* part_m;  // largest score of a row among every row_parts-th key, and m
+    T* part_l;  // sum of their weights
+    Index* query_row;
+    Index* query_t;
+    Index* key_row;
+    Index* key_t;
+
+    KOKKOS_FUNCTION Context(const AttendTeam& kernel, const Member& member, const TeamTile& team_tile)
+        : team(member), tile(team_tile) {
+      const ScratchLayout<Tuning>& layout = kernel.layout;
+      const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
+      const Scratch<Index> indices(team.team_scratch(kernel.scratch_level), std::size_t(layout.indices()));
+      const int rows = layout.tile.query_rows;
+      q = numbers.data();
+      kv = q + layout.q_size();
+      s = kv + layout.kv_size();
+      m = s + layout.s_size();
+      fresh_m = m + rows;
+      shrink = fresh_m + rows;
+      l = shrink + rows;
+      part_m = l + rows;
+      part_l = part_m + Tuning::row_parts * rows;
+      query_row = indices.data();
+      query_t = query_row + rows;
+      key_row = query_t + rows;
+      key_t = key_row + layout.tile.key_rows;
+      last_query_t = kernel.work.row_of(tile.item.query, tile.query_begin + tile.query_rows - 1).t;
+    }
+  };
+
+  /// Looks up rows first, first + 1, ... of a map. Blocks reach up to `padded` rows: the last row stands in for those
+  /// beyond the tile, whose results nobody reads.
+  KOKKOS_FUNCTION void look_up(const Context& c, const core::RowMap& map, Index first, int count, int padded,
+                               Index* rows, Index* ts) const {
+    for (int i = c.team.team_rank(); i < padded; i += c.team.team_size()) {
+      const CombRow found = work.row_of(map, first + (i < count ? i : count - 1));
+      rows[i] = found.row;
+      ts[i] = found.t;
+    }
+  }
+
+  KOKKOS_FUNCTION void load_queries(const Context& c) const {
+    const TeamTile& tile = c.tile;
+    const int padded = round_up(tile.query_rows, Tuning::block_rows);
+    look_up(c, tile.item.query, tile.query_begin, tile.query_rows, padded, c.query_row, c.query_t);
+    c.team.team_barrier();
+    const Storage* from = static_cast<const Storage*>(q.data) + tile.batch * q.batch_stride + tile.head * q.head_stride;
+    for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
+      c.q[i * layout.q_stride() + d] = scale * core::load_as<T>(from[c.query_row[i] * q.row_stride + d]);
+    });
+    for (int i = c.team.team_rank(); i < tile.query_rows; i += c.team.team_size()) {
+      const Index at = state.at(tile.batch, c.query_row[i], tile.head);
+      c.m[i] = state.m[at];
+      c.l[i] = state.l[at];
+    }
+  }
+
+  /// K tile, transposed: kv[d][j].
+  KOKKOS_FUNCTION void load_keys(const Context& c, Index first, int count) const {
+    const int padded = round_up(count, Tuning::block_columns);
+    look_up(c, c.tile.item.key, first, count, padded, c.key_row, c.key_t);
+    c.team.team_barrier();  // the rows are looked up, and the last tile's V is no longer read
+    const Storage* from =
+        static_cast<const Storage*>(k.data) + c.tile.batch * k.batch_stride + c.tile.item.kv_head * k.head_stride;
+    for_each_element(c.team, padded, layout.head_dim, [&](int j, int d) {
+      c.kv[d * layout.k_stride() + j] = core::load_as<T>(from[c.key_row[j] * k.row_stride + d]);
+    });
+    c.team.team_barrier();
+  }
+
+  KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
+    const bool masked = c.tile.item.causal && c.key_t[count - 1] > c.query_t[0];
+    for_each_block<Tuning>(c.team, c.tile.query_rows, count, [&](int row, int column, int step) {
+      T sum[Tuning::block_rows][Tuning::block_columns] = {};
+      multiply_block<Tuning::columns_side_by_side>(sum, c.q + row * layout.q_stride(), layout.q_stride(), c.kv + column,
+                                                   layout.k_stride(), step, layout.head_dim);
+      for (int r = 0; r < Tuning::block_rows; ++r) {
+        for (int b = 0; b < Tuning::block_columns; ++b) {
+          const int i = row + r;
+          const int j = column + b * step;
+          const bool hidden = masked && c.key_t[j] > c.query_t[i];
+          c.s[i * layout.s_stride() + j] = hidden ? T(-INFINITY) : sum[r][b];
+        }
+      }
+    });
+    c.team.team_barrier();
+  }
+
+  /// Turns scores into weights and brings m, l and shrink up to date; row_parts threads share a row. The V tile takes
+  /// the place of K meanwhile.
+  KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
+    const int rows = c.tile.query_rows;
+    load_values(c, count);
+    for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
+      const T* s = c.s + i * layout.s_stride();
+      T largest = c.m[i];
+      for (int j = part; j < count; j += Tuning::row_parts) largest = s[j] > largest ? s[j] : largest;
+      c.part_m[part * rows + i] = largest;
+    });
+    c.team.team_barrier();
+    for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
+    c.team.team_barrier();
+    for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
+      c.l[i] *= c.shrink[i];
+      for (int part = 0; part < Tuning::row_parts; ++part) c.l[i] += c.part_l[part * rows + i];
+      c.m[i] = c.fresh_m[i];
+    }
+  }
+
+  /// Every row_parts-th weight of row i, from number `part` on, and their sum.
+  KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
+    const int rows = c.tile.query_rows;
+    T largest = c.part_m[i];
+    for (int other = 1; other < Tuning::row_parts; ++other) {
+      const T m = c.part_m[other * rows + i];
+      largest = m > largest ? m : largest;
+    }
+    // No key seen yet, neither now nor before: any finite shift gives zeros, where -inf - -inf would give NaN.
+    const T shift = largest == T(-INFINITY) ? T(0) : largest;
+    T* s = c.s + i * layout.s_stride();
+    T sum = 0;
+    for (int j = part; j < count; j += Tuning::row_parts) {
+      s[j] = core::exp2(s[j] - shift);
+      sum += s[j];
+    }
+    c.part_l[part * rows + i] = sum;
+    if (part == 0) {
+      c.fresh_m[i] = largest;
+      c.shrink[i] = core::exp2(c.m[i] - shift);
+    }
+  }
+
+  /// V tile: kv[j][d], columns up to a whole block filled with zeros.
+  KOKKOS_FUNCTION void load_values(const Context& c, int count) const {
+    const Storage* from =
+        static_cast<const Storage*>(v.data) + c.tile.batch * v.batch_stride + c.tile.item.kv_head * v.head_stride;
+    for_each_element(c.team, count, layout.v_stride(), [&](int j, int d) {
+      const bool inside = d < layout.head_dim;
+      c.kv[j * layout.v_stride() + d] = inside ? core::load_as<T>(from[c.key_row[j] * v.row_stride + d]) : T(0);
+    });
+  }
+
+  KOKKOS_FUNCTION void add_values(const Context& c, int count) const {
+    for_each_block<Tuning>(c.team, c.tile.query_rows, layout.head_dim, [&](int row, int column, int step) {
+      T sum[Tuning::block_rows][Tuning::block_columns] = {};
+      multiply_block<Tuning::columns_side_by_side>(sum, c.s + row * layout.s_stride(), layout.s_stride(), c.kv + column,
+                                                   layout.v_stride(), step, count);
+      for (int r = 0; r < Tuning::block_rows; ++r) {
+        const int i = row + r;
+        if (i >= c.tile.query_rows) break;
+        T* acc = state.acc + state.at(c.tile.batch, c.query_row[i], c.tile.head) * layout.head_dim;
+        for (int b = 0; b < Tuning::block_columns; ++b) {
+          const int d = column + b * step;
+          if (d < layout.head_dim) acc[d] = acc[d] * c.shrink[i] + sum[r][b];
+        }
+      }
+    });
+  }
+
+  KOKKOS_FUNCTION void store_rows(const Context& c) const {
+    c.team.team_barrier();
+    for (int i = c.team.team_rank(); i < c.tile.query_rows; i += c.team.team_size()) {
+      const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);
+      state.m[at] = c.m[i];
+      state.l[at] = c.l[i];
+    }
+  }
+};
+
+}  // namespace annulus::kernels::device

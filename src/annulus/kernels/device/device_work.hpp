@@ -1,0 +1,112 @@
+// A WorkList as the teams read it: in device memory, and numbered by tiles of query rows.
+//
+// Every (item, batch entry, tile of query rows, query head) is one team's work; team numbers run through the items in
+// order. Example: tiles of 32 rows, batch 2, one item of 70 query rows and 4 heads: 3 tiles, 2 * 3 * 4 = 24 teams.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <vector>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/work_item.hpp"
+
+namespace annulus::kernels::device {
+
+using core::Index;
+
+/// A run, and how many rows all runs of the list before it hold.
+struct DeviceRun {
+  core::Run run;
+  Index rows_before;
+};
+
+/// An item, and the number of its first team.
+struct DeviceItem {
+  core::WorkItem item;
+  Index first_team;
+};
+
+/// What one team works on: query rows [query_begin, query_begin + query_rows) of the item's query map.
+struct TeamTile {
+  core::WorkItem item;
+  Index batch;
+  Index head;
+  Index query_begin;
+  int query_rows;
+};
+
+/// Comb index and stored row of one row of a map.
+struct CombRow {
+  Index t;
+  Index row;
+};
+
+/// Plain pointers for device code; DeviceWork owns the memory.
+struct DeviceWorkView {
+  const DeviceRun* runs;
+  const DeviceItem* items;
+  Index item_count;
+  Index batch;
+  int tile_rows;
+
+  KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
+  /// Row number `index` of the map, 0 <= index < map.count.
+  KOKKOS_FUNCTION CombRow row_of(const core::RowMap& map, Index index) const;
+};
+
+/// Owner of a list's copy in device memory.
+class DeviceWork {
+ public:
+  /// Copies the list; complete on return. Items without rows or keys get no team. `tile_rows` query rows per team.
+  DeviceWork(const core::WorkList& work, Index batch, int tile_rows);
+
+  const DeviceWorkView& view() const { return view_; }
+  Index teams() const { return teams_; }
+
+  /// Cuts the teams 0 ... teams() into stretches of about `flops` floating point operations, at least one team and at
+  /// most 2^30 each; returns the end of each stretch.
+  std::vector<Index> launches(Index head_dim, double flops) const;
+
+ private:
+  std::vector<DeviceItem> items_;  // the host's copy, for launches()
+  core::Buffer run_buffer_;
+  core::Buffer item_buffer_;
+  DeviceWorkView view_{};
+  Index teams_ = 0;
+};
+
+KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
+  // The last item whose first team is not beyond `team`.
+  Index low = 0;
+  Index high = item_count;
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (items[middle].first_team <= team ? low : high) = middle;
+  }
+  TeamTile tile;
+  tile.item = items[low].item;
+  Index rest = team - items[low].first_team;
+  tile.head = tile.item.head_first + rest % tile.item.head_count * tile.item.head_stride;
+  rest /= tile.item.head_count;
+  // Last tiles first: with causal they see the most keys, and the longest work should not start last.
+  const Index tiles = (tile.item.query.count + tile_rows - 1) / tile_rows;
+  tile.query_begin = (tiles - 1 - rest % tiles) * tile_rows;
+  tile.batch = rest / tiles;
+  const Index left = tile.item.query.count - tile.query_begin;
+  tile.query_rows = left < tile_rows ? int(left) : tile_rows;
+  return tile;
+}
+
+KOKKOS_INLINE_FUNCTION CombRow DeviceWorkView::row_of(const core::RowMap& map, Index index) const {
+  const Index target = runs[map.first_run].rows_before + index;
+  Index low = map.first_run;
+  Index high = map.first_run + map.runs;
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (runs[middle].rows_before <= target ? low : high) = middle;
+  }
+  const Index step = target - runs[low].rows_before;
+  return {runs[low].run.t + step, runs[low].run.row + step * runs[low].run.stride};
+}
+
+}  // namespace annulus::kernels::device

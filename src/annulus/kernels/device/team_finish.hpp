@@ -1,0 +1,96 @@
+// Running softmax states to outputs and log-sum-exps.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <numbers>
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/storage.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/device/attend_team.hpp"
+#include "annulus/kernels/device/team_tools.hpp"
+
+namespace annulus::kernels::device {
+
+/// Stores x as number `at` of a tensor. The type is looked at here and not in a template: finish only moves memory, and
+/// all threads go the same way.
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, Index at, T x) {
+  switch (tensor.type) {
+    case core::DType::float64:
+      return core::store_as(static_cast<double*>(tensor.data)[at], x);
+    case core::DType::float32:
+      return core::store_as(static_cast<float*>(tensor.data)[at], x);
+    case core::DType::float16:
+      return core::store_as(static_cast<core::Half*>(tensor.data)[at], x);
+    case core::DType::bfloat16:
+      return core::store_as(static_cast<core::BFloat16*>(tensor.data)[at], x);
+  }
+}
+
+/// A team finishes rows_per_team of the B * rows * heads states.
+template <class ExecSpace, class T>
+class FinishTeam {
+ public:
+  using Policy = Kokkos::TeamPolicy<ExecSpace>;
+  static constexpr int rows_per_team = 32;
+
+  StatePointers<T> state;
+  Index states;  ///< B * rows * heads
+  int head_dim;
+  core::TensorView out;
+  core::TensorView lse;
+  T output_scale;
+
+  KOKKOS_FUNCTION void operator()(const typename Policy::member_type& team) const {
+    const Index first = Index(team.league_rank()) * rows_per_team;
+    const int count = states - first < rows_per_team ? int(states - first) : rows_per_team;
+    for_each_element(team, count, head_dim, [&](int i, int d) { finish_element(first + i, d); });
+  }
+
+ private:
+  KOKKOS_FUNCTION void finish_element(Index at, int d) const {
+    const Index head = at % state.heads;
+    const Index row = at / state.heads % state.rows;
+    const Index batch = at / state.heads / state.rows;
+    const T l = state.l[at];
+    const bool empty = l == T(0);
+    const T x = empty ? T(0) : output_scale * (state.acc[at * head_dim + d] / l);
+    store_number(out, batch * out.batch_stride + row * out.row_stride + head * out.head_stride + d, x);
+    if (d > 0) return;
+    const T natural = empty ? T(-INFINITY) : T(std::numbers::ln2) * (state.m[at] + core::log2(l));
+    store_number(lse, batch * lse.batch_stride + row * lse.row_stride + head * lse.head_stride, natural);
+  }
+};
+
+template <class ExecSpace, class T>
+void team_finish_typed(const State& state, const core::TensorView& out, const core::TensorView& lse,
+                       double output_scale, int team_size) {
+  using Kernel = FinishTeam<ExecSpace, T>;
+  Kernel kernel;
+  kernel.state = {static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()), static_cast<T*>(state.acc.data()),
+                  state.rows, state.shape.heads};
+  kernel.states = state.shape.batch * state.rows * state.shape.heads;
+  kernel.head_dim = int(state.shape.head_dim);
+  kernel.out = out;
+  kernel.lse = lse;
+  kernel.output_scale = T(output_scale);
+  const int teams = int(core::ceil_div(kernel.states, Kernel::rows_per_team));
+  if (teams == 0) return;
+  Kokkos::parallel_for("annulus::finish", typename Kernel::Policy(teams, team_size), kernel);
+  ExecSpace().fence();
+}
+
+/// finish() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.
+template <class ExecSpace>
+void team_finish(const State& state, const core::TensorView& out, const core::TensorView& lse, double output_scale,
+                 int team_size) {
+  if (state.precision == core::Precision::float64) {
+    team_finish_typed<ExecSpace, double>(state, out, lse, output_scale, team_size);
+  } else {
+    team_finish_typed<ExecSpace, float>(state, out, lse, output_scale, team_size);
+  }
+}
+
+}  // namespace annulus::kernels::device

@@ -1,0 +1,68 @@
+// The numbers the device algorithm runs with, per kind of execution space. Numbers only.
+//
+//                    GPU                                host threads
+//   team             128 threads                        1 thread (tests: 4)
+//   block of a       4 rows x 4 columns, columns a      4 rows x 8 columns, side by side, so that the compiler
+//   thread           stride apart: the 32 threads of    makes vector operations of them
+//                    a warp read neighbouring words
+//   pad              1: rows of a transposed tile start 0: rows stay aligned
+//                    in different memory banks
+//   tile             as large as scratch memory allows  one size, for the second-level cache
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+namespace annulus::kernels::device {
+
+/// Rows of queries and of keys that a team works on at a time; multiples of the block.
+struct TileSize {
+  int query_rows;
+  int key_rows;
+};
+
+/// Host spaces: Serial, OpenMP, Threads.
+struct HostTuning {
+  static constexpr int team_size = 1;
+  static constexpr int block_rows = 4;
+  static constexpr int block_columns = 8;
+  static constexpr bool columns_side_by_side = true;
+  static constexpr int pad = 0;
+  static constexpr int row_parts = 1;  ///< threads that share the softmax of one row
+  /// In order of preference.
+  static constexpr TileSize tiles[] = {{64, 64}};
+  /// Work between two calls of poll, some milliseconds at 10 GFLOP/s per thread.
+  static double flops_per_launch(int concurrency) { return 5e7 * concurrency; }
+};
+
+/// GPUs. 32 x 64 keeps 128 threads busy with one block each, in the scores and (D = 64) in the output alike; it takes
+/// 35 kB at D = 64 in float, of the 40 kB that Kokkos hands out on CUDA. Larger D or double take the smaller tiles.
+struct GpuTuning {
+  static constexpr int team_size = 128;
+  static constexpr int block_rows = 4;
+  static constexpr int block_columns = 4;
+  static constexpr bool columns_side_by_side = false;
+  static constexpr int pad = 1;
+  static constexpr int row_parts = 4;
+  static constexpr TileSize tiles[] = {{32, 64}, {32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}};
+  /// Some milliseconds at 5 TFLOP/s. (A GPU's concurrency() counts its resident threads: of no use here.)
+  static double flops_per_launch(int /*concurrency*/) { return 2e10; }
+};
+
+template <class ExecSpace>
+struct TuningOf {
+  using type = HostTuning;
+};
+#ifdef KOKKOS_ENABLE_CUDA
+template <>
+struct TuningOf<Kokkos::Cuda> {
+  using type = GpuTuning;
+};
+#endif
+#ifdef KOKKOS_ENABLE_HIP
+template <>
+struct TuningOf<Kokkos::HIP> {
+  using type = GpuTuning;
+};
+#endif
+
+}  // namespace annulus::kernels::device
