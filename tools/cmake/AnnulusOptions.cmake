@@ -12,3 +12,8 @@ target_compile_options(annulus_options INTERFACE
 if(ANNULUS_WERROR)
   target_compile_options(annulus_options INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Werror>)
 endif()
+
+# fmt before 10 takes nvcc for a compiler without constexpr, and then contradicts itself under C++20.
+if("CUDA" IN_LIST Kokkos_DEVICES)
+  target_compile_definitions(annulus_options INTERFACE FMT_USE_CONSTEXPR=1)
+endif()
