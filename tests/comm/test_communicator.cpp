@@ -1,0 +1,96 @@
+// The communicator's small collectives, and agreement on failures.
+#include <gtest/gtest.h>
+
+#include "annulus/comm/communicator.hpp"
+
+namespace annulus::comm {
+namespace {
+
+TEST(Communicator, ReducesAndGathersInRankOrder) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Index p = comm.size();
+  const Index big = Index(1) << 40;
+  EXPECT_EQ(comm.sum(big + comm.rank()), p * big + p * (p - 1) / 2);
+  EXPECT_EQ(comm.max(Index(-comm.rank())), 0);
+  EXPECT_DOUBLE_EQ(comm.max(0.5 * comm.rank()), 0.5 * double(p - 1));
+  const auto ranks = comm.gather_all(Index(comm.rank() * 10));
+  const auto halves = comm.gather_all(comm.rank() * 0.5);
+  const auto words = comm.gather_all(std::string(std::size_t(comm.rank()), 'x'));
+  ASSERT_EQ(ranks.size(), std::size_t(p));
+  ASSERT_EQ(words.size(), std::size_t(p));
+  for (Index r = 0; r < p; ++r) {
+    EXPECT_EQ(ranks[std::size_t(r)], r * 10);
+    EXPECT_EQ(halves[std::size_t(r)], double(r) * 0.5);
+    EXPECT_EQ(words[std::size_t(r)].size(), std::size_t(r));
+  }
+  const auto pairs = comm.gather_to_root({double(comm.rank()), -1.0});
+  EXPECT_EQ(pairs.size(), comm.is_root() ? std::size_t(2 * p) : 0u);
+  if (comm.is_root()) EXPECT_EQ(pairs[std::size_t(2 * (p - 1))], double(p - 1));
+  EXPECT_EQ(comm.broadcast(comm.is_root() ? "from the root" : "mine"), "from the root");
+}
+
+TEST(Communicator, IsADuplicate) {
+  const Communicator comm(MPI_COMM_WORLD);
+  int result = MPI_UNEQUAL;
+  MPI_Comm_compare(comm.handle(), MPI_COMM_WORLD, &result);
+  EXPECT_EQ(result, MPI_CONGRUENT) << "messages of ours must not meet messages of others";
+}
+
+TEST(Communicator, ReportsMpiErrorsInsteadOfAborting) {
+  const Communicator comm(MPI_COMM_WORLD);
+  int value = 0;
+  const auto send_to_nobody = [&] {
+    check_mpi(MPI_Send(&value, 1, MPI_INT, comm.size(), 0, comm.handle()), "MPI_Send");
+  };
+  EXPECT_THROW(send_to_nobody(), core::Error);
+}
+
+TEST(Agree, AllWellIsSilent) {
+  const Communicator comm(MPI_COMM_WORLD);
+  int calls = 0;
+  agree(comm, [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Agree, OneBadRankFailsAllWithItsMessage) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const int bad = comm.size() - 1;
+  try {
+    agree(comm, [&] {
+      if (comm.rank() == bad) core::fail(core::ErrorKind::usage, "the last rank is unwell");
+    });
+    ADD_FAILURE() << "nobody threw";
+  } catch (const AgreedError& error) {
+    const std::string who = comm.size() > 1 ? "rank " + std::to_string(bad) + ": " : "";
+    EXPECT_EQ(error.what(), who + "the last rank is unwell");
+    EXPECT_EQ(error.kind(), core::ErrorKind::usage);
+  }
+}
+
+TEST(Agree, TheSameFailureEverywhereIsToldWithoutARank) {
+  const Communicator comm(MPI_COMM_WORLD);
+  try {
+    agree(comm, [&] { throw std::runtime_error("all of us"); });
+    ADD_FAILURE() << "nobody threw";
+  } catch (const AgreedError& error) {
+    EXPECT_STREQ(error.what(), "all of us");
+    EXPECT_EQ(error.kind(), core::ErrorKind::failure);
+  }
+}
+
+TEST(Agree, NestedAgreementsKeepTheMessage) {
+  const Communicator comm(MPI_COMM_WORLD);
+  try {
+    agree(comm, [&] {
+      agree(comm, [&] {
+        if (comm.is_root()) core::fail(core::ErrorKind::failure, "inner");
+      });
+    });
+    ADD_FAILURE() << "nobody threw";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(std::string(error.what()), comm.size() > 1 ? "rank 0: inner" : "inner");
+  }
+}
+
+}  // namespace
+}  // namespace annulus::comm

@@ -1,0 +1,140 @@
+// Row blocks over the wire: parts of parts, nothing at all, uneven ranks; rows name themselves by their numbers.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "annulus/comm/collectives.hpp"
+#include "annulus/comm/exchange.hpp"
+#include "annulus/core/buffer.hpp"
+
+namespace annulus::comm {
+namespace {
+
+constexpr Index width = 3;  // numbers in a row
+constexpr Index row_bytes = width * Index(sizeof(double));
+
+/// Number stored in (part, row, column) of rank `owner`.
+double stamp(Index owner, Index part, Index row, Index column) {
+  return double(owner) * 1e6 + double(part) * 1e4 + double(row) * 10 + double(column);
+}
+
+/// A (parts, held, width) array in the execution space's memory.
+struct Block {
+  Block(Index block_parts, Index block_held)
+      : parts(block_parts), held(block_held), memory("test", parts * held * row_bytes) {
+    fill([](Index, Index, Index) { return -1.0; });
+  }
+  template <class Number>
+  void fill(Number&& number) {
+    std::vector<double> values;
+    for (Index p = 0; p < parts; ++p) {
+      for (Index r = 0; r < held; ++r) {
+        for (Index c = 0; c < width; ++c) values.push_back(number(p, r, c));
+      }
+    }
+    core::copy_to_device(memory.data(), values.data(), memory.bytes());
+  }
+  std::vector<double> values() const {
+    std::vector<double> all(std::size_t(parts * held * width));
+    core::copy_to_host(all.data(), memory.data(), memory.bytes());
+    return all;
+  }
+  double at(Index part, Index row, Index column) const {
+    return values()[std::size_t((part * held + row) * width + column)];
+  }
+  RowBlock rows(core::Interval selected) const { return {memory.data(), parts, held, row_bytes, selected}; }
+
+  Index parts;
+  Index held;
+  core::Buffer memory;
+};
+
+/// Every rank sends rows [2, 5) of a block of 7 to its neighbour, who puts them at rows [1, 4) of a block of 6.
+template <class Run>
+void pass_round(const Communicator& comm, Run&& run) {
+  const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+  Block own(4, 7), received(4, 6);
+  own.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+  run(Message{next, own.rows({2, 5})}, Message{before, received.rows({1, 4})});
+  for (Index p = 0; p < 4; ++p) {
+    for (Index r = 0; r < 6; ++r) {
+      for (Index c = 0; c < width; ++c) {
+        const double expected = r >= 1 && r < 4 ? stamp(before, p, r + 1, c) : -1.0;
+        EXPECT_EQ(received.at(p, r, c), expected) << "part " << p << " row " << r;
+      }
+    }
+  }
+}
+
+TEST(Exchange, OverlappedMovesSelectedRowsOfEveryPart) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Exchange exchange(comm);
+  for (int hop = 0; hop < 3; ++hop) {  // one object serves every hop
+    pass_round(comm, [&](const Message& send, const Message& receive) {
+      exchange.start(send, receive, hop);
+      for (int i = 0; i < 5; ++i) exchange.progress();
+      exchange.wait();
+    });
+  }
+}
+
+TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
+  const Communicator comm(MPI_COMM_WORLD);
+  if (comm.size() == 1) {  // one rank has no neighbour and no hops
+    Block block(1, 2);
+    Exchange(comm).run_blocking({0, block.rows({})}, {0, block.rows({})}, 0);
+    EXPECT_EQ(block.at(0, 1, 1), -1.0);
+    return;
+  }
+  pass_round(comm, [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking(send, receive, 0); });
+}
+
+TEST(Exchange, EmptyRowsMeanNoMessage) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Block block(2, 3);
+  // Rank 0 sends to the last rank; everybody else exchanges nothing and must not wait.
+  const int last = comm.size() - 1;
+  const bool sends = comm.rank() == 0 && last > 0, receives = comm.rank() == last && last > 0;
+  if (sends) block.fill([](Index p, Index r, Index c) { return stamp(0, p, r, c); });
+  Exchange exchange(comm);
+  exchange.start({last, block.rows(sends ? core::Interval{0, 3} : core::Interval{})},
+                 {0, block.rows(receives ? core::Interval{0, 3} : core::Interval{})}, 0);
+  exchange.progress();
+  exchange.wait();
+  EXPECT_EQ(block.at(1, 2, 1), sends || receives ? stamp(0, 1, 2, 1) : -1.0);
+}
+
+TEST(Exchange, RefusesAStartBeforeTheLastHopIsComplete) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Block from(1, 2), to(1, 2);
+  Exchange exchange(comm);
+  const Message send{(comm.rank() + 1) % comm.size(), from.rows({0, 2})};
+  const Message receive{(comm.rank() + comm.size() - 1) % comm.size(), to.rows({0, 2})};
+  exchange.start(send, receive, 0);
+  EXPECT_THROW(exchange.start(send, receive, 1), core::Error);
+  exchange.wait();
+}
+
+TEST(Allgather, PutsUnevenRowsInOrderInEveryPart) {
+  const Communicator comm(MPI_COMM_WORLD);
+  std::vector<core::Interval> owners;  // rank r holds 2 r rows: rank 0 none
+  Index n = 0;
+  for (Index r = 0; r < comm.size(); ++r) {
+    owners.push_back({n, n + 2 * r});
+    n += 2 * r;
+  }
+  const Index mine = 2 * comm.rank();
+  Block own(6, mine), all(6, n);
+  own.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+  allgather_rows(comm, own.rows({0, mine}), all.rows({0, n}), owners);
+  for (Index p = 0; p < 6; ++p) {
+    for (Index owner = 0; owner < comm.size(); ++owner) {
+      for (Index r = 0; r < 2 * owner; ++r) {
+        EXPECT_EQ(all.at(p, owners[std::size_t(owner)].begin + r, 2), stamp(owner, p, r, 2)) << "part " << p;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::comm

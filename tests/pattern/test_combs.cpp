@@ -1,0 +1,148 @@
+// Combs against brute force: "row x is picked when (x mod w) mod r == o", row by row.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "annulus/pattern/combs.hpp"
+#include "annulus/pattern/partition.hpp"
+#include "support/random_layout.hpp"
+
+namespace annulus::pattern {
+namespace {
+
+/// Heads of a set, written out.
+std::vector<Index> members(const HeadSet& set) {
+  std::vector<Index> heads;
+  for (Index i = 0; i < set.count; ++i) heads.push_back(set.first + i * set.stride);
+  return heads;
+}
+
+/// The offset of a head by the table of the definition; -1 where a grouped head has no part in the pair.
+Index defined_offset(const Pattern& pattern, Index pair, Index head, Index heads) {
+  const Index r = pattern.pairs[std::size_t(pair)].dilation, groups = Index(pattern.pairs.size());
+  if (pattern.semantics == Semantics::longnet) return head / ((heads + r - 1) / r);
+  if (pattern.semantics == Semantics::paper) return head % r;
+  Index group = 0;  // count the heads off: the first `heads mod groups` groups have one more
+  for (Index left = head;; ++group) {
+    const Index size = heads / groups + (group < heads % groups ? 1 : 0);
+    if (left < size) break;
+    left -= size;
+  }
+  return group == pair ? pair % r : -1;
+}
+
+TEST(Combs, EveryHeadIsAtItsDefinedOffsetAndNowhereElse) {
+  for (const auto& entry : semantics_table) {
+    for (Index heads = 1; heads <= 9; ++heads) {
+      for (Index r = 1; r <= 11; ++r) {
+        Pattern pattern{entry.value, {{4, r}, {8, r}, {pattern::whole_document, r}}, false, false};
+        if (entry.value == Semantics::grouped && heads < 3) pattern.pairs.resize(1);
+        for (Index pair = 0; pair < Index(pattern.pairs.size()); ++pair) {
+          std::vector<std::set<Index>> found(static_cast<std::size_t>(heads));
+          for (const UsedOffset& used : used_offsets(pattern, pair, heads)) {
+            EXPECT_LT(used.offset, r);
+            for (const Index head : members(used.heads)) found.at(std::size_t(head)).insert(used.offset);
+          }
+          for (Index head = 0; head < heads; ++head) {
+            const Index offset = defined_offset(pattern, pair, head, heads);
+            const std::set<Index> expected = offset < 0 ? std::set<Index>{} : std::set<Index>{offset};
+            EXPECT_EQ(found[std::size_t(head)], expected)
+                << entry.name << " H " << heads << " r " << r << " head " << head;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Combs, HeadSetsAreCutToRanges) {
+  const HeadSet odd{1, 3, 4};  // 1 4 7 10
+  EXPECT_EQ(members(intersect(odd, {2, 8})), (std::vector<Index>{4, 7}));
+  EXPECT_EQ(members(intersect(odd, {0, 2})), (std::vector<Index>{1}));
+  EXPECT_EQ(members(intersect(odd, {10, 30})), (std::vector<Index>{10}));
+  EXPECT_TRUE(members(intersect(odd, {11, 30})).empty());
+  EXPECT_TRUE(members(intersect(odd, {8, 10})).empty());
+}
+
+TEST(Combs, PickTheRowsOfTheDefinition) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 300; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 40);
+    SCOPED_TRACE(test::describe(drawn));
+    const Layout& layout = drawn.layout;
+    for (std::size_t i = 0; i < layout.pattern.pairs.size(); ++i) {
+      const Pair& pair = layout.pattern.pairs[i];
+      for (const UsedOffset& used : used_offsets(layout.pattern, Index(i), layout.heads)) {
+        std::set<Index> picked, expected;
+        for (const Interval& segment : segments_touching(pair, layout.documents, {0, drawn.n})) {
+          const Comb comb = comb_of(segment, pair.dilation, used.offset);
+          for (Index t = 0; t < comb.count; ++t) EXPECT_TRUE(picked.insert(comb.row(t)).second) << "row met twice";
+        }
+        for (Index x = 0; x < drawn.n; ++x) {
+          Index start = 0;  // of the row's document
+          for (const Index border : layout.documents) start = border <= x ? border : start;
+          const Index in_document = x - start;
+          const Index in_segment = pair.segment == whole_document ? in_document : in_document % pair.segment;
+          if (in_segment % pair.dilation == used.offset) expected.insert(x);
+        }
+        EXPECT_EQ(picked, expected) << "pair " << i << " offset " << used.offset;
+      }
+    }
+  }
+}
+
+TEST(Combs, IndicesWithinAnIntervalAreExactlyThoseRows) {
+  for (const Comb comb : {Comb{3, 4, 5}, Comb{0, 1, 7}, Comb{9, 100, 1}, Comb{2, 3, 0}}) {
+    for (Index a = 0; a < 30; ++a) {
+      for (Index b = a; b < 30; ++b) {
+        const Interval t = indices_within(comb, {a, b});
+        Index inside = 0;
+        for (Index s = 0; s < comb.count; ++s) {
+          const bool in = comb.row(s) >= a && comb.row(s) < b;
+          inside += in ? 1 : 0;
+          EXPECT_EQ(in, s >= t.begin && s < t.end) << "rows [" << a << ", " << b << "), index " << s;
+        }
+        EXPECT_EQ(t.size(), inside);
+      }
+    }
+  }
+}
+
+TEST(Combs, SegmentsStopAtDocumentBorders) {
+  const Documents documents{0, 5, 5, 12};
+  EXPECT_EQ(segment_of({4, 1}, documents, 4), (Interval{4, 5}));
+  EXPECT_EQ(segment_of({4, 1}, documents, 5), (Interval{5, 9}));
+  EXPECT_EQ(segment_of({4, 1}, documents, 11), (Interval{9, 12}));
+  EXPECT_EQ(segment_of({whole_document, 1}, documents, 6), (Interval{5, 12}));
+}
+
+TEST(Partition, HoldsEveryRowOnceInOrderAndEvenly) {
+  for (const Index n : {0, 1, 2, 3, 7, 64, 97}) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      Index next = 0;
+      for (const StoredRows& rows : contiguous_partition(n, ranks)) {
+        EXPECT_LE(rows.intervals().size(), 1u);
+        if (rows.count() > 0) {
+          EXPECT_EQ(rows.intervals().front(), (Interval{next, next + rows.count()}));
+        }
+        EXPECT_GE(rows.count(), n / ranks);
+        EXPECT_LE(rows.count(), (n + ranks - 1) / ranks);
+        next += rows.count();
+      }
+      EXPECT_EQ(next, n);
+      EXPECT_EQ(root_partition(n, ranks)[0].count(), n);
+      EXPECT_EQ(root_partition(n, ranks).size(), std::size_t(ranks));
+    }
+  }
+}
+
+TEST(Partition, StoredRowsFollowOneAnother) {
+  const StoredRows rows({{4, 6}, {7, 7}, {10, 13}});
+  ASSERT_EQ(rows.intervals().size(), 2u);
+  EXPECT_EQ(rows.count(), 5);
+  EXPECT_EQ(rows.stored_begin(0), 0);
+  EXPECT_EQ(rows.stored_begin(1), 2);
+}
+
+}  // namespace
+}  // namespace annulus::pattern

@@ -1,0 +1,104 @@
+// Work lists against the definition: every kept (query, key, head) triple exactly as often as it counts, whatever the
+// cuts.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "annulus/pattern/items.hpp"
+#include "support/coverage.hpp"
+
+namespace annulus::pattern {
+namespace {
+
+/// Rows 0 ... n-1 dealt to `ranks` ranks in blocks of random length, so that ranks hold several intervals each.
+Partition shuffled_blocks(std::mt19937_64& random, Index n, int ranks) {
+  std::vector<std::vector<Interval>> rows(static_cast<std::size_t>(ranks));
+  for (Index begin = 0; begin < n;) {
+    const Index end = std::min(n, begin + std::uniform_int_distribution<Index>(1, 7)(random));
+    rows[random() % std::size_t(ranks)].push_back({begin, end});
+    begin = end;
+  }
+  Partition partition;
+  for (auto& intervals : rows) partition.emplace_back(intervals);
+  return partition;
+}
+
+TEST(WorkLists, OfAllRanksCoverTheDefinitionExactlyOnce) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 36);
+    SCOPED_TRACE(test::describe(drawn));
+    const int ranks = 1 + int(random() % 5);
+    for (const Partition& partition : {contiguous_partition(drawn.n, ranks), shuffled_blocks(random, drawn.n, ranks)}) {
+      test::Triples covered;
+      Index kept = 0;
+      for (const StoredRows& queries : partition) {
+        for (const StoredRows& keys : partition) {
+          const auto lists = work_lists(drawn.layout, queries, keys);
+          EXPECT_EQ(lists.size(), drawn.layout.pattern.pairs.size());
+          EXPECT_TRUE(test::add_triples(lists, drawn.layout, queries, keys, covered)) << "a head read a wrong K/V head";
+          kept += kept_triples(lists);
+        }
+      }
+      EXPECT_EQ(covered, test::defined_triples(drawn));
+      Index counted = 0;
+      for (const auto& [triple, times] : covered) counted += times;
+      EXPECT_EQ(kept, counted) << "closed form of the kept triples";
+    }
+  }
+}
+
+TEST(WorkLists, NeverNameAQueryRowAndHeadTwiceInOneList) {
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 200; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 36);
+    SCOPED_TRACE(test::describe(drawn));
+    const Partition partition = shuffled_blocks(random, drawn.n, 3);
+    for (const core::WorkList& list : work_lists(drawn.layout, partition[0], partition[1])) {
+      std::set<std::pair<Index, Index>> seen;  // (stored row, head)
+      for (const core::WorkItem& item : list.items) {
+        EXPECT_GT(item.key.count, 0);
+        for (Index i = 0; i < item.query.runs; ++i) {
+          const core::Run& run = list.runs[std::size_t(item.query.first_run + i)];
+          for (Index j = 0; j < run.count * item.head_count; ++j) {
+            const Index row = run.row + j / item.head_count * run.stride;
+            EXPECT_TRUE(seen.insert({row, item.head_first + j % item.head_count * item.head_stride}).second);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(WorkLists, WorkedExample) {
+  const Layout layout{{Semantics::longnet, {{8, 2}}, true, false}, {0, 10}, 1, 1};
+  const auto lists = work_lists(layout, StoredRows({{5, 10}}), StoredRows({{0, 5}}));
+  ASSERT_EQ(lists.size(), 1u);
+  ASSERT_EQ(lists[0].items.size(), 1u);
+  const core::WorkItem& item = lists[0].items[0];
+  EXPECT_EQ(lists[0].runs[std::size_t(item.query.first_run)], (core::Run{3, 1, 2, 1}));
+  EXPECT_EQ(lists[0].runs[std::size_t(item.key.first_run)], (core::Run{0, 0, 2, 3}));
+  EXPECT_EQ(kept_triples(lists), 3);
+}
+
+TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
+  const Layout layout{{Semantics::longnet, {{whole_document, 1}}, true, false}, {0, 10}, 1, 1};
+  const auto later = work_lists(layout, StoredRows({{0, 5}}), StoredRows({{5, 10}}));
+  EXPECT_TRUE(later[0].empty());
+  EXPECT_TRUE(later[0].runs.empty());
+  // Queries 2..5 and keys 4..7: only rows 4, 5 ask and only keys 4, 5 answer.
+  const auto overlap = work_lists(layout, StoredRows({{2, 6}}), StoredRows({{4, 8}}));
+  ASSERT_EQ(overlap[0].items.size(), 1u);
+  EXPECT_EQ(overlap[0].items[0].query.count, 2);
+  EXPECT_EQ(overlap[0].items[0].key.count, 2);
+  EXPECT_EQ(kept_triples(overlap), 3);
+}
+
+TEST(WorkLists, CountsBeyond32Bits) {
+  const Index n = Index(1) << 20;
+  const Layout layout{{Semantics::longnet, {{whole_document, 1}}, true, false}, {0, n}, 8, 8};
+  EXPECT_EQ(kept_triples(work_lists(layout, StoredRows({{0, n}}), StoredRows({{0, n}}))), 8 * (n * (n + 1) / 2));
+}
+
+}  // namespace
+}  // namespace annulus::pattern

@@ -1,0 +1,167 @@
+// Every strategy of the registry x semantics x causal x documents x GQA x storage, on every rank count it is launched
+// with, against the float64 definition. Each rank checks its own rows of out and lse.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "annulus/core/memory.hpp"
+#include "annulus/strategies/strategy.hpp"
+#include "support/attention_case.hpp"
+#include "support/random_layout.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using test::AttentionCase;
+
+/// A problem in the words of the strategies and of the reference.
+struct Case {
+  std::string name;
+  Problem problem;
+  std::uint64_t seed = 1;
+
+  AttentionCase numbers() const {
+    return {problem.shape, test::reference_pattern(problem.layout(), problem.scale), problem.type, seed, 1};
+  }
+};
+
+Case make_case(const std::string& name, core::Shape shape, pattern::Pattern pattern, pattern::Documents documents = {},
+               core::DType type = core::DType::float32) {
+  Case made{name, {}, 1};
+  made.problem.shape = shape;
+  made.problem.type = type;
+  made.problem.precision = core::default_precision(type);
+  made.problem.scale = 1 / std::sqrt(double(shape.head_dim));
+  made.problem.pattern = std::move(pattern);
+  made.problem.documents = documents.empty() ? pattern::Documents{0, shape.sequence} : std::move(documents);
+  made.problem.backend = kernels::default_backend();
+  return made;
+}
+
+/// The rank's rows of q, k and v, laid out as a strategy wants them.
+Tensors take_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows) {
+  const core::Shape& s = problem.shape;
+  const auto bytes = [&](const std::vector<double>& whole) {
+    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows.intervals()), problem.type);
+  };
+  const auto q = bytes(numbers.q()), k = bytes(numbers.k()), v = bytes(numbers.v());
+  Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};
+  core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
+  core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
+  core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
+  return tensors;
+}
+
+void check(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
+  SCOPED_TRACE(std::string(strategy.name()) + ", " + one.name);
+  const core::Shape& s = one.problem.shape;
+  const AttentionCase numbers = one.numbers();
+  const kernels::ReferenceResult expected = numbers.reference();
+  const pattern::Partition partition = strategy.partition(one.problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  Tensors tensors = take_tensors(numbers, one.problem, rows);
+  core::memory_ledger().reset_peak();
+  const core::RankMetrics metrics = strategy.forward(one.problem, partition, comm, tensors, {});
+
+  const Index numbers_of_lse = s.batch * rows.count() * s.heads;
+  const auto out = test::from_device(tensors.out, numbers_of_lse * s.head_dim, one.problem.type);
+  const auto lse = test::from_device(tensors.lse, numbers_of_lse, core::lse_type(one.problem.type));
+  const double tolerance = core::forward_tolerance(one.problem.type);
+  EXPECT_TRUE(test::close_to(out, test::take_rows(expected.out, s.batch, s.sequence, rows.intervals()), tolerance));
+  EXPECT_TRUE(test::close_to(lse, test::take_rows(expected.lse, s.batch, s.sequence, rows.intervals()), tolerance));
+
+  const Prediction predicted = strategy.predict(one.problem, partition, comm.rank());
+  const core::HopMetrics total = metrics.total();
+  EXPECT_EQ(metrics.rows, rows.count());
+  EXPECT_EQ(total.kept, predicted.kept);
+  EXPECT_EQ(total.bytes_received, predicted.bytes_received);
+  EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
+  EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
+  EXPECT_LE(core::memory_ledger().peak(), predicted.memory_bytes) << "more memory than was announced";
+}
+
+void check_all(const std::vector<Case>& cases) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const auto& strategy : registry()) {
+    for (const Case& one : cases) check(*strategy, one, comm);
+  }
+}
+
+TEST(Forward, SemanticsCausalDocumentsAndGroupedHeads) {
+  std::vector<Case> cases;
+  for (const auto& semantics : pattern::semantics_table) {
+    for (const bool causal : {false, true}) {
+      for (const Index kv_heads : {6, 2, 1}) {
+        for (const pattern::Documents& documents : {pattern::Documents{}, pattern::Documents{0, 11, 11, 40, 53}}) {
+          const std::string name = std::string(semantics.name) + (causal ? " causal" : "") + " Hkv " +
+                                   std::to_string(kv_heads) + " documents " + std::to_string(documents.size());
+          const pattern::Pattern pattern{
+              semantics.value, {{8, 1}, {20, 3}, {pattern::whole_document, 4}}, causal, false};
+          cases.push_back(make_case(name, {1, 53, 6, kv_heads, 8}, pattern, documents));
+        }
+      }
+    }
+  }
+  check_all(cases);
+}
+
+TEST(Forward, AwkwardShapes) {
+  using pattern::Semantics;
+  const Index all = pattern::whole_document;
+  check_all({
+      make_case("one row", {1, 1, 1, 1, 1}, {Semantics::longnet, {{}}, true, false}),
+      make_case("fewer rows than ranks", {2, 3, 2, 1, 5}, {Semantics::paper, {{2, 1}, {all, 2}}, false, false}),
+      make_case("n prime, batch 3", {3, 97, 4, 2, 31}, {Semantics::longnet, {{32, 1}, {64, 4}}, true, false}),
+      make_case("segments longer than n", {1, 29, 4, 4, 16}, {Semantics::longnet, {{1000, 2}, {77, 1}}, false, false}),
+      make_case("r > w and H < r", {1, 40, 2, 2, 12}, {Semantics::paper, {{4, 9}, {16, 16}}, true, false}),
+      make_case("rows that see nothing", {1, 40, 2, 2, 12}, {Semantics::longnet, {{20, 7}}, false, false}),
+      make_case("heads of 256", {1, 20, 2, 1, 256}, {Semantics::longnet, {{8, 2}, {all, 1}}, true, false}),
+      make_case("heads of 80", {1, 70, 3, 3, 80}, {Semantics::longnet, {{all, 1}}, true, false}),
+      make_case("group_scale", {1, 60, 5, 5, 8}, {Semantics::grouped, {{8, 1}, {all, 2}}, false, true}),
+      make_case("many hops, dense", {2, 64, 2, 2, 8}, {Semantics::longnet, {{all, 1}}, false, false}),
+  });
+}
+
+TEST(Forward, EveryStorageType) {
+  std::vector<Case> cases;
+  for (const core::DType type :
+       {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
+    for (const bool causal : {false, true}) {
+      const pattern::Pattern pattern{
+          pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 3}}, causal, false};
+      cases.push_back(make_case(std::string(core::name_of(type)), {2, 45, 4, 2, 24}, pattern, {}, type));
+    }
+  }
+  Case doubled = cases[2];  // float32 storage, float64 accumulation
+  doubled.problem.precision = core::Precision::float64;
+  doubled.name = "float32 with float64 accumulation";
+  cases.push_back(doubled);
+  check_all(cases);
+}
+
+TEST(Forward, DeviceTilesServeEveryStrategyToo) {
+  Case one = make_case("device tiles", {2, 53, 4, 2, 20},
+                       {pattern::Semantics::longnet, {{8, 1}, {pattern::whole_document, 3}}, true, false}, {0, 30, 53});
+  one.problem.backend = kernels::Backend::device;
+  check_all({one});
+}
+
+TEST(Forward, RandomSettings) {
+  const std::uint64_t seed = 20261121;
+  std::mt19937_64 random(seed);
+  std::vector<Case> cases;
+  for (int i = 0; i < 60; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 70);
+    const Index head_dim = 1 + Index(random() % 40);
+    Case one = make_case("seed " + std::to_string(seed) + " case " + std::to_string(i) + ": " + test::describe(drawn),
+                         {1 + Index(random() % 2), drawn.n, drawn.layout.heads, drawn.layout.kv_heads, head_dim},
+                         drawn.layout.pattern, drawn.layout.documents);
+    one.seed = random();
+    cases.push_back(one);
+  }
+  check_all(cases);
+}
+
+}  // namespace
+}  // namespace annulus::strategies

@@ -1,0 +1,65 @@
+// The registry, what `auto` means, and predictions that need no MPI.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+Problem problem_of(Index n, std::vector<pattern::Pair> pairs, bool causal) {
+  Problem problem;
+  problem.shape = {1, n, 4, 4, 16};
+  problem.pattern.pairs = std::move(pairs);
+  problem.pattern.causal = causal;
+  problem.documents = {0, n};
+  return problem;
+}
+
+TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
+  std::set<std::string_view> names;
+  for (const auto& strategy : registry()) {
+    EXPECT_TRUE(names.insert(strategy->name()).second);
+    EXPECT_FALSE(strategy->description().empty());
+    EXPECT_EQ(find(strategy->name()), strategy.get());
+  }
+  EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "ring_blocking", "ring"}));
+  EXPECT_EQ(find("auto"), nullptr);
+  EXPECT_EQ(find("rings"), nullptr);
+}
+
+TEST(Auto, TakesOneRankForShortSequencesAndTheRingElse) {
+  const Problem problem = problem_of(1000, {{}}, true);
+  EXPECT_EQ(choose(problem, 4, 1001).name(), "single");
+  EXPECT_EQ(choose(problem, 4, 1000).name(), "ring");
+  EXPECT_EQ(choose(problem, 1, 0).name(), "single");
+}
+
+TEST(Prediction, KeptTriplesSumToTheWholeOnEveryStrategy) {
+  const Problem problem = problem_of(500, {{64, 1}, {pattern::whole_document, 3}}, true);
+  Index whole = 0;
+  for (const auto& strategy : registry()) {
+    for (const int ranks : {1, 3, 8}) {
+      const pattern::Partition partition = strategy->partition(problem, ranks);
+      Index kept = 0;
+      for (int p = 0; p < ranks; ++p) kept += strategy->predict(problem, partition, p).kept;
+      if (whole == 0) whole = kept;
+      EXPECT_EQ(kept, whole) << strategy->name() << " at " << ranks;
+    }
+  }
+  EXPECT_GT(whole, 0);
+}
+
+TEST(Prediction, RingMemoryFallsWithRanksAndGatherMemoryDoesNot) {
+  const Problem problem = problem_of(4096, {{}}, false);
+  const auto memory = [&](const char* name, int ranks) {
+    return find(name)->predict(problem, find(name)->partition(problem, ranks), 0).memory_bytes;
+  };
+  const Index kv_of_all_rows = 2 * 4096 * 4 * 16 * 4;
+  EXPECT_LT(memory("ring", 64), kv_of_all_rows / 16) << "a rank holds O(n / P) rows";
+  EXPECT_GT(memory("allgather", 64), kv_of_all_rows);
+}
+
+}  // namespace
+}  // namespace annulus::strategies

@@ -1,0 +1,66 @@
+// Which (query, key, head) triples work lists stand for, written out one by one, and how often the definition wants
+// them.
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "support/random_layout.hpp"
+
+namespace annulus::test {
+
+/// (query row, key row, head) -> how often; rows are global.
+using Triples = std::map<std::tuple<Index, Index, Index>, Index>;
+
+/// Global row that a block stores at `stored`.
+inline Index global_row(const pattern::StoredRows& rows, Index stored) {
+  for (std::size_t i = rows.intervals().size(); i-- > 0;) {
+    if (stored >= rows.stored_begin(i)) return rows.intervals()[i].begin + stored - rows.stored_begin(i);
+  }
+  return -1;
+}
+
+/// Adds every triple of the lists. Returns false when a query head does not read the item's key/value head.
+inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern::Layout& layout,
+                        const pattern::StoredRows& queries, const pattern::StoredRows& keys, Triples& triples) {
+  bool heads_fit = true;
+  const auto each = [](const core::WorkList& list, const core::RowMap& map, auto&& visit) {
+    for (Index i = 0; i < map.runs; ++i) {
+      const core::Run& run = list.runs[std::size_t(map.first_run + i)];
+      for (Index j = 0; j < run.count; ++j) visit(run.t + j, run.row + j * run.stride);
+    }
+  };
+  for (const core::WorkList& list : lists) {
+    for (const core::WorkItem& item : list.items) {
+      for (Index h = 0; h < item.head_count; ++h) {
+        const Index head = item.head_first + h * item.head_stride;
+        heads_fit = heads_fit && head / (layout.heads / layout.kv_heads) == item.kv_head;
+        each(list, item.query, [&](Index tq, Index query) {
+          each(list, item.key, [&](Index tk, Index key) {
+            if (item.causal && tk > tq) return;
+            triples[{global_row(queries, query), global_row(keys, key), head}] += 1;
+          });
+        });
+      }
+    }
+  }
+  return heads_fit;
+}
+
+/// What the definition asks for, by the reference's multiplicities.
+inline Triples defined_triples(const RandomLayout& drawn) {
+  const kernels::ReferencePattern words = reference_pattern(drawn.layout);
+  Triples triples;
+  for (Index x = 0; x < drawn.n; ++x) {
+    const core::Interval document = kernels::document_of(words, drawn.n, x);
+    for (Index p = document.begin; p < document.end; ++p) {
+      for (Index head = 0; head < drawn.layout.heads; ++head) {
+        const Index times = kernels::multiplicity(words, drawn.layout.heads, head, x, p, document);
+        if (times > 0) triples[{x, p, head}] = times;
+      }
+    }
+  }
+  return triples;
+}
+
+}  // namespace annulus::test

@@ -1,0 +1,72 @@
+// Random patterns at awkward sizes, in the words of the pattern room and in those of the reference.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "annulus/kernels/reference.hpp"
+#include "annulus/pattern/items.hpp"
+
+namespace annulus::test {
+
+using core::Index;
+
+/// A pattern over n rows.
+struct RandomLayout {
+  Index n = 1;
+  pattern::Layout layout;
+};
+
+/// The reference's words for a layout.
+inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout, double scale = 1) {
+  kernels::ReferencePattern words;
+  words.semantics = kernels::ReferenceSemantics(int(layout.pattern.semantics));
+  words.pairs.clear();
+  for (const pattern::Pair& pair : layout.pattern.pairs) words.pairs.push_back({pair.segment, pair.dilation});
+  words.causal = layout.pattern.causal;
+  words.scale = scale;
+  words.group_scale = layout.pattern.group_scale;
+  words.documents = layout.documents;
+  return words;
+}
+
+/// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, 1-4 documents, empty ones
+/// too.
+inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
+  const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
+  RandomLayout drawn;
+  drawn.n = draw(1, largest_n);
+  pattern::Layout& layout = drawn.layout;
+  layout.kv_heads = draw(1, 3);
+  layout.heads = layout.kv_heads * draw(1, 3);
+  layout.pattern.semantics = pattern::Semantics(draw(0, 2));
+  layout.pattern.causal = draw(0, 1) == 1;
+  const Index pairs =
+      layout.pattern.semantics == pattern::Semantics::grouped ? draw(1, std::min<Index>(3, layout.heads)) : draw(1, 3);
+  layout.pattern.pairs.clear();
+  for (Index i = 0; i < pairs; ++i) {
+    const Index segment = draw(0, 3) == 0 ? pattern::whole_document : draw(1, drawn.n + 5);
+    layout.pattern.pairs.push_back({segment, draw(0, 2) == 0 ? 1 : draw(1, 9)});
+  }
+  layout.documents = {0, drawn.n};
+  for (Index cuts = draw(0, 3); cuts > 0; --cuts) layout.documents.push_back(draw(0, drawn.n));
+  std::sort(layout.documents.begin(), layout.documents.end());
+  return drawn;
+}
+
+/// What was drawn, for the message of a failing test.
+inline std::string describe(const RandomLayout& drawn) {
+  const pattern::Layout& layout = drawn.layout;
+  std::string text = "n " + std::to_string(drawn.n) + ", H " + std::to_string(layout.heads) + "/" +
+                     std::to_string(layout.kv_heads) + ", " + std::string(name_of(layout.pattern.semantics)) +
+                     (layout.pattern.causal ? ", causal" : "") + ", pairs";
+  for (const auto& pair : layout.pattern.pairs) {
+    text += " (" + std::to_string(pair.segment) + ", " + std::to_string(pair.dilation) + ")";
+  }
+  text += ", documents";
+  for (const Index border : layout.documents) text += " " + std::to_string(border);
+  return text;
+}
+
+}  // namespace annulus::test
