@@ -3,16 +3,15 @@
 
 #include <vector>
 
+#include "annulus/core/random.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/settings.hpp"
 
 namespace annulus::io {
 
-enum class GeneratedTensor { q, k, v, dout };
-
 /// Fills host memory (B, rows, heads, D), heads = kv_heads for k and v, with the rows of the intervals one after
 /// another, in settings.type. Number = f(seed, tensor, global linear index).
-void fill_generated(const GenerateSettings& settings, GeneratedTensor tensor, const std::vector<core::Interval>& rows,
+void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host);
 
 }  // namespace annulus::io

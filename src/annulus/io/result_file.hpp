@@ -15,7 +15,7 @@
 
 namespace annulus::io {
 
-/// A dataset to be made: extents (B, S, ...), axis 1 is the sequence.
+/// A dataset to be made: extents (B, S, ...), all above 0; axis 1 is the sequence.
 struct TensorSpec {
   std::string name;
   core::DType type = core::DType::float32;

@@ -3,6 +3,7 @@
 // No file stays open between calls. A rank that fails elsewhere can then unwind without meeting a collective close.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace annulus::io {
 /// Largest number of bytes one collective call moves per rank: MPI counts are 32-bit.
 inline constexpr Index max_piece_bytes = Index(1) << 30;
 
-/// Host memory for rows of a dataset: (B, rows, heads, D) contiguous, rows those of the intervals one after another.
+/// Host memory of this rank's rows of a dataset: (B, rows, heads, D) contiguous, the rows of the intervals one after
+/// another.
 struct RowsIn {
   std::string dataset;
   void* host = nullptr;
@@ -44,9 +46,21 @@ class TensorFile {
 
  private:
   std::string path_;
+  std::array<std::string, 2> kv_names_;
   core::Shape shape_;
   core::DType type_ = core::DType::float32;
   pattern::Documents documents_;
 };
+
+/// Extents and storage type of a dataset of floats in some HDF5 file; looked at on this rank alone. Throws
+/// Error(failure).
+struct DatasetInfo {
+  std::vector<Index> extents;
+  core::DType type = core::DType::float32;
+};
+DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
+
+/// The text in a scalar dataset; read on this rank alone. Throws Error(failure).
+std::string read_text_dataset(const std::string& path, const std::string& name);
 
 }  // namespace annulus::io

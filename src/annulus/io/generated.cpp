@@ -1,0 +1,42 @@
+#include "annulus/io/generated.hpp"
+
+#include "annulus/core/storage.hpp"
+
+namespace annulus::io {
+namespace {
+
+/// Row-major in the global tensor (B, S, heads, D), so the index of a number does not depend on who makes it.
+template <class Stored>
+void fill(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
+          Stored* host) {
+  const core::Shape& shape = settings.shape;
+  const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
+  const Index row_numbers = (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
+  for (Index b = 0; b < shape.batch; ++b) {
+    for (const core::Interval& interval : rows) {
+      const Index begin = (b * shape.sequence + interval.begin) * row_numbers;
+      const Index end = (b * shape.sequence + interval.end) * row_numbers;
+      for (Index i = begin; i < end; ++i) {
+        core::store_as<double>(*host++, core::random_normal(settings.seed, tensor, i));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
+                    void* host) {
+  switch (settings.type) {
+    case core::DType::float64:
+      return fill(settings, tensor, rows, static_cast<double*>(host));
+    case core::DType::float32:
+      return fill(settings, tensor, rows, static_cast<float*>(host));
+    case core::DType::float16:
+      return fill(settings, tensor, rows, static_cast<core::Half*>(host));
+    case core::DType::bfloat16:
+      return fill(settings, tensor, rows, static_cast<core::BFloat16*>(host));
+  }
+}
+
+}  // namespace annulus::io

@@ -1,0 +1,178 @@
+#include "annulus/io/hdf5_support.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace annulus::io {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::fail;
+
+/// Bits of a float format: where sign, exponent and mantissa begin, how many, and the exponent's bias.
+struct FloatLayout {
+  std::size_t size, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
+  bool operator==(const FloatLayout&) const = default;
+};
+constexpr FloatLayout layout_of(DType type) {
+  switch (type) {
+    case DType::float64:
+      return {8, 63, 52, 11, 0, 52, 1023};
+    case DType::float32:
+      return {4, 31, 23, 8, 0, 23, 127};
+    case DType::float16:
+      return {2, 15, 10, 5, 0, 10, 15};
+    case DType::bfloat16:
+      return {2, 15, 7, 8, 0, 7, 127};
+  }
+  return {};
+}
+
+/// A 16-bit float made from the 32-bit one; size is shrunk last, because the fields must fit at every step.
+TypeId small_float(DType type, hid_t from) {
+  const FloatLayout l = layout_of(type);
+  TypeId id(check_hdf5(H5Tcopy(from), "HDF5 type for {}", core::name_of(type)));
+  check_hdf5(H5Tset_fields(id, l.sign, l.exponent, l.exponent_bits, l.mantissa, l.mantissa_bits), "HDF5 type fields");
+  check_hdf5(H5Tset_size(id, l.size), "HDF5 type size");
+  check_hdf5(H5Tset_ebias(id, l.bias), "HDF5 type bias");
+  return id;
+}
+
+/// Called with the errors of the stack, innermost first; the first is enough.
+herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
+  if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
+  return 1;
+}
+
+/// Locks are asked for where the file system has them; some parallel ones have none, and that is no error.
+PropertyId alone_access() {
+  PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
+#if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+  check_hdf5(H5Pset_file_locking(access, true, true), "HDF5 file locking");
+#endif
+  return access;
+}
+
+/// Names in the top group, to show what could have been meant.
+std::vector<std::string> names_in(hid_t file) {
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+    auto& list = *static_cast<std::vector<std::string>*>(to);
+    list.push_back(std::string("/") + name);
+    return list.size() < 12 ? 0 : 1;  // 1 stops the walk
+  };
+  H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
+  return names;
+}
+
+/// True when every group on the way to `name` and the object itself exist.
+bool exists(hid_t file, const std::string& name) {
+  for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
+    if (H5Oexists_by_name(file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
+  }
+  return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0 && H5Oexists_by_name(file, name.c_str(), H5P_DEFAULT) > 0;
+}
+
+}  // namespace
+
+void quiet_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+std::string hdf5_reason() {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
+  return text.empty() ? "" : ": " + text;
+}
+
+TypeId file_type(DType type) {
+  if (type == DType::float64) return TypeId(H5Tcopy(H5T_IEEE_F64LE));
+  if (type == DType::float32) return TypeId(H5Tcopy(H5T_IEEE_F32LE));
+  return small_float(type, H5T_IEEE_F32LE);
+}
+
+TypeId memory_type(DType type) {
+  if (type == DType::float64) return TypeId(H5Tcopy(H5T_NATIVE_DOUBLE));
+  if (type == DType::float32) return TypeId(H5Tcopy(H5T_NATIVE_FLOAT));
+  return small_float(type, H5T_NATIVE_FLOAT);
+}
+
+std::optional<DType> dtype_of(hid_t type) {
+  if (H5Tget_class(type) != H5T_FLOAT) return std::nullopt;
+  FloatLayout found{H5Tget_size(type), 0, 0, 0, 0, 0, H5Tget_ebias(type)};
+  H5Tget_fields(type, &found.sign, &found.exponent, &found.exponent_bits, &found.mantissa, &found.mantissa_bits);
+  for (const DType known : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    if (found == layout_of(known)) return known;
+  }
+  return std::nullopt;
+}
+
+std::string describe_type(hid_t type) {
+  if (const auto known = dtype_of(type)) return std::string(core::name_of(*known));
+  const std::size_t bits = 8 * H5Tget_size(type);
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return fmt::format("{}-bit integer", bits);
+    case H5T_FLOAT:
+      return fmt::format("{}-bit float", bits);
+    case H5T_STRING:
+      return "text";
+    case H5T_COMPOUND:
+      return "compound (complex numbers?)";
+    default:
+      return "neither float nor integer";
+  }
+}
+
+TypeId text_type() {
+  TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
+  check_hdf5(H5Tset_size(type, H5T_VARIABLE), "HDF5 text type");
+  check_hdf5(H5Tset_cset(type, H5T_CSET_UTF8), "HDF5 text type");
+  return type;
+}
+
+FileId open_alone(const std::string& path, bool to_write) {
+  quiet_hdf5();
+  if (std::filesystem::is_directory(path)) fail(ErrorKind::failure, "{}: is a folder, expected an HDF5 file", path);
+  const int descriptor = open(path.c_str(), to_write ? O_RDWR : O_RDONLY);
+  if (descriptor < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
+  close(descriptor);
+  if (H5Fis_hdf5(path.c_str()) <= 0) fail(ErrorKind::failure, "{}: is not an HDF5 file", path);
+  const PropertyId access = alone_access();
+  return FileId(check_hdf5(H5Fopen(path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access),
+                           "{}: HDF5 cannot open it (damaged or cut short?)", path));
+}
+
+FileId create_alone(const std::string& path) {
+  quiet_hdf5();
+  const PropertyId access = alone_access();
+  return FileId(check_hdf5(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), "{}: cannot be made", path));
+}
+
+DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name) {
+  if (!exists(file, name)) {
+    const std::vector<std::string> names = names_in(file);
+    fail(ErrorKind::failure, "{}: no dataset {} (in the file: {})", path, name,
+         names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  const ObjectId object(check_hdf5(H5Oopen(file, name.c_str(), H5P_DEFAULT), "{}: cannot open {}", path, name));
+  if (H5Iget_type(object) != H5I_DATASET) {
+    fail(ErrorKind::failure, "{}: {} is {}, expected a dataset", path, name,
+         H5Iget_type(object) == H5I_GROUP ? "a group" : "a named type");
+  }
+  return DatasetId(check_hdf5(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "{}: cannot open dataset {}", path, name));
+}
+
+std::vector<hsize_t> extents_of(hid_t dataset) {
+  const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
+  const int rank = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> extents(std::size_t(std::max(rank, 0)));
+  if (rank > 0) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  return extents;
+}
+
+}  // namespace annulus::io

@@ -1,0 +1,87 @@
+// HDF5 ids that close themselves, and HDF5's reasons in our errors. Included by .cpp files of this room only.
+#pragma once
+
+#include <hdf5.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/types.hpp"
+
+namespace annulus::io {
+
+/// Stops HDF5 from printing its error stack to stderr: its reason goes into our messages instead.
+void quiet_hdf5();
+
+/// The innermost message of HDF5's last error, ": " in front; empty when HDF5 gave none.
+std::string hdf5_reason();
+
+/// `id` when it is valid, else Error(failure): the message and HDF5's reason. Also for status codes.
+template <class Id, class... Args>
+Id check_hdf5(Id id, fmt::format_string<Args...> format, Args&&... args) {
+  if (id < 0) {
+    const std::string reason = hdf5_reason();
+    core::fail(core::ErrorKind::failure, "{}{}", fmt::format(format, std::forward<Args>(args)...), reason);
+  }
+  return id;
+}
+
+/// Owns one id. `Close` is the function that gives it back.
+template <herr_t (*Close)(hid_t)>
+class Hdf5Id {
+ public:
+  Hdf5Id() = default;
+  explicit Hdf5Id(hid_t id) : id_(id) {}
+  Hdf5Id(Hdf5Id&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+  Hdf5Id& operator=(Hdf5Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Hdf5Id() {
+    if (id_ >= 0) Close(id_);
+  }
+  operator hid_t() const { return id_; }
+  /// Closes now and tells whether that went well, which for a file means that everything is written.
+  herr_t close() { return Close(std::exchange(id_, -1)); }
+
+ private:
+  hid_t id_ = -1;
+};
+using FileId = Hdf5Id<H5Fclose>;
+using DatasetId = Hdf5Id<H5Dclose>;
+using SpaceId = Hdf5Id<H5Sclose>;
+using TypeId = Hdf5Id<H5Tclose>;
+using PropertyId = Hdf5Id<H5Pclose>;
+using GroupId = Hdf5Id<H5Gclose>;
+using AttributeId = Hdf5Id<H5Aclose>;
+using ObjectId = Hdf5Id<H5Oclose>;
+
+/// Storage type on file (little-endian) and in memory (the machine's order). 16-bit types are the same but for the
+/// order, so HDF5 copies their bits and never rounds.
+TypeId file_type(core::DType type);
+TypeId memory_type(core::DType type);
+/// The storage type that an HDF5 type is, in either byte order; nothing for every other type.
+std::optional<core::DType> dtype_of(hid_t type);
+/// An HDF5 type in words, for messages: "32-bit integer", "80-bit float", "text".
+std::string describe_type(hid_t type);
+
+/// Text of any length, UTF-8: h5py reads it as str.
+TypeId text_type();
+
+/// Opens a file on this rank alone. Throws Error(failure) that tells a missing file, a folder, a file of another
+/// format and a damaged one apart.
+FileId open_alone(const std::string& path, bool to_write);
+
+/// Makes a file on this rank alone, in place of one that is there. Throws Error(failure).
+FileId create_alone(const std::string& path);
+
+/// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else.
+DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name);
+
+/// Extents of a dataset.
+std::vector<hsize_t> extents_of(hid_t dataset);
+
+}  // namespace annulus::io

@@ -1,0 +1,145 @@
+#include "annulus/io/result_file.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/place.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/io/transfer.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::ErrorKind;
+
+Index bytes_of(const std::vector<TensorSpec>& tensors) {
+  Index bytes = 0;
+  for (const TensorSpec& tensor : tensors) {
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(core::bytes_of(tensor.type)),
+                             std::multiplies<Index>());
+  }
+  return bytes;
+}
+
+SpaceId make_space(const std::vector<Index>& extents) {
+  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
+  return SpaceId(check_hdf5(H5Screate_simple(int(sizes.size()), sizes.data(), nullptr), "HDF5 extents"));
+}
+
+void add_text_attribute(hid_t object, const std::string& name, const std::string& text) {
+  const TypeId type = text_type();
+  const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const AttributeId attribute(
+      check_hdf5(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "attribute {}", name));
+  const char* words = text.c_str();
+  check_hdf5(H5Awrite(attribute, type, &words), "writing attribute {}", name);
+}
+
+/// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
+DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
+  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
+  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
+  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
+  check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
+  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
+  const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
+  check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
+  return DatasetId(
+      check_hdf5(H5Dcreate2(parent, name.c_str(), type, space, links, creation, H5P_DEFAULT), "dataset {}", name));
+}
+
+void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
+  FileId file = create_alone(path);
+  for (const TensorSpec& tensor : tensors) {
+    const TypeId type = file_type(tensor.type);
+    const DatasetId dataset = make_dataset(file, tensor.name, type, make_space(tensor.extents));
+    add_text_attribute(dataset, "axes", tensor.axes);
+    add_text_attribute(dataset, "dtype", std::string(core::name_of(tensor.type)));
+  }
+  check_hdf5(file.close(), "{}: closing failed", path);
+}
+
+void add_run(hid_t file, const Record& record) {
+  const GroupId group(check_hdf5(H5Gcreate2(file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
+  const TypeId type = text_type();
+  const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const DatasetId settings = make_dataset(group, "settings", type, scalar);
+  const char* text = record.settings.c_str();
+  check_hdf5(H5Dwrite(settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text), "writing /run/settings");
+  for (const Column& column : record.columns) {
+    const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, make_space(column.extents));
+    add_text_attribute(dataset, "unit", column.unit);
+    const Index count = std::accumulate(column.extents.begin(), column.extents.end(), Index(1), std::multiplies<>());
+    core::require(count == Index(column.values.size()), [&] { return "values of column " + column.name; });
+    check_hdf5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, column.values.data()),
+               "writing /run/{}", column.name);
+  }
+}
+
+void add_record(const std::string& path, const Record& record) {
+  FileId file = open_alone(path, true);
+  if (!record.settings.empty()) add_run(file, record);
+  if (!record.provenance.empty()) {
+    const GroupId group(
+        check_hdf5(H5Gcreate2(file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group provenance"));
+    for (const auto& [name, value] : record.provenance) add_text_attribute(group, name, value);
+  }
+  check_hdf5(file.close(), "{}: closing failed", path);
+}
+
+}  // namespace
+
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads) {
+  return {name, type, {shape.batch, shape.sequence, heads, shape.head_dim}, "batch sequence head dim"};
+}
+
+TensorSpec lse_spec(core::DType input_type, const core::Shape& shape) {
+  return {"lse", core::lse_type(input_type), {shape.batch, shape.sequence, shape.heads}, "batch sequence head"};
+}
+
+ResultFile::ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
+    : place_(std::move(place)), tensors_(std::move(tensors)), comm_(comm) {
+  temporary_ = from_root(comm_, [&] {
+    // A link keeps pointing where it points; the temporary file lies beside the real one.
+    place_.file = std::filesystem::weakly_canonical(place_.file).string();
+    check_place(place_.file, place_.overwrite);
+    check_free_space(place_.file, bytes_of(tensors_));
+    const std::string job = place_.job.empty() ? std::to_string(getpid()) : place_.job;
+    const std::string temporary = place_.file + ".tmp." + job;
+    try {
+      make_layout(temporary, tensors_);
+      reserve(temporary, Index(std::filesystem::file_size(temporary)));
+    } catch (...) {
+      unlink(temporary.c_str());
+      throw;
+    }
+    return temporary;
+  });
+}
+
+ResultFile::~ResultFile() {
+  if (comm_.is_root() && !temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
+                       Index piece_bytes) const {
+  std::vector<RowsIn> sources;
+  for (const RowsOut& tensor : tensors) sources.push_back({tensor.dataset, const_cast<void*>(tensor.host)});
+  transfer_rows(temporary_, Direction::write, sources, rows, comm_, piece_bytes);
+  // Every node holds part of the file in its own cache.
+  comm::agree(comm_, [&] { flush_to_disk(temporary_); });
+}
+
+void ResultFile::finish(const Record& record) {
+  on_root(comm_, [&] {
+    add_record(temporary_, record);
+    flush_to_disk(temporary_);
+    publish(temporary_, place_.file, place_.overwrite);
+  });
+  temporary_.clear();
+}
+
+}  // namespace annulus::io

@@ -1,0 +1,110 @@
+#include "annulus/io/run_file_checks.hpp"
+
+#include <filesystem>
+
+#include "annulus/core/error.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+bool given(const RunFile& run, std::string_view key) { return run.places.contains(key); }
+
+/// The place without its colon, to be named inside a message.
+std::string place_name(const RunFile& run, std::string_view key) {
+  const std::string place = run.where(key);
+  return place.substr(0, place.size() - 2);
+}
+
+void check_generate(RunFile& run) {
+  for (const char* key : {"input.generate.sequence", "input.generate.heads"}) {
+    if (!given(run, key)) fail(ErrorKind::usage, "{}{} is missing", run.where("input.generate"), key);
+  }
+  core::Shape& shape = run.settings.input.generate->shape;
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+  if (shape.heads % shape.kv_heads != 0) {
+    fail(ErrorKind::usage, "{}input.generate.kv_heads: {} does not divide the {} heads",
+         run.where("input.generate.kv_heads"), shape.kv_heads, shape.heads);
+  }
+  // Bytes of the largest tensor in 64 bits, with room for sums of several.
+  const double bytes =
+      8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(shape.head_dim);
+  if (bytes > 1e18) {
+    fail(ErrorKind::usage, "{}input.generate: {:.2g} bytes per tensor, expected at most 1e18",
+         run.where("input.generate"), bytes);
+  }
+  check_heads(run, shape.heads);
+}
+
+void check_input(RunFile& run) {
+  const bool file = given(run, "input.file"), generate = given(run, "input.generate");
+  if (file && generate) {
+    fail(ErrorKind::usage, "{}input.generate and input.file ({}) exclude each other", run.where("input.generate"),
+         place_name(run, "input.file"));
+  }
+  if (!file && !generate) {
+    fail(ErrorKind::usage, "{}input.file (or input.generate) is missing", run.where("input"));
+  }
+  if (generate && run.settings.input.documents) {
+    fail(ErrorKind::usage, "{}input.documents needs input.file: it names a dataset of it",
+         run.where("input.documents"));
+  }
+  if (generate) check_generate(run);
+}
+
+void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {
+  const pattern::Pattern& pattern = run.settings.attention.pattern;
+  const bool has_segments = given(run, "attention.segments"), has_dilations = given(run, "attention.dilations");
+  if (has_segments != has_dilations) {
+    const std::string there = has_segments ? "attention.segments" : "attention.dilations";
+    const std::string absent = has_segments ? "attention.dilations" : "attention.segments";
+    fail(ErrorKind::usage, "{}{} is given without {}: one entry of each per pair", run.where(there), there, absent);
+  }
+  if (segments != dilations) {
+    fail(ErrorKind::usage, "{}attention.dilations has {}, attention.segments ({}) has {}: one of each per pair",
+         run.where("attention.dilations"), dilations, place_name(run, "attention.segments"), segments);
+  }
+  if (pattern.group_scale && pattern.semantics != pattern::Semantics::grouped) {
+    fail(ErrorKind::usage, "{}attention.group_scale: true needs attention.semantics: grouped, which is {}",
+         run.where("attention.group_scale"), pattern::name_of(pattern.semantics));
+  }
+}
+
+/// One file under two names is one file: links are followed as far as they exist.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(a, b, ignored)) return true;
+  return std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
+void check_output(const RunFile& run) {
+  const Settings& s = run.settings;
+  if (!given(run, "output.file")) fail(ErrorKind::usage, "{}output.file is missing", run.where("output"));
+  if (s.input.file && same_file(*s.input.file, s.output.file)) {
+    fail(ErrorKind::usage, "{}output.file is the input file {}", run.where("output.file"), *s.input.file);
+  }
+  if (!s.output.report) return;
+  if (same_file(*s.output.report, s.output.file) || (s.input.file && same_file(*s.output.report, *s.input.file))) {
+    fail(ErrorKind::usage, "{}output.report is the file of tensors {}", run.where("output.report"), *s.output.report);
+  }
+}
+
+}  // namespace
+
+void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations) {
+  check_input(run);
+  check_attention(run, segments, dilations);
+  check_output(run);
+}
+
+void check_heads(const RunFile& run, Index heads) {
+  const pattern::Pattern& pattern = run.settings.attention.pattern;
+  if (pattern.semantics == pattern::Semantics::grouped && Index(pattern.pairs.size()) > heads) {
+    fail(ErrorKind::usage, "{}attention.semantics: grouped gives every pair heads of its own; {} pairs, {} heads",
+         run.where("attention.semantics"), pattern.pairs.size(), heads);
+  }
+}
+
+}  // namespace annulus::io

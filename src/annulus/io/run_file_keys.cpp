@@ -1,0 +1,256 @@
+#include "annulus/io/run_file_keys.hpp"
+
+#include <filesystem>
+
+#include "annulus/core/error.hpp"
+#include "annulus/io/yaml_values.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::DType;
+using core::Precision;
+
+// Beyond any problem, and small enough that products with heads and bytes stay in 64 bits.
+constexpr Index max_rows = 1'000'000'000'000;
+constexpr Index max_heads = 1'000'000;
+
+std::string absolute(const std::string& path, const std::string& folder) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+std::string write_flag(bool flag) { return flag ? "true" : "false"; }
+std::string write_optional(const std::optional<std::string>& text) { return text ? quote(*text) : "none"; }
+
+// ---- how single keys are read and written ----
+Access extent(Index core::Shape::*member, Index most) {
+  return {
+      [=](const KeyValue& v, Settings& s) { s.input.generate->shape.*member = read_integer(v.node, v.name, 1, most); },
+      [=](const Settings& s) { return s.input.generate ? std::to_string(s.input.generate->shape.*member) : ""; }};
+}
+
+Access dataset(std::string InputSettings::*member) {
+  return {[=](const KeyValue& v, Settings& s) { s.input.*member = read_text(v.node, v.name); },
+          [=](const Settings& s) { return quote(s.input.*member); }};
+}
+
+/// `get` returns a reference to the flag in settings, const or not.
+template <class Get>
+Access flag(Get get) {
+  return {[=](const KeyValue& v, Settings& s) { get(s) = read_flag(v.node, v.name); },
+          [=](const Settings& s) { return write_flag(get(s)); }};
+}
+
+/// One of a list of values with a name each; `get` as above.
+template <class Value, class Get>
+Access choice(std::vector<std::pair<std::string, Value>> choices, Get get) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) names.push_back(name);
+  return {[=](const KeyValue& v, Settings& s) { get(s) = choices[read_choice(v.node, v.name, names)].second; },
+          [=](const Settings& s) -> std::string {
+            for (const auto& [name, value] : choices) {
+              if (value == get(s)) return name;
+            }
+            return "";
+          }};
+}
+
+// ---- keys with a form of their own ----
+Access input_file() {
+  return {[](const KeyValue& v, Settings& s) { s.input.file = absolute(read_text(v.node, v.name), v.folder); },
+          [](const Settings& s) { return s.input.file ? quote(*s.input.file) : ""; }};
+}
+
+Access generated_type() {
+  constexpr DType types[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
+  std::vector<std::string> names;
+  for (const DType type : types) names.emplace_back(core::name_of(type));
+  return {[=](const KeyValue& v, Settings& s) { s.input.generate->type = types[read_choice(v.node, v.name, names)]; },
+          [](const Settings& s) { return s.input.generate ? std::string(core::name_of(s.input.generate->type)) : ""; }};
+}
+
+Access generated_seed() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.input.generate->seed = std::uint64_t(read_integer(v.node, v.name, 0, INT64_MAX));
+          },
+          [](const Settings& s) { return s.input.generate ? std::to_string(s.input.generate->seed) : ""; }};
+}
+
+Access documents() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.input.documents.reset();
+            if (!is_word(v.node, "none")) s.input.documents = read_text(v.node, v.name);
+          },
+          [](const Settings& s) { return write_optional(s.input.documents); }};
+}
+
+/// Segments and dilations may come in either order; the longer list decides how many pairs there are for now, that
+/// they are equally long is checked later.
+pattern::Pair& pair_at(Settings& s, std::size_t i) {
+  auto& pairs = s.attention.pattern.pairs;
+  if (pairs.size() <= i) pairs.resize(i + 1);
+  return pairs[i];
+}
+
+Access segments() {
+  return {[](const KeyValue& v, Settings& s) {
+            const auto& items = read_list(v.node, v.name);
+            for (std::size_t i = 0; i < items.size(); ++i) {
+              pair_at(s, i).segment =
+                  is_word(items[i], "all") ? pattern::whole_document : read_integer(items[i], v.name, 1, max_rows);
+            }
+          },
+          [](const Settings& s) {
+            std::vector<std::string> words;
+            for (const auto& pair : s.attention.pattern.pairs) {
+              words.push_back(pair.segment == pattern::whole_document ? "all" : std::to_string(pair.segment));
+            }
+            return fmt::format("[{}]", fmt::join(words, ", "));
+          }};
+}
+
+Access dilations() {
+  return {[](const KeyValue& v, Settings& s) {
+            const auto& items = read_list(v.node, v.name);
+            for (std::size_t i = 0; i < items.size(); ++i) {
+              pair_at(s, i).dilation = read_integer(items[i], v.name, 1, max_rows);
+            }
+          },
+          [](const Settings& s) {
+            std::vector<Index> rates;
+            for (const auto& pair : s.attention.pattern.pairs) rates.push_back(pair.dilation);
+            return fmt::format("[{}]", fmt::join(rates, ", "));
+          }};
+}
+
+Access scale() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.attention.scale.reset();
+            if (!is_word(v.node, "auto")) s.attention.scale = read_positive_number(v.node, v.name);
+          },
+          [](const Settings& s) { return s.attention.scale ? fmt::format("{}", *s.attention.scale) : "auto"; }};
+}
+
+Access strategy() {
+  return {[](const KeyValue& v, Settings& s) { s.distribution.strategy = read_text(v.node, v.name); },
+          [](const Settings& s) { return quote(s.distribution.strategy); }};
+}
+
+Access local_below() {
+  return {
+      [](const KeyValue& v, Settings& s) { s.distribution.local_below = read_integer(v.node, v.name, 0, max_rows); },
+      [](const Settings& s) { return std::to_string(s.distribution.local_below); }};
+}
+
+Access output_file() {
+  return {[](const KeyValue& v, Settings& s) { s.output.file = absolute(read_text(v.node, v.name), v.folder); },
+          [](const Settings& s) { return quote(s.output.file); }};
+}
+
+Access output_report() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.output.report.reset();
+            if (!is_word(v.node, "none")) s.output.report = absolute(read_text(v.node, v.name), v.folder);
+          },
+          [](const Settings& s) { return write_optional(s.output.report); }};
+}
+
+// ---- sections ----
+using Keys = std::vector<Key>;
+using core::Shape;
+
+Keys input_keys() {
+  return {
+      {{"input.file", "", "path of an HDF5 file; give this or generate"}, input_file(), true},
+      {{"input.generate.sequence", "", "rows, 1 to 10^12"}, extent(&Shape::sequence, max_rows), true},
+      {{"input.generate.heads", "", "query heads, 1 to 10^6"}, extent(&Shape::heads, max_heads), true},
+      {{"input.generate.kv_heads", "", "K/V heads, a divisor of heads; default: as many as heads"},
+       extent(&Shape::kv_heads, max_heads),
+       true},
+      {{"input.generate.head_dim", "64", "numbers per head, 1 to 256"}, extent(&Shape::head_dim, 256), true},
+      {{"input.generate.batch", "1", "batch entries, 1 to 10^6"}, extent(&Shape::batch, max_heads), true},
+      {{"input.generate.dtype", "float32", "float64 | float32 | float16 | bfloat16"}, generated_type(), true},
+      {{"input.generate.seed", "1", "whole number, 0 or more"}, generated_seed(), true},
+      {{"input.q", "/q", "dataset, (batch, sequence, heads, head_dim)"}, dataset(&InputSettings::q), true},
+      {{"input.k", "/k", "dataset, (batch, sequence, kv_heads, head_dim)"}, dataset(&InputSettings::k), true},
+      {{"input.v", "/v", "dataset, (batch, sequence, kv_heads, head_dim)"}, dataset(&InputSettings::v), true},
+      {{"input.documents", "none", "none, or a dataset of ascending row offsets 0 ... sequence of packed documents"},
+       documents(),
+       true},
+  };
+}
+
+Keys attention_keys() {
+  std::vector<std::pair<std::string, pattern::Semantics>> semantics;
+  for (const auto& entry : pattern::semantics_table) semantics.emplace_back(entry.name, entry.value);
+  return {
+      {{"attention.semantics", "longnet", "longnet | paper | grouped"},
+       choice(
+           semantics, [](auto& s) -> auto& { return s.attention.pattern.semantics; }),
+       true},
+      {{"attention.segments", "[all]", "rows, 1 or more, or all: one entry per pair"}, segments(), true},
+      {{"attention.dilations", "[1]", "rows from one picked row to the next, 1 or more: one entry per pair"},
+       dilations(),
+       true},
+      {{"attention.causal", "true", "true | false; true: a row sees itself and rows before it"},
+       flag([](auto& s) -> auto& { return s.attention.pattern.causal; }),
+       true},
+      {{"attention.scale", "auto", "auto: 1/sqrt(head_dim), or a number above 0"}, scale(), true},
+      {{"attention.group_scale", "false", "true | false; true needs semantics grouped: output / number of pairs"},
+       flag([](auto& s) -> auto& { return s.attention.pattern.group_scale; }),
+       true},
+  };
+}
+
+Keys further_keys() {
+  const std::vector<std::pair<std::string, std::optional<Precision>>> precisions{
+      {"auto", std::nullopt}, {"float32", Precision::float32}, {"float64", Precision::float64}};
+  const std::vector<std::pair<std::string, std::string>> partitions{{"auto", "auto"}, {"contiguous", "contiguous"}};
+  return {
+      {{"compute.precision", "auto", "of sums: auto (float32; float64 for float64 input) | float32 | float64"},
+       choice(
+           precisions, [](auto& s) -> auto& { return s.compute.precision; }),
+       true},
+      {{"distribution.strategy", "auto", "auto, or a name that annulus list shows"}, strategy(), false},
+      {{"distribution.partition", "auto", "auto | contiguous"},
+       choice(
+           partitions, [](auto& s) -> auto& { return s.distribution.partition; }),
+       false},
+      {{"distribution.local_below", "32768", "rows, 0 or more; strategy auto runs shorter sequences on one rank"},
+       local_below(),
+       false},
+      {{"output.file", "", "path of the HDF5 file to make"}, output_file(), false},
+      {{"output.overwrite", "false", "true | false; true replaces an existing file"},
+       flag([](auto& s) -> auto& { return s.output.overwrite; }),
+       false},
+      {{"output.report", "none", "none, or path of a JSON file"}, output_report(), false},
+  };
+}
+
+}  // namespace
+
+const std::vector<Key>& key_table() {
+  static const Keys table = [] {
+    Keys keys = input_keys();
+    for (const Keys& more : {attention_keys(), further_keys()}) keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  }();
+  return table;
+}
+
+std::vector<KeyInfo> run_file_keys() {
+  std::vector<KeyInfo> keys;
+  for (const Key& key : key_table()) keys.push_back(key.info);
+  return keys;
+}
+
+std::string_view section_of(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == std::string_view::npos ? "" : key.substr(0, dot);
+}
+
+std::string_view word_of(std::string_view key) {
+  const std::size_t dot = key.rfind('.');
+  return dot == std::string_view::npos ? key : key.substr(dot + 1);
+}
+
+}  // namespace annulus::io

@@ -1,0 +1,126 @@
+#include "annulus/io/yaml_tree.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "annulus/core/error.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+// A run file has some dozens of nodes. Aliases share nodes, so a short text can stand for billions ("bomb").
+constexpr int max_nodes = 10000;
+
+class TreeBuilder {
+ public:
+  TreeBuilder(const std::string& name, const std::string& fixed_place) : name_(name), fixed_place_(fixed_place) {}
+
+  std::string place(const YAML::Mark& mark) const {
+    if (!fixed_place_.empty()) return fixed_place_;
+    // Marks count from 0; an empty document has none.
+    return fmt::format("{}:{}:{}: ", name_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1);
+  }
+
+  YamlNode build(const YAML::Node& from) {
+    YamlNode node;
+    node.place = place(from.Mark());
+    if (++nodes_ > max_nodes) {
+      fail(ErrorKind::usage, "{}more than {} values; aliases that multiply?", node.place, max_nodes);
+    }
+    const std::string& tag = from.Tag();  // "?" plain, "!" quoted, else written by the user
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.place, tag);
+    }
+    if (from.IsScalar()) {
+      node.kind = YamlNode::Kind::scalar;
+      node.text = from.Scalar();
+      node.quoted = tag == "!";
+    } else if (from.IsSequence()) {
+      node.kind = YamlNode::Kind::list;
+      for (const YAML::Node& item : from) node.items.push_back(build(item));
+    } else if (from.IsMap()) {
+      node.kind = YamlNode::Kind::section;
+      for (const auto& entry : from) add_entry(node, entry.first, entry.second);
+    }
+    return node;
+  }
+
+ private:
+  void add_entry(YamlNode& section, const YAML::Node& key, const YAML::Node& value) {
+    const std::string at = place(key.Mark());
+    if (!key.IsScalar()) fail(ErrorKind::usage, "{}a key must be a word", at);
+    const std::string& word = key.Scalar();
+    if (word == "<<") fail(ErrorKind::usage, "{}merge keys (<<) are not understood, write the keys out", at);
+    const auto same = [&](const auto& entry) { return entry.first == word; };
+    const auto earlier = std::find_if(section.entries.begin(), section.entries.end(), same);
+    if (earlier != section.entries.end()) {
+      const std::string& first = section.key_places[std::size_t(earlier - section.entries.begin())];
+      fail(ErrorKind::usage, "{}duplicate key '{}', the first is at {}", at, word, first.substr(0, first.size() - 2));
+    }
+    section.entries.emplace_back(word, build(value));
+    section.key_places.push_back(at);
+  }
+
+  std::string name_;
+  std::string fixed_place_;
+  int nodes_ = 0;
+};
+
+/// Line (from 0) of the last document marker: where a second document starts that holds nothing.
+int last_marker(const std::string& text) {
+  int line = 0, found = 0;
+  for (std::size_t begin = 0; begin < text.size(); ++line) {
+    if (text.compare(begin, 3, "---") == 0) found = line;
+    const std::size_t end = text.find('\n', begin);
+    begin = end == std::string::npos ? text.size() : end + 1;
+  }
+  return found;
+}
+
+}  // namespace
+
+const YamlNode* YamlNode::find(std::string_view key) const {
+  for (const auto& [word, value] : entries) {
+    if (word == key) return &value;
+  }
+  return nullptr;
+}
+
+YamlNode* YamlNode::find(std::string_view key) {
+  return const_cast<YamlNode*>(static_cast<const YamlNode*>(this)->find(key));
+}
+
+YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_place) {
+  TreeBuilder builder(name, fixed_place);
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      YAML::Mark mark = documents[1].Mark();
+      if (mark.is_null() || documents[1].IsNull()) mark.line = last_marker(text), mark.column = 0;
+      fail(ErrorKind::usage, "{}a second YAML document, one is expected", builder.place(mark));
+    }
+    return builder.build(documents.empty() ? YAML::Node() : documents[0]);
+  } catch (const YAML::Exception& error) {
+    fail(ErrorKind::usage, "{}not valid YAML: {}", builder.place(error.mark), error.msg);
+  }
+}
+
+std::string describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::null:
+      return "nothing";
+    case YamlNode::Kind::list:
+      return "a list";
+    case YamlNode::Kind::section:
+      return "a section";
+    case YamlNode::Kind::scalar:
+      break;
+  }
+  return node.quoted ? "the quoted text '" + node.text + "'" : "'" + node.text + "'";
+}
+
+}  // namespace annulus::io

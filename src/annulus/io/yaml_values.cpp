@@ -1,0 +1,115 @@
+#include "annulus/io/yaml_values.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "annulus/core/error.hpp"
+#include "annulus/io/run_file.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+[[noreturn]] void refuse(const YamlNode& node, std::string_view key, const std::string& expected) {
+  fail(ErrorKind::usage, "{}{}: found {}, expected {}", node.place, key, describe(node), expected);
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool all_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
+
+/// The digits of a plain scalar without its sign. Refuses what YAML 1.1 would read in another base.
+std::string_view unsigned_part(const YamlNode& node, std::string_view key, const std::string& expected) {
+  if (node.kind != YamlNode::Kind::scalar || node.quoted) refuse(node, key, expected);
+  std::string_view digits = node.text;
+  if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E') {
+    refuse(node, key, expected + "; a leading 0 looks octal or hexadecimal, write it in decimal");
+  }
+  return digits;
+}
+
+}  // namespace
+
+core::Index read_integer(const YamlNode& node, std::string_view key, core::Index least, core::Index most) {
+  const std::string expected = most == INT64_MAX ? fmt::format("a whole number, {} or more", least)
+                                                 : fmt::format("a whole number from {} to {}", least, most);
+  const std::string_view digits = unsigned_part(node, key, expected);
+  if (!all_digits(digits)) refuse(node, key, expected);
+  const char* begin = node.text.data() + (node.text[0] == '+' ? 1 : 0);
+  core::Index value = 0;
+  const auto [end, error] = std::from_chars(begin, node.text.data() + node.text.size(), value);
+  if (error != std::errc() || value < least || value > most) refuse(node, key, expected);
+  return value;
+}
+
+double read_positive_number(const YamlNode& node, std::string_view key) {
+  const std::string expected = "a finite number above 0";
+  const std::string_view digits = unsigned_part(node, key, expected);
+  // from_chars also knows "inf" and "nan": a number starts with a digit or a point and a digit.
+  const bool number = !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && is_digit(digits[1])));
+  if (!number) refuse(node, key, expected);
+  const char* begin = node.text.data() + (node.text[0] == '+' ? 1 : 0);
+  const char* behind = node.text.data() + node.text.size();
+  double value = 0;
+  const auto [end, error] = std::from_chars(begin, behind, value);
+  if (error != std::errc() || end != behind || !std::isfinite(value) || value <= 0) refuse(node, key, expected);
+  return value;
+}
+
+bool read_flag(const YamlNode& node, std::string_view key) {
+  const bool plain = node.kind == YamlNode::Kind::scalar && !node.quoted;
+  if (plain && node.text == "true") return true;
+  if (plain && node.text == "false") return false;
+  refuse(node, key, "true or false");
+}
+
+std::string read_text(const YamlNode& node, std::string_view key) {
+  if (node.kind != YamlNode::Kind::scalar || node.text.empty()) refuse(node, key, "a name");
+  return node.text;
+}
+
+std::size_t read_choice(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices) {
+  const std::string expected = fmt::format("one of {}", fmt::join(choices, ", "));
+  if (node.kind != YamlNode::Kind::scalar) refuse(node, key, expected);
+  const auto found = std::find(choices.begin(), choices.end(), node.text);
+  if (found == choices.end()) refuse(node, key, expected + suggest(node.text, choices));
+  return std::size_t(found - choices.begin());
+}
+
+const std::vector<YamlNode>& read_list(const YamlNode& node, std::string_view key) {
+  if (node.kind != YamlNode::Kind::list) {
+    const bool scalar = node.kind == YamlNode::Kind::scalar;
+    refuse(node, key, scalar ? "a list, for example [" + node.text + "]" : "a list");
+  }
+  if (node.items.empty()) fail(ErrorKind::usage, "{}{}: the list is empty, one entry at least", node.place, key);
+  return node.items;
+}
+
+bool is_word(const YamlNode& node, std::string_view word) {
+  return node.kind == YamlNode::Kind::scalar && node.text == word;
+}
+
+std::string quote(const std::string& text) {
+  const auto harmless = [](char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '.' || c == '_';
+  };
+  // A number, or one of YAML's words for nothing, would not read back as text.
+  const bool starts_well = !text.empty() && (text[0] == '/' || (text[0] >= 'a' && text[0] <= 'z')) && text != "null";
+  if (starts_well && std::all_of(text.begin(), text.end(), harmless)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;  // UTF-8 stays as it is
+    }
+  }
+  return quoted + "\"";
+}
+
+}  // namespace annulus::io
