@@ -1,0 +1,90 @@
+// Launches the program and tells what it did; a scratch folder per test.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace annulus::test {
+
+struct Outcome {
+  int status = -1;  ///< exit status, 128 + signal when killed
+  std::string out;
+  std::string err;
+  double seconds = 0;
+};
+
+inline std::string slurp(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Test fixture with an empty folder that goes away at the end.
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "annulus-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  /// Runs a shell command in the scratch folder; 60 seconds at most.
+  Outcome shell(const std::string& command) const {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string line =
+        fmt::format("cd '{0}' && timeout 60 sh -c '{1}' > stdout.txt 2> stderr.txt", folder.string(), command);
+    const int status = std::system(line.c_str());
+    Outcome outcome;
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    outcome.out = slurp(folder / "stdout.txt");
+    outcome.err = slurp(folder / "stderr.txt");
+    return outcome;
+  }
+
+  /// `annulus ARGUMENTS` on `ranks` ranks; 0 means without a launcher.
+  Outcome annulus(int ranks, const std::string& arguments) const {
+    const std::string launch = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
+    return shell(launch + ANNULUS_PROGRAM + " " + arguments);
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder / name) << text;
+    return name;
+  }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder / name); }
+
+  /// Files in the folder besides what the shell keeps: nothing temporary may be left.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name != "stdout.txt" && name != "stderr.txt") names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  std::filesystem::path folder;
+};
+
+/// How often `word` occurs in `text`.
+inline int count(const std::string& text, const std::string& word) {
+  int found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace annulus::test

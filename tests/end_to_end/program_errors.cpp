@@ -1,0 +1,128 @@
+// The mistakes users make: the right exit status, one message that says what, where and what was expected, nothing left
+// behind, and no rank left waiting.
+#include "program.hpp"
+
+namespace annulus::test {
+namespace {
+
+class Errors : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 40 --heads 4 --head-dim 8").status, 0);
+  }
+  void TearDown() override {
+    for (const std::string& name : files())
+      EXPECT_EQ(name.find(".tmp"), std::string::npos) << name << " was left behind";
+    ProgramTest::TearDown();
+  }
+  /// Expects `status` on 1 and 3 ranks, within seconds, with every word in one message on stderr and no result.
+  void expect(const std::string& arguments, int status, const std::vector<std::string>& words) {
+    for (const int ranks : {0, 3}) {
+      const Outcome outcome = annulus(ranks, arguments);
+      SCOPED_TRACE(fmt::format("{} ranks: {}\nstdout: {}\nstderr: {}", ranks, arguments, outcome.out, outcome.err));
+      EXPECT_EQ(outcome.status, status);
+      EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
+      for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
+      EXPECT_LT(outcome.seconds, 20);
+    }
+  }
+  std::string deck(const std::string& text) { return "run " + write("run.yaml", text); }
+};
+
+TEST_F(Errors, CommandLine) {
+  expect("", 2, {"subcommand"});
+  expect("runn x.yaml", 2, {"runn"});
+  expect("run", 2, {"file"});
+  expect("run --frobnicate x.yaml", 2, {"frobnicate"});
+  expect("run absent.yaml", 2, {"absent.yaml"});
+  expect("run absent.yaml --ranks 4", 2, {"--dry-run"});
+  expect("generate --output x.h5 --sequence 0 --heads 2", 2, {"sequence"});
+  expect("generate --output x.h5 --sequence 10 --heads 4 --kv-heads 3", 2, {"4", "3"});
+  expect("generate --output x.h5 --sequence 10 --heads 4 --dtype int8", 2, {"int8"});
+  expect("generate --output in.h5 --sequence 10 --heads 4", 1, {"in.h5", "overwrite"});
+}
+
+TEST_F(Errors, RunFile) {
+  const std::string rest = "output: {file: o.h5}\n";
+  expect(deck("input: {file: in.h5}\nattention:\n  segmnts: [8]\n" + rest), 2, {"run.yaml:3:3", "segmnts", "segments"});
+  expect(deck("input: {file: in.h5}\ninput: {file: in.h5}\n" + rest), 2, {"run.yaml:2:1", "input"});
+  expect(deck("input: {file: in.h5}\n"), 2, {"output"});
+  expect(deck("input: {file: in.h5}\nattention: {causal: 3}\n" + rest), 2, {"run.yaml:2:21", "causal"});
+  expect(deck("input: {file: in.h5}\nattention: {segments: [010], dilations: [1]}\n" + rest), 2,
+         {"run.yaml:2:24", "010"});
+  expect(deck("input: {file: in.h5}\nattention: {scale: .inf}\n" + rest), 2, {"run.yaml:2:20", ".inf"});
+  expect(deck("input: {file: in.h5}\nattention: {segments: [8]}\n" + rest), 2, {"run.yaml:2", "dilations"});
+  expect(deck("input: {file: in.h5}\n" + rest + "---\ninput: {}\n"), 2, {"run.yaml:3", "document"});
+  expect(deck("input: {file: in.h5}\ndistribution: {strategy: rings}\n" + rest), 2,
+         {"run.yaml:2:26", "rings", "'ring'"});
+  expect(deck("input: {file: in.h5}\nattention: {group_scale: true}\n" + rest), 2,
+         {"run.yaml:2", "group_scale", "grouped"});
+  expect(deck("input: {file: in.h5}\ncompute: {reproducible: true}\n" + rest), 2, {"run.yaml:2:11", "reproducible"});
+  expect(deck("input: {file: in.h5}\n" + rest) + " --set attention.causl=true", 2, {"--set", "causl", "causal"});
+  expect(deck("input: {file: in.h5}\nattention: {semantics: grouped, segments: [2, 4, 8, 16, all], dilations: [1, 1, "
+              "1, 1, 1]}\n" +
+              rest),
+         2, {"run.yaml:2", "5", "4"});
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(Errors, InputFile) {
+  const std::string rest = "output: {file: o.h5}\n";
+  expect(deck("input: {file: none.h5}\n" + rest), 1, {"none.h5"});
+  write("text.h5", "this is not HDF5\n");
+  expect(deck("input: {file: text.h5}\n" + rest), 1, {"text.h5", "HDF5"});
+  ASSERT_EQ(shell("head -c 6000 in.h5 > cut.h5").status, 0);
+  expect(deck("input: {file: cut.h5}\n" + rest), 1, {"cut.h5"});
+  expect(deck("input: {file: in.h5, q: /queries}\n" + rest), 1, {"in.h5", "/queries"});
+  ASSERT_EQ(annulus(0, "generate --output heads.h5 --sequence 40 --heads 6 --kv-heads 2 --head-dim 8").status, 0);
+  expect(deck("input: {file: heads.h5, q: /k, k: /q, v: /q}\n" + rest), 1, {"heads.h5", "/q", "6", "2"});
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(Errors, NanInTheInputIsNamedByItsPlace) {
+  // (b 0, s 7, h 2, d 5) of q (1, 40, 4, 8) is number 7 * 32 + 2 * 8 + 5 of the dataset; its bytes are set to a quiet
+  // NaN.
+  ASSERT_EQ(shell("h5dump -p -H -d /q in.h5 | awk \"/OFFSET/ {print \\$2}\" > offset.txt").status, 0);
+  const long offset = std::stol(slurp(folder / "offset.txt")) + (7 * 32 + 2 * 8 + 5) * 4;
+  std::fstream file(folder / "in.h5", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(offset);
+  file.write("\x00\x00\xc0\x7f", 4);
+  file.close();
+  expect(deck("input: {file: in.h5}\noutput: {file: o.h5}\n"), 1, {"in.h5", "/q", "[0, 7, 2, 5]", "nan"});
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(Errors, OutputPlace) {
+  expect(deck("input: {file: in.h5}\noutput: {file: nowhere/o.h5}\n"), 1, {"nowhere"});
+  write("o.h5", "precious");
+  expect(deck("input: {file: in.h5}\noutput: {file: o.h5}\n"), 1, {"o.h5", "overwrite"});
+  EXPECT_EQ(slurp(folder / "o.h5"), "precious");
+  expect(deck("input: {file: in.h5}\noutput: {file: in.h5, overwrite: true}\n"), 2, {"run.yaml:2", "in.h5"});
+  expect(deck("input: {file: in.h5}\noutput: {file: p.h5, report: nowhere/r.json}\n"), 1, {"nowhere"});
+  EXPECT_FALSE(exists("p.h5"));
+}
+
+TEST_F(Errors, AFullDiskIsOneMessageAndNoFile) {
+  ASSERT_EQ(annulus(0, "generate --output big.h5 --sequence 4000 --heads 4 --head-dim 64").status, 0);
+  write("full.yaml", "input: {file: big.h5}\nattention: {segments: [16], dilations: [1]}\noutput: {file: o.h5}\n");
+  for (const int ranks : {1, 3}) {
+    // A limit of 1 MiB per file stands for the full disk; the result needs 4 MiB.
+    const Outcome outcome = shell("ulimit -f 2048; " + fmt::format(ANNULUS_LAUNCH, ranks) + " " + ANNULUS_PROGRAM +
+                                  " run full.yaml --set distribution.strategy=ring");
+    SCOPED_TRACE(outcome.err);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
+    EXPECT_NE(outcome.err.find("o.h5"), std::string::npos);
+    EXPECT_FALSE(exists("o.h5"));
+    EXPECT_LT(outcome.seconds, 30);
+  }
+}
+
+TEST_F(Errors, VerifyWithoutAResultSaysToRunFirst) {
+  write("run.yaml", "input: {file: in.h5}\noutput: {file: o.h5}\n");
+  expect("verify run.yaml", 1, {"o.h5", "run"});
+}
+
+}  // namespace
+}  // namespace annulus::test

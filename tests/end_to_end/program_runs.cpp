@@ -1,0 +1,188 @@
+// Whole runs: from HDF5 to HDF5 on several ranks, the same numbers for every strategy and rank count, verified by the
+// program itself.
+#include "program.hpp"
+
+#include <hdf5.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace annulus::test {
+namespace {
+
+/// A dataset as doubles, whatever its stored type.
+std::vector<double> numbers(const std::filesystem::path& file, const std::string& dataset) {
+  const hid_t open = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  const hid_t data = H5Dopen2(open, dataset.c_str(), H5P_DEFAULT);
+  const hid_t space = H5Dget_space(data);
+  std::vector<double> values(std::size_t(H5Sget_simple_extent_npoints(space)));
+  EXPECT_GE(H5Dread(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  H5Sclose(space);
+  H5Dclose(data);
+  H5Fclose(open);
+  return values;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] != b[i]) largest = std::max(largest, std::abs(a[i] - b[i]));  // equal infinities differ by nothing
+  }
+  return largest;
+}
+
+std::string deck(const std::string& input, const std::string& more = "") {
+  return "input: {file: " + input +
+         "}\nattention: {segments: [16, all], dilations: [1, 3]}\noutput: {file: result.h5, overwrite: true}\n" + more;
+}
+
+class Runs : public ProgramTest {
+ protected:
+  void generate(const std::string& more = "") {
+    const Outcome made =
+        annulus(2, "generate --output in.h5 --sequence 77 --heads 4 --kv-heads 2 --head-dim 20 " + more);
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+};
+
+TEST_F(Runs, EveryStrategyAndRankCountGivesTheSameNumbersAndVerifies) {
+  generate("--dtype float64 --batch 2");
+  write("run.yaml", deck("in.h5"));
+  ASSERT_EQ(annulus(0, "run run.yaml").status, 0);
+  const auto out = numbers(folder / "result.h5", "/out"), lse = numbers(folder / "result.h5", "/lse");
+  ASSERT_EQ(out.size(), 2u * 77 * 4 * 20);
+  ASSERT_EQ(lse.size(), 2u * 77 * 4);
+  for (const char* strategy : {"auto", "single", "allgather", "ring", "ring_blocking"}) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      const std::string named = fmt::format("run.yaml --set distribution.strategy={}", strategy);
+      const Outcome ran = annulus(ranks, "run " + named);
+      ASSERT_EQ(ran.status, 0) << strategy << " on " << ranks << ": " << ran.err;
+      EXPECT_LT(largest_difference(numbers(folder / "result.h5", "/out"), out), 1e-12) << strategy << " on " << ranks;
+      EXPECT_LT(largest_difference(numbers(folder / "result.h5", "/lse"), lse), 1e-12) << strategy << " on " << ranks;
+    }
+  }
+  const Outcome verified = annulus(3, "verify run.yaml --set distribution.strategy=ring_blocking --rows 77");
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+}
+
+TEST_F(Runs, EveryStorageTypeVerifies) {
+  write("run.yaml", deck("in.h5", "distribution: {strategy: ring}\n"));
+  for (const char* type : {"float64", "float32", "float16", "bfloat16"}) {
+    generate(std::string("--overwrite --dtype ") + type);
+    const Outcome ran = annulus(3, "run run.yaml");
+    ASSERT_EQ(ran.status, 0) << type << ran.err;
+    const Outcome verified = annulus(2, "verify run.yaml");
+    EXPECT_EQ(verified.status, 0) << type << verified.out << verified.err;
+  }
+}
+
+TEST_F(Runs, VerifyFindsAWrongNumber) {
+  generate();
+  write("run.yaml", deck("in.h5"));
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const hid_t file = H5Fopen((folder / "result.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t data = H5Dopen2(file, "/out", H5P_DEFAULT);
+  auto values = numbers(folder / "result.h5", "/out");
+  values[0] += 1e-3;
+  ASSERT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  H5Dclose(data);
+  H5Fclose(file);
+  const Outcome verified = annulus(2, "verify run.yaml");
+  EXPECT_EQ(verified.status, 3) << verified.out;
+}
+
+TEST_F(Runs, GenerateInsideTheRunFileEqualsGenerateToAFile) {
+  generate("--seed 9");
+  write("run.yaml", deck("in.h5"));
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const auto from_file = numbers(folder / "result.h5", "/out");
+  write("made.yaml",
+        "input: {generate: {sequence: 77, heads: 4, kv_heads: 2, head_dim: 20, seed: 9}}\n"
+        "attention: {segments: [16, all], dilations: [1, 3]}\noutput: {file: made.h5}\n");
+  ASSERT_EQ(annulus(3, "run made.yaml").status, 0);
+  EXPECT_LT(largest_difference(numbers(folder / "made.h5", "/out"), from_file), 1e-5);
+}
+
+TEST_F(Runs, QuickstartDeckRunsOnItsRealInput) {
+  std::filesystem::create_directories(folder / "input");
+  std::filesystem::copy(std::string(ANNULUS_SOURCE) + "/input", folder / "input");
+  std::filesystem::create_directories(folder / "build");
+  const Outcome ran = annulus(2, "run input/quickstart.yaml");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  for (const char* word : {"ring on 2 ranks", "GFLOP", "traffic", "memory", "quickstart.h5"}) {
+    EXPECT_NE(ran.out.find(word), std::string::npos) << word << " is missing in:\n" << ran.out;
+  }
+  EXPECT_EQ(annulus(2, "verify input/quickstart.yaml").status, 0);
+}
+
+TEST_F(Runs, ResultTellsWhereItCameFrom) {
+  generate();
+  write("run.yaml", deck("in.h5", "distribution: {strategy: ring}\n"));
+  ASSERT_EQ(annulus(3, "run run.yaml --set output.report=report.json").status, 0);
+  const auto path = folder / "result.h5";
+  EXPECT_EQ(numbers(path, "/run/rows"), (std::vector<double>{26, 26, 25}));
+  const auto kept = numbers(path, "/run/kept"), by_hop = numbers(path, "/run/hop_kept");
+  ASSERT_EQ(by_hop.size(), 9u) << "3 ranks, own rows and two hops";
+  double sum = 0, sum_by_hop = 0;
+  for (const double value : kept) sum += value;
+  for (const double value : by_hop) sum_by_hop += value;
+  EXPECT_EQ(sum, sum_by_hop);
+  EXPECT_GT(numbers(path, "/run/kernel_cpu_seconds")[0], 0);
+  EXPECT_GT(numbers(path, "/run/bytes_received")[2], 0);
+  for (const char* name : {"peak_bytes", "predicted_peak_bytes"}) {
+    for (const double bytes : numbers(path, std::string("/run/") + name)) EXPECT_GT(bytes, 26 * 4 * 20 * 4) << name;
+  }
+  const Outcome dump = shell("h5dump -A result.h5");
+  for (const char* word :
+       {"git_commit", "command_line", "kokkos", "mpi", "hosts", "backends", "date", "batch sequence head dim"}) {
+    EXPECT_NE(dump.out.find(word), std::string::npos) << word;
+  }
+  const auto report = nlohmann::json::parse(slurp(folder / "report.json"));
+  EXPECT_EQ(report["strategy"], "ring");
+  EXPECT_EQ(report["ranks"], 3);
+  EXPECT_EQ(report["per_rank"]["rows"][0], 26);
+}
+
+TEST_F(Runs, ResultsDifferOnlyWhereTheyMay) {
+  generate("--dtype float64");
+  write("run.yaml", deck("in.h5"));
+  ASSERT_EQ(annulus(2, "run run.yaml --set output.file=a.h5").status, 0);
+  ASSERT_EQ(annulus(2, "run run.yaml --set output.file=b.h5").status, 0);
+  EXPECT_EQ(shell("h5diff a.h5 b.h5 /out && h5diff a.h5 b.h5 /lse").status, 0);
+}
+
+TEST_F(Runs, DryRunPlansForManyRanksAndLeavesNothing) {
+  generate();
+  write("run.yaml", deck("in.h5", "distribution: {strategy: ring}\n"));
+  const Outcome dry = annulus(0, "run --dry-run --ranks 4 run.yaml");
+  EXPECT_EQ(dry.status, 0) << dry.err;
+  for (const char* word : {"segments", "4 ranks", "[60, 77)", "memory"}) {
+    EXPECT_NE(dry.out.find(word), std::string::npos) << word << " is missing in:\n" << dry.out;
+  }
+  EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"}));
+  // What it prints is a run file that says the same.
+  write("again.yaml", dry.out);
+  EXPECT_EQ(annulus(2, "run again.yaml").status, 0);
+}
+
+TEST_F(Runs, ListAndInfoAndHelp) {
+  const Outcome list = annulus(2, "list");
+  EXPECT_EQ(list.status, 0);
+  for (const char* word :
+       {"single", "allgather", "ring", "ring_blocking", "auto", "longnet", "paper", "grouped", "contiguous"}) {
+    EXPECT_NE(list.out.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(count(list.out, "strategies ("), 1) << "only one rank speaks";
+  const Outcome info = annulus(2, "info");
+  EXPECT_EQ(info.status, 0);
+  for (const char* word : {"kokkos", "mpi", "tiles", "rank 0", "rank 1", "CPUs"}) {
+    EXPECT_NE(info.out.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(annulus(2, "--help").status, 0);
+  EXPECT_EQ(annulus(0, "run --help").status, 0);
+  EXPECT_EQ(annulus(0, "--version").status, 0);
+}
+
+}  // namespace
+}  // namespace annulus::test
