@@ -1,5 +1,7 @@
 #include "annulus/io/generated.hpp"
 
+#include <fmt/format.h>
+
 #include "annulus/core/storage.hpp"
 
 namespace annulus::io {
@@ -24,6 +26,17 @@ void fill(const GenerateSettings& settings, core::TensorId tensor, const std::ve
 }
 
 }  // namespace
+
+std::optional<Objection> objection_to(const core::Shape& shape) {
+  if (shape.heads % shape.kv_heads != 0) {
+    return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
+  }
+  // Bytes of the largest tensor must fit 64 bits, with room for sums of several.
+  const double bytes =
+      8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(shape.head_dim);
+  if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};
+  return std::nullopt;
+}
 
 void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host) {

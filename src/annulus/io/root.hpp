@@ -7,23 +7,27 @@
 
 namespace annulus::io {
 
+using core::Index;
+
 /// Runs `work` (a callable that returns a string) on rank 0 and gives its result to every rank; collective. An
-/// exception becomes the same Error on every rank.
+/// exception becomes the same AgreedError on every rank.
 template <class Work>
 std::string from_root(const comm::Communicator& comm, Work&& work) {
-  std::string answer;  // first letter: the error's kind, '0' for none
+  std::string answer;
+  Index kind = 0;  // of the error; 0: none
   if (comm.is_root()) {
     try {
-      answer = "0" + work();
-    } catch (const core::Error& error) {
-      answer = char('0' + int(error.kind())) + std::string(error.what());
+      answer = work();
     } catch (const std::exception& error) {
-      answer = char('0' + int(core::ErrorKind::failure)) + std::string(error.what());
+      const auto* known = dynamic_cast<const core::Error*>(&error);
+      kind = Index(known != nullptr ? known->kind() : core::ErrorKind::failure);
+      answer = error.what();
     }
   }
+  kind = comm.sum(kind);  // the others add 0
   answer = comm.broadcast(answer);
-  if (answer[0] != '0') throw core::Error(core::ErrorKind(answer[0] - '0'), answer.substr(1));
-  return answer.substr(1);
+  if (kind != 0) throw comm::AgreedError(core::ErrorKind(kind), answer);
+  return answer;
 }
 
 /// The same for work without a result.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "annulus/core/error.hpp"
+#include "annulus/io/generated.hpp"
 
 namespace annulus::io {
 namespace {
@@ -24,16 +25,9 @@ void check_generate(RunFile& run) {
   }
   core::Shape& shape = run.settings.input.generate->shape;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
-  if (shape.heads % shape.kv_heads != 0) {
-    fail(ErrorKind::usage, "{}input.generate.kv_heads: {} does not divide the {} heads",
-         run.where("input.generate.kv_heads"), shape.kv_heads, shape.heads);
-  }
-  // Bytes of the largest tensor in 64 bits, with room for sums of several.
-  const double bytes =
-      8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(shape.head_dim);
-  if (bytes > 1e18) {
-    fail(ErrorKind::usage, "{}input.generate: {:.2g} bytes per tensor, expected at most 1e18",
-         run.where("input.generate"), bytes);
+  if (const auto objection = objection_to(shape)) {
+    const std::string key = "input.generate." + objection->extent;
+    fail(ErrorKind::usage, "{}{}: {}", run.where(key), key, objection->reason);
   }
   check_heads(run, shape.heads);
 }

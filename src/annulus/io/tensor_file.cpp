@@ -148,7 +148,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
   const Index first = -comm.max(-place);
   if (first == none) return;
   for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
-    if (!text.empty()) fail(ErrorKind::failure, "{}", text);
+    if (!text.empty()) throw comm::AgreedError(ErrorKind::failure, text);
   }
 }
 

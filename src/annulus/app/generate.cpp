@@ -1,0 +1,76 @@
+#include "annulus/app/generate.hpp"
+
+#include <cstdio>
+#include <vector>
+
+#include "annulus/app/record.hpp"
+#include "annulus/io/generated.hpp"
+#include "annulus/io/result_file.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+using core::Index;
+using core::TensorId;
+
+struct Tensor {
+  TensorId id;
+  io::TensorSpec spec;
+};
+
+/// Checks what the command line cannot check number by number.
+core::Shape checked_shape(const GenerateOptions& options) {
+  core::Shape shape = options.what.shape;
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+  if (const auto objection = io::objection_to(shape)) {
+    fail(ErrorKind::usage, "generate: {}: {}", objection->extent, objection->reason);
+  }
+  return shape;
+}
+
+std::vector<Tensor> tensors_of(const GenerateOptions& options, const core::Shape& shape) {
+  const core::DType type = options.what.type;
+  std::vector<Tensor> tensors{{TensorId::q, io::tensor_spec("q", type, shape, shape.heads)},
+                              {TensorId::k, io::tensor_spec("k", type, shape, shape.kv_heads)},
+                              {TensorId::v, io::tensor_spec("v", type, shape, shape.kv_heads)}};
+  if (options.dout) tensors.push_back({TensorId::dout, io::tensor_spec("dout", type, shape, shape.heads)});
+  return tensors;
+}
+
+}  // namespace
+
+int generate(const GenerateOptions& options, const comm::Communicator& comm) {
+  io::GenerateSettings what = options.what;
+  comm::agree(comm, [&] { what.shape = checked_shape(options); });
+  const core::Shape& shape = what.shape;
+  const std::vector<Tensor> tensors = tensors_of(options, shape);
+  std::vector<io::TensorSpec> specs;
+  for (const Tensor& tensor : tensors) specs.push_back(tensor.spec);
+  io::ResultFile file({options.output, options.overwrite, job_id()}, specs, comm);
+
+  // One tensor at a time, so that a rank holds its rows of one only.
+  const core::Interval rows{shape.sequence * comm.rank() / comm.size(),
+                            shape.sequence * (comm.rank() + 1) / comm.size()};
+  std::vector<std::byte> host;
+  for (const Tensor& tensor : tensors) {
+    comm::agree(comm, [&] {
+      const Index row_bytes = tensor.spec.extents[2] * shape.head_dim * Index(core::bytes_of(what.type));
+      host.resize(std::size_t(shape.batch * rows.size() * row_bytes));
+      io::fill_generated(what, tensor.id, {rows}, host.data());
+    });
+    file.write({{tensor.spec.name, host.data()}}, {rows});
+  }
+  file.finish({.settings = "", .columns = {}, .provenance = provenance("annulus generate", comm)});
+  if (comm.is_root()) {
+    std::printf("%s: q, k, v%s for %lld x %lld rows, %lld heads (%lld K/V) of %lld, %s, seed %llu\n",
+                options.output.c_str(), options.dout ? ", dout" : "", static_cast<long long>(shape.batch),
+                static_cast<long long>(shape.sequence), static_cast<long long>(shape.heads),
+                static_cast<long long>(shape.kv_heads), static_cast<long long>(shape.head_dim),
+                std::string(core::name_of(what.type)).c_str(), static_cast<unsigned long long>(what.seed));
+  }
+  return 0;
+}
+
+}  // namespace annulus::app
