@@ -25,7 +25,9 @@ TEST(Communicator, ReducesAndGathersInRankOrder) {
   }
   const auto pairs = comm.gather_to_root({double(comm.rank()), -1.0});
   EXPECT_EQ(pairs.size(), comm.is_root() ? std::size_t(2 * p) : 0u);
-  if (comm.is_root()) EXPECT_EQ(pairs[std::size_t(2 * (p - 1))], double(p - 1));
+  if (comm.is_root()) {
+    EXPECT_EQ(pairs[std::size_t(2 * (p - 1))], double(p - 1));
+  }
   EXPECT_EQ(comm.broadcast(comm.is_root() ? "from the root" : "mine"), "from the root");
 }
 
