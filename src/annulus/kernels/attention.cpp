@@ -1,0 +1,73 @@
+// Which back end does the work.
+#include "annulus/kernels/attention.hpp"
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/kernels/device/device_backend.hpp"
+#if defined(ANNULUS_HAS_HOST_TILES)
+#include "annulus/kernels/host/host_backend.hpp"
+#endif
+
+namespace annulus::kernels {
+
+using core::TensorView;
+
+namespace {
+
+#if !defined(ANNULUS_HAS_HOST_TILES)
+[[noreturn]] void no_host_backend() {
+  core::fail(core::ErrorKind::failure,
+             "this build computes on a device and has no host back end; expected Backend::device");
+}
+#endif
+
+void check(const Operands& operands, const State& state) {
+  core::require(operands.q.type == operands.k.type && operands.k.type == operands.v.type, [&] {
+    return fmt::format("q, k, v are stored as {}, {}, {}; expected one type", name_of(operands.q.type),
+                       name_of(operands.k.type), name_of(operands.v.type));
+  });
+  core::require(state.shape.heads % state.shape.kv_heads == 0, [&] {
+    return fmt::format("{} query heads are no multiple of {} key heads", state.shape.heads, state.shape.kv_heads);
+  });
+}
+
+}  // namespace
+
+Backend default_backend() { return core::device_is_host() ? Backend::host : Backend::device; }
+
+std::string_view host_instruction_set() {
+#if defined(ANNULUS_HAS_HOST_TILES)
+  return host::name_of(host::best_instruction_set());
+#else
+  return "none";
+#endif
+}
+
+void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
+            const std::function<void()>& poll) {
+  check(operands, state);
+  if (work.empty()) return;
+  if (backend == Backend::device) {
+    device_attend(work, operands, state, poll);
+    return;
+  }
+#if defined(ANNULUS_HAS_HOST_TILES)
+  host::host_attend(work, operands, state, poll);
+#else
+  no_host_backend();
+#endif
+}
+
+void finish(Backend backend, const State& state, const TensorView& out, const TensorView& lse, double output_scale) {
+  if (backend == Backend::device) {
+    device_finish(state, out, lse, output_scale);
+    return;
+  }
+#if defined(ANNULUS_HAS_HOST_TILES)
+  host::host_finish(state, out, lse, output_scale);
+#else
+  no_host_backend();
+#endif
+}
+
+}  // namespace annulus::kernels

@@ -1,0 +1,100 @@
+// Vectors of T (float or double) from and to storage: double, float, IEEE half, bfloat16. Rounds to nearest even.
+#pragma once
+
+#include "annulus/kernels/host/simd.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+// 16-bit numbers, N at once: by the machine's own conversion where it has one for this width, else by integer
+// arithmetic; the comments of core/storage.hpp say why that is right.
+template <int N>
+using Words = Pack<std::uint32_t, N>;
+template <int N>
+using Shorts = Pack<std::uint16_t, N>;
+
+template <int N>
+ANNULUS_INLINE Words<N> select(Pack<std::int32_t, N> which, Words<N> yes, Words<N> no) {
+  return (Words<N>(which) & yes) | (~Words<N>(which) & no);
+}
+
+template <int N>
+ANNULUS_INLINE Pack<float, N> widen(Shorts<N> x, const BFloat16Bits*) {
+  return bits_as<Pack<float, N>>(__builtin_convertvector(x, Words<N>) << 16);
+}
+template <int N>
+ANNULUS_INLINE Pack<float, N> widen(Shorts<N> x, const HalfBits*) {
+#if defined(__AVX512F__)
+  if constexpr (N == 16) return _mm512_cvtph_ps(bits_as<__m256i>(x));
+#elif defined(__F16C__)
+  if constexpr (N == 8) return _mm256_cvtph_ps(bits_as<__m128i>(x));
+#endif
+  const Words<N> u = __builtin_convertvector(x, Words<N>);
+  const Words<N> sign = (u & 0x8000u) << 16, rest = u & 0x7fffu;
+  const auto scaled = bits_as<Pack<float, N>>(rest << 13) * 0x1p112f;
+  const auto special = rest >= 0x7c00u;  // infinity and NaN
+  return bits_as<Pack<float, N>>(sign |
+                                 select<N>(special, 0x7f800000u | (rest & 0x3ffu) << 13, bits_as<Words<N>>(scaled)));
+}
+
+template <int N>
+ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const BFloat16Bits*) {
+  const auto u = bits_as<Words<N>>(x);
+  const Words<N> rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+  return __builtin_convertvector(select<N>((u & 0x7fffffffu) > 0x7f800000u, u >> 16 | 0x40u, rounded), Shorts<N>);
+}
+template <int N>
+ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const HalfBits*) {
+#if defined(__AVX512F__)
+  if constexpr (N == 16) return bits_as<Shorts<N>>(_mm512_maskz_cvtps_ph(0xffff, x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+  if constexpr (N == 8) return bits_as<Shorts<N>>(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+#endif
+  const auto u = bits_as<Words<N>>(x);
+  const Words<N> sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
+  const Words<N> half_one = bits_as<Words<N>>(Pack<float, N>{} + 0.5f);
+  const Words<N> subnormal = bits_as<Words<N>>(bits_as<Pack<float, N>>(mag) + 0.5f) - half_one;
+  const Words<N> normal = (mag + 0xfffu + (mag >> 13 & 1u) - 0x38000000u) >> 13;
+  Words<N> h = select<N>(mag < 0x38800000u, subnormal, normal);
+  h = select<N>(mag >= 0x477ff000u, Words<N>{} + 0x7c00u, h);  // 65520 and more
+  h = select<N>(mag > 0x7f800000u, Words<N>{} + 0x7e00u, h);   // NaN
+  return __builtin_convertvector(sign | h, Shorts<N>);
+}
+
+/// Vec<T> of the numbers p[0 .. lanes).
+template <class T, class Storage>
+ANNULUS_INLINE Vec<T> load_as(const Storage* p) {
+  constexpr int n = kLanes<T>;
+  if constexpr (sizeof(Storage) == sizeof(T)) {
+    return load_unaligned<Vec<T>>(p);
+  } else if constexpr (sizeof(Storage) == 2) {
+    return __builtin_convertvector(widen<n>(load_unaligned<Shorts<n>>(p), p), Vec<T>);
+  } else {
+    return __builtin_convertvector((load_unaligned<Pack<Storage, n>>(p)), Vec<T>);
+  }
+}
+/// p[0 .. lanes) = x, rounded.
+template <class T, class Storage>
+ANNULUS_INLINE void store_as(Storage* p, Vec<T> x) {
+  constexpr int n = kLanes<T>;
+  if constexpr (sizeof(Storage) == sizeof(T)) {
+    store_unaligned(p, x);
+  } else if constexpr (sizeof(Storage) == 2) {
+    using Floats_n = Pack<float, n>;
+    store_unaligned(p, narrow<n>(__builtin_convertvector(x, Floats_n), p));
+  } else {
+    using Target = Pack<Storage, n>;
+    store_unaligned(p, __builtin_convertvector(x, Target));
+  }
+}
+
+/// The first `count` numbers of p, zero in the other lanes; reads nothing beyond them.
+template <class T, class Storage>
+ANNULUS_INLINE Vec<T> load_some_as(const Storage* p, int count) {
+  if (count >= kLanes<T>) return load_as<T>(p);
+  Storage padded[kLanes<T>] = {};
+  for (int i = 0; i < count; ++i) padded[i] = p[i];
+  return load_as<T>(padded);
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

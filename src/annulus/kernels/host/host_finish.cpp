@@ -1,0 +1,63 @@
+// finish() on the host.
+#include <Kokkos_Core.hpp>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "annulus/kernels/host/instruction_set.hpp"
+
+namespace annulus::kernels::host {
+
+using core::Index;
+using core::TensorView;
+
+namespace {
+
+void* address(const TensorView& view, Index element) {
+  return static_cast<std::byte*>(view.data) + element * Index(core::bytes_of(view.type));
+}
+
+template <class T>
+void finish_in(const State& state, const TensorView& out, const TensorView& lse, T output_scale,
+               const TileFunctions<T>& tiles) {
+  const Index heads = state.shape.heads, d = state.shape.head_dim;
+  const T* m = static_cast<const T*>(state.m.data());
+  const T* l = static_cast<const T*>(state.l.data());
+  const T* acc = static_cast<const T*>(state.acc.data());
+  const auto store_out = tiles.store_row[storage_index(out.type)];
+  const bool wide_lse = lse.type == core::DType::float64;
+  const auto finish_row = [=](const Index i) {
+    const Index b = i / state.rows, row = i % state.rows;
+    for (Index h = 0; h < heads; ++h) {
+      const Index from = i * heads + h;
+      const bool empty = l[from] == 0;
+      // Logarithms in double: l is large or tiny against 1, and its logarithm is added to m.
+      const double log_sum = empty ? -std::numeric_limits<double>::infinity()
+                                   : std::numbers::ln2 * (double(m[from]) + std::log2(double(l[from])));
+      store_out(acc + from * d, int(d), empty ? T(0) : output_scale / l[from],
+                address(out, b * out.batch_stride + row * out.row_stride + h * out.head_stride));
+      void* const to = address(lse, b * lse.batch_stride + row * lse.row_stride + h * lse.head_stride);
+      if (wide_lse) {
+        *static_cast<double*>(to) = log_sum;
+      } else {
+        *static_cast<float*>(to) = float(log_sum);
+      }
+    }
+  };
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for("annulus::finish", Kokkos::RangePolicy<Space>(0, state.shape.batch * state.rows), finish_row);
+  Space().fence();
+}
+
+}  // namespace
+
+void host_finish(const State& state, const TensorView& out, const TensorView& lse, double output_scale,
+                 InstructionSet set) {
+  if (state.precision == core::Precision::float64) {
+    finish_in<double>(state, out, lse, output_scale, tiles_of<double>(set));
+  } else {
+    finish_in<float>(state, out, lse, float(output_scale), tiles_of<float>(set));
+  }
+}
+
+}  // namespace annulus::kernels::host

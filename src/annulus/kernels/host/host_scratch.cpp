@@ -1,0 +1,33 @@
+#include <new>
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/kernels/host/scratch.hpp"
+
+namespace annulus::kernels::host {
+
+namespace {
+constexpr const char* purpose = "kernel scratch";
+}
+
+Scratch::~Scratch() { ::operator delete (memory_, std::align_val_t{cache_line}); }
+
+void Scratch::start(core::Index bytes) {
+  used_ = 0;
+  if (bytes <= size_) return;
+  auto* larger =
+      static_cast<std::byte*>(::operator new (std::size_t(bytes), std::align_val_t{cache_line}, std::nothrow));
+  if (!larger) core::fail(core::ErrorKind::failure, "not enough memory for {}: {} bytes for a thread", purpose, bytes);
+  ::operator delete (memory_, std::align_val_t{cache_line});
+  core::memory_ledger().add(purpose, bytes - size_);
+  memory_ = larger;
+  size_ = bytes;
+}
+
+Scratch& Scratch::of_this_thread() {
+  // The ledger keeps counting it: threads of a pool live as long as the process, and the ledger may end before them.
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+}  // namespace annulus::kernels::host

@@ -1,0 +1,59 @@
+#include <algorithm>
+
+#include "annulus/kernels/host/row_walk.hpp"
+#include "annulus/kernels/host/tasks.hpp"
+#include "annulus/kernels/tuning.hpp"
+
+namespace annulus::kernels::host {
+
+using core::Index;
+using core::WorkItem;
+using core::WorkList;
+
+namespace {
+
+/// About the (query row, head, key) triples of an item: half of all where the mask is causal.
+Index item_cost(const WorkItem& item) {
+  const Index all = item.query.count * item.head_count * item.key.count;
+  return item.causal ? all / 2 + 1 : all;
+}
+
+/// Query rows of a task of this item when a task should cost about `target`.
+Index task_rows(const WorkItem& item, Index target, Index max_rows) {
+  const Index rows = item.query.count * item.head_count;
+  const double share = double(target) / double(std::max<Index>(1, item_cost(item)));
+  const Index fair = share < 1 ? Index(double(rows) * share) : rows;
+  const Index least = std::min(tuning::host_min_task_rows, max_rows);
+  return std::max<Index>(1, std::clamp(fair, least, max_rows) / item.head_count);
+}
+
+void add_item_tasks(const WorkList& work, Index batch, Index index, Index rows, std::vector<Task>& tasks) {
+  const WorkItem& item = work.items[index];
+  RowWalk walk(work, item.query);
+  VisibleKeys visible(work, item.key, item.causal);
+  for (Index first = 0; first < item.query.count; first += rows) {
+    const Index count = std::min(rows, item.query.count - first);
+    walk.skip(count - 1);
+    const Index keys = visible.at(walk.next().t);
+    if (keys > 0) tasks.push_back({batch, index, first, count, keys, count * item.head_count * keys});
+  }
+}
+
+}  // namespace
+
+std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, Index threads) {
+  Index total = 0;
+  for (const WorkItem& item : work.items) total += batch * item_cost(item);
+  const Index target = threads == 1 ? total : total / (threads * tuning::host_tasks_per_thread) + 1;
+  std::vector<Task> tasks;
+  for (Index b = 0; b < batch; ++b) {
+    for (Index i = 0; i < Index(work.items.size()); ++i) {
+      const WorkItem& item = work.items[i];
+      add_item_tasks(work, b, i, task_rows(item, target, max_rows), tasks);
+    }
+  }
+  std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.cost > b.cost; });
+  return tasks;
+}
+
+}  // namespace annulus::kernels::host

@@ -1,0 +1,31 @@
+# The host tiles, compiled once per instruction set and chosen at run time, so that one binary is fast everywhere.
+# Included by src/annulus/CMakeLists.txt after the target annulus_kernels. Left out where the default execution space is
+# a GPU: its front end does not take vector types, and host tiles could not read device memory anyway.
+if(Kokkos_DEVICES MATCHES "CUDA|HIP|SYCL|OPENMPTARGET")
+  return()
+endif()
+
+set(host_dir ${CMAKE_CURRENT_LIST_DIR})
+file(GLOB host_sources CONFIGURE_DEPENDS ${host_dir}/host_*.cpp)
+target_sources(annulus_kernels PRIVATE ${host_sources})
+target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
+
+# annulus_host_tiles(NAME flag...): tiles.cpp in the namespace NAME. -O3 in every build type but an unoptimised one; the
+# tiles are arithmetic without bounds of their own, and tests in a debug build should not take minutes.
+function(annulus_host_tiles NAME)
+  add_library(annulus_tiles_${NAME} OBJECT ${host_dir}/tiles.cpp)
+  target_link_libraries(annulus_tiles_${NAME} PRIVATE annulus_options)
+  target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
+  # GCC warns of vectors wider than the machine's as arguments (all functions that take them are inlined) and of the
+  # deliberately undefined operands inside its own AVX-512 intrinsics.
+  target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 ${ARGN}
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-maybe-uninitialized>)
+  target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
+endfunction()
+
+annulus_host_tiles(baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)
+  annulus_host_tiles(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl)
+  target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_X86_TILES=1)
+endif()

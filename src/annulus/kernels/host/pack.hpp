@@ -1,0 +1,111 @@
+// From rows in memory, whatever their stride and storage type, to the panels the tiles read.
+#pragma once
+
+#include "annulus/kernels/host/convert.hpp"
+#include "annulus/kernels/host/layout.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+// One step of a transposition exchanges the off-diagonal H x H squares of rows i and i + H:
+//   H = 1:  x0 x1 x2 x3      x0 y0 x2 y2        H = 2:  x0 x1 y0 y1
+//           y0 y1 y2 y3  ->  x1 y1 x3 y3                x2 x3 y2 y3
+template <int N, int H>
+struct UpperOf {
+  static constexpr int at(int lane) { return lane & H ? N + lane - H : lane; }
+};
+template <int N, int H>
+struct LowerOf {
+  static constexpr int at(int lane) { return lane & H ? N + lane : lane + H; }
+};
+template <class T, int H = 1>
+ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
+  constexpr int n = kLanes<T>;
+  if constexpr (H < n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < n; ++i) {
+      if (i & H) continue;
+      const Vec<T> x = a[i], y = a[i + H];
+      a[i] = shuffle<UpperOf<n, H>, T>(x, y);
+      a[i + H] = shuffle<LowerOf<n, H>, T>(x, y);
+    }
+    transpose<T, 2 * H>(a);
+  }
+}
+
+/// a[i] = numbers d, d + 1, ... of row i, then transposed: a[i] = number d + i of all rows. Zero beyond head_dim.
+template <class T, class Storage>
+ANNULUS_INLINE void load_transposed(const void* const* rows, int d, int head_dim, Vec<T> (&a)[kLanes<T>]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<T>; ++i) a[i] = load_some_as<T>(static_cast<const Storage*>(rows[i]) + d, head_dim - d);
+  transpose<T>(a);
+}
+
+/// Rows of a comb lie far apart: the next ones are fetched while these are packed.
+template <class Storage>
+ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_dim) {
+  for (int i = 0; i < count; ++i)
+    for (int byte = 0; byte < head_dim * int(sizeof(Storage)); byte += 64)
+      __builtin_prefetch(static_cast<const char*>(rows[i]) + byte);
+}
+
+template <class T, class Storage>
+void pack_keys(const void* const* rows, int count, int head_dim, T* keys) {
+  constexpr int n = kLanes<T>, block = kKeyBlock<T>;
+  const int depth = padded_depth<T>(head_dim);
+  for (int first = 0; first < count; first += n) {
+    if (first + 2 * n <= count) prefetch_rows<Storage>(rows + first + n, n, head_dim);
+    T* panel = keys + std::int64_t(first / block) * block * depth + first % block;
+    for (int d = 0; d < depth; d += n) {
+      Vec<T> a[n];
+      load_transposed<T, Storage>(rows + first, d, head_dim, a);
+      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * block, a[i]);
+    }
+  }
+}
+
+template <class T, class Storage>
+void pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
+  constexpr int n = kLanes<T>, block = kKeyBlock<T>;
+  constexpr int ahead = 8;
+  for (int key = 0; key < count; ++key) {
+    if (key + ahead < count) prefetch_rows<Storage>(rows + key + ahead, 1, head_dim);
+    const auto* row = static_cast<const Storage*>(rows[key]);
+    for (int d = 0; d < head_dim; d += n) {
+      T* slab = values + std::int64_t(d / block) * block * capacity;
+      store(slab + key * block + d % block, load_some_as<T>(row + d, head_dim - d));
+    }
+  }
+}
+
+/// MR rows side by side. A vector holds more or fewer than MR rows, so whole vectors are stored and what they hold too
+/// much is overwritten by the next; the panel ends with room for the last one.
+template <class T, class Storage>
+void pack_queries(const void* const* rows, std::int64_t count, int head_dim, T factor, T* queries) {
+  constexpr int n = kLanes<T>, vectors = (kRowBlock + n - 1) / n;
+  const int depth = padded_depth<T>(head_dim);
+  for (std::int64_t first = 0; first < count; first += kRowBlock, queries += depth * kRowBlock) {
+    const void* group[vectors * n];
+    for (int i = 0; i < vectors * n; ++i) group[i] = rows[first + (i < kRowBlock ? i : 0)];
+    if (first + 2 * kRowBlock <= count) prefetch_rows<Storage>(rows + first + kRowBlock, kRowBlock, head_dim);
+    for (int d = 0; d < depth; d += n) {
+      Vec<T> a[vectors][n];
+      for (int v = 0; v < vectors; ++v) load_transposed<T, Storage>(group + v * n, d, head_dim, a[v]);
+      for (int i = 0; i < n && d + i < depth; ++i)
+        for (int v = 0; v < vectors; ++v) store_unaligned(queries + (d + i) * kRowBlock + v * n, a[v][i] * factor);
+    }
+  }
+}
+
+template <class T, class Storage>
+void store_row(const T* acc, int head_dim, T factor, void* out) {
+  constexpr int n = kLanes<T>;
+  auto* row = static_cast<Storage*>(out);
+  int d = 0;
+  for (; d + n <= head_dim; d += n) store_as<T>(row + d, load_unaligned<Vec<T>>(acc + d) * factor);
+  if (d == head_dim) return;
+  Storage padded[n];
+  store_as<T>(padded, load_some_as<T>(acc + d, head_dim - d) * factor);
+  for (int i = 0; d + i < head_dim; ++i) row[d + i] = padded[i];
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,60 @@
+// Walking the pieces of combs that work items name (core/work_item.hpp).
+#pragma once
+
+#include <algorithm>
+
+#include "annulus/core/work_item.hpp"
+
+namespace annulus::kernels::host {
+
+/// The rows of a piece one after another.
+class RowWalk {
+ public:
+  RowWalk(const core::WorkList& work, const core::RowMap& map) : run_(work.runs.data() + map.first_run) {}
+
+  /// Passes over `rows` rows.
+  void skip(core::Index rows) {
+    for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
+  }
+  /// Comb index and stored row of the next row, which must exist, then steps over it.
+  struct Place {
+    core::Index t;
+    core::Index row;
+  };
+  Place next() {
+    while (at_ >= run_->count) {  // only ever before a row that exists, so the last run is not passed
+      at_ -= run_->count;
+      ++run_;
+    }
+    const Place place{run_->t + at_, run_->row + at_ * run_->stride};
+    ++at_;
+    return place;
+  }
+
+ private:
+  const core::Run* run_;
+  core::Index at_ = 0;  // rows of *run_ passed
+};
+
+/// How many keys of a piece have comb index <= t: they are its first ones. Ask for ascending t.
+///   keys t = 2 3 | 7 8 9:   t = 3 sees 2, t = 6 sees 2, t = 8 sees 4
+class VisibleKeys {
+ public:
+  VisibleKeys(const core::WorkList& work, const core::RowMap& keys, bool causal)
+      : run_(work.runs.data() + keys.first_run), end_(run_ + keys.runs), count_(keys.count), causal_(causal) {}
+
+  core::Index at(core::Index t) {
+    if (!causal_) return count_;
+    while (run_ != end_ && run_->t + run_->count - 1 <= t) before_ += run_++->count;
+    return run_ == end_ ? before_ : before_ + std::max<core::Index>(0, t - run_->t + 1);
+  }
+
+ private:
+  const core::Run* run_;
+  const core::Run* end_;
+  core::Index count_;
+  core::Index before_ = 0;  // keys of the runs passed
+  bool causal_;
+};
+
+}  // namespace annulus::kernels::host
