@@ -1,0 +1,97 @@
+// Buffers, the ledger that counts them, and copies to and from the device.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/core/memory.hpp"
+
+namespace annulus::core {
+namespace {
+
+TEST(MemoryLedger, CountsByPurposeAndTogether) {
+  MemoryLedger ledger;
+  ledger.add("q", 100);
+  ledger.add("kv", 50);
+  ledger.remove("q", 100);
+  ledger.add("kv", 70);
+  EXPECT_EQ(ledger.current(), 120);
+  EXPECT_EQ(ledger.peak(), 150);
+  EXPECT_EQ(ledger.peak_by_purpose(), (std::map<std::string, Index>{{"q", 100}, {"kv", 120}}));
+  ledger.reset_peak();
+  EXPECT_EQ(ledger.peak(), 120);
+  EXPECT_EQ(ledger.peak_by_purpose(), (std::map<std::string, Index>{{"q", 0}, {"kv", 120}}));
+}
+
+TEST(Buffer, IsCountedWhileAnyCopyLives) {
+  const Index before = memory_ledger().current();
+  {
+    Buffer copy;
+    {
+      const Buffer buffer("buffer test", 1000);
+      EXPECT_EQ(buffer.bytes(), 1000);
+      EXPECT_EQ(buffer.at(10), static_cast<std::byte*>(buffer.data()) + 10);
+      EXPECT_EQ(memory_ledger().current(), before + 1000);
+      copy = buffer;
+      EXPECT_EQ(copy.data(), buffer.data());
+    }
+    EXPECT_EQ(memory_ledger().current(), before + 1000);
+  }
+  EXPECT_EQ(memory_ledger().current(), before);
+  EXPECT_EQ(memory_ledger().peak_by_purpose().at("buffer test"), 1000);
+}
+
+TEST(Buffer, CopiesThereAndBack) {
+  std::vector<unsigned char> bytes(1001), back(1001);
+  std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(1));
+  const Buffer buffer("buffer test", 1001);
+  copy_to_device(buffer.data(), bytes.data(), 1001);
+  copy_to_host(back.data(), buffer.data(), 1001);
+  EXPECT_EQ(back, bytes);
+  fill_zero(buffer.at(1), 999);
+  copy_to_host(back.data(), buffer.data(), 1001);
+  EXPECT_EQ(back.front(), bytes.front());
+  EXPECT_EQ(back.back(), bytes.back());
+  EXPECT_EQ(std::accumulate(back.begin() + 1, back.end() - 1, 0), 0);
+}
+
+TEST(Buffer, EmptyOnesHoldNothing) {
+  const Buffer none, zero("buffer test", 0);
+  EXPECT_EQ(none.data(), nullptr);
+  EXPECT_EQ(zero.data(), nullptr);
+  EXPECT_EQ(zero.bytes(), 0);
+  copy_to_device(zero.data(), nullptr, 0);
+  copy_to_host(nullptr, zero.data(), 0);
+  fill_zero(zero.data(), 0);
+}
+
+TEST(Buffer, TooLargeNamesPurposeAndSize) {
+  const Index before = memory_ledger().current();
+  const Index bytes = Index(1) << 60;
+  try {
+    const Buffer buffer("ring buffers", bytes);
+    FAIL() << "2^60 bytes were allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::failure);
+    const std::string message = error.what();
+    EXPECT_NE(message.find("ring buffers"), std::string::npos) << message;
+    EXPECT_NE(message.find(std::to_string(bytes)), std::string::npos) << message;
+  }
+  EXPECT_EQ(memory_ledger().current(), before);
+}
+
+TEST(Memory, PeakResidentGrowsWithWhatIsTouched) {
+  const Index before = peak_resident_bytes();
+  EXPECT_GT(before, 1 << 20);
+  const Index more = Index(1) << 28;
+  std::vector<char> touched(std::size_t(more) + std::size_t(before), 1);
+  EXPECT_GE(peak_resident_bytes(), before + more / 2);
+  EXPECT_EQ(touched.back(), 1);
+}
+
+}  // namespace
+}  // namespace annulus::core

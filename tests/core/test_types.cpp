@@ -1,0 +1,83 @@
+#include "annulus/core/types.hpp"
+
+#include <gtest/gtest.h>
+
+#include "annulus/core/tensor_view.hpp"
+
+namespace annulus::core {
+namespace {
+
+TEST(Interval, SizeAndEmptiness) {
+  EXPECT_EQ((Interval{3, 10}.size()), 7);
+  EXPECT_FALSE((Interval{3, 4}.empty()));
+  EXPECT_TRUE((Interval{3, 3}.empty()));
+  EXPECT_TRUE((Interval{5, 3}.empty()));
+  EXPECT_EQ((Interval{5, 3}.size()), 0);
+}
+
+// Against membership, row by row, for every two intervals within 0 ... 7.
+TEST(Interval, IntersectionHoldsExactlyTheCommonRows) {
+  const auto holds = [](Interval i, Index row) { return i.begin <= row && row < i.end; };
+  for (Index a = 0; a < 7; ++a) {
+    for (Index b = a; b <= 7; ++b) {
+      for (Index c = 0; c < 7; ++c) {
+        for (Index d = c; d <= 7; ++d) {
+          const Interval both = intersect({a, b}, {c, d});
+          Index rows = 0;
+          for (Index row = 0; row < 7; ++row) {
+            const bool common = holds({a, b}, row) && holds({c, d}, row);
+            EXPECT_EQ(holds(both, row), common);
+            rows += common;
+          }
+          EXPECT_EQ(both.size(), rows);
+          EXPECT_LE(both.begin, both.end);
+        }
+      }
+    }
+  }
+}
+
+TEST(Types, SizesAndNames) {
+  EXPECT_EQ(bytes_of(DType::float64), 8u);
+  EXPECT_EQ(bytes_of(DType::float32), 4u);
+  EXPECT_EQ(bytes_of(DType::float16), 2u);
+  EXPECT_EQ(bytes_of(DType::bfloat16), 2u);
+  EXPECT_EQ(bytes_of(Precision::float64), 8u);
+  EXPECT_EQ(bytes_of(Precision::float32), 4u);
+  EXPECT_EQ(name_of(DType::float64), "float64");
+  EXPECT_EQ(name_of(DType::float32), "float32");
+  EXPECT_EQ(name_of(DType::float16), "float16");
+  EXPECT_EQ(name_of(DType::bfloat16), "bfloat16");
+  EXPECT_EQ(name_of(Precision::float64), "float64");
+  EXPECT_EQ(name_of(Precision::float32), "float32");
+}
+
+TEST(Types, OnlyFloat64InputGivesFloat64LseAndSums) {
+  EXPECT_EQ(lse_type(DType::float64), DType::float64);
+  EXPECT_EQ(default_precision(DType::float64), Precision::float64);
+  for (const DType type : {DType::float32, DType::float16, DType::bfloat16}) {
+    EXPECT_EQ(lse_type(type), DType::float32);
+    EXPECT_EQ(default_precision(type), Precision::float32);
+  }
+}
+
+TEST(Types, CeilDiv) {
+  EXPECT_EQ(ceil_div(0, 4), 0);
+  EXPECT_EQ(ceil_div(1, 4), 1);
+  EXPECT_EQ(ceil_div(4, 4), 1);
+  EXPECT_EQ(ceil_div(5, 4), 2);
+}
+
+TEST(Types, GroupedHeads) { EXPECT_EQ((Shape{1, 8, 12, 4, 32}.group()), 3); }
+
+TEST(TensorView, ContiguousStrides) {
+  float data = 0;
+  const TensorView view = contiguous_view(&data, DType::float32, 5, 3, 2);  // (B, 5, 3, 2)
+  EXPECT_EQ(view.data, &data);
+  EXPECT_EQ(view.head_stride, 2);
+  EXPECT_EQ(view.row_stride, 6);
+  EXPECT_EQ(view.batch_stride, 30);
+}
+
+}  // namespace
+}  // namespace annulus::core

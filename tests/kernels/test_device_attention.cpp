@@ -1,0 +1,249 @@
+// The device algorithm against a naive answer: on Serial, and on OpenMP with as many threads per team as there are
+// threads (CTest runs this program with one and with four), with the host's numbers and with the GPU's. On a GPU build
+// it runs on the GPU instead, which alone reaches the memory the tensors lie in.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "device_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Precision;
+using kernels::device::GpuTuning;
+using kernels::device::HostTuning;
+using kernels::device::TileSize;
+
+template <class ExecSpace, class TuningTable>
+struct Backend {
+  using Space = ExecSpace;
+  using Tuning = TuningTable;
+  static int team_size() {
+    const bool on_host = Kokkos::SpaceAccessibility<ExecSpace, Kokkos::HostSpace>::accessible;
+    return on_host ? int(ExecSpace().concurrency()) : GpuTuning::team_size;
+  }
+};
+
+#if defined(KOKKOS_ENABLE_CUDA)
+using Backends = testing::Types<Backend<Kokkos::Cuda, GpuTuning>>;
+#elif defined(KOKKOS_ENABLE_HIP)
+using Backends = testing::Types<Backend<Kokkos::HIP, GpuTuning>>;
+#elif defined(KOKKOS_ENABLE_OPENMP)
+using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::OpenMP, HostTuning>,
+                                Backend<Kokkos::OpenMP, GpuTuning>>;
+#else
+using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::Serial, GpuTuning>>;
+#endif
+
+constexpr DType all_types[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
+
+double tolerance(const DeviceCase& test) {
+  const double rounding = core::forward_tolerance(test.precision == Precision::float32 ? DType::float32 : test.type);
+  return std::max(rounding, core::forward_tolerance(test.type));
+}
+
+std::string describe(const DeviceCase& test, bool causal) {
+  return std::string(core::name_of(test.type)) + " accumulated in " + std::string(core::name_of(test.precision)) +
+         ", D = " + std::to_string(test.shape.head_dim) + (causal ? ", causal" : "");
+}
+
+// Two batch entries, four query heads on two key/value heads, maps of several runs with gaps in t and rows, two calls,
+// items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
+DeviceCase awkward_case(Index head_dim, DType type, Precision precision, bool causal) {
+  DeviceCase test;
+  test.shape = {2, 0, 4, 2, head_dim};
+  test.query_rows = 150;
+  test.key_rows = 170;
+  test.type = type;
+  test.precision = precision;
+  const std::vector<core::Run> runs = {
+      {3, 4, 2, 18},   {24, 42, 1, 30},  {150, 74, 3, 25},  // 0-2: 73 queries
+      {0, 5, 2, 19},   {90, 43, 1, 28},                     // 3-4: 47 queries; row 5, 7, ... 41, then 43 ... 70
+      {0, 7, 1, 15},   {17, 30, 2, 25},  {80, 85, 1, 41},   // 5-7: 81 keys
+      {40, 169, 1, 1}, {95, 130, 3, 12},                    // 8-9: 13 keys
+  };
+  const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
+  core::WorkList first, second;
+  first.runs = second.runs = runs;
+  first.items = {{queries, keys, 0, 0, 1, 1, causal},      // head 0
+                 {few_queries, keys, 0, 1, 1, 1, causal},  // head 1
+                 {queries, few_keys, 1, 2, 1, 2, causal},  // heads 2 and 3
+                 {none, keys, 1, 2, 1, 2, causal}};
+  second.items = {{queries, few_keys, 0, 0, 1, 2, causal},
+                  {few_queries, none, 1, 2, 1, 2, causal},
+                  {few_queries, keys, 1, 2, 1, 2, causal}};
+  test.calls = {first, second};
+  return test;
+}
+
+template <class Backend>
+class DeviceAttention : public testing::Test {
+ public:
+  static void expect_right(const DeviceCase& test, double allowed, const std::string& what) {
+    const kernels::ReferenceResult expected = naive_answer(test);
+    const kernels::ReferenceResult actual =
+        device_answer<typename Backend::Space, typename Backend::Tuning>(test, Backend::team_size());
+    EXPECT_TRUE(close_to(actual.out, expected.out, allowed)) << "out, " << what;
+    EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed)) << "lse, " << what;
+  }
+};
+TYPED_TEST_SUITE(DeviceAttention, Backends);
+
+// All threads of the space are one team: with OMP_NUM_THREADS=4 four of them, or the tests below prove less.
+TYPED_TEST(DeviceAttention, TeamsHaveAllThreads) {
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  ASSERT_NE(threads, nullptr) << "start this program with OMP_NUM_THREADS set";
+  const std::string space = TypeParam::Space::name();
+  EXPECT_EQ(TypeParam::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
+}
+
+TYPED_TEST(DeviceAttention, EveryTypeAndHeadSize) {
+  for (const DType type : all_types) {
+    for (const Precision precision : {Precision::float64, Precision::float32}) {
+      for (const Index head_dim : {1, 5, 32, 64, 80, 127, 256}) {
+        for (const bool causal : {false, true}) {
+          const DeviceCase test = awkward_case(head_dim, type, precision, causal);
+          this->expect_right(test, tolerance(test), describe(test, causal));
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(DeviceAttention, RowsWithoutKeysAreZeroWithMinusInfinity) {
+  const DeviceCase test = awkward_case(5, DType::float32, Precision::float32, true);
+  const auto answer =
+      device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(test, TypeParam::team_size());
+  const Index heads = test.shape.heads, D = test.shape.head_dim;
+  // Row 0 is in no item. Row 4 is comb index 3; heads 2 and 3 are shown few_keys only, whose first comb index is 40.
+  for (const Index number : {Index(0) * heads + 1, Index(4) * heads + 2}) {
+    EXPECT_EQ(answer.lse[std::size_t(number)], -std::numeric_limits<double>::infinity()) << number;
+    for (Index d = 0; d < D; ++d) EXPECT_EQ(answer.out[std::size_t(number * D + d)], 0.0) << number << " " << d;
+  }
+}
+
+TYPED_TEST(DeviceAttention, HeadsAStrideApart) {
+  DeviceCase test;
+  test.shape = {1, 0, 6, 1, 7};
+  test.query_rows = test.key_rows = 33;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, 33}, {0, 0, 1, 20}};
+  test.calls[0].items = {{{0, 1, 33}, {0, 1, 33}, 0, 0, 2, 3, true},   // heads 0 2 4
+                         {{0, 1, 33}, {1, 1, 20}, 0, 1, 4, 2, true}};  // heads 1 5, fewer keys; head 3: none
+  this->expect_right(test, tolerance(test), "heads a stride apart");
+}
+
+TYPED_TEST(DeviceAttention, LargeScores) {
+  DeviceCase test = awkward_case(32, DType::float64, Precision::float64, true);
+  test.amplitude = 500;
+  this->expect_right(test, 1e-12, "amplitude 500 in float64");
+
+  // float32 keeps a score of 1000 to 1e-4 only: the answer cannot be better.
+  test.type = DType::float32;
+  test.precision = Precision::float32;
+  this->expect_right(test, 1e-3, "amplitude 500 in float32");
+
+  // Nothing but the largest key of each row counts. bfloat16 and float32 hold such numbers.
+  test.amplitude = 1e30;
+  this->expect_right(test, 1e-5, "amplitude 1e30 in float32");
+}
+
+TYPED_TEST(DeviceAttention, OutputScale) {
+  DeviceCase test = awkward_case(5, DType::float32, Precision::float32, false);
+  test.output_scale = 1.0 / 3;
+  this->expect_right(test, tolerance(test), "output divided by 3");
+}
+
+TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
+  // Another kernel may leave any shift m in the state: here m + 5, with l and acc divided by 32.
+  using Space = typename TypeParam::Space;
+  using Tuning = typename TypeParam::Tuning;
+  const DeviceCase test = awkward_case(5, DType::float64, Precision::float64, true);
+  const core::Shape shape = test.shape;
+  const DeviceTensor q = to_device(test.q(), test.type, test.query_rows, shape.heads, 5);
+  const DeviceTensor k = to_device(test.keys(core::TensorId::k), test.type, test.key_rows, shape.kv_heads, 5);
+  const DeviceTensor v = to_device(test.keys(core::TensorId::v), test.type, test.key_rows, shape.kv_heads, 5);
+  kernels::State state(shape, test.query_rows, test.precision);
+  const kernels::Operands operands{q.view, k.view, v.view, test.scale()};
+  const int team_size = TypeParam::team_size();
+  kernels::device::team_attend<Space, Tuning>(test.calls[0], operands, state, {}, team_size);
+
+  const auto change = [&](const core::Buffer& buffer, auto&& rule) {
+    std::vector<double> values(std::size_t(buffer.bytes()) / sizeof(double));
+    core::copy_to_host(values.data(), buffer.data(), buffer.bytes());
+    for (double& x : values) x = rule(x);
+    core::copy_to_device(buffer.data(), values.data(), buffer.bytes());
+  };
+  change(state.m, [](double m) { return m + 5; });
+  change(state.l, [](double l) { return l / 32; });
+  change(state.acc, [](double acc) { return acc / 32; });
+
+  kernels::device::team_attend<Space, Tuning>(test.calls[1], operands, state, {}, team_size);
+  const Index states = shape.batch * test.query_rows * shape.heads;
+  const DeviceTensor out = to_device(std::vector<double>(std::size_t(states * 5)), test.type, test.query_rows, 4, 5);
+  const DeviceTensor lse = to_device(std::vector<double>(std::size_t(states)), test.type, test.query_rows, 4, 1);
+  kernels::device::team_finish<Space>(state, out.view, lse.view, 1, team_size);
+  const kernels::ReferenceResult expected = naive_answer(test);
+  EXPECT_TRUE(close_to(from_device(out.buffer, states * 5, test.type), expected.out, 1e-12));
+  EXPECT_TRUE(close_to(from_device(lse.buffer, states, test.type), expected.lse, 1e-12));
+}
+
+// The table of a space, but with one flop per launch: every team becomes a launch of its own.
+template <class Tuning>
+struct OneTeamPerLaunch : Tuning {
+  static double flops_per_launch(int) { return 1; }
+};
+
+TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
+  using Tuning = OneTeamPerLaunch<typename TypeParam::Tuning>;
+  DeviceCase test;
+  test.shape = {2, 0, 3, 1, 5};
+  test.query_rows = test.key_rows = 70;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, 70}};
+  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, true}};
+  int polls = 0;
+  const auto answer = device_answer<typename TypeParam::Space, Tuning>(test, TypeParam::team_size(), [&] { ++polls; });
+  const Index tiles = core::ceil_div(70, Tuning::tiles[0].query_rows);
+  EXPECT_EQ(polls, 2 * 3 * tiles);  // batch, heads, tiles
+  EXPECT_TRUE(close_to(answer.out, naive_answer(test).out, 1e-5));
+}
+
+TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
+  // Three key rows 1.1e9 float16 numbers apart, so that the last starts beyond 2^31. The pages between them are never
+  // touched and take no memory on a host.
+  constexpr Index rows = 3, stride = 1'100'000'000, D = 8;
+  const Index count = rows * D;
+  const DType type = DType::float16;
+  const std::vector<double> dense = random_values(core::TensorId::k, count, type);
+  const std::vector<std::byte> bytes = to_storage(dense, type);
+  const core::Buffer sparse("test tensor", ((rows - 1) * stride + D) * 2);
+  for (Index row = 0; row < rows; ++row) {
+    core::copy_to_device(sparse.at(row * stride * 2), bytes.data() + row * D * 2, D * 2);
+  }
+  const core::TensorView keys{sparse.data(), type, rows * stride, stride, D};
+  const DeviceTensor q = to_device(dense, type, rows, 1, D);
+  core::WorkList list;
+  list.runs = {{0, 0, 1, rows}};
+  list.items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, false}};
+
+  std::vector<double> lse[2];
+  for (const bool spread : {false, true}) {
+    kernels::State state({1, 0, 1, 1, D}, rows, Precision::float32);
+    const core::TensorView& k = spread ? keys : q.view;
+    kernels::device::team_attend<typename TypeParam::Space, typename TypeParam::Tuning>(
+        list, {q.view, k, k, 1.0}, state, {}, TypeParam::team_size());
+    const DeviceTensor out = to_device(std::vector<double>(count), type, rows, 1, D);
+    const DeviceTensor sums = to_device(std::vector<double>(rows), DType::float32, rows, 1, 1);
+    kernels::device::team_finish<typename TypeParam::Space>(state, out.view, sums.view, 1, TypeParam::team_size());
+    lse[spread] = from_device(out.buffer, count, type);
+  }
+  EXPECT_EQ(lse[0], lse[1]);
+}
+
+}  // namespace
+}  // namespace annulus::test

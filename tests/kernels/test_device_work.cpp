@@ -1,0 +1,113 @@
+// Numbering of teams and rows, and the cutting into launches: all integers.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "annulus/kernels/device/device_work.hpp"
+
+namespace annulus::kernels::device {
+namespace {
+
+core::WorkList two_items() {
+  core::WorkList list;
+  list.runs = {{5, 100, 1, 3}, {0, 10, 2, 40}, {50, 95, 1, 1}, {60, 7, 3, 29}};
+  list.items = {{{1, 3, 70}, {0, 4, 73}, 0, 2, 3, 2, false},  // heads 2 and 5
+                {{0, 0, 0}, {0, 1, 3}, 0, 0, 1, 6, false},    // no queries: no team
+                {{1, 1, 40}, {0, 0, 0}, 0, 0, 1, 6, false},   // no keys: no team
+                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, true}};
+  return list;
+}
+
+// The tables lie in device memory; on a GPU build the host reads a copy.
+template <class Element>
+std::vector<Element> on_host(const Element* device, Index count) {
+  std::vector<Element> copy(static_cast<std::size_t>(count));
+  core::copy_to_host(copy.data(), device, count * Index(sizeof(Element)));
+  return copy;
+}
+
+struct HostCopy {
+  explicit HostCopy(const DeviceWork& work, const core::WorkList& list)
+      : runs(on_host(work.view().runs, Index(list.runs.size()))),
+        items(on_host(work.view().items, work.view().item_count)),
+        view(work.view()) {
+    view.runs = runs.data();
+    view.items = items.data();
+  }
+  std::vector<DeviceRun> runs;
+  std::vector<DeviceItem> items;
+  DeviceWorkView view;
+};
+
+TEST(DeviceWork, EveryTileBelongsToOneTeam) {
+  const core::WorkList list = two_items();
+  const DeviceWork work(list, 2, 32);
+  // Item 0: 3 tiles of 32, 32 and 6 rows, 2 heads; last item: 1 tile, 1 head; batch 2.
+  ASSERT_EQ(work.teams(), 2 * 3 * 2 + 2 * 1 * 1);
+  const HostCopy host(work, list);
+  std::set<std::tuple<Index, Index, Index, Index>> seen;  // kv rows tell the items apart
+  Index rows = 0;
+  for (Index team = 0; team < work.teams(); ++team) {
+    const TeamTile tile = host.view.tile_of(team);
+    EXPECT_TRUE(seen.insert({tile.item.query.count, tile.batch, tile.head, tile.query_begin}).second) << team;
+    EXPECT_EQ(tile.query_begin % 32, 0);
+    EXPECT_TRUE(tile.batch == 0 || tile.batch == 1);
+    if (tile.item.query.count == 70) {
+      EXPECT_TRUE(tile.head == 2 || tile.head == 5) << tile.head;
+    } else {
+      EXPECT_EQ(tile.head, 0);
+      EXPECT_TRUE(tile.item.causal);
+    }
+    rows += tile.query_rows;
+  }
+  EXPECT_EQ(rows, 2 * (2 * 70 + 3));
+}
+
+TEST(DeviceWork, RowsOfAMapThatStartsInTheMiddleOfTheRuns) {
+  const core::WorkList list = two_items();
+  const DeviceWork work(list, 1, 32);
+  const HostCopy host(work, list);
+  Index index = 0;
+  for (const std::size_t r : {1, 2, 3}) {
+    for (Index i = 0; i < list.runs[r].count; ++i, ++index) {
+      const CombRow found = host.view.row_of(list.items[0].query, index);
+      EXPECT_EQ(found.t, list.runs[r].t + i);
+      EXPECT_EQ(found.row, list.runs[r].row + i * list.runs[r].stride);
+    }
+  }
+  EXPECT_EQ(index, 70);
+}
+
+TEST(DeviceWork, RunsWithoutRowsArePassedOver) {
+  core::WorkList list;
+  list.runs = {{0, 9, 1, 0}, {1, 4, 1, 1}, {2, 9, 1, 0}, {2, 9, 1, 0}, {3, 6, 1, 1}};
+  list.items = {{{0, 5, 2}, {0, 5, 2}, 0, 0, 1, 1, false}};
+  const DeviceWork work(list, 1, 4);
+  const HostCopy host(work, list);
+  EXPECT_EQ(host.view.row_of(list.items[0].query, 0).row, 4);
+  EXPECT_EQ(host.view.row_of(list.items[0].query, 1).row, 6);
+}
+
+TEST(DeviceWork, LaunchesCoverTheTeamsInOrder) {
+  const DeviceWork work(two_items(), 2, 32);
+  // A team of item 0 does 4 D * 32 rows * 73 keys = 37376 flops at D = 4, one of the last item 4 D * 3 * 40 / 2 = 960.
+  EXPECT_EQ(work.launches(4, 1), (std::vector<Index>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(work.launches(4, 5 * 37376.0), (std::vector<Index>{5, 10, 14}));
+  EXPECT_EQ(work.launches(4, 12 * 37376.0), (std::vector<Index>{12, 14}));
+  EXPECT_EQ(work.launches(4, std::numeric_limits<double>::max()), (std::vector<Index>{14}));
+  EXPECT_TRUE(DeviceWork(core::WorkList{}, 2, 32).launches(4, 1).empty());
+}
+
+TEST(DeviceWork, LaunchesStayBelowTheSizeOfALeague) {
+  // 2^31 rows of a batch of 2 in tiles of one row: 2^32 teams.
+  core::WorkList list;
+  list.runs = {{0, 0, 1, Index(1) << 31}};
+  list.items = {{{0, 1, Index(1) << 31}, {0, 1, 5}, 0, 0, 1, 1, false}};
+  const std::vector<Index> ends = DeviceWork(list, 2, 1).launches(64, std::numeric_limits<double>::max());
+  EXPECT_EQ(ends, (std::vector<Index>{Index(1) << 30, Index(2) << 30, Index(3) << 30, Index(4) << 30}));
+}
+
+}  // namespace
+}  // namespace annulus::kernels::device

@@ -1,0 +1,221 @@
+// The reference against the worked example of its definition, numbers computed by hand, and a direct formula.
+#include "annulus/kernels/reference.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "support/attention_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::kernels {
+namespace {
+
+using core::Index;
+using Multiset = std::map<Index, Index>;  // key row -> multiplicity
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Multiset keys_of(const ReferencePattern& pattern, Index sequence, Index heads, Index head, Index x) {
+  Multiset keys;
+  for (Index p = 0; p < sequence; ++p) {
+    const Index times = multiplicity(pattern, heads, head, x, p, document_of(pattern, sequence, x));
+    if (times > 0) keys[p] = times;
+  }
+  return keys;
+}
+
+ReferencePattern worked_example() {
+  ReferencePattern pattern;
+  pattern.pairs = {{4, 1}, {8, 2}};
+  pattern.causal = true;
+  return pattern;
+}
+
+TEST(Reference, WorkedExample) {
+  const ReferencePattern pattern = worked_example();
+  EXPECT_EQ(keys_of(pattern, 10, 4, 0, 6), (Multiset{{0, 1}, {2, 1}, {4, 2}, {5, 1}, {6, 2}}));
+  EXPECT_EQ(keys_of(pattern, 10, 4, 1, 6), keys_of(pattern, 10, 4, 0, 6));  // heads 0 and 1: offset 0
+  EXPECT_EQ(keys_of(pattern, 10, 4, 2, 6), (Multiset{{4, 1}, {5, 1}, {6, 1}}));
+  EXPECT_EQ(keys_of(pattern, 10, 4, 3, 7), (Multiset{{1, 1}, {3, 1}, {4, 1}, {5, 2}, {6, 1}, {7, 2}}));
+  EXPECT_EQ(keys_of(pattern, 10, 4, 0, 9), (Multiset{{8, 1}, {9, 1}}));
+}
+
+TEST(Reference, WithoutCausalTheWholeCombIsSeen) {
+  ReferencePattern pattern = worked_example();
+  pattern.causal = false;
+  EXPECT_EQ(keys_of(pattern, 10, 4, 0, 2), (Multiset{{0, 2}, {1, 1}, {2, 2}, {3, 1}, {4, 1}, {6, 1}}));
+  EXPECT_EQ(keys_of(pattern, 10, 4, 0, 8), (Multiset{{8, 2}, {9, 1}}));  // the last segments are shorter
+}
+
+TEST(Reference, OffsetsOfTheSemantics) {
+  // One segment of 12 rows, r = 3; row 0 ... 2 with other keys than none tell the offset of a head.
+  ReferencePattern pattern;
+  pattern.pairs = {{whole_document, 3}};
+  const auto offset = [&](Index heads, Index head) {
+    for (Index x = 0; x < 3; ++x) {
+      if (!keys_of(pattern, 12, heads, head, x).empty()) return x;
+    }
+    return Index(-1);
+  };
+  for (const auto& [head, expected] : Multiset{{0, 0}, {1, 0}, {2, 1}, {3, 1}, {4, 2}}) {  // ceil(5 / 3) = 2
+    EXPECT_EQ(offset(5, head), expected) << head;
+  }
+  pattern.semantics = ReferenceSemantics::paper;
+  for (const auto& [head, expected] : Multiset{{0, 0}, {1, 1}, {2, 2}, {3, 0}, {4, 1}}) {
+    EXPECT_EQ(offset(5, head), expected) << head;
+  }
+}
+
+TEST(Reference, GroupsOfHeads) {
+  // 7 heads in 3 groups: 0 1 2 | 3 4 | 5 6. Pair i has offset i mod r_i.
+  ReferencePattern pattern;
+  pattern.semantics = ReferenceSemantics::grouped;
+  pattern.pairs = {{4, 1}, {8, 2}, {whole_document, 2}};
+  const Multiset own{{0, 1}, {1, 1}, {2, 1}, {3, 1}}, odd{{1, 1}, {3, 1}, {5, 1}, {7, 1}},
+      even{{0, 1}, {2, 1}, {4, 1}, {6, 1}, {8, 1}, {10, 1}};
+  for (const Index head : {0, 1, 2}) EXPECT_EQ(keys_of(pattern, 11, 7, head, 2), own) << head;
+  for (const Index head : {3, 4}) {
+    EXPECT_EQ(keys_of(pattern, 11, 7, head, 3), odd) << head;
+    EXPECT_EQ(keys_of(pattern, 11, 7, head, 2), Multiset{}) << head;
+  }
+  for (const Index head : {5, 6}) EXPECT_EQ(keys_of(pattern, 11, 7, head, 2), even) << head;
+}
+
+TEST(Reference, DocumentsCountFromTheirOwnStart) {
+  // Documents of 3, 0 and 7 rows. In the last one row 3 is number 0.
+  ReferencePattern pattern;
+  pattern.pairs = {{4, 2}};
+  pattern.documents = {0, 3, 3, 10};
+  EXPECT_EQ(document_of(pattern, 10, 2), (core::Interval{0, 3}));
+  EXPECT_EQ(document_of(pattern, 10, 3), (core::Interval{3, 10}));
+  EXPECT_EQ(keys_of(pattern, 10, 1, 0, 0), (Multiset{{0, 1}, {2, 1}}));
+  EXPECT_EQ(keys_of(pattern, 10, 1, 0, 3), (Multiset{{3, 1}, {5, 1}}));
+  EXPECT_EQ(keys_of(pattern, 10, 1, 0, 9), (Multiset{{7, 1}, {9, 1}}));
+}
+
+TEST(Reference, KeyRangeIsTheHullOfTheKeys) {
+  ReferencePattern pattern;
+  pattern.pairs = {{5, 2}, {whole_document, 3}, {7, 7}};
+  for (const bool causal : {false, true}) {
+    for (const auto& documents : {std::vector<Index>{}, std::vector<Index>{0, 6, 6, 29}}) {
+      pattern.causal = causal;
+      pattern.documents = documents;
+      for (Index head = 0; head < 3; ++head) {
+        for (Index x = 0; x < 29; ++x) {
+          const Multiset keys = keys_of(pattern, 29, 3, head, x);
+          const core::Interval range = key_range(pattern, 29, 3, head, x);
+          EXPECT_EQ(range.empty(), keys.empty()) << x;
+          if (keys.empty()) continue;
+          EXPECT_EQ(range.begin, keys.begin()->first) << x;
+          EXPECT_EQ(range.end, keys.rbegin()->first + 1) << x;
+        }
+      }
+    }
+  }
+}
+
+TEST(Reference, NumbersComputedByHand) {
+  // D = 1, row 2 of the worked example's head 0 sees 0 1 2 (first pair) and 0 2 (second): multiplicities 2 1 2.
+  // q = ln 2, k = 0 1 3: weights 2 * 1, 1 * 2, 2 * 8, sum 20. v = 10 20 30: out = (20 + 40 + 480) / 20 = 27.
+  const core::Shape shape{1, 3, 4, 1, 1};
+  const std::vector<double> q(12, std::log(2.0)), k{0, 1, 3}, v{10, 20, 30};
+  ReferencePattern pattern = worked_example();
+  ReferenceResult result = reference_forward(shape, pattern, q, k, v);
+  EXPECT_NEAR(result.out[8], 27, 1e-13);
+  EXPECT_NEAR(result.lse[8], std::log(20.0), 1e-13);
+
+  pattern.group_scale = true;  // divides out by the two pairs, not lse
+  result = reference_forward(shape, pattern, q, k, v);
+  EXPECT_NEAR(result.out[8], 13.5, 1e-13);
+  EXPECT_NEAR(result.lse[8], std::log(20.0), 1e-13);
+
+  pattern = worked_example();
+  pattern.scale = 2;  // weights 2 * 1, 1 * 4, 2 * 64
+  result = reference_forward(shape, pattern, q, k, v);
+  EXPECT_NEAR(result.out[8], (20 + 80 + 3840) / 134.0, 1e-13);
+}
+
+TEST(Reference, RowsWithoutKeys) {
+  ReferencePattern pattern;
+  pattern.pairs = {{4, 2}};
+  const ReferenceResult result = reference_forward({1, 2, 1, 1, 1}, pattern, {1, 1}, {1, 1}, {5, 5});
+  EXPECT_EQ(result.out, (std::vector<double>{5, 0}));
+  EXPECT_EQ(result.lse, (std::vector<double>{1, -infinity}));
+}
+
+TEST(Reference, AnyScoreSizeInAnyOrder) {
+  ReferencePattern pattern;  // dense
+  const core::Shape shape{1, 3, 1, 1, 1};
+  const std::vector<double> q{1e300};
+  for (const auto& order : {std::vector<Index>{0, 1, 2}, std::vector<Index>{2, 0, 1}, std::vector<Index>{1, 2, 0}}) {
+    ReferenceRow row(pattern, shape, 0, 0, q);
+    const double k[] = {1, -1, 1}, v[] = {3, 50, 5};
+    for (const Index p : order) row.add(p, std::span(k + p, 1), std::span(v + p, 1));
+    double out = 0, lse = 0;
+    row.finish(std::span(&out, 1), lse);
+    EXPECT_EQ(out, 4);
+    EXPECT_EQ(lse, 1e300);
+  }
+}
+
+// Straight from the formula: all weights of a row at once, exponentials of scores as they are.
+ReferenceResult direct_formula(const test::AttentionCase& problem) {
+  const core::Shape& s = problem.shape;
+  const std::vector<double> q = problem.q(), k = problem.k(), v = problem.v();
+  ReferenceResult result;
+  for (Index b = 0; b < s.batch; ++b) {
+    for (Index x = 0; x < s.sequence; ++x) {
+      for (Index h = 0; h < s.heads; ++h) {
+        const auto at = [&](Index row, Index heads, Index head, Index d) {
+          return std::size_t(((b * s.sequence + row) * heads + head) * s.head_dim + d);
+        };
+        std::vector<double> weights;
+        double sum = 0;
+        for (Index p = 0; p < s.sequence; ++p) {
+          double score = 0;
+          for (Index d = 0; d < s.head_dim; ++d) {
+            score += q[at(x, s.heads, h, d)] * k[at(p, s.kv_heads, h / s.group(), d)];
+          }
+          const core::Interval document = document_of(problem.pattern, s.sequence, x);
+          const Index times = multiplicity(problem.pattern, s.heads, h, x, p, document);
+          weights.push_back(double(times) * std::exp(problem.pattern.scale * score));
+          sum += weights.back();
+        }
+        for (Index d = 0; d < s.head_dim; ++d) {
+          double out = 0;
+          for (Index p = 0; p < s.sequence; ++p) {
+            out += weights[std::size_t(p)] * v[at(p, s.kv_heads, h / s.group(), d)];
+          }
+          result.out.push_back(sum > 0 ? out / sum : 0.0);
+        }
+        result.lse.push_back(std::log(sum));
+      }
+    }
+  }
+  return result;
+}
+
+TEST(Reference, EqualsTheDirectFormula) {
+  test::AttentionCase problem;
+  problem.shape = {2, 37, 6, 2, 5};
+  problem.type = core::DType::float64;
+  problem.pattern.scale = 0.4;
+  problem.pattern.pairs = {{8, 1}, {16, 3}, {whole_document, 4}};
+  for (const auto semantics : {ReferenceSemantics::longnet, ReferenceSemantics::paper, ReferenceSemantics::grouped}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& documents : {std::vector<Index>{}, std::vector<Index>{0, 11, 37}}) {
+        problem.pattern.semantics = semantics;
+        problem.pattern.causal = causal;
+        problem.pattern.documents = documents;
+        const ReferenceResult expected = direct_formula(problem), actual = problem.reference();
+        EXPECT_TRUE(test::close_to(actual.out, expected.out, 1e-13));
+        EXPECT_TRUE(test::close_to(actual.lse, expected.lse, 1e-13));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::kernels
