@@ -1,0 +1,156 @@
+// Numbers at the edges: large and equal scores, huge values, overflow, NaN, 16-bit storage bit by bit, exp2.
+#include <gtest/gtest.h>
+
+#include "kernels/host_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Precision;
+
+void expect_right(const HostCase& test, double tolerance, const std::string& what) {
+  const kernels::ReferenceResult expected = naive_host_answer(test);
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    SCOPED_TRACE(what + ", " + std::string(name_of(set)));
+    const kernels::ReferenceResult actual = host_answer(test, set);
+    EXPECT_TRUE(close_to(actual.out, expected.out, tolerance)) << "out";
+    EXPECT_TRUE(close_to(actual.lse, expected.lse, tolerance)) << "lse";
+  }
+}
+
+/// All scores of query i with key j are small whole numbers times a power of two, so that float32 is exact too:
+/// q = (size, 0, ...), k = (+-(j mod 7), 0, ...).
+HostCase exact_scores(Index rows, Index keys, double size, double sign) {
+  HostCase test = plain_case(rows, keys, 4, false);
+  test.q.assign(std::size_t(rows * 4), 0.0);
+  test.k.assign(std::size_t(keys * 4), 0.0);
+  for (Index i = 0; i < rows; ++i) test.q[std::size_t(i * 4)] = size;
+  for (Index j = 0; j < keys; ++j) test.k[std::size_t(j * 4)] = sign * double(j % 7);
+  test.v = random_values(core::TensorId::v, test.key_numbers(), test.type);
+  return test;
+}
+
+TEST(HostNumbers, ScoresOfEverySize) {
+  // From scores that all weigh the same to ones where the largest alone counts; beyond 2^22 a rounding by adding 2^23
+  // would fail, beyond 2^31 one through 32-bit integers.
+  for (const double size : {0x1p-30, 1.0, 100.0, 0x1p18, 0x1p21, 0x1p23, 0x1p25, 0x1p31, 0x1p40, 0x1p100}) {
+    for (const double sign : {1.0, -1.0}) {
+      expect_right(exact_scores(9, 300, size, sign), 1e-5, fmt::format("scores of {} x {}", size, sign));
+    }
+  }
+}
+
+TEST(HostNumbers, LargeQueriesAndKeys) {
+  // q, k up to 1e4 in float16 and float32: scores up to 1e9. Key 2 i + 1 equals query i, so it wins by far.
+  for (const DType type : {DType::float16, DType::float32}) {
+    HostCase test = plain_case(13, 40, 64, false);
+    test.type = type;
+    test.q = random_values(core::TensorId::q, test.query_numbers(), type, 1, 3000);
+    test.k = random_values(core::TensorId::k, test.key_numbers(), type, 1, 10);
+    for (Index i = 0; i < 13; ++i) std::copy_n(test.q.begin() + i * 64, 64, test.k.begin() + (2 * i + 1) * 64);
+    test.v = random_values(core::TensorId::v, test.key_numbers(), type);
+    expect_right(test, core::forward_tolerance(type), std::string(name_of(type)));
+  }
+}
+
+TEST(HostNumbers, EqualScoresAverageTheValues) {
+  HostCase test = plain_case(7, 1000, 16, true);
+  test.fill();
+  std::fill(test.k.begin(), test.k.end(), 0.5);
+  expect_right(test, 1e-5, "equal keys");
+}
+
+TEST(HostNumbers, HugeValuesDoNotOverflow) {
+  // Equal keys: the sum of the values, 1e41, is no float32, their mean is.
+  HostCase test = plain_case(7, 1000, 16, false);
+  test.fill();
+  std::fill(test.k.begin(), test.k.end(), 0.0);
+  for (double& x : test.v) x = double(float(1e38 + x * 1e35));
+  expect_right(test, 1e-5, "values of 1e38");
+}
+
+TEST(HostNumbers, MaximumRisesAndWeightsFallOutOfRange) {
+  // Scores ascend by 50 in base e from tile to tile: earlier keys end 2^-70, 2^-140, ... below and then vanish.
+  for (const auto& [type, precision] :
+       {std::pair{DType::float32, Precision::float32}, std::pair{DType::float64, Precision::float64}}) {
+    HostCase test = plain_case(5, 1300, 1, false);
+    test.type = type;
+    test.precision = precision;
+    test.q.assign(5, 1.0);
+    for (Index j = 0; j < 1300; ++j) test.k.push_back(double(j / 100) * 50);
+    test.v = random_values(core::TensorId::v, 1300, type);
+    expect_right(test, core::forward_tolerance(type), std::string(name_of(type)));
+  }
+}
+
+TEST(HostNumbers, OverflownScoresAreDefined) {
+  // Scores of +inf share the weight among themselves; with -inf alone a row has seen nothing.
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    SCOPED_TRACE(name_of(set));
+    HostCase test = plain_case(3, 40, 1, false);
+    test.q = {double(2e30f), -double(2e30f), 1.0};
+    for (Index j = 0; j < 40; ++j) test.k.push_back(j == 3 || j == 35 ? double(3e30f) : 1.0);
+    for (Index j = 0; j < 40; ++j) test.v.push_back(double(j));
+    const kernels::ReferenceResult actual = host_answer(test, set);
+    EXPECT_NEAR(actual.out[0], 19, 1e-5);                 // keys 3 and 35
+    EXPECT_NEAR(actual.out[1], (780 - 38) / 38.0, 1e-4);  // all but those
+    EXPECT_TRUE(std::isfinite(actual.out[2]));
+    for (double& k : test.k) k = double(3e30f);
+    const kernels::ReferenceResult none = host_answer(test, set);
+    EXPECT_EQ(none.out[1], 0);
+    EXPECT_EQ(none.lse[1], -std::numeric_limits<double>::infinity());
+    EXPECT_NEAR(none.out[0], 19.5, 1e-5);
+  }
+}
+
+TEST(HostNumbers, NotANumberShowsInTheRowsItConcerns) {
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    SCOPED_TRACE(name_of(set));
+    HostCase test = plain_case(40, 40, 8, true);
+    test.fill();
+    test.k[20 * 8] = std::nan("");
+    test.q[3 * 8] = std::nan("");
+    const kernels::ReferenceResult actual = host_answer(test, set);
+    for (Index i = 0; i < 40; ++i) EXPECT_EQ(std::isnan(actual.out[std::size_t(i * 8)]), i == 3 || i >= 20) << i;
+  }
+}
+
+TEST(HostNumbers, SixteenBitStorageIsConvertedExactly) {
+  // One key of weight 1 copies its value: every bit pattern in, the same out. NaN may change its payload.
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      SCOPED_TRACE(std::string(name_of(type)) + " " + std::string(name_of(set)));
+      for (const Precision precision : {Precision::float32, Precision::float64}) {
+        HostCase test{{1, 0, 256, 256, 256}, 1, 1, type, precision};
+        core::WorkList list;
+        list.runs = {{0, 0, 1, 1}};
+        for (Index h = 0; h < 256; ++h) {
+          core::WorkItem item;
+          item.query = item.key = {0, 1, 1};
+          item.kv_head = item.head_first = h;
+          list.items.push_back(item);
+        }
+        test.calls = {list};
+        test.q.assign(65536, 0.0);
+        test.k.assign(65536, 0.0);
+        for (Index i = 0; i < 65536; ++i) {
+          const std::uint16_t bits = std::uint16_t(i);
+          test.v.push_back(from_storage(&bits, 1, type)[0]);
+        }
+        const kernels::ReferenceResult actual = host_answer(test, set);
+        Index wrong = 0;
+        for (std::size_t i = 0; i < 65536; ++i) {
+          const double in = test.v[i], out = actual.out[i];
+          // Weights are at most 2^-16 while values are summed: what is below 2^-110 may lose its last bits in float32.
+          const bool tiny = precision == Precision::float32 && std::abs(in) < 0x1p-110 && std::abs(out) < 0x1p-109;
+          wrong += !(in == out || (std::isnan(in) && std::isnan(out)) || tiny || std::isinf(in));
+        }
+        EXPECT_EQ(wrong, 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::test
