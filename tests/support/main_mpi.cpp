@@ -3,9 +3,11 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "annulus/comm/runtime.hpp"
+#include "support/leak_check.hpp"
 
 namespace {
 
@@ -62,9 +64,16 @@ int run_tests(int argc, char** argv) {
   return failed_anywhere;
 }
 
+std::unique_ptr<annulus::comm::Runtime> start_mpi_and_kokkos(int& argc, char**& argv) {
+  const annulus::test::LeaksExcused excused;
+  return std::make_unique<annulus::comm::Runtime>(argc, argv);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  annulus::comm::Runtime runtime(argc, argv);
-  return run_tests(argc, argv);
+  const auto runtime = start_mpi_and_kokkos(argc, argv);
+  const int failed = run_tests(argc, argv);
+  annulus::test::check_for_leaks();
+  return failed;
 }

@@ -4,6 +4,8 @@
 #include <Kokkos_Core.hpp>
 #include <cstdio>
 
+#include "support/leak_check.hpp"
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   Kokkos::ScopeGuard kokkos(argc, argv);
@@ -13,5 +15,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no test was selected: an empty run proves nothing\n");
     return 1;
   }
+  annulus::test::check_for_leaks();
   return failed;
 }
