@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "annulus/core/error.hpp"
@@ -94,26 +95,21 @@ void apply_override(YamlNode& root, const std::string& argument) {
 }
 
 std::string read_text_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
   if (std::filesystem::is_directory(path)) fail(ErrorKind::usage, "{}: is a folder, expected a run file", path);
-  if (!file || !(text << file.rdbuf())) {
-    const bool empty = file.good() || file.eof();
-    if (!empty || !std::filesystem::exists(path)) {
-      fail(ErrorKind::usage, "{}: cannot be read: {}", path, std::strerror(errno));
-    }
-  }
-  return text.str();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 }  // namespace
 
 std::string RunFile::where(std::string_view key) const {
-  for (; !key.empty(); key = section_of(key)) {
-    const auto found = places.find(key);
-    if (found != places.end()) return found->second;
+  auto found = places.find(key);
+  while (found == places.end() && !key.empty()) {
+    key = section_of(key);  // "" at last, which is the whole file
+    found = places.find(key);
   }
-  return name + ": ";
+  return found == places.end() ? name + ": " : found->second;
 }
 
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides) {

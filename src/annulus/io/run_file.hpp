@@ -16,10 +16,10 @@ namespace annulus::io {
 struct RunFile {
   Settings settings;
   std::string name;                                        ///< of the file, as the user wrote it
-  std::map<std::string, std::string, std::less<>> places;  ///< key -> "FILE:LINE:COLUMN: " or "--set key=value: "
+  std::map<std::string, std::string, std::less<>> places;  ///< key or section -> "FILE:LINE:COLUMN: " or "--set ...: "
 
   /// What to put in front of an error about `key` ("distribution.strategy"): its place when the user gave it, else the
-  /// nearest enclosing section's, else "FILE: ".
+  /// nearest enclosing section's, else the file's first line.
   std::string where(std::string_view key) const;
 };
 

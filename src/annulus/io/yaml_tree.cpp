@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "annulus/core/error.hpp"
 
@@ -62,6 +63,8 @@ class TreeBuilder {
       fail(ErrorKind::usage, "{}duplicate key '{}', the first is at {}", at, word, first.substr(0, first.size() - 2));
     }
     section.entries.emplace_back(word, build(value));
+    YamlNode& added = section.entries.back().second;
+    if (added.kind == YamlNode::Kind::null) added.place = at;  // nothing is nowhere: its key is what the user sees
     section.key_places.push_back(at);
   }
 
@@ -70,15 +73,37 @@ class TreeBuilder {
   int nodes_ = 0;
 };
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 /// Line (from 0) of the last document marker: where a second document starts that holds nothing.
 int last_marker(const std::string& text) {
-  int line = 0, found = 0;
-  for (std::size_t begin = 0; begin < text.size(); ++line) {
-    if (text.compare(begin, 3, "---") == 0) found = line;
-    const std::size_t end = text.find('\n', begin);
-    begin = end == std::string::npos ? text.size() : end + 1;
+  const std::vector<std::string> lines = lines_of(text);
+  const auto found =
+      std::find_if(lines.rbegin(), lines.rend(), [](const auto& line) { return line.starts_with("---"); });
+  return int(lines.rend() - found) - 1;
+}
+
+/// yaml-cpp's complaint in words that help.
+[[noreturn]] void explain(const YAML::Exception& error, const std::string& text, const TreeBuilder& builder) {
+  if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // its words for more than 500 levels
+    fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.place(error.mark));
   }
-  return found;
+  const std::vector<std::string> lines = lines_of(text);
+  if (std::size_t(error.mark.line) < lines.size()) {
+    const std::string& line = lines[std::size_t(error.mark.line)];
+    const std::size_t tab = line.find('\t');
+    YAML::Mark mark = error.mark;
+    mark.column = int(tab);
+    if (tab < line.find_first_not_of(" \t")) {
+      fail(ErrorKind::usage, "{}not valid YAML: a tab in the indentation, only spaces may indent", builder.place(mark));
+    }
+  }
+  fail(ErrorKind::usage, "{}not valid YAML: {}", builder.place(error.mark), error.msg);
 }
 
 }  // namespace
@@ -105,7 +130,7 @@ YamlNode parse_yaml(const std::string& text, const std::string& name, const std:
     }
     return builder.build(documents.empty() ? YAML::Node() : documents[0]);
   } catch (const YAML::Exception& error) {
-    fail(ErrorKind::usage, "{}not valid YAML: {}", builder.place(error.mark), error.msg);
+    explain(error, text, builder);
   }
 }
 

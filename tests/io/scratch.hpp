@@ -1,0 +1,33 @@
+// A folder of one test's own.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace annulus::test {
+
+/// Made empty in the system's temporary folder, removed with everything in it at the end. On one rank.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "annulus-test-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  /// Takes over a folder that exists; for ranks that share the one of rank 0.
+  explicit ScratchFolder(std::string path) : path_(std::move(path)), owner_(false) {}
+  ~ScratchFolder() {
+    if (owner_) std::filesystem::remove_all(path_);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+  bool owner_ = true;
+};
+
+}  // namespace annulus::test

@@ -1,0 +1,243 @@
+// Good run files: what they mean, and input/reference.yaml against the code.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "annulus/io/run_file.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::DType;
+using core::Precision;
+using pattern::Pair;
+
+const std::string good = "input: {file: a.h5}\noutput: {file: b.h5}\n";
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(RunFile, DefaultsAreThoseOfTheStructs) {
+  const RunFile run = parse_run_file(good, "/data/run.yaml", {});
+  const Settings& s = run.settings;
+  EXPECT_EQ(s.input.file, "/data/a.h5");
+  EXPECT_EQ(s.output.file, "/data/b.h5");
+  EXPECT_FALSE(s.input.generate);
+  EXPECT_EQ(s.input.q, "/q");
+  EXPECT_EQ(s.input.documents, std::nullopt);
+  EXPECT_EQ(s.attention.pattern.pairs, std::vector<Pair>{Pair{}});
+  EXPECT_TRUE(s.attention.pattern.causal);
+  EXPECT_EQ(s.attention.scale, std::nullopt);
+  EXPECT_EQ(s.compute.precision, std::nullopt);
+  EXPECT_EQ(s.distribution.strategy, "auto");
+  EXPECT_EQ(s.distribution.local_below, 32768);
+  EXPECT_FALSE(s.output.overwrite);
+  EXPECT_EQ(s.output.report, std::nullopt);
+}
+
+const std::string everything = R"(
+input:
+  generate: {sequence: 1000, heads: 6, kv_heads: 3, head_dim: 80, batch: 2, dtype: bfloat16, seed: 7}
+attention:
+  segments: &w [128, 512, all]
+  dilations: [1, 2, 4]
+  semantics: paper
+  causal: false
+  scale: 1.25e-1
+compute: {precision: float64}
+distribution: {strategy: "ring", partition: contiguous, local_below: 0}
+output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
+)";
+
+TEST(RunFile, EveryKeyArrives) {
+  const Settings s = parse_run_file(everything, "/data/run.yaml", {}).settings;
+  ASSERT_TRUE(s.input.generate);
+  EXPECT_EQ(s.input.generate->shape, (core::Shape{2, 1000, 6, 3, 80}));
+  EXPECT_EQ(s.input.generate->type, DType::bfloat16);
+  EXPECT_EQ(s.input.generate->seed, 7u);
+  EXPECT_EQ(s.input.file, std::nullopt);
+  EXPECT_EQ(s.attention.pattern.pairs, (std::vector<Pair>{{128, 1}, {512, 2}, {pattern::whole_document, 4}}));
+  EXPECT_EQ(s.attention.pattern.semantics, pattern::Semantics::paper);
+  EXPECT_FALSE(s.attention.pattern.causal);
+  EXPECT_EQ(s.attention.scale, 0.125);
+  EXPECT_EQ(s.compute.precision, Precision::float64);
+  EXPECT_EQ(s.distribution.strategy, "ring");
+  EXPECT_EQ(s.distribution.partition, "contiguous");
+  EXPECT_EQ(s.distribution.local_below, 0);
+  EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
+  EXPECT_TRUE(s.output.overwrite);
+  EXPECT_EQ(s.output.report, "/data/report.json");
+}
+
+TEST(RunFile, KvHeadsDefaultToHeads) {
+  const auto run = parse_run_file("input: {generate: {sequence: 5, heads: 4}}\noutput: {file: b.h5}\n", "r.yaml", {});
+  EXPECT_EQ(run.settings.input.generate->shape, (core::Shape{1, 5, 4, 4, 64}));
+}
+
+TEST(RunFile, GroupScaleOfGrouped) {
+  const std::string grouped =
+      "attention: {semantics: grouped, segments: [4, 8], dilations: [1, 2], group_scale: true}\n";
+  const RunFile run = parse_run_file(good + grouped, "run.yaml", {});
+  EXPECT_TRUE(run.settings.attention.pattern.group_scale);
+  EXPECT_NO_THROW(check_heads(run, 2));
+  try {
+    check_heads(run, 1);  // known only when the input file has been seen
+    ADD_FAILURE() << "accepted";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("run.yaml:3:13: attention.semantics: grouped"), 0u) << error.what();
+  }
+}
+
+TEST(RunFile, ResolvedTextSaysTheSame) {
+  for (const std::string& text : {good, everything}) {
+    const Settings s = parse_run_file(text, "/data/run.yaml", {}).settings;
+    const std::string resolved = resolved_text(s);
+    const Settings again = parse_run_file(resolved, "/elsewhere/copy.yaml", {}).settings;
+    EXPECT_EQ(resolved_text(again), resolved);
+    EXPECT_EQ(again.output.file, s.output.file);
+    EXPECT_EQ(again.attention.pattern.pairs, s.attention.pattern.pairs);
+    EXPECT_EQ(again.attention.scale, s.attention.scale);
+    EXPECT_TRUE(differences(s, again).empty());
+  }
+}
+
+TEST(RunFile, ResolvedTextHasEveryKey) {
+  const std::string resolved = resolved_text(parse_run_file(good, "/data/run.yaml", {}).settings);
+  EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  q: /q\n"), 0u) << resolved;
+  EXPECT_NE(resolved.find("\nattention:\n  semantics: longnet\n  segments: [all]\n"), std::string::npos) << resolved;
+  for (const KeyInfo& key : run_file_keys()) {
+    if (key.name.starts_with("input.generate.")) continue;
+    const std::string word(key.name.substr(key.name.rfind('.') + 1));
+    EXPECT_NE(resolved.find("\n  " + word + ": "), std::string::npos) << word;
+  }
+}
+
+TEST(RunFile, AwkwardPathsSurvive) {
+  for (const std::string name : {"a b.h5", "a: b.h5", "#a.h5", "a\"b\\c.h5", "ä.h5", "tab\tline\n.h5", "null", "010"}) {
+    Settings s = parse_run_file(good, "/data/run.yaml", {}).settings;
+    s.output.file = "/data/" + name;
+    s.input.q = name;
+    const Settings again = parse_run_file(resolved_text(s), "/data/copy.yaml", {}).settings;
+    EXPECT_EQ(again.output.file, s.output.file);
+    EXPECT_EQ(again.input.q, name);
+  }
+}
+
+TEST(RunFile, OverridesWin) {
+  const Settings s = parse_run_file(good, "/data/run.yaml",
+                                    {"input.file=sub/c.h5", "attention.segments=[4, all]", "attention.dilations=[1, 2]",
+                                     "distribution={strategy: ring}", "distribution.local_below=1",
+                                     "output.overwrite=false", "output.overwrite=true"})
+                         .settings;
+  EXPECT_EQ(s.input.file, "/data/sub/c.h5");
+  EXPECT_EQ(s.attention.pattern.pairs, (std::vector<Pair>{{4, 1}, {pattern::whole_document, 2}}));
+  EXPECT_EQ(s.distribution.strategy, "ring");
+  EXPECT_EQ(s.distribution.local_below, 1);
+  EXPECT_TRUE(s.output.overwrite);
+}
+
+TEST(RunFile, AliasesAreValues) {
+  const Settings s =
+      parse_run_file(good + "attention: {segments: &a [2, 3], dilations: *a}\n", "/data/run.yaml", {}).settings;
+  EXPECT_EQ(s.attention.pattern.pairs, (std::vector<Pair>{{2, 2}, {3, 3}}));
+}
+
+TEST(RunFile, PlacesOfKeys) {
+  const RunFile run = parse_run_file(good + "distribution:\n  strategy: rnig\n", "run.yaml", {"attention.causal=true"});
+  EXPECT_EQ(run.where("distribution.strategy"), "run.yaml:4:3: ");
+  EXPECT_EQ(run.where("distribution.partition"), "run.yaml:3:1: ");  // not given: its section
+  EXPECT_EQ(run.where("compute.precision"), "run.yaml:1:1: ");       // no section either: the file
+  EXPECT_EQ(run.where("attention.causal"), "--set attention.causal=true: ");
+}
+
+TEST(RunFile, DifferencesThatDecideTheNumbers) {
+  const Settings a = parse_run_file(good, "/data/run.yaml", {}).settings;
+  const Settings b = parse_run_file(good, "/moved/run.yaml",
+                                    {"attention.causal=false", "attention.scale=0.5", "distribution.strategy=ring",
+                                     "output.overwrite=true"})
+                         .settings;
+  const std::vector<std::string> expected{"attention.causal: true -> false", "attention.scale: auto -> 0.5"};
+  EXPECT_EQ(differences(a, b), expected);  // the folder, the strategy and the output do not
+  const Settings c = parse_run_file(good, "/data/run.yaml", {"input.file=other.h5"}).settings;
+  EXPECT_EQ(differences(a, c), std::vector<std::string>{"input.file: /data/a.h5 -> /data/other.h5"});
+}
+
+TEST(Suggest, NearWords) {
+  const std::vector<std::string> words{"ring", "ring_blocking", "allgather", "single"};
+  EXPECT_EQ(suggest("rnig", words), ", did you mean 'ring'?");
+  EXPECT_EQ(suggest("rin", words), ", did you mean 'ring'?");
+  EXPECT_EQ(suggest("ring_blokcing", words), ", did you mean 'ring_blocking'?");
+  EXPECT_EQ(suggest("all_gather", words), ", did you mean 'allgather'?");
+  EXPECT_EQ(suggest("zigzag", words), "");
+  EXPECT_EQ(suggest("ab", words), "");
+}
+
+/// reference.yaml shows the keys of `generate` behind "# ", since they exclude input.file.
+std::string with_generate(const std::string& text) {
+  return std::regex_replace(text, std::regex("\n  # (generate:|  [a-z_]+:)"), "\n  $1");
+}
+
+TEST(ReferenceFile, IsAccepted) {
+  const std::string text = text_of(ANNULUS_REFERENCE);
+  const Settings s = parse_run_file(text, "/data/run.yaml", {}).settings;
+  EXPECT_EQ(
+      resolved_text(s),
+      resolved_text(
+          parse_run_file("input: {file: tokens.h5}\noutput: {file: result.h5}\n", "/data/run.yaml", {}).settings));
+  const std::string generating = std::regex_replace(with_generate(text), std::regex("\n  file: tokens.h5[^\n]*"), "");
+  EXPECT_EQ(parse_run_file(generating, "/data/run.yaml", {}).settings.input.generate->shape.sequence, 65536);
+}
+
+TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
+  std::stringstream lines(with_generate(text_of(ANNULUS_REFERENCE)));
+  std::map<std::string, std::pair<std::string, std::string>> listed;  // key -> value, comment
+  std::vector<std::string> path;
+  const std::regex form(R"(^( *)([a-z_]+): *([^#]*?) *(?:# (.*))?$)");
+  std::smatch part;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    ASSERT_TRUE(std::regex_match(line, part, form)) << line;
+    path.resize(part[1].length() / 2);
+    path.push_back(part[2]);
+    const std::string key = fmt::format("{}", fmt::join(path, "."));
+    if (part[3].length() > 0) listed[key] = {part[3], part[4]};
+  }
+  for (const KeyInfo& key : run_file_keys()) {
+    const auto found = listed.find(std::string(key.name));
+    if (found == listed.end()) {
+      ADD_FAILURE() << key.name << " is not in reference.yaml";
+      continue;
+    }
+    const auto& [value, comment] = found->second;
+    if (!key.fallback.empty()) {
+      EXPECT_EQ(value, key.fallback) << key.name;
+    }
+    EXPECT_EQ(comment, key.range) << key.name;
+  }
+  EXPECT_EQ(listed.size(), run_file_keys().size()) << "reference.yaml has keys the code does not know";
+}
+
+TEST(ReferenceFile, DefaultsInTheTableAreThoseOfTheCode) {
+  // A run file in which every default is written out means what one without them means.
+  for (const KeyInfo& key : run_file_keys()) {
+    if (key.fallback.empty() || key.name == "attention.segments" || key.name == "attention.dilations") continue;
+    const bool generate = key.name.starts_with("input.generate.");
+    const std::string base = generate ? "input: {generate: {sequence: 4, heads: 1}}\noutput: {file: b.h5}\n" : good;
+    const std::string plain = resolved_text(parse_run_file(base, "/data/run.yaml", {}).settings);
+    const std::string written = fmt::format("{}={}", key.name, key.fallback);
+    EXPECT_EQ(resolved_text(parse_run_file(base, "/data/run.yaml", {written}).settings), plain) << written;
+  }
+  const std::vector<std::string> dense{"attention.segments=[all]", "attention.dilations=[1]"};
+  EXPECT_EQ(resolved_text(parse_run_file(good, "/data/run.yaml", dense).settings),
+            resolved_text(parse_run_file(good, "/data/run.yaml", {}).settings));
+}
+
+}  // namespace
+}  // namespace annulus::io

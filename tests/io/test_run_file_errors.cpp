@@ -1,0 +1,244 @@
+// Every mistake in a run file is found with its exact place.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "annulus/io/run_file.hpp"
+#include "io/scratch.hpp"
+
+namespace annulus::io {
+namespace {
+
+/// What the error says, without the file's name in front; fails when there is none.
+std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_run_file(text, "run.yaml", overrides);
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::usage);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted:\n" << text;
+  return "";
+}
+
+struct Bad {
+  const char* name;
+  std::string text;
+  const char* place;  ///< LINE:COLUMN
+  const char* says;   ///< part of the message
+};
+std::ostream& operator<<(std::ostream& to, const Bad& bad) { return to << bad.name; }
+
+class BadRunFile : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadRunFile, IsRefusedWithItsPlace) {
+  const std::string message = error_of(GetParam().text);
+  const std::string start = std::string("run.yaml:") + GetParam().place + ": ";
+  EXPECT_EQ(message.substr(0, start.size()), start) << message;
+  EXPECT_NE(message.find(GetParam().says), std::string::npos)
+      << message << "\nexpected to contain: " << GetParam().says;
+}
+
+const std::string good = "input: {file: a.h5}\noutput: {file: b.h5}\n";
+std::string attention(const std::string& lines) { return good + "attention:\n" + lines; }
+std::string generate(const std::string& entries) {
+  return "input: {generate: {" + entries + "}}\noutput: {file: b.h5}\n";
+}
+
+/// Nine levels of ten aliases each: a billion values in a short text.
+std::string alias_bomb() {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    text +=
+        fmt::format("a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n", i, i - 1);
+  }
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Yaml, BadRunFile,
+    testing::Values(Bad{"Empty", "", "1:1", "empty"},                                                //
+                    Bad{"OnlyComments", "# nothing\n# at all\n", "1:1", "empty"},                    //
+                    Bad{"AList", "- input\n- output\n", "1:1", "a run file: found a list"},          //
+                    Bad{"AWord", "input\n", "1:1", "a run file: found 'input'"},                     //
+                    Bad{"Tab", "input:\n\tfile: a.h5\n", "2:1", "a tab in the indentation"},         //
+                    Bad{"UnclosedList", attention("  segments: [1, 2\n"), "5:1", "not valid YAML"},  //
+                    Bad{"UnclosedSection", "input: {file: a.h5\n", "2:1", "not valid YAML"},         //
+                    Bad{"Nesting", "input: " + std::string(5000, '['), "1:1", "nested too deeply"},  //
+                    Bad{"Duplicate", good + "input: {file: c.h5}\n", "3:1",
+                        "duplicate key 'input', the first is at run.yaml:1:1"},
+                    Bad{"NestedDuplicate", "input:\n  q: /a\n  file: a.h5\n  q: /b\n", "4:3",
+                        "duplicate key 'q', the first is at run.yaml:2:3"},
+                    Bad{"DuplicateInUnknown", "input: {file: a.h5, x: {y: 1, y: 2}}\n", "1:31", "duplicate key 'y'"},
+                    Bad{"SecondDocument", good + "---\ninput: {file: c.h5}\n", "4:1", "second YAML document"},
+                    Bad{"SecondEmptyDocument", good + "---\n", "3:1", "second YAML document"},
+                    Bad{"MergeKey", "x: &x {file: a.h5}\ninput:\n  <<: *x\n", "3:3", "merge keys (<<)"},
+                    Bad{"AliasBomb", alias_bomb(), "1:37", "more than 10000 values"},
+                    Bad{"Tag", good + "attention: {causal: !!bool true}\n", "3:21", "the tag tag:yaml.org,2002:bool"},
+                    Bad{"KeyIsAList", "? [a, b]\n: 1\n", "1:3", "a key must be a word"}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadRunFile,
+    testing::Values(
+        Bad{"UnknownSection", good + "atention: {causal: true}\n", "3:1",
+            "unknown key 'atention', did you mean 'attention'?"},
+        Bad{"UnknownKey", attention("  cuasal: true\n"), "4:3",
+            "unknown key 'cuasal' in attention, did you mean 'causal'?"},
+        Bad{"UnknownInGenerate", generate("sequence: 8, haeds: 2"), "1:33",
+            "unknown key 'haeds' in input.generate, did you mean 'heads'?"},
+        Bad{"NothingNear", attention("  frobnicate: 1\n"), "4:3", "unknown key 'frobnicate' in attention"},
+        Bad{"OfLaterWork", good + "compute: {backward: true}\n", "3:11", "unknown key 'backward' in compute"},
+        Bad{"SectionIsAWord", good + "attention: 5\n", "3:12",
+            "attention: found '5', expected a section with the keys semantics"},
+        Bad{"SectionIsAList", good + "attention: [1]\n", "3:12", "attention: found a list"},
+        Bad{"SectionIsNothing", good + "attention:\n", "3:1", "attention: found nothing"},
+        Bad{"KeyIsASection", attention("  causal: {a: 1}\n"), "4:11",
+            "attention.causal: found a section, expected true or false"},
+        Bad{"InputMissing", "output: {file: b.h5}\n", "1:1", "input.file (or input.generate) is missing"},
+        Bad{"InputFileMissing", "output: {file: b.h5}\ninput:\n  q: /q\n", "2:1",
+            "input.file (or input.generate) is missing"},
+        Bad{"OutputMissing", "input: {file: a.h5}\n", "1:1", "output.file is missing"},
+        Bad{"OutputFileMissing", "input: {file: a.h5}\noutput: {overwrite: true}\n", "2:1", "output.file is missing"},
+        Bad{"SequenceMissing", generate("heads: 2"), "1:9", "input.generate.sequence is missing"},
+        Bad{"HeadsMissing", generate("sequence: 2"), "1:9", "input.generate.heads is missing"}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadRunFile,
+    testing::Values(
+        Bad{"NoValue", attention("  causal:\n"), "4:3", "attention.causal: found nothing, expected true or false"},
+        Bad{"Null", attention("  scale: null\n"), "4:3", "attention.scale: found nothing"},
+        Bad{"Tilde", "input: {file: ~}\noutput: {file: b.h5}\n", "1:9", "input.file: found nothing, expected a name"},
+        Bad{"EmptyText", "input: {file: \"\"}\noutput: {file: b.h5}\n", "1:15", "input.file: found the quoted text ''"},
+        Bad{"PathIsAList", "input: {file: [a]}\noutput: {file: b.h5}\n", "1:15", "input.file: found a list"},
+        Bad{"Yes", attention("  causal: yes\n"), "4:11", "found 'yes', expected true or false"},
+        Bad{"On", attention("  causal: on\n"), "4:11", "found 'on', expected true or false"},
+        Bad{"One", attention("  causal: 1\n"), "4:11", "found '1', expected true or false"},
+        Bad{"CapitalTrue", attention("  causal: True\n"), "4:11", "found 'True', expected true or false"},
+        Bad{"QuotedTrue", attention("  causal: 'true'\n"), "4:11", "found the quoted text 'true'"},
+        Bad{"Octal", attention("  segments: [010]\n  dilations: [1]\n"), "4:14",
+            "found '010', expected a whole number from 1 to 1000000000000; a leading 0 looks octal"},
+        Bad{"Hexadecimal", attention("  segments: [0x10]\n  dilations: [1]\n"), "4:14", "found '0x10'"},
+        Bad{"OctalNumber", attention("  scale: 00.5\n"), "4:10", "a leading 0 looks octal"},
+        Bad{"Exponent", attention("  segments: [1e3]\n  dilations: [1]\n"), "4:14",
+            "found '1e3', expected a whole number"},
+        Bad{"Fraction", good + "distribution: {local_below: 1.5}\n", "3:29", "found '1.5', expected a whole number"},
+        Bad{"QuotedNumber", good + "distribution: {local_below: '12'}\n", "3:29",
+            "found the quoted text '12', expected a whole number"},
+        Bad{"Underscore", good + "distribution: {local_below: 1_000}\n", "3:29", "found '1_000'"},
+        Bad{"Letters", good + "distribution: {local_below: 12abc}\n", "3:29", "found '12abc'"},
+        Bad{"Sign", good + "distribution: {local_below: -}\n", "3:29", "expected a whole number"},
+        Bad{"Negative", good + "distribution: {local_below: -1}\n", "3:29",
+            "found '-1', expected a whole number from 0"},
+        Bad{"TooLarge", good + "distribution: {local_below: 99999999999999999999}\n", "3:29",
+            "expected a whole number"},
+        Bad{"Infinity", attention("  scale: .inf\n"), "4:10", "found '.inf', expected a finite number above 0"},
+        Bad{"InfinityWord", attention("  scale: inf\n"), "4:10", "found 'inf'"},
+        Bad{"NotANumber", attention("  scale: .nan\n"), "4:10", "found '.nan'"},
+        Bad{"NanWord", attention("  scale: nan\n"), "4:10", "found 'nan'"},
+        Bad{"Overflow", attention("  scale: 1e999\n"), "4:10", "found '1e999'"},
+        Bad{"ZeroScale", attention("  scale: 0\n"), "4:10", "found '0', expected a finite number above 0"},
+        Bad{"NegativeScale", attention("  scale: -0.5\n"), "4:10", "found '-0.5'"},
+        Bad{"ScaleWord", attention("  scale: atuo\n"), "4:10", "found 'atuo'"},
+        Bad{"Semantics", attention("  semantics: longnte\n"), "4:14",
+            "one of longnet, paper, grouped, did you mean 'longnet'?"},
+        Bad{"Precision", good + "compute: {precision: double}\n", "3:22", "expected one of auto, float32, float64"},
+        Bad{"Partition", good + "distribution: {partition: zigzag}\n", "3:27", "expected one of auto, contiguous"},
+        Bad{"DType", generate("sequence: 4, heads: 1, dtype: float46"), "1:50", "did you mean 'float64'?"},
+        Bad{"Seed", generate("sequence: 4, heads: 1, seed: -1"), "1:49", "input.generate.seed: found '-1'"},
+        Bad{"ZeroRows", generate("sequence: 0, heads: 1"), "1:30", "input.generate.sequence: found '0'"},
+        Bad{"HeadDim", generate("sequence: 4, heads: 1, head_dim: 257"), "1:53",
+            "expected a whole number from 1 to 256"}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Contradictions, BadRunFile,
+    testing::Values(
+        Bad{"SegmentsAlone", attention("  segments: [4]\n"), "4:3",
+            "attention.segments is given without attention.dilations"},
+        Bad{"DilationsAlone", attention("  dilations: [4]\n"), "4:3",
+            "attention.dilations is given without attention.segments"},
+        Bad{"Lengths", attention("  segments: [4, 8]\n  dilations: [1, 2, 3]\n"), "5:3",
+            "attention.dilations has 3, attention.segments (run.yaml:4:3) has 2"},
+        Bad{"MoreSegments", attention("  segments: [4, 8]\n  dilations: [1]\n"), "5:3",
+            "attention.dilations has 1, attention.segments (run.yaml:4:3) has 2"},
+        Bad{"SegmentIsNoList", attention("  segments: 4\n  dilations: [1]\n"), "4:13",
+            "expected a list, for example [4]"},
+        Bad{"NoSegments", attention("  segments: []\n  dilations: []\n"), "4:13", "the list is empty"},
+        Bad{"ZeroSegment", attention("  segments: [4, 0]\n  dilations: [1, 1]\n"), "4:17",
+            "attention.segments: found '0'"},
+        Bad{"SegmentWord", attention("  segments: [al]\n  dilations: [1]\n"), "4:14", "attention.segments: found 'al'"},
+        Bad{"ZeroDilation", attention("  segments: [4]\n  dilations: [0]\n"), "5:15", "attention.dilations: found '0'"},
+        Bad{"AllDilation", attention("  segments: [4]\n  dilations: [all]\n"), "5:15",
+            "attention.dilations: found 'all'"},
+        Bad{"FileAndGenerate", "input:\n  file: a.h5\n  generate: {sequence: 4, heads: 1}\noutput: {file: b.h5}\n",
+            "3:3", "input.generate and input.file (run.yaml:2:3) exclude each other"},
+        Bad{"DocumentsOfNoFile", "input:\n  generate: {sequence: 4, heads: 1}\n  documents: /d\noutput: {file: b.h5}\n",
+            "3:3", "input.documents needs input.file"},
+        Bad{"GroupScale", attention("  group_scale: true\n"), "4:3",
+            "attention.group_scale: true needs attention.semantics: grouped, which is longnet"},
+        Bad{"KvHeads", generate("sequence: 4, heads: 4, kv_heads: 3"), "1:43",
+            "input.generate.kv_heads: 3 does not divide the 4 heads"},
+        Bad{"Grouped",
+            generate("sequence: 4, heads: 1") +
+                "attention:\n  segments: [2, 4]\n  dilations: [1, 1]\n  semantics: grouped\n",
+            "6:3", "2 pairs, 1 heads"},
+        Bad{"TooManyBytes", generate("sequence: 1000000000000, heads: 1000000, batch: 10"), "1:20",
+            "input.generate.sequence: 5.1e+21 bytes per tensor"},
+        Bad{"OutputIsInput", "input: {file: a.h5}\noutput: {file: x/../a.h5}\n", "2:10",
+            "output.file is the input file"},
+        Bad{"ReportIsOutput", good.substr(0, good.size() - 2) + ", report: b.h5}\n", "2:22",
+            "output.report is the file of tensors"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(RunFileOverrides, AreNamedInErrors) {
+  EXPECT_EQ(error_of(good, {"attention.causal=yes"}),
+            "--set attention.causal=yes: attention.causal: found 'yes', expected true or false");
+  EXPECT_EQ(error_of(good, {"attention.cusal=true"}),
+            "--set attention.cusal=true: unknown key 'cusal' in attention, did you mean 'causal'?");
+  EXPECT_EQ(error_of(good, {"atention.causal=true"}),
+            "--set atention.causal=true: unknown key 'atention', did you mean 'attention'?");
+  EXPECT_EQ(error_of(good, {"attention.causal.x=true"}),
+            "--set attention.causal.x=true: attention.causal: found a section, expected true or false");
+  EXPECT_EQ(error_of(good, {"attention.causal"}), "--set attention.causal: expected --set section.key=value");
+  EXPECT_EQ(error_of(good, {"=3"}), "--set =3: expected --set section.key=value");
+  EXPECT_EQ(error_of(good, {"attention.scale="}),
+            "--set attention.scale=: attention.scale: found nothing, expected a finite number above 0");
+  EXPECT_EQ(error_of(good, {"attention.segments=[4"}).find("--set attention.segments=[4: not valid YAML"), 0u);
+  EXPECT_EQ(error_of(good, {"attention={causal: true, causal: false}"})
+                .find("--set attention={causal: true, causal: "
+                      "false}: duplicate key 'causal'"),
+            0u);
+  // Contradictions between the file and an override name both.
+  EXPECT_EQ(error_of(good, {"attention.segments=[4]"}),
+            "--set attention.segments=[4]: attention.segments is given without attention.dilations: one entry of each "
+            "per pair");
+  const std::string both = error_of(good, {"input.generate.sequence=4", "input.generate.heads=1"});
+  EXPECT_NE(both.find("input.generate and input.file (run.yaml:1:9) exclude each other"), std::string::npos) << both;
+}
+
+TEST(RunFileOverrides, OfAWordInPlaceOfASectionAreRefused) {
+  EXPECT_EQ(error_of("input: 5\noutput: {file: b.h5}\n", {"input.file=a.h5"}).find("run.yaml:1:8: input: found '5'"),
+            0u);
+}
+
+TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder / "real.h5") << "x";
+  std::filesystem::create_symlink(folder / "real.h5", folder / "link.h5");
+  std::filesystem::create_hard_link(folder / "real.h5", folder / "hard.h5");
+  for (const char* name : {"link.h5", "hard.h5"}) {
+    const std::string text = fmt::format("input: {{file: real.h5}}\noutput: {{file: {}}}\n", name);
+    try {
+      parse_run_file(text, folder / "run.yaml", {});
+      ADD_FAILURE() << name << " accepted";
+    } catch (const core::Error& error) {
+      EXPECT_NE(std::string(error.what()).find(":2:10: output.file is the input file"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::io
