@@ -1,6 +1,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -34,22 +35,22 @@ bool names_device(int argc, char** argv) {
 }  // namespace
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
-  const int devices = device_count();
-  if (devices == 0 || names_device(argc, argv)) {
-    Kokkos::initialize(argc, argv);
-    return;
-  }
-  // The option is the one spelling all versions understand; a device chosen in the argument struct changed its name
-  // in 3.7.
-  std::string option = "--kokkos-device-id=" + std::to_string(device % devices);
+  // Words, because they are the one spelling all versions understand; the argument struct changed its name in 3.7.
+  // Kokkos' advice to set OMP_PROC_BIND is kept quiet: followed under mpirun, it puts all ranks of a node on one core.
+  std::string quiet = "--kokkos-disable-warnings", gpu;
   std::vector<char*> words(argv, argv + argc);
-  words.push_back(option.data());
+  words.push_back(quiet.data());
+  const int devices = device_count();
+  if (devices > 0 && !names_device(argc, argv)) {
+    gpu = "--kokkos-device-id=" + std::to_string(device % devices);
+    words.push_back(gpu.data());
+  }
+  int count = int(words.size());
   words.push_back(nullptr);
-  int count = argc + 1;
   Kokkos::initialize(count, words.data());
-  // Kokkos took its own options out; what is left goes back to the caller.
+  // Kokkos took its own words out; what is left goes back to the caller, in the caller's array.
   argc = count;
-  for (int i = 0; i < count; ++i) argv[i] = words[std::size_t(i)];
+  std::copy_n(words.begin(), count, argv);
   argv[count] = nullptr;
 }
 
