@@ -15,6 +15,9 @@ namespace {
 using core::ErrorKind;
 using core::Interval;
 
+// What can fail on one rank alone is checked before the collective call and agreed on: a rank that does not come to the
+// call would leave the others waiting in it.
+
 // Combining boxes into one selection takes time quadratic in their number.
 constexpr std::size_t max_boxes = 256;
 
@@ -40,7 +43,14 @@ Target open_target(hid_t file, const std::string& path, const RowsIn& tensor, co
   const auto type = dtype_of(stored);
   core::require(type && target.extents.size() >= 2, [&] { return path + ": unchecked dataset " + tensor.dataset; });
   target.type = memory_type(*type);
-  for (const Interval& interval : rows) target.memory_rows += hsize_t(interval.size());
+  Index end = 0;  // of the interval before
+  for (const Interval& interval : rows) {
+    core::require(interval.begin >= end && interval.end <= Index(target.extents[1]), [&] {
+      return fmt::format("rows [{}, {}) of {} in {}", interval.begin, interval.end, target.extents[1], tensor.dataset);
+    });
+    end = interval.end;
+    target.memory_rows += hsize_t(interval.size());
+  }
   return target;
 }
 
