@@ -43,7 +43,7 @@ KOKKOS_INLINE_FUNCTION void multiply_block(T (&sum)[Rows][Columns], const T* a, 
 
 /// Calls visit(first_row, first_column, column_step) for every Rows x Columns block of a tile, one block per thread at
 /// a time. Blocks may reach beyond the tile; column c of a block is first_column + c * column_step.
-///   side by side:   block columns 0 1 2 3 | 4 5 6 7                    (vector operations)
+///   side by side:   block columns 0 1 2 3 | 4 5 6 7                    (one cache line)
 ///   else:           block columns 0 2 4 6 | 1 3 5 7, step 2 = blocks   (neighbouring threads, neighbouring columns)
 template <class Tuning, class Member, class Visit>
 KOKKOS_INLINE_FUNCTION void for_each_block(const Member& team, int rows, int columns, const Visit& visit) {

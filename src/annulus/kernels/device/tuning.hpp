@@ -2,12 +2,16 @@
 //
 //                    GPU                                host threads
 //   team             128 threads                        1 thread (tests: 4)
-//   block of a       4 rows x 4 columns, columns a      4 rows x 8 columns, side by side, so that the compiler
-//   thread           stride apart: the 32 threads of    makes vector operations of them
+//   block of a       4 rows x 4 columns, columns a      4 rows x 8 columns, side by side in memory
+//   thread           stride apart: the 32 threads of
 //                    a warp read neighbouring words
-//   pad              1: rows of a transposed tile start 0: rows stay aligned
+//   pad              1: rows of a transposed tile start 0: a single thread knows no memory banks
 //                    in different memory banks
 //   tile             as large as scratch memory allows  one size, for the second-level cache
+//
+// Measured: nvcc for sm_90 gives a team's kernel 96 registers in float and 128 in double, without spills, so that 5 and
+// 4 teams fit on a multiprocessor. On host threads the algorithm is there to be tested; the host back end is several
+// times as fast.
 #pragma once
 
 #include <Kokkos_Core.hpp>
