@@ -25,7 +25,8 @@ std::string bound_cpus() {
     if (!CPU_ISSET(cpu, &set)) continue;
     int last = cpu;
     while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
-    text += (text.empty() ? "" : ",") + (last > cpu ? fmt::format("{}-{}", cpu, last) : std::to_string(cpu));
+    if (!text.empty()) text += ",";
+    text += last > cpu ? fmt::format("{}-{}", cpu, last) : std::to_string(cpu);
     cpu = last;
   }
   return text;
