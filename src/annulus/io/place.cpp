@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "annulus/core/error.hpp"
 
@@ -23,7 +24,7 @@ std::string folder_of(const std::string& file) {
 
 /// A file descriptor that closes itself.
 struct Descriptor {
-  Descriptor(const std::string& path, int flags) : id(open(path.c_str(), flags | O_CLOEXEC)) {
+  Descriptor(const std::string& path, int flags) : id(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
     if (id < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
   }
   ~Descriptor() { close(id); }
@@ -59,11 +60,23 @@ void check_free_space(const std::string& file, core::Index bytes) {
 }
 
 void reserve(const std::string& file, core::Index bytes) {
-  const Descriptor descriptor(file, O_RDWR);
-  if (bytes == 0 || fallocate(descriptor.id, 0, 0, bytes) == 0) return;
-  // Only these mean "no room"; other codes mean that this file system does not reserve.
-  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
-    fail(ErrorKind::failure, "{}: no room for {} bytes: {}", file, bytes, std::strerror(errno));
+  const Descriptor descriptor(file, O_RDWR | O_CREAT);
+  int code = ftruncate(descriptor.id, bytes) == 0 ? 0 : errno;  // checks limits; takes no room
+  if (code == 0 && fallocate(descriptor.id, 0, 0, bytes) != 0) {
+    // Other codes mean that this file system cannot reserve.
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) code = errno;
+  }
+  if (code != 0) fail(ErrorKind::failure, "{}: no room for {} bytes: {}", file, bytes, std::strerror(code));
+}
+
+void extend(const std::string& file, core::Index bytes) {
+  const Descriptor descriptor(file, O_WRONLY | O_APPEND);
+  const std::vector<char> zeros(std::size_t(bytes), 0);
+  for (core::Index written = 0; written < bytes;) {
+    const ssize_t now = write(descriptor.id, zeros.data() + written, std::size_t(bytes - written));
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) fail(ErrorKind::failure, "{}: no room for {} more bytes: {}", file, bytes, std::strerror(errno));
+    written += now;
   }
 }
 

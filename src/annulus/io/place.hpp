@@ -14,9 +14,12 @@ void check_place(const std::string& file, bool overwrite);
 /// Throws Error(failure) when the file system that holds `file` has less than `bytes` free.
 void check_free_space(const std::string& file, core::Index bytes);
 
-/// Takes the bytes of an existing file from the file system now, where it can do that: a full disk or a quota is met
-/// here and not after hours of computing. Throws Error(failure).
+/// Makes `file` (or extends it) to `bytes` bytes and takes them from the file system, where that is possible: a full
+/// disk, a quota or a size limit is met here and not after hours of computing. Throws Error(failure).
 void reserve(const std::string& file, core::Index bytes);
+
+/// Extends a file by zeros that are really written, so that it has that room on every file system.
+void extend(const std::string& file, core::Index bytes);
 
 /// Flushes one file's content to disk, as seen from this node. Throws Error(failure).
 void flush_to_disk(const std::string& file);

@@ -24,6 +24,17 @@ Index bytes_of(const std::vector<TensorSpec>& tensors) {
   return bytes;
 }
 
+/// More than the layout of a file and the bookkeeping of a record take.
+constexpr Index spare_bytes = Index(1) << 18;
+
+/// Bytes of a record's text and numbers.
+Index bytes_of(const Record& record) {
+  std::size_t bytes = record.settings.size();
+  for (const Column& column : record.columns) bytes += 512 + 8 * column.values.size();
+  for (const auto& [name, value] : record.provenance) bytes += 512 + name.size() + value.size();
+  return Index(bytes);
+}
+
 SpaceId make_space(const std::vector<Index>& extents) {
   const std::vector<hsize_t> sizes(extents.begin(), extents.end());
   return SpaceId(check_hdf5(H5Screate_simple(int(sizes.size()), sizes.data(), nullptr), "HDF5 extents"));
@@ -111,6 +122,9 @@ ResultFile::ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const
     const std::string job = place_.job.empty() ? std::to_string(getpid()) : place_.job;
     const std::string temporary = place_.file + ".tmp." + job;
     try {
+      // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
+      // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
+      reserve(temporary, bytes_of(tensors_) + spare_bytes);
       make_layout(temporary, tensors_);
       reserve(temporary, Index(std::filesystem::file_size(temporary)));
     } catch (...) {
@@ -136,6 +150,7 @@ void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<co
 
 void ResultFile::finish(const Record& record) {
   on_root(comm_, [&] {
+    extend(temporary_, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
     add_record(temporary_, record);
     flush_to_disk(temporary_);
     publish(temporary_, place_.file, place_.overwrite);

@@ -1,0 +1,324 @@
+// Result files: what is written comes back bit by bit, and nothing half-written ever stands under the final name.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "annulus/core/random.hpp"
+#include "annulus/io/generated.hpp"
+#include "annulus/io/place.hpp"
+#include "annulus/io/result_file.hpp"
+#include "annulus/io/transfer.hpp"
+#include "io/hdf5_files.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::DType;
+using core::Interval;
+using core::Shape;
+using core::TensorId;
+using test::common_error;
+using test::SharedFolder;
+
+/// A communicator of the first `size` ranks; one of its own on each other rank.
+class FirstRanks {
+ public:
+  FirstRanks(const comm::Communicator& all, int size) {
+    member = all.rank() < size;
+    MPI_Comm_split(all.handle(), member ? 0 : 1 + all.rank(), all.rank(), &handle_);
+    comm = std::make_unique<comm::Communicator>(handle_);
+  }
+  ~FirstRanks() {
+    comm.reset();
+    MPI_Comm_free(&handle_);
+  }
+  bool member = false;
+  std::unique_ptr<comm::Communicator> comm;
+
+ private:
+  MPI_Comm handle_ = MPI_COMM_NULL;
+};
+
+/// Blocks of `block` rows dealt to the ranks in turn.
+std::vector<Interval> dealt(Index rows, Index block, const comm::Communicator& comm) {
+  std::vector<Interval> mine;
+  for (Index begin = 0; begin < rows; begin += block) {
+    if (begin / block % comm.size() == comm.rank()) mine.push_back({begin, std::min(rows, begin + block)});
+  }
+  return mine;
+}
+
+std::vector<std::byte> made(const GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows) {
+  Index count = 0;
+  for (const Interval& interval : rows) count += interval.size();
+  const Index heads = tensor == TensorId::q ? what.shape.heads : what.shape.kv_heads;
+  std::vector<std::byte> bytes(std::size_t(what.shape.batch * count * heads * what.shape.head_dim) *
+                               core::bytes_of(what.type));
+  fill_generated(what, tensor, rows, bytes.data());
+  return bytes;
+}
+
+/// Writes q, k, v of `what` with the ranks of `comm`, in pieces of some rows.
+void write_input(const std::string& path, const GenerateSettings& what, const comm::Communicator& comm) {
+  const Shape& s = what.shape;
+  ResultFile file({path, false, ""},
+                  {tensor_spec("q", what.type, s, s.heads), tensor_spec("k", what.type, s, s.kv_heads),
+                   tensor_spec("v", what.type, s, s.kv_heads)},
+                  comm);
+  const std::vector<Interval> rows = dealt(s.sequence, 4, comm);
+  const auto q = made(what, TensorId::q, rows), k = made(what, TensorId::k, rows), v = made(what, TensorId::v, rows);
+  file.write({{"q", q.data()}, {"k", k.data()}, {"v", v.data()}}, rows, 1000);
+  file.finish({});
+}
+
+TEST(ResultFile, WrittenByThreeRanksAndReadByTwo) {
+  const comm::Communicator all(MPI_COMM_WORLD);
+  const SharedFolder folder(all);
+  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    const std::string path = folder / (std::string(core::name_of(type)) + ".h5");
+    const GenerateSettings what{{2, 29, 4, 2, 5}, type, 11};
+    const FirstRanks three(all, 3);
+    if (three.member) write_input(path, what, *three.comm);
+    all.barrier();
+    const FirstRanks two(all, 2);
+    if (!two.member) continue;
+    InputSettings input;
+    input.file = path;
+    const TensorFile file(input, *two.comm);
+    EXPECT_EQ(file.shape(), what.shape);
+    EXPECT_EQ(file.type(), type);
+    const std::vector<Interval> rows = dealt(29, 15, *two.comm);
+    const auto q = made(what, TensorId::q, rows), v = made(what, TensorId::v, rows);
+    std::vector<std::byte> found_q(q.size()), found_v(v.size());
+    file.read({{"/q", found_q.data()}, {"/v", found_v.data()}}, rows, *two.comm);
+    EXPECT_EQ(found_q, q) << core::name_of(type);  // every bit
+    EXPECT_EQ(found_v, v) << core::name_of(type);
+  }
+}
+
+TEST(ResultFile, RanksWithoutRows) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
+  const std::string path = folder / "out.h5";
+  ResultFile file({path, false, ""}, {tensor_spec("out", DType::float32, shape, 1), lse_spec(DType::float32, shape)},
+                  comm);
+  const std::vector<float> out{1, 2, 3};
+  const float lse = 4;
+  const bool last = comm.rank() == comm.size() - 1;
+  const std::vector<Interval> rows = last ? std::vector<Interval>{{0, 1}} : std::vector<Interval>{};
+  file.write({{"out", last ? out.data() : nullptr}, {"lse", last ? &lse : nullptr}}, rows);
+  file.finish({});
+  std::vector<float> found(3);
+  float found_lse = 0;
+  read_rows_alone(path, {"out", found.data()}, {0, 1});
+  read_rows_alone(path, {"lse", &found_lse}, {0, 1});
+  EXPECT_EQ(found, out);
+  EXPECT_EQ(found_lse, lse);
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+const Shape small{1, 64, 2, 2, 32};
+const std::vector<TensorSpec> small_specs{tensor_spec("out", DType::float32, small, 2)};  // 16 KiB
+std::vector<float> small_rows(const std::vector<Interval>& rows) {
+  Index count = 0;
+  for (const Interval& interval : rows) count += interval.size();
+  return std::vector<float>(std::size_t(count * 64), 1.5f);
+}
+
+TEST(ResultFile, IsASideUntilItIsFinished) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  using Names = std::vector<std::string>;
+  {
+    ResultFile file({path, false, "1234"}, small_specs, comm);
+    EXPECT_EQ(names_in(folder / ""), Names{"out.h5.tmp.1234"});  // before anything is computed
+    const auto rows = dealt(64, 16, comm);
+    file.write({{"out", small_rows(rows).data()}}, rows);
+    EXPECT_EQ(names_in(folder / ""), Names{"out.h5.tmp.1234"});
+    comm.barrier();
+    file.finish({});
+    EXPECT_EQ(names_in(folder / ""), Names{"out.h5"});
+  }
+  EXPECT_EQ(names_in(folder / ""), Names{"out.h5"});
+  comm.barrier();
+}
+
+TEST(ResultFile, LeavesNothingWhenItIsNotFinished) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  try {
+    const ResultFile file({folder / "out.h5", false, ""}, small_specs, comm);
+    EXPECT_EQ(names_in(folder / "").size(), 1u);
+    comm.barrier();
+    throw 1;
+  } catch (int) {
+  }
+  comm.barrier();
+  EXPECT_TRUE(names_in(folder / "").empty());
+}
+
+TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  if (comm.is_root()) {
+    std::ofstream(folder / "taken.h5") << "precious";
+    std::filesystem::create_directory(folder / "folder.h5");
+    std::filesystem::create_symlink(folder / "nowhere", folder / "dangling.h5");
+  }
+  comm.barrier();
+  const auto error = [&](const std::string& path, bool overwrite, const std::vector<TensorSpec>& specs) {
+    return common_error(comm, [&] { ResultFile({path, overwrite, ""}, specs, comm); });
+  };
+  std::string path = folder / "missing/out.h5";
+  EXPECT_EQ(error(path, false, small_specs), path + ": the output folder " + (folder / "missing") + " does not exist");
+  path = folder / "taken.h5/out.h5";
+  EXPECT_EQ(error(path, true, small_specs), path + ": the output folder " + (folder / "taken.h5") + " is not a folder");
+  path = folder / "folder.h5";
+  EXPECT_EQ(error(path, true, small_specs), path + ": is a folder, expected a file");
+  path = folder / "taken.h5";
+  EXPECT_EQ(error(path, false, small_specs),
+            path + ": the output exists already; allow to overwrite it, or choose another name");
+  const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB
+  path = folder / "huge.h5";
+  const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge, 1)});
+  EXPECT_EQ(message.find(path + ": needs 4503599627370496 bytes, the file system has "), 0u) << message;
+  EXPECT_EQ(content_of(folder / "taken.h5"), "precious");
+  EXPECT_EQ(names_in(folder / "").size(), 3u);  // no temporary file is left
+  comm.barrier();
+}
+
+TEST(ResultFile, OverwritesAtTheVeryEnd) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  if (comm.is_root()) std::ofstream(path) << "precious";
+  comm.barrier();
+  const auto rows = dealt(64, 16, comm);
+  {
+    ResultFile given_up({path, true, ""}, small_specs, comm);
+    given_up.write({{"out", small_rows(rows).data()}}, rows);
+  }
+  comm.barrier();
+  EXPECT_EQ(content_of(path), "precious");
+  comm.barrier();
+  ResultFile file({path, true, ""}, small_specs, comm);
+  file.write({{"out", small_rows(rows).data()}}, rows);
+  EXPECT_EQ(content_of(path), "precious");
+  comm.barrier();
+  file.finish({});
+  EXPECT_EQ(look_at_dataset(path, "out").extents, (std::vector<Index>{1, 64, 2, 32}));
+}
+
+TEST(ResultFile, AFileThatCameMeanwhileIsNotReplaced) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  ResultFile file({path, false, ""}, small_specs, comm);
+  if (comm.is_root()) std::ofstream(path) << "precious";
+  comm.barrier();
+  const std::string message = common_error(comm, [&] { file.finish({}); });
+  EXPECT_EQ(message, path + ": the output exists already; allow to overwrite it, or choose another name");
+  EXPECT_EQ(content_of(path), "precious");
+}
+
+TEST(ResultFile, FollowsALink) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  if (comm.is_root()) {
+    std::filesystem::create_directory(folder / "scratch");
+    std::ofstream(folder / "scratch/real.h5") << "old";
+    std::filesystem::create_symlink(folder / "scratch/real.h5", folder / "out.h5");
+  }
+  comm.barrier();
+  ResultFile(OutputPlace{folder / "out.h5", true, ""}, small_specs, comm).finish({});
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.h5"));
+  EXPECT_EQ(look_at_dataset(folder / "scratch/real.h5", "out").type, DType::float32);
+  comm.barrier();
+}
+
+/// Files of this process may not grow beyond some bytes: what a full disk looks like to a write.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST(ResultFile, ReservesItsSpaceBeforeTheComputation) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const FileSizeLimit limit(8192);
+  const std::string path = folder / "out.h5";
+  const std::string message = common_error(comm, [&] { ResultFile({path, false, ""}, small_specs, comm); });
+  EXPECT_EQ(message.find(path), 0u) << message;
+  EXPECT_TRUE(names_in(folder / "").empty());
+  comm.barrier();
+}
+
+/// The write meets the limit on the ranks that have it; every rank gets the error and nothing is left.
+void expect_failed_write(bool everywhere, rlim_t bytes, Index piece_bytes) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  const auto rows = dealt(64, 16, comm);
+  const std::vector<float> data = small_rows(rows);
+  {
+    ResultFile file({path, false, ""}, small_specs, comm);
+    std::string message;
+    {
+      // The last rank's rows lie behind the limit.
+      const FileSizeLimit limit(everywhere || comm.rank() == comm.size() - 1 ? bytes : RLIM_INFINITY);
+      message = common_error(comm, [&] { file.write({{"out", data.data()}}, rows, piece_bytes); });
+    }
+    EXPECT_NE(message.find(path), std::string::npos) << message;
+    EXPECT_NE(message.find("writing out failed"), std::string::npos) << message;
+    file.write({{"out", data.data()}}, rows, piece_bytes);  // the ranks are in step, and HDF5 still works
+  }
+  comm.barrier();
+  EXPECT_TRUE(names_in(folder / "").empty());
+  comm.barrier();
+}
+
+// A limit inside a rank's rows makes a write that is cut short before one that fails.
+TEST(ResultFile, AFailedWriteIsEveryonesError) {
+  for (const rlim_t bytes : {4096, 10001, 16384}) {
+    expect_failed_write(true, bytes, max_piece_bytes);
+    expect_failed_write(true, bytes, 1024);
+  }
+}
+TEST(ResultFile, AFailedWriteOfOneRankIsEveryonesError) {
+  for (const rlim_t bytes : {4096, 10001}) {
+    expect_failed_write(false, bytes, max_piece_bytes);
+    expect_failed_write(false, bytes, 1024);
+  }
+}
+
+}  // namespace
+}  // namespace annulus::io
