@@ -1,0 +1,133 @@
+// How rows are cut into collective calls, what generated tensors hold, and how numbers that are none are found.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/io/finite.hpp"
+#include "annulus/io/generated.hpp"
+#include "annulus/io/transfer.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::DType;
+using core::Interval;
+using core::TensorId;
+using Pieces = std::vector<std::vector<Box>>;
+
+TEST(Pieces, TheExampleOfTheHeader) {
+  const Pieces expected{{{{0, 2}, {0, 4}, 0}}, {{{0, 2}, {4, 8}, 4}}, {{{0, 2}, {8, 10}, 8}}};
+  EXPECT_EQ(cut_into_pieces({{0, 10}}, 2, 100, 900), expected);
+}
+
+TEST(Pieces, SeveralIntervalsShareAPiece) {
+  const Pieces expected{{{{0, 1}, {2, 4}, 0}, {{0, 1}, {7, 8}, 2}}, {{{0, 1}, {8, 9}, 3}}};
+  EXPECT_EQ(cut_into_pieces({{2, 4}, {7, 9}}, 1, 100, 300), expected);
+}
+
+TEST(Pieces, EntriesAreCutWhereARowOfAllIsTooLarge) {
+  const Pieces expected{{{{0, 2}, {5, 6}, 0}}, {{{2, 3}, {5, 6}, 0}}, {{{0, 2}, {6, 7}, 1}}, {{{2, 3}, {6, 7}, 1}}};
+  EXPECT_EQ(cut_into_pieces({{5, 7}}, 3, 100, 200), expected);
+}
+
+TEST(Pieces, OneRowOfOneEntryIsTheLeast) {
+  const Pieces expected{{{{0, 1}, {0, 1}, 0}}, {{{1, 2}, {0, 1}, 0}}};
+  EXPECT_EQ(cut_into_pieces({{0, 1}}, 2, 100, 7), expected);
+}
+
+TEST(Pieces, NoRowsNoPieces) {
+  EXPECT_TRUE(cut_into_pieces({}, 2, 100, 1000).empty());
+  EXPECT_TRUE(cut_into_pieces({{3, 3}}, 2, 100, 1000).empty());
+}
+
+TEST(Pieces, AtMost256BoxesInOne) {
+  std::vector<Interval> rows;
+  for (Index i = 0; i < 600; ++i) rows.push_back({2 * i, 2 * i + 1});
+  const Pieces pieces = cut_into_pieces(rows, 1, 1, 1 << 20);
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0].size(), 256u);
+  EXPECT_EQ(pieces[2].size(), 600u - 512u);
+  EXPECT_EQ(pieces[2].back(), (Box{{0, 1}, {1198, 1199}, 599}));
+}
+
+TEST(Pieces, BeyondTwoGibibytes) {
+  // 5 GiB of one entry: pieces of 1 GiB, and offsets beyond 2^31.
+  const Pieces pieces = cut_into_pieces({{0, 5 << 20}}, 1, 1024, max_piece_bytes);
+  ASSERT_EQ(pieces.size(), 5u);
+  for (const auto& piece : pieces) EXPECT_EQ(piece[0].rows.size() * 1024, max_piece_bytes);
+  EXPECT_EQ(pieces[4][0], (Box{{0, 1}, {4 << 20, 5 << 20}, 4 << 20}));
+}
+
+template <class T>
+std::vector<T> made(const GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows,
+                    std::size_t count) {
+  std::vector<T> numbers(count);
+  fill_generated(what, tensor, rows, numbers.data());
+  return numbers;
+}
+
+TEST(Generated, DependsOnTheGlobalIndexOnly) {
+  const GenerateSettings what{{2, 5, 4, 2, 3}, DType::float64, 3};
+  const auto all = made<double>(what, TensorId::k, {{0, 5}}, 2 * 5 * 6);
+  const auto some = made<double>(what, TensorId::k, {{1, 2}, {3, 5}}, 2 * 3 * 6);
+  for (std::size_t b = 0; b < 2; ++b) {
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(some[(b * 3 + 0) * 6 + i], all[(b * 5 + 1) * 6 + i]);
+      EXPECT_EQ(some[(b * 3 + 2) * 6 + i], all[(b * 5 + 4) * 6 + i]);
+      EXPECT_EQ(all[(b * 5 + 4) * 6 + i], core::random_normal(3, TensorId::k, Index((b * 5 + 4) * 6 + i)));
+    }
+  }
+  // q has the query heads; tensors and seeds differ.
+  const auto q = made<double>(what, TensorId::q, {{4, 5}}, 2 * 12);
+  EXPECT_EQ(q[12], core::random_normal(3, TensorId::q, (5 + 4) * 12));
+  EXPECT_NE(made<double>(what, TensorId::v, {{0, 5}}, 60), all);
+  EXPECT_NE(made<double>({what.shape, what.type, 4}, TensorId::k, {{0, 5}}, 60), all);
+}
+
+TEST(Generated, IsRoundedToItsType) {
+  GenerateSettings what{{1, 3, 1, 1, 2}, DType::float32, 3};
+  EXPECT_EQ(made<float>(what, TensorId::q, {{1, 2}}, 2)[1], float(core::random_normal(3, TensorId::q, 3)));
+  what.type = DType::float16;
+  EXPECT_EQ(made<core::Half>(what, TensorId::q, {{1, 2}}, 2)[1].bits,
+            core::to_half(float(core::random_normal(3, TensorId::q, 3))).bits);
+  what.type = DType::bfloat16;
+  EXPECT_EQ(made<core::BFloat16>(what, TensorId::q, {{1, 2}}, 2)[1].bits,
+            core::to_bfloat16(float(core::random_normal(3, TensorId::q, 3))).bits);
+}
+
+TEST(Generated, ObjectsToShapesThatCannotBe) {
+  EXPECT_FALSE(objection_to({1, 8, 6, 3, 4}));
+  EXPECT_EQ(objection_to({1, 8, 6, 4, 4})->extent, "kv_heads");
+  EXPECT_EQ(objection_to({1, Index(1) << 40, 1 << 20, 1, 64})->extent, "sequence");
+}
+
+/// The first number that is none, and no false alarm for the largest, the smallest and negative ones.
+template <class T, class Make>
+void expect_found(DType type, Make number) {
+  std::vector<T> numbers(10000, number(1.0));
+  numbers[0] = number(type == DType::float16 ? 65504.0 : 3e38);
+  numbers[1] = number(-0.0);
+  numbers[2] = number(1e-40);
+  const auto find = [&] { return find_non_finite(numbers.data(), type, Index(numbers.size())); };
+  EXPECT_FALSE(find());
+  numbers[9999] = number(std::numeric_limits<double>::quiet_NaN());
+  ASSERT_TRUE(find());
+  EXPECT_EQ(find()->index, 9999);
+  EXPECT_TRUE(std::isnan(find()->value));
+  numbers[4095] = number(-std::numeric_limits<double>::infinity());
+  EXPECT_EQ(find()->index, 4095);
+  EXPECT_EQ(find()->value, -std::numeric_limits<double>::infinity());
+  EXPECT_FALSE(find_non_finite(numbers.data(), type, 4095));
+}
+
+TEST(Finite, FindsTheFirst) {
+  expect_found<double>(DType::float64, [](double x) { return x; });
+  expect_found<float>(DType::float32, [](double x) { return float(x); });
+  expect_found<core::Half>(DType::float16, [](double x) { return core::to_half(float(x)); });
+  expect_found<core::BFloat16>(DType::bfloat16, [](double x) { return core::to_bfloat16(float(x)); });
+}
+
+}  // namespace
+}  // namespace annulus::io

@@ -1,0 +1,67 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "annulus/core/error.hpp"
+#include "annulus/io/report.hpp"
+#include "io/scratch.hpp"
+
+namespace annulus::io {
+namespace {
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Report, KeepsTheOrderAndTheTypes) {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "report.json";
+  write_report(path, {{"strategy", std::string("ring")},
+                      {"causal", true},
+                      {"ranks", core::Index(4)},
+                      {"bytes", core::Index(1) << 53},
+                      {"seconds", 0.1},
+                      {"lowest", -INFINITY},
+                      {"per_rank", std::vector<double>{1, 2.5}},
+                      {"input", std::vector<ReportEntry>{{"rows", core::Index(7)}, {"name", std::string("\xff\"")}}}});
+  EXPECT_EQ(content_of(path), R"({
+  "strategy": "ring",
+  "causal": true,
+  "ranks": 4,
+  "bytes": 9007199254740992,
+  "seconds": 0.1,
+  "lowest": null,
+  "per_rank": [
+    1.0,
+    2.5
+  ],
+  "input": {
+    "rows": 7,
+    "name": ")"
+                              "\xef\xbf\xbd"
+                              R"(\""
+  }
+}
+)");
+  write_report(path, {});  // an older report is replaced
+  EXPECT_EQ(content_of(path), "{}\n");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing temporary is left
+}
+
+TEST(Report, ABadPlaceIsFoundBeforehand) {
+  const test::ScratchFolder folder;
+  try {
+    check_report_place(folder / "missing/report.json");
+    ADD_FAILURE() << "accepted";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::failure);
+    EXPECT_EQ(std::string(error.what()),
+              folder / "missing/report.json: the output folder " + (folder / "missing") + " does not exist");
+  }
+  EXPECT_NO_THROW(check_report_place(folder / "report.json"));
+}
+
+}  // namespace
+}  // namespace annulus::io
