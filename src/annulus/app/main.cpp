@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -13,6 +14,7 @@
 #include "annulus/app/run.hpp"
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
+#include "annulus/io/run_file.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -88,15 +90,28 @@ int dispatch(const CLI::App& app, const Options& options, const comm::Communicat
   return 0;
 }
 
+/// A first word that is no verb, which CLI11 would only call "a subcommand is required"; nothing when there is none.
+std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  if (std::find(verbs.begin(), verbs.end(), argv[1]) != verbs.end()) return "";
+  return fmt::format("there is no verb '{}'{}", argv[1], io::suggest(argv[1], verbs));
+}
+
 /// Help and complaints about the command line, on rank 0 only; every rank parses the same words and comes to the same
 /// end.
-int explain(const CLI::App& app, const CLI::ParseError& error, bool speaks) {
-  const bool asked = error.get_exit_code() == 0;  // --help, --version
-  if (asked && speaks) app.exit(error);
-  if (!asked && speaks) {
-    std::fprintf(stderr, "annulus: error: %s\nSee `annulus --help` and `annulus VERB --help`.\n", error.what());
+int complain(const std::string& what, bool speaks) {
+  if (speaks) {
+    std::fprintf(stderr, "annulus: error: %s\nSee `annulus --help` and `annulus VERB --help`.\n", what.c_str());
   }
-  return asked ? 0 : usage_status;
+  return usage_status;
+}
+int explain(const CLI::App& app, const CLI::ParseError& error, bool speaks) {
+  if (error.get_exit_code() != 0) return complain(error.what(), speaks);
+  if (speaks) app.exit(error);  // --help, --version
+  return 0;
 }
 
 int main(int argc, char** argv) {
@@ -113,6 +128,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("info", "Versions, back ends, devices, MPI, threads and binding");
   options.run.command_line = std::accumulate(argv + 1, argv + argc, std::string("annulus"),
                                              [](const std::string& all, const char* word) { return all + " " + word; });
+  if (const std::string what = unknown_verb(app, argc, argv); !what.empty()) return complain(what, comm.is_root());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
