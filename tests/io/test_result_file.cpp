@@ -193,8 +193,9 @@ TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
   path = folder / "folder.h5";
   EXPECT_EQ(error(path, true, small_specs), path + ": is a folder, expected a file");
   path = folder / "taken.h5";
-  EXPECT_EQ(error(path, false, small_specs),
-            path + ": the output exists already; allow to overwrite it, or choose another name");
+  EXPECT_EQ(
+      error(path, false, small_specs),
+      path + ": the output exists already; set output.overwrite: true (generate: --overwrite) or name another file");
   const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB
   path = folder / "huge.h5";
   const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge, 1)});
@@ -234,7 +235,9 @@ TEST(ResultFile, AFileThatCameMeanwhileIsNotReplaced) {
   if (comm.is_root()) std::ofstream(path) << "precious";
   comm.barrier();
   const std::string message = common_error(comm, [&] { file.finish({}); });
-  EXPECT_EQ(message, path + ": the output exists already; allow to overwrite it, or choose another name");
+  EXPECT_EQ(
+      message,
+      path + ": the output exists already; set output.overwrite: true (generate: --overwrite) or name another file");
   EXPECT_EQ(content_of(path), "precious");
 }
 

@@ -39,6 +39,15 @@ std::vector<Tensor> tensors_of(const GenerateOptions& options, const core::Shape
   return tensors;
 }
 
+/// The command that makes the same file, defaults written out.
+std::string command_line(const GenerateOptions& options, const core::Shape& s) {
+  return fmt::format(
+      "annulus generate --output {} --sequence {} --heads {} --kv-heads {} --head-dim {} --batch {} --dtype {} --seed "
+      "{}{}",
+      options.output, s.sequence, s.heads, s.kv_heads, s.head_dim, s.batch, core::name_of(options.what.type),
+      options.what.seed, options.dout ? " --dout" : "");
+}
+
 }  // namespace
 
 int generate(const GenerateOptions& options, const comm::Communicator& comm) {
@@ -62,7 +71,7 @@ int generate(const GenerateOptions& options, const comm::Communicator& comm) {
     });
     file.write({{tensor.spec.name, host.data()}}, {rows});
   }
-  file.finish({.settings = "", .columns = {}, .provenance = provenance("annulus generate", comm)});
+  file.finish({.settings = "", .columns = {}, .provenance = provenance(command_line(options, shape), comm)});
   if (comm.is_root()) {
     std::printf("%s: q, k, v%s for %lld x %lld rows, %lld heads (%lld K/V) of %lld, %s, seed %llu\n",
                 options.output.c_str(), options.dout ? ", dout" : "", static_cast<long long>(shape.batch),

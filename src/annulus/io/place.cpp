@@ -46,7 +46,9 @@ void check_place(const std::string& file, bool overwrite) {
   }
   if (std::filesystem::is_directory(file, error)) fail(ErrorKind::failure, "{}: is a folder, expected a file", file);
   if (!overwrite && std::filesystem::exists(std::filesystem::symlink_status(file, error))) {
-    fail(ErrorKind::failure, "{}: the output exists already; allow to overwrite it, or choose another name", file);
+    fail(ErrorKind::failure,
+         "{}: the output exists already; set output.overwrite: true (generate: --overwrite) or name another file",
+         file);
   }
 }
 
