@@ -271,8 +271,8 @@ class AttendTeam {
     });
   }
 
+  /// No barrier: every thread stores the rows whose m and l it brought up to date itself.
   KOKKOS_FUNCTION void store_rows(const Context& c) const {
-    c.team.team_barrier();
     for (int i = c.team.team_rank(); i < c.tile.query_rows; i += c.team.team_size()) {
       const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);
       state.m[at] = c.m[i];
