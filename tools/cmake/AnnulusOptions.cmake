@@ -9,6 +9,9 @@ target_include_directories(annulus_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 # nvcc_wrapper calls itself GNU and hands host flags on; a bare nvcc would not understand them.
 target_compile_options(annulus_options INTERFACE
   $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Wall;-Wextra;-fno-math-errno;-ffp-contract=off>)
+# GCC 12 sees an overlap that is not there in  "text" + std::string  (its bug 105651, mended in 13).
+target_compile_options(annulus_options INTERFACE
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
 if(ANNULUS_WERROR)
   target_compile_options(annulus_options INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Werror>)
 endif()
