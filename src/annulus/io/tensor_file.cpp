@@ -155,7 +155,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
 }  // namespace
 
 TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& comm)
-    : path_(*input.file), kv_names_{input.k, input.v} {
+    : path_(*input.file), names_{input.q, input.k, input.v} {
   const std::vector<Index> seen = unpack(from_root(comm, [&] {
     const FileId file = open_alone(path_, false);
     const auto [shape, type] = describe_tensors(file, input);
@@ -172,11 +172,14 @@ TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& com
 
 void TensorFile::read(const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
                       const comm::Communicator& comm, Index piece_bytes) const {
+  for (const RowsIn& tensor : tensors) {
+    core::require(std::find(names_.begin(), names_.end(), tensor.dataset) != names_.end(),
+                  [&] { return tensor.dataset + " is none of the input's tensors"; });
+  }
   transfer_rows(path_, Direction::read, tensors, rows, comm, piece_bytes);
   for (const RowsIn& tensor : tensors) {
     Shape shape = shape_;
-    const bool keys = std::find(kv_names_.begin(), kv_names_.end(), tensor.dataset) != kv_names_.end();
-    if (keys) shape.heads = shape.kv_heads;
+    if (tensor.dataset != names_[0]) shape.heads = shape.kv_heads;
     Index count = 0;
     for (const Interval& interval : rows) count += interval.size() * shape.batch * shape.heads * shape.head_dim;
     check_finite(fmt::format("{}: dataset {}", path_, tensor.dataset), find_non_finite(tensor.host, type_, count), rows,

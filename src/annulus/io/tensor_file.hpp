@@ -46,7 +46,7 @@ class TensorFile {
 
  private:
   std::string path_;
-  std::array<std::string, 2> kv_names_;
+  std::array<std::string, 3> names_;  // of q, k, v
   core::Shape shape_;
   core::DType type_ = core::DType::float32;
   pattern::Documents documents_;
