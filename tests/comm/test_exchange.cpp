@@ -71,7 +71,7 @@ TEST(Exchange, OverlappedMovesSelectedRowsOfEveryPart) {
   Exchange exchange(comm);
   for (int hop = 0; hop < 3; ++hop) {  // one object serves every hop
     pass_round(comm, [&](const Message& send, const Message& receive) {
-      exchange.start(send, receive, hop);
+      exchange.start({send}, {receive}, hop);
       for (int i = 0; i < 5; ++i) exchange.progress();
       exchange.wait();
     });
@@ -82,11 +82,12 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.size() == 1) {  // one rank has no neighbour and no hops
     Block block(1, 2);
-    Exchange(comm).run_blocking({0, block.rows({})}, {0, block.rows({})}, 0);
+    Exchange(comm).run_blocking({{0, block.rows({})}}, {{0, block.rows({})}}, 0);
     EXPECT_EQ(block.at(0, 1, 1), -1.0);
     return;
   }
-  pass_round(comm, [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking(send, receive, 0); });
+  pass_round(comm,
+             [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
 }
 
 TEST(Exchange, EmptyRowsMeanNoMessage) {
@@ -97,8 +98,8 @@ TEST(Exchange, EmptyRowsMeanNoMessage) {
   const bool sends = comm.rank() == 0 && last > 0, receives = comm.rank() == last && last > 0;
   if (sends) block.fill([](Index p, Index r, Index c) { return stamp(0, p, r, c); });
   Exchange exchange(comm);
-  exchange.start({last, block.rows(sends ? core::Interval{0, 3} : core::Interval{})},
-                 {0, block.rows(receives ? core::Interval{0, 3} : core::Interval{})}, 0);
+  exchange.start({{last, block.rows(sends ? core::Interval{0, 3} : core::Interval{})}},
+                 {{0, block.rows(receives ? core::Interval{0, 3} : core::Interval{})}}, 0);
   exchange.progress();
   exchange.wait();
   EXPECT_EQ(block.at(1, 2, 1), sends || receives ? stamp(0, 1, 2, 1) : -1.0);
@@ -110,8 +111,8 @@ TEST(Exchange, RefusesAStartBeforeTheLastHopIsComplete) {
   Exchange exchange(comm);
   const Message send{(comm.rank() + 1) % comm.size(), from.rows({0, 2})};
   const Message receive{(comm.rank() + comm.size() - 1) % comm.size(), to.rows({0, 2})};
-  exchange.start(send, receive, 0);
-  EXPECT_THROW(exchange.start(send, receive, 1), core::Error);
+  exchange.start({send}, {receive}, 0);
+  EXPECT_THROW(exchange.start({send}, {receive}, 1), core::Error);
   exchange.wait();
 }
 

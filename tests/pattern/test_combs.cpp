@@ -136,6 +136,28 @@ TEST(Partition, HoldsEveryRowOnceInOrderAndEvenly) {
   }
 }
 
+TEST(Partition, ZigzagAndBlockCyclicHoldEveryRowOnce) {
+  for (const Documents& documents : {Documents{0, 97}, Documents{0, 3, 3, 40, 97}, Documents{0, 1}}) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      for (const Partition& partition :
+           {zigzag_partition(documents, ranks), block_cyclic_partition(documents.back(), ranks, 5)}) {
+        std::vector<Index> met(std::size_t(documents.back()));
+        for (const StoredRows& rows : partition) {
+          Index last = -1;
+          for (const Interval& interval : rows.intervals()) {
+            EXPECT_GT(interval.begin, last) << "ascending, and neighbours are one interval";
+            last = interval.end;
+            for (Index row = interval.begin; row < interval.end; ++row) ++met[std::size_t(row)];
+          }
+        }
+        EXPECT_EQ(met, std::vector<Index>(met.size(), 1)) << ranks << " ranks";
+      }
+    }
+  }
+  EXPECT_EQ(zigzag_partition({0, 16}, 2)[0].intervals(), (std::vector<Interval>{{0, 4}, {12, 16}}));
+  EXPECT_EQ(zigzag_partition({0, 16}, 2)[1].intervals(), (std::vector<Interval>{{4, 12}}));
+}
+
 TEST(Partition, StoredRowsFollowOneAnother) {
   const StoredRows rows({{4, 6}, {7, 7}, {10, 13}});
   ASSERT_EQ(rows.intervals().size(), 2u);

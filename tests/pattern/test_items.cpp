@@ -33,7 +33,8 @@ TEST(WorkLists, OfAllRanksCoverTheDefinitionExactlyOnce) {
       test::Triples covered;
       Index kept = 0;
       for (const StoredRows& queries : partition) {
-        for (const StoredRows& keys : partition) {
+        for (const StoredRows& key_rows : partition) {
+          const KeyRows keys = KeyRows::raw(key_rows);
           const auto lists = work_lists(drawn.layout, queries, keys);
           EXPECT_EQ(lists.size(), drawn.layout.pattern.pairs.size());
           EXPECT_TRUE(test::add_triples(lists, drawn.layout, queries, keys, covered)) << "a head read a wrong K/V head";
@@ -54,7 +55,7 @@ TEST(WorkLists, NeverNameAQueryRowAndHeadTwiceInOneList) {
     const test::RandomLayout drawn = test::draw_layout(random, 36);
     SCOPED_TRACE(test::describe(drawn));
     const Partition partition = shuffled_blocks(random, drawn.n, 3);
-    for (const core::WorkList& list : work_lists(drawn.layout, partition[0], partition[1])) {
+    for (const core::WorkList& list : work_lists(drawn.layout, partition[0], KeyRows::raw(partition[1]))) {
       std::set<std::pair<Index, Index>> seen;  // (stored row, head)
       for (const core::WorkItem& item : list.items) {
         EXPECT_GT(item.key.count, 0);
@@ -72,7 +73,7 @@ TEST(WorkLists, NeverNameAQueryRowAndHeadTwiceInOneList) {
 
 TEST(WorkLists, WorkedExample) {
   const Layout layout{{Semantics::longnet, {{8, 2}}, true, false}, {0, 10}, 1, 1};
-  const auto lists = work_lists(layout, StoredRows({{5, 10}}), StoredRows({{0, 5}}));
+  const auto lists = work_lists(layout, StoredRows({{5, 10}}), KeyRows::raw(StoredRows({{0, 5}})));
   ASSERT_EQ(lists.size(), 1u);
   ASSERT_EQ(lists[0].items.size(), 1u);
   const core::WorkItem& item = lists[0].items[0];
@@ -83,11 +84,11 @@ TEST(WorkLists, WorkedExample) {
 
 TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
   const Layout layout{{Semantics::longnet, {{whole_document, 1}}, true, false}, {0, 10}, 1, 1};
-  const auto later = work_lists(layout, StoredRows({{0, 5}}), StoredRows({{5, 10}}));
+  const auto later = work_lists(layout, StoredRows({{0, 5}}), KeyRows::raw(StoredRows({{5, 10}})));
   EXPECT_TRUE(later[0].empty());
   EXPECT_TRUE(later[0].runs.empty());
   // Queries 2..5 and keys 4..7: only rows 4, 5 ask and only keys 4, 5 answer.
-  const auto overlap = work_lists(layout, StoredRows({{2, 6}}), StoredRows({{4, 8}}));
+  const auto overlap = work_lists(layout, StoredRows({{2, 6}}), KeyRows::raw(StoredRows({{4, 8}})));
   ASSERT_EQ(overlap[0].items.size(), 1u);
   EXPECT_EQ(overlap[0].items[0].query.count, 2);
   EXPECT_EQ(overlap[0].items[0].key.count, 2);
@@ -97,7 +98,8 @@ TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
 TEST(WorkLists, CountsBeyond32Bits) {
   const Index n = Index(1) << 20;
   const Layout layout{{Semantics::longnet, {{whole_document, 1}}, true, false}, {0, n}, 8, 8};
-  EXPECT_EQ(kept_triples(work_lists(layout, StoredRows({{0, n}}), StoredRows({{0, n}}))), 8 * (n * (n + 1) / 2));
+  EXPECT_EQ(kept_triples(work_lists(layout, StoredRows({{0, n}}), KeyRows::raw(StoredRows({{0, n}})))),
+            8 * (n * (n + 1) / 2));
 }
 
 }  // namespace

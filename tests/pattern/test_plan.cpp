@@ -1,6 +1,8 @@
-// The ring's plan of every rank, made in one process: what arrives is what was sent, all that is read arrives, and no
-// more than the dense ring would carry.
+// Plans of every rank, made in one process: what arrives is what was sent, all that is read arrives, and no more than
+// the dense ring would carry.
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "annulus/pattern/plan.hpp"
 #include "support/coverage.hpp"
@@ -11,118 +13,204 @@ namespace {
 using test::draw_layout;
 using test::RandomLayout;
 
-std::vector<std::vector<Hop>> all_hops(const Layout& layout, const Partition& partition) {
-  std::vector<std::vector<Hop>> hops;
-  for (std::size_t p = 0; p < partition.size(); ++p) hops.push_back(ring_hops(layout, partition, int(p)));
-  return hops;
+/// An exchange as strategies use it: its directions and their hops.
+struct Exchange {
+  const char* name;
+  std::function<std::vector<Hops>(const Layout&, const Partition&, int rank)> lanes;
+};
+const std::vector<Exchange>& exchanges() {
+  static const std::vector<Exchange> all{
+      {"ring",
+       [](const Layout& layout, const Partition& partition, int rank) {
+         return std::vector<Hops>{ring_hops(layout, partition, rank, 1, int(partition.size()) - 1)};
+       }},
+      {"both ways",
+       [](const Layout& layout, const Partition& partition, int rank) {
+         const int ranks = int(partition.size());
+         return std::vector<Hops>{ring_hops(layout, partition, rank, 1, ranks / 2),
+                                  ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
+       }},
+      {"rotation", [](const Layout& layout, const Partition& partition, int rank) {
+         return std::vector<Hops>{rotation_hops(layout, partition, rank)};
+       }}};
+  return all;
 }
 
-bool inside(Interval inner, Interval outer) {
-  return inner.empty() || (inner.begin >= outer.begin && inner.end <= outer.end);
+std::vector<Partition> partitions(const RandomLayout& drawn, int ranks) {
+  return {contiguous_partition(drawn.n, ranks), zigzag_partition(drawn.layout.documents, ranks),
+          block_cyclic_partition(drawn.n, ranks, 3)};
 }
 
-TEST(RingPlan, BringsEveryKeptTripleExactlyOnce) {
-  std::mt19937_64 random(3);
-  for (int round = 0; round < 200; ++round) {
-    const RandomLayout drawn = draw_layout(random, 36);
-    SCOPED_TRACE(test::describe(drawn));
+/// (row, head) pairs that arrive at a rank.
+Index received(const std::vector<Hops>& lanes) {
+  Index count = 0;
+  for (const Hops& hops : lanes) {
+    for (const Hop& hop : hops) count += head_rows(hop.receive);
+  }
+  return count;
+}
+
+/// Calls visit(exchange, partition, ranks) for many random settings.
+void for_random_settings(
+    std::uint64_t seed, const std::function<void(const RandomLayout&, const Exchange&, const Partition&, int)>& visit) {
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 120; ++round) {
+    const RandomLayout drawn = draw_layout(random, 40);
     const int ranks = 1 + int(random() % 6);
-    const Partition partition = contiguous_partition(drawn.n, ranks);
-    test::Triples covered;
-    for (int p = 0; p < ranks; ++p) {
-      const StoredRows& queries = partition[std::size_t(p)];
-      test::add_triples(work_lists(drawn.layout, queries, queries), drawn.layout, queries, queries, covered);
-      for (const Hop& hop : ring_hops(drawn.layout, partition, p)) {
-        const StoredRows keys({hop.receive});
-        test::add_triples(work_lists(drawn.layout, queries, keys), drawn.layout, queries, keys, covered);
-      }
-    }
-    EXPECT_EQ(covered, test::defined_triples(drawn)) << ranks << " ranks";
-  }
-}
-
-TEST(RingPlan, WhatIsSentIsHeldAndIsWhatTheNeighbourExpects) {
-  std::mt19937_64 random(4);
-  for (int round = 0; round < 300; ++round) {
-    const RandomLayout drawn = draw_layout(random, 50);
-    SCOPED_TRACE(test::describe(drawn));
-    const int ranks = 2 + int(random() % 6);
-    const Partition partition = contiguous_partition(drawn.n, ranks);
-    const auto hops = all_hops(drawn.layout, partition);
-    for (int p = 0; p < ranks; ++p) {
-      const auto& mine = hops[std::size_t(p)];
-      const auto& next = hops[std::size_t((p + 1) % ranks)];
-      ASSERT_EQ(mine.size(), next.size()) << "ranks disagree on the number of hops";
-      for (std::size_t d = 0; d < mine.size(); ++d) {
-        EXPECT_EQ(mine[d].send_to, (p + 1) % ranks);
-        EXPECT_EQ(mine[d].receive_from, (p + ranks - 1) % ranks);
-        EXPECT_EQ(mine[d].send, next[d].receive) << "rank " << p << " hop " << d + 1;
-        EXPECT_EQ(mine[d].send_own, d == 0);
-        const StoredRows& own = partition[std::size_t(p)];
-        const Interval held = d > 0 ? mine[d - 1].receive : own.count() > 0 ? own.intervals()[0] : Interval{};
-        EXPECT_TRUE(inside(mine[d].send, held)) << "rank " << p << " passes on rows it does not hold, hop " << d + 1;
+    for (const Partition& partition : partitions(drawn, ranks)) {
+      for (const Exchange& exchange : exchanges()) {
+        SCOPED_TRACE(std::string(exchange.name) + " on " + std::to_string(ranks) + ": " + test::describe(drawn));
+        visit(drawn, exchange, partition, ranks);
       }
     }
   }
 }
 
-TEST(RingPlan, NeverCarriesMoreThanTheDenseRing) {
-  std::mt19937_64 random(5);
-  for (int round = 0; round < 300; ++round) {
-    const RandomLayout drawn = draw_layout(random, 60);
-    SCOPED_TRACE(test::describe(drawn));
-    const int ranks = 2 + int(random() % 6);
-    const Partition partition = contiguous_partition(drawn.n, ranks);
+TEST(Plans, BringEveryKeptTripleExactlyOnce) {
+  for_random_settings(
+      3, [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition, int ranks) {
+        test::Triples covered;
+        for (int p = 0; p < ranks; ++p) {
+          const StoredRows& queries = partition[std::size_t(p)];
+          const auto add = [&](const KeyRows& keys) {
+            test::add_triples(work_lists(drawn.layout, queries, keys), drawn.layout, queries, keys, covered);
+          };
+          add(KeyRows::raw(queries));
+          for (const Hops& hops : exchange.lanes(drawn.layout, partition, p)) {
+            for (const Hop& hop : hops) add(KeyRows::packed(hop.receive));
+          }
+        }
+        EXPECT_EQ(covered, test::defined_triples(drawn));
+      });
+}
+
+/// Every part of `wanted` lies in one part of `held`.
+bool holds(const KeyRows& held, const Cargo& wanted) {
+  for (const Stretch& stretch : wanted) {
+    bool found = false;
+    for (std::size_t i = 0; i < held.stretches().size(); ++i) {
+      if (held.stretches()[i].rows != stretch.rows) continue;
+      found = true;
+      for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
+        for (const Part& part : stretch.heads[kv]) {
+          if (held.find(i, Index(kv), part) == nullptr) return false;
+        }
+      }
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+TEST(Plans, WhatIsSentIsHeldAndIsWhatThePeerExpects) {
+  for_random_settings(4, [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition,
+                            int ranks) {
+    std::vector<std::vector<Hops>> all;
+    for (int p = 0; p < ranks; ++p) all.push_back(exchange.lanes(drawn.layout, partition, p));
+    for (int p = 0; p < ranks; ++p) {
+      for (std::size_t lane = 0; lane < all[std::size_t(p)].size(); ++lane) {
+        const Hops& hops = all[std::size_t(p)][lane];
+        for (std::size_t h = 0; h < hops.size(); ++h) {
+          const Hops& theirs = all[std::size_t(hops[h].send_to)][lane];
+          const Cargo expected = h < theirs.size() ? theirs[h].receive : Cargo{};
+          EXPECT_EQ(hops[h].send, expected) << "rank " << p << " hop " << h + 1;
+          if (h < theirs.size()) {
+            EXPECT_EQ(theirs[h].receive_from, p);
+          }
+          const KeyRows source =
+              hops[h].send_own ? KeyRows::raw(partition[std::size_t(p)]) : KeyRows::packed(hops[h - 1].receive);
+          EXPECT_TRUE(holds(source, hops[h].send)) << "rank " << p << " passes on rows it does not hold, hop " << h + 1;
+        }
+      }
+    }
+  });
+}
+
+TEST(Plans, NeverCarryMoreThanTheDenseRing) {
+  for_random_settings(5, [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition,
+                            int ranks) {
     for (int p = 0; p < ranks; ++p) {
       const StoredRows& own = partition[std::size_t(p)];
-      Index received = 0;
-      for (const Hop& hop : ring_hops(drawn.layout, partition, p)) received += hop.receive.size();
-      EXPECT_LE(received, drawn.n - own.count());
-      if (drawn.layout.pattern.causal && p == 0) {
-        EXPECT_EQ(received, 0) << "no earlier row, nothing to read";
-      }
+      EXPECT_LE(received(exchange.lanes(drawn.layout, partition, p)), (drawn.n - own.count()) * drawn.layout.kv_heads);
+    }
+  });
+}
+
+TEST(Plans, SendNothingWhereSegmentsLieInsideRanks) {
+  const Layout layout{{Semantics::longnet, {{16, 1}, {32, 4}}, false, false}, {0, 256}, 8, 8};
+  for (const Exchange& exchange : exchanges()) {
+    for (int p = 0; p < 4; ++p) {
+      for (const Hops& hops : exchange.lanes(layout, contiguous_partition(256, 4), p)) EXPECT_TRUE(hops.empty());
     }
   }
 }
 
-TEST(RingPlan, SendsNothingWhereSegmentsLieInsideRanks) {
-  const Layout layout{{Semantics::longnet, {{16, 1}, {32, 4}}, false, false}, {0, 256}, 8, 8};
-  for (int p = 0; p < 4; ++p) EXPECT_TRUE(ring_hops(layout, contiguous_partition(256, 4), p).empty());
-}
-
-TEST(RingPlan, DenseCarriesEverythingAndCausalStopsAtTheLastRank) {
+TEST(Plans, DenseCarriesEverythingAndCausalOnlyEarlierRows) {
   Layout layout{{Semantics::longnet, {{whole_document, 1}}, false, false}, {0, 64}, 2, 2};
   const Partition partition = contiguous_partition(64, 4);
-  for (const auto& hops : all_hops(layout, partition)) {
-    ASSERT_EQ(hops.size(), 3u);
-    for (const Hop& hop : hops) EXPECT_EQ(hop.receive.size(), 16);
-  }
-  layout.pattern.causal = true;
-  const auto causal = all_hops(layout, partition);
-  for (int p = 0; p < 4; ++p) {
-    Index received = 0;
-    for (const Hop& hop : causal[std::size_t(p)]) received += hop.receive.size();
-    EXPECT_EQ(received, 16 * p) << "rank " << p << " reads the rows before its own";
-    EXPECT_TRUE(p < 3 || causal[3][0].send.empty()) << "the last rank's rows are read by nobody";
+  for (const Exchange& exchange : exchanges()) {
+    for (int p = 0; p < 4; ++p) {
+      layout.pattern.causal = false;
+      EXPECT_EQ(received(exchange.lanes(layout, partition, p)), 2 * 48) << exchange.name;
+      layout.pattern.causal = true;
+      const Index causal = received(exchange.lanes(layout, partition, p));
+      if (std::string(exchange.name) == "both ways") continue;  // rows for ranks further on pass by
+      EXPECT_EQ(causal, 2 * 16 * p) << exchange.name << " rank " << p;
+    }
   }
 }
 
 TEST(RingPlan, WorkedExample) {
   const Layout layout{{Semantics::longnet, {{8, 1}}, false, false}, {0, 16}, 1, 1};
-  const auto hops = all_hops(layout, contiguous_partition(16, 4));
-  ASSERT_EQ(hops[0].size(), 3u);
-  EXPECT_EQ(hops[1][0].receive, (Interval{0, 4})) << "rank 0's rows go one hop, to rank 1";
-  EXPECT_TRUE(hops[2][1].receive.empty());
-  EXPECT_EQ(hops[0][2].receive, (Interval{4, 8})) << "rank 1's rows come round by ranks 2 and 3";
+  const Partition partition = contiguous_partition(16, 4);
+  const auto hops = [&](int rank) { return ring_hops(layout, partition, rank, 1, 3); };
+  ASSERT_EQ(hops(0).size(), 3u);
+  EXPECT_EQ(hops(1)[0].receive, (Cargo{{{0, 4}, {{{0, 1, 4}}}}})) << "rank 0's rows go one hop, to rank 1";
+  EXPECT_TRUE(hops(2)[1].receive.empty());
+  EXPECT_EQ(hops(0)[2].receive, (Cargo{{{4, 8}, {{{4, 1, 4}}}}})) << "rank 1's rows come round by ranks 2 and 3";
 }
 
-TEST(RowsRead, TakesTheShortestStretchThatHoldsAllRowsRead) {
+/// Bytes the busiest rank receives, in parts of the dense ring's, for every head size and type.
+double share_of_dense(const Layout& layout, int ranks, const Exchange& exchange) {
+  const Index n = layout.documents.back();
+  const Partition partition = contiguous_partition(n, ranks);
+  Index most = 0;
+  for (int p = 0; p < ranks; ++p) most = std::max(most, received(exchange.lanes(layout, partition, p)));
+  return double(most) / double((ranks - 1) * (n / ranks) * layout.kv_heads);
+}
+
+TEST(Plans, BytesOfTheProjectsTargets) {
+  const Layout main{
+      {Semantics::longnet, {{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, false}, {0, 65536}, 8, 8};
+  EXPECT_LE(share_of_dense(main, 4, exchanges()[2]), 1.0 / 31) << "rotation";
+  EXPECT_LE(share_of_dense(main, 4, exchanges()[0]), 1.0 / 20) << "ring";
+  const Layout longnet{{Semantics::longnet, {{2048, 1}, {4096, 2}, {8192, 4}, {16384, 6}, {32768, 12}}, false, false},
+                       {0, 131072},
+                       8,
+                       8};
+  EXPECT_LE(share_of_dense(longnet, 8, exchanges()[2]), 1.0 / 80) << "rotation";
+}
+
+TEST(Parts, NestedOnesAreDroppedAndDenseOnesBecomeTheSpan) {
+  using Parts = std::vector<Part>;
+  EXPECT_EQ(reduce({{0, 4, 4}, {0, 2, 7}}), (Parts{{0, 2, 7}}));
+  EXPECT_EQ(reduce({{0, 2, 7}, {1, 2, 7}}), (Parts{{0, 1, 14}}));
+  EXPECT_EQ(reduce({{0, 4, 3}, {6, 4, 2}}), (Parts{{0, 4, 3}, {6, 4, 2}})) << "5 rows of a span of 11";
+  EXPECT_EQ(reduce({{0, 4, 4}, {2, 8, 1}}), (Parts{{0, 4, 4}, {2, 8, 1}}));
+  EXPECT_EQ(reduce({{5, 3, 0}}), Parts{});
+  EXPECT_EQ(reduce({{8, 100, 1}, {0, 4, 4}}), (Parts{{0, 4, 4}})) << "a single row has no stride";
+}
+
+TEST(RowsRead, AreThePiecesThatTheConsumerSees) {
   // Offset 0 of (all, 4), one head: rows 0 4 8 12 16 20; of rank [4, 12) the rows 4 and 8 are read.
   const Layout layout{{Semantics::longnet, {{whole_document, 4}}, false, false}, {0, 24}, 1, 1};
-  EXPECT_EQ(rows_read(layout, {4, 12}, {12, 24}), (Interval{4, 9}));
-  EXPECT_EQ(rows_read(layout, {12, 24}, {0, 4}), (Interval{12, 21}));
-  EXPECT_TRUE(rows_read(layout, {4, 12}, {13, 16}).empty()) << "the consumer has no row of the comb";
-  EXPECT_TRUE(rows_read(layout, {5, 8}, {12, 24}).empty()) << "the owner has no row of the comb";
+  const auto read = [&](Interval owner, Interval consumer) {
+    return rows_read(layout, StoredRows({owner}), StoredRows({consumer}));
+  };
+  EXPECT_EQ(read({4, 12}, {12, 24}), (Cargo{{{4, 12}, {{{4, 4, 2}}}}}));
+  EXPECT_EQ(read({12, 24}, {0, 4}), (Cargo{{{12, 24}, {{{12, 4, 3}}}}}));
+  EXPECT_TRUE(read({4, 12}, {13, 16}).empty()) << "the consumer has no row of the comb";
+  EXPECT_TRUE(read({5, 8}, {12, 24}).empty()) << "the owner has no row of the comb";
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
     EXPECT_FALSE(strategy->description().empty());
     EXPECT_EQ(find(strategy->name()), strategy.get());
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "ring_blocking", "ring"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "ring_blocking", "ring", "rotation",
+                                               "ring_bidirectional"}));
   EXPECT_EQ(find("auto"), nullptr);
   EXPECT_EQ(find("rings"), nullptr);
 }

@@ -20,9 +20,20 @@ inline Index global_row(const pattern::StoredRows& rows, Index stored) {
   return -1;
 }
 
+/// Global row that a block of keys stores at `stored` for key/value head `kv`.
+inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
+  for (const auto& stretch : keys.stretches()) {
+    for (const auto& held : stretch.heads[keys.is_packed() ? std::size_t(kv) : 0]) {
+      const Index i = stored - held.stored;
+      if (i >= 0 && i < held.part.count) return held.part.row(i);
+    }
+  }
+  return -1;
+}
+
 /// Adds every triple of the lists. Returns false when a query head does not read the item's key/value head.
 inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern::Layout& layout,
-                        const pattern::StoredRows& queries, const pattern::StoredRows& keys, Triples& triples) {
+                        const pattern::StoredRows& queries, const pattern::KeyRows& keys, Triples& triples) {
   bool heads_fit = true;
   const auto each = [](const core::WorkList& list, const core::RowMap& map, auto&& visit) {
     for (Index i = 0; i < map.runs; ++i) {
@@ -38,7 +49,7 @@ inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern:
         each(list, item.query, [&](Index tq, Index query) {
           each(list, item.key, [&](Index tk, Index key) {
             if (item.causal && tk > tq) return;
-            triples[{global_row(queries, query), global_row(keys, key), head}] += 1;
+            triples[{global_row(queries, query), global_key(keys, item.kv_head, key), head}] += 1;
           });
         });
       }

@@ -20,21 +20,21 @@ Exchange::~Exchange() {
   }
 }
 
-void Exchange::start(const Message& send, const Message& receive, int tag) {
+void Exchange::start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
   core::require(requests_.empty(), [] { return "an exchange was started before the last one was waited for"; });
-  if (!receive.block.rows.empty()) {
-    incoming_.emplace(receive.block);
-    const RowBlock& block = incoming_->block();
+  for (const Message& receive : receives) {
+    if (receive.block.rows.empty()) continue;
+    const RowBlock& block = incoming_.emplace_back(receive.block).block();
     check_mpi(MPI_Irecv(first_row(block), 1, Datatype::rows(block).handle(), receive.peer, tag, comm_.handle(),
                         &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Irecv");
   }
-  if (!send.block.rows.empty()) {
-    outgoing_.emplace(send.block);
-    outgoing_->load();
-    const RowBlock& block = outgoing_->block();
-    check_mpi(MPI_Isend(first_row(block), 1, Datatype::rows(block).handle(), send.peer, tag, comm_.handle(),
-                        &requests_.emplace_back(MPI_REQUEST_NULL)),
+  for (const Message& send : sends) {
+    if (send.block.rows.empty()) continue;
+    Staged& staged = outgoing_.emplace_back(send.block);
+    staged.load();
+    check_mpi(MPI_Isend(first_row(staged.block()), 1, Datatype::rows(staged.block()).handle(), send.peer, tag,
+                        comm_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend");
   }
 }
@@ -48,9 +48,9 @@ void Exchange::progress() {
 void Exchange::wait() {
   check_mpi(MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
   requests_.clear();
-  if (incoming_) incoming_->store();
-  incoming_.reset();
-  outgoing_.reset();
+  for (Staged& staged : incoming_) staged.store();
+  incoming_.clear();
+  outgoing_.clear();
 }
 
 void Exchange::send_now(const Message& message, int tag) const {
@@ -71,14 +71,20 @@ void Exchange::receive_now(const Message& message, int tag) const {
   staged.store();
 }
 
-void Exchange::run_blocking(const Message& send, const Message& receive, int tag) {
+void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
+  const auto send_all = [&] {
+    for (const Message& send : sends) send_now(send, tag);
+  };
+  const auto receive_all = [&] {
+    for (const Message& receive : receives) receive_now(receive, tag);
+  };
   // Some even rank of a ring has an odd neighbour, also when P is odd, so the chain of waiting sends always ends.
   if (comm_.rank() % 2 == 0) {
-    send_now(send, tag);
-    receive_now(receive, tag);
+    send_all();
+    receive_all();
   } else {
-    receive_now(receive, tag);
-    send_now(send, tag);
+    receive_all();
+    send_all();
   }
 }
 

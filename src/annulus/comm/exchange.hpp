@@ -1,7 +1,8 @@
-// One hop on the wire: at most one message out and one in.
+// One hop on the wire: messages out and in, at most one per peer and direction.
 #pragma once
 
-#include <optional>
+#include <deque>
+#include <vector>
 
 #include "annulus/comm/staging.hpp"
 
@@ -22,14 +23,14 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Posts the receive first, then the send, and returns at once. `tag` tells hops apart.
-  void start(const Message& send, const Message& receive, int tag);
+  /// Posts the receives first, then the sends, and returns at once. `tag` tells hops apart.
+  void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
   /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
   void progress();
-  /// Returns when both messages are complete and received rows lie where they belong.
+  /// Returns when all messages are complete and received rows lie where they belong.
   void wait();
   /// The same exchange without overlap: even ranks send then receive, odd ranks receive then send, with blocking calls.
-  void run_blocking(const Message& send, const Message& receive, int tag);
+  void run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
 
  private:
   void send_now(const Message& message, int tag) const;
@@ -37,8 +38,8 @@ class Exchange {
 
   const Communicator& comm_;
   std::vector<MPI_Request> requests_;
-  std::optional<Staged> outgoing_;
-  std::optional<Staged> incoming_;
+  std::deque<Staged> outgoing_;  // a deque: messages under way keep their addresses
+  std::deque<Staged> incoming_;
 };
 
 }  // namespace annulus::comm

@@ -10,14 +10,35 @@ using core::Run;
 using core::WorkItem;
 using core::WorkList;
 
-/// Appends the runs of those comb indices in `window` that `rows` stores.
-RowMap append_runs(const Comb& comb, const StoredRows& rows, Interval window, std::vector<Run>& runs) {
+/// Comb rows with indices `t`, as a part.
+Part piece_of(const Comb& comb, Interval t) { return {comb.row(t.begin), comb.stride, t.size()}; }
+
+/// Appends the runs of those comb indices in `window` that the query rows hold.
+RowMap append_queries(const Comb& comb, const StoredRows& rows, Interval window, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
   for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
     const Interval& stored = rows.intervals()[i];
     const Interval t = core::intersect(indices_within(comb, stored), window);
     if (t.empty()) continue;
     runs.push_back({t.begin, rows.stored_begin(i) + comb.row(t.begin) - stored.begin, comb.stride, t.size()});
+    map.runs += 1;
+    map.count += t.size();
+  }
+  return map;
+}
+
+/// Appends the runs of those comb indices in `window` that the block holds for key/value head `kv`. A piece that is
+/// read lies inside one stored part (parts.hpp); one that lies in none was not sent, because nobody here reads it.
+RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, Interval window, std::vector<Run>& runs) {
+  RowMap map{Index(runs.size()), 0, 0};
+  for (std::size_t i = 0; i < keys.stretches().size(); ++i) {
+    const Interval t = core::intersect(indices_within(comb, keys.stretches()[i].rows), window);
+    if (t.empty()) continue;
+    const KeyRows::StoredPart* stored = keys.find(i, kv, piece_of(comb, t));
+    if (stored == nullptr) continue;
+    const Part& part = stored->part;
+    const Index stride = t.size() > 1 ? comb.stride / part.stride : 1;
+    runs.push_back({t.begin, stored->stored + (comb.row(t.begin) - part.first) / part.stride, stride, t.size()});
     map.runs += 1;
     map.count += t.size();
   }
@@ -31,32 +52,37 @@ Interval hull(const RowMap& map, const std::vector<Run>& runs) {
   return {first.t, last.t + last.count};
 }
 
-/// Adds the items of one comb: one per key/value head that its query heads read.
-void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, const StoredRows& queries,
-                  const StoredRows& keys, WorkList& list) {
+/// Adds the item of one comb and one key/value head. Causal: queries before the first key see nothing, keys behind the
+/// last query are seen by none; both are left out.
+void append_item(const Layout& layout, const Comb& comb, const HeadSet& heads, Index kv, const StoredRows& queries,
+                 const KeyRows& keys, WorkList& list) {
   const std::size_t mark = list.runs.size();
-  const bool causal = layout.pattern.causal;
   Interval query_window{0, comb.count}, key_window{0, comb.count};
-  const RowMap all_queries = append_runs(comb, queries, query_window, list.runs);
-  const RowMap all_keys = append_runs(comb, keys, key_window, list.runs);
-  if (causal && all_queries.count > 0 && all_keys.count > 0) {
-    // Queries before the first key see nothing, keys behind the last query are seen by none.
-    query_window.begin = hull(all_keys, list.runs).begin;
-    key_window.end = hull(all_queries, list.runs).end;
+  if (layout.pattern.causal) {
+    const RowMap all_queries = append_queries(comb, queries, query_window, list.runs);
+    const RowMap all_keys = append_keys(comb, keys, kv, key_window, list.runs);
+    if (all_queries.count > 0) key_window.end = hull(all_queries, list.runs).end;
+    if (all_keys.count > 0) query_window.begin = hull(all_keys, list.runs).begin;
+    list.runs.resize(mark);
   }
-  list.runs.resize(mark);
-  const RowMap query = append_runs(comb, queries, query_window, list.runs);
-  const RowMap key = append_runs(comb, keys, key_window, list.runs);
+  const RowMap query = append_queries(comb, queries, query_window, list.runs);
+  const RowMap key = append_keys(comb, keys, kv, key_window, list.runs);
   if (query.count == 0 || key.count == 0) {
     list.runs.resize(mark);
     return;
   }
+  list.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, layout.pattern.causal});
+}
+
+/// Adds the items of one comb: one per key/value head that its query heads read.
+void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, const StoredRows& queries,
+                  const KeyRows& keys, WorkList& list) {
   const Index group = layout.heads / layout.kv_heads;
   const Index first_kv = heads.first / group;
   const Index last_kv = (heads.first + (heads.count - 1) * heads.stride) / group;
   for (Index kv = first_kv; kv <= last_kv; ++kv) {
     const HeadSet served = intersect(heads, {kv * group, (kv + 1) * group});
-    if (served.count > 0) list.items.push_back({query, key, kv, served.first, served.stride, served.count, causal});
+    if (served.count > 0) append_item(layout, comb, served, kv, queries, keys, list);
   }
 }
 
@@ -71,10 +97,10 @@ Index causal_count(Interval query, Interval key) {
 
 }  // namespace
 
-std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const StoredRows& keys) {
+std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys) {
   std::vector<WorkList> lists(layout.pattern.pairs.size());
   if (queries.count() == 0 || keys.count() == 0) return lists;
-  const Interval key_hull{keys.intervals().front().begin, keys.intervals().back().end};
+  const Interval key_hull{keys.stretches().front().rows.begin, keys.stretches().back().rows.end};
   for (std::size_t i = 0; i < lists.size(); ++i) {
     const Pair& pair = layout.pattern.pairs[i];
     const std::vector<UsedOffset> offsets = used_offsets(layout.pattern, Index(i), layout.heads);

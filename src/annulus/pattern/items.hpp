@@ -5,7 +5,7 @@
 
 #include "annulus/core/work_item.hpp"
 #include "annulus/pattern/combs.hpp"
-#include "annulus/pattern/partition.hpp"
+#include "annulus/pattern/key_rows.hpp"
 
 namespace annulus::pattern {
 
@@ -24,7 +24,7 @@ struct Layout {
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}
 /// (rows 0 2 4). Segment 8..9 has no row among the keys: no item.
-std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const StoredRows& keys);
+std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys);
 
 /// Kept (query, key, head) triples of the lists, exactly, from closed forms; for one batch entry.
 Index kept_triples(const std::vector<core::WorkList>& lists);

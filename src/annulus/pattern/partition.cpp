@@ -13,14 +13,60 @@ StoredRows::StoredRows(std::vector<Interval> intervals) {
   }
 }
 
+namespace {
+
+/// Chunk p of `chunks` of rows [0, n); the first n mod chunks are one row longer.
+Interval chunk(Index n, Index chunks, Index p) {
+  const Index each = n / chunks, larger = n % chunks;
+  const Index begin = p * each + std::min(p, larger);
+  return {begin, begin + each + (p < larger ? 1 : 0)};
+}
+
+/// Joins neighbours: chunks P - 1 and P of a document are one interval on the last rank.
+StoredRows merged(const std::vector<Interval>& ascending) {
+  std::vector<Interval> joined;
+  for (const Interval& interval : ascending) {
+    if (interval.empty()) continue;
+    if (!joined.empty() && joined.back().end == interval.begin) {
+      joined.back().end = interval.end;
+    } else {
+      joined.push_back(interval);
+    }
+  }
+  return StoredRows(joined);
+}
+
+}  // namespace
+
 Partition contiguous_partition(Index n, int ranks) {
-  const Index each = n / ranks;
-  const Index larger = n % ranks;
+  Partition partition;
+  for (int p = 0; p < ranks; ++p) partition.push_back(StoredRows({chunk(n, ranks, p)}));
+  return partition;
+}
+
+Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
   Partition partition;
   for (Index p = 0; p < ranks; ++p) {
-    const Index begin = p * each + std::min(p, larger);
-    partition.push_back(StoredRows({{begin, begin + each + (p < larger ? 1 : 0)}}));
+    std::vector<Interval> rows;
+    for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
+      const Index begin = documents[d], n = documents[d + 1] - begin;
+      for (const Index c : {p, 2 * ranks - 1 - p}) {
+        const Interval part = chunk(n, 2 * ranks, c);
+        rows.push_back({begin + part.begin, begin + part.end});
+      }
+    }
+    partition.push_back(merged(rows));
   }
+  return partition;
+}
+
+Partition block_cyclic_partition(Index n, int ranks, Index block) {
+  std::vector<std::vector<Interval>> rows(static_cast<std::size_t>(ranks));
+  for (Index begin = 0, b = 0; begin < n; begin += block, ++b) {
+    rows[std::size_t(b % ranks)].push_back({begin, std::min(begin + block, n)});
+  }
+  Partition partition;
+  for (const auto& intervals : rows) partition.push_back(merged(intervals));
   return partition;
 }
 

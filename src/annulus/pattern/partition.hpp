@@ -13,7 +13,7 @@ using core::Index;
 using core::Interval;
 
 /// How the sequence is cut.
-enum class PartitionKind { contiguous };
+enum class PartitionKind { contiguous, zigzag, block_cyclic };
 
 struct PartitionEntry {
   PartitionKind value;
@@ -21,9 +21,13 @@ struct PartitionEntry {
   std::string_view description;
 };
 /// Every partition with its name in the run file.
-inline constexpr std::array<PartitionEntry, 1> partition_table{{
+inline constexpr std::array<PartitionEntry, 3> partition_table{{
     {PartitionKind::contiguous, "contiguous",
      "rank p holds the p-th of P stretches of rows, lengths differ by at most one"},
+    {PartitionKind::zigzag, "zigzag",
+     "every document in 2 P chunks, rank p holds chunks p and 2P-1-p: balances causal work"},
+    {PartitionKind::block_cyclic, "block_cyclic",
+     "blocks of block_size rows dealt round; to compare, moves the most rows"},
 }};
 
 /// Rows in the order in which a block stores them: interval after interval, ascending, disjoint.
@@ -49,6 +53,13 @@ using Partition = std::vector<StoredRows>;
 
 /// n rows over `ranks` ranks in order; the first n mod ranks hold one row more. Ranks beyond n hold none.
 Partition contiguous_partition(Index n, int ranks);
+
+/// Every document cut into 2 P chunks (as even as contiguous_partition cuts); rank p holds its chunks p and 2P - 1 - p.
+/// A causal row t of a document costs t + 1, so early and late chunks together cost the same on every rank.
+Partition zigzag_partition(const std::vector<Index>& documents, int ranks);
+
+/// Rows in blocks of `block` rows, block b on rank b mod P.
+Partition block_cyclic_partition(Index n, int ranks, Index block);
 
 /// All n rows on rank 0.
 Partition root_partition(Index n, int ranks);

@@ -5,72 +5,126 @@
 namespace annulus::pattern {
 namespace {
 
-/// The rank's rows as one interval; contiguous partitions only, ranks without rows give an empty one.
-Interval rows_of(const Partition& partition, int rank) {
-  const StoredRows& rows = partition[std::size_t(rank)];
-  return rows.count() > 0 ? rows.intervals().front() : Interval{};
+/// Some row of the comb behind `after` is the consumer's.
+bool holds_any(const StoredRows& consumer, const Comb& comb, Index after) {
+  return std::any_of(consumer.intervals().begin(), consumer.intervals().end(), [&](const Interval& rows) {
+    return !indices_within(comb, {std::max(rows.begin, after), rows.end}).empty();
+  });
 }
 
-Interval join(Interval a, Interval b) {
-  if (a.empty()) return b;
-  if (b.empty()) return a;
-  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
-}
-
-/// carried[owner][d]: rows of `owner` that ranks at ring distance d or more read; d = 0 ... P.
-using Carried = std::vector<std::vector<Interval>>;
-
-Carried carried_rows(const Layout& layout, const Partition& partition) {
-  const int ranks = int(partition.size());
-  Carried carried(std::size_t(ranks), std::vector<Interval>(std::size_t(ranks) + 1));
-  for (int owner = 0; owner < ranks; ++owner) {
-    auto& rows = carried[std::size_t(owner)];
-    for (int d = ranks - 1; d >= 1; --d) {
-      const Interval read = rows_read(layout, rows_of(partition, owner), rows_of(partition, (owner + d) % ranks));
-      rows[std::size_t(d)] = join(rows[std::size_t(d) + 1], read);
+/// Appends the pieces of one segment of pair `pair` that lie in the owner's interval and that the consumer reads.
+void append_read(const Layout& layout, std::size_t pair, Interval segment, const StoredRows& consumer,
+                 Stretch& stretch) {
+  const Index group = layout.heads / layout.kv_heads;
+  const Index after = layout.pattern.causal ? stretch.rows.end : 0;
+  for (const UsedOffset& used : used_offsets(layout.pattern, Index(pair), layout.heads)) {
+    const Comb comb = comb_of(segment, layout.pattern.pairs[pair].dilation, used.offset);
+    const Interval t = indices_within(comb, stretch.rows);
+    if (t.empty() || !holds_any(consumer, comb, after)) continue;
+    const Index last = used.heads.first + (used.heads.count - 1) * used.heads.stride;
+    for (Index kv = used.heads.first / group; kv <= last / group; ++kv) {
+      if (intersect(used.heads, {kv * group, (kv + 1) * group}).count == 0) continue;
+      stretch.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
     }
   }
-  return carried;
+}
+
+bool is_empty(const Stretch& stretch) {
+  return std::all_of(stretch.heads.begin(), stretch.heads.end(), [](const auto& parts) { return parts.empty(); });
+}
+
+/// Cargo that holds all rows of both; every part of either lies inside one of its parts.
+Cargo join(Cargo a, const Cargo& b) {
+  for (const Stretch& stretch : b) {
+    const auto same = std::find_if(a.begin(), a.end(), [&](const Stretch& s) { return s.rows == stretch.rows; });
+    if (same == a.end()) {
+      a.push_back(stretch);
+      continue;
+    }
+    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
+      std::vector<Part>& parts = same->heads[kv];
+      parts.insert(parts.end(), stretch.heads[kv].begin(), stretch.heads[kv].end());
+      parts = reduce(std::move(parts));
+    }
+  }
+  std::sort(a.begin(), a.end(), [](const Stretch& x, const Stretch& y) { return x.rows.begin < y.rows.begin; });
+  return a;
+}
+
+int wrap(int rank, int ranks) { return ((rank % ranks) + ranks) % ranks; }
+
+/// Hops up to the last one at which anything moves on any rank.
+void drop_idle_end(Hops& hops, const std::vector<bool>& any) {
+  std::size_t used = 0;
+  for (std::size_t d = 0; d < hops.size(); ++d) used = any[d] ? d + 1 : used;
+  hops.resize(used);
 }
 
 }  // namespace
 
-Interval rows_read(const Layout& layout, Interval owner, Interval consumer) {
-  const bool owner_first = owner.begin < consumer.begin;
-  if (owner.empty() || consumer.empty() || (layout.pattern.causal && !owner_first)) return {};
-  Interval read;
-  for (std::size_t i = 0; i < layout.pattern.pairs.size(); ++i) {
-    // A segment that holds rows of both also holds every row between them: it is the one of the consumer's nearest row.
-    const Pair& pair = layout.pattern.pairs[i];
-    const Interval segment = segment_of(pair, layout.documents, owner_first ? consumer.begin : consumer.end - 1);
-    if (core::intersect(segment, owner).empty()) continue;
-    for (const UsedOffset& used : used_offsets(layout.pattern, Index(i), layout.heads)) {
-      const Comb comb = comb_of(segment, pair.dilation, used.offset);
-      const Interval t = indices_within(comb, owner);
-      if (t.empty() || indices_within(comb, consumer).empty()) continue;
-      read = join(read, {comb.row(t.begin), comb.row(t.end - 1) + 1});
+Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+  Cargo cargo;
+  for (const Interval& rows : owner.intervals()) {
+    Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.kv_heads))};
+    for (std::size_t i = 0; i < layout.pattern.pairs.size(); ++i) {
+      const Interval first = segment_of(layout.pattern.pairs[i], layout.documents, rows.begin);
+      const Interval last = segment_of(layout.pattern.pairs[i], layout.documents, rows.end - 1);
+      if (first.begin < rows.begin || first.end > rows.end) append_read(layout, i, first, consumer, stretch);
+      if (last != first && last.end > rows.end) append_read(layout, i, last, consumer, stretch);
     }
+    for (std::vector<Part>& parts : stretch.heads) parts = reduce(std::move(parts));
+    if (!is_empty(stretch)) cargo.push_back(std::move(stretch));
   }
-  return read;
+  return cargo;
 }
 
-std::vector<Hop> ring_hops(const Layout& layout, const Partition& partition, int rank) {
+Hops ring_hops(const Layout& layout, const Partition& partition, int rank, int direction, int reach) {
   const int ranks = int(partition.size());
-  const Carried carried = carried_rows(layout, partition);
-  const auto rank_at = [&](int p) { return ((p % ranks) + ranks) % ranks; };
-  std::vector<Hop> hops;
-  std::size_t used = 0;
-  for (int d = 1; d < ranks; ++d) {
-    const auto at = std::size_t(d);
-    hops.push_back({.send_to = rank_at(rank + 1),
-                    .receive_from = rank_at(rank - 1),
-                    .send = carried[std::size_t(rank_at(rank - d + 1))][at],
-                    .receive = carried[std::size_t(rank_at(rank - d))][at],
-                    .send_own = d == 1});
-    const bool any = std::any_of(carried.begin(), carried.end(), [&](const auto& rows) { return !rows[at].empty(); });
-    if (any) used = at;
+  // carried(owner)[d - 1]: what arrives at distance d, from the far end back: a nearer rank passes on all that a
+  // farther one reads.
+  const auto carried = [&](int owner) {
+    std::vector<Cargo> cargos(std::size_t(std::max(reach, 0)));
+    for (int d = reach; d >= 1; --d) {
+      const auto at = std::size_t(d - 1);
+      const int consumer = wrap(owner + d * direction, ranks);
+      const Cargo beyond = d < reach ? cargos[at + 1] : Cargo{};
+      cargos[at] = join(rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]), beyond);
+    }
+    return cargos;
+  };
+  std::vector<bool> any(std::size_t(std::max(reach, 0)));
+  Hops hops(any.size());
+  for (int owner = 0; owner < ranks; ++owner) {
+    const std::vector<Cargo> cargos = carried(owner);
+    const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
+    for (int d = 1; d <= reach; ++d) {
+      const auto at = std::size_t(d - 1);
+      any[at] = any[at] || !cargos[at].empty();
+      if (distance == d) hops[at].receive = cargos[at];
+      if (distance == d - 1) hops[at].send = cargos[at];
+    }
   }
-  hops.resize(used);
+  for (std::size_t at = 0; at < hops.size(); ++at) {
+    hops[at].send_to = wrap(rank + direction, ranks);
+    hops[at].receive_from = wrap(rank - direction, ranks);
+    hops[at].send_own = at == 0;
+  }
+  drop_idle_end(hops, any);
+  return hops;
+}
+
+Hops rotation_hops(const Layout& layout, const Partition& partition, int rank) {
+  const int ranks = int(partition.size());
+  const auto rows = [&](int p) -> const StoredRows& { return partition[std::size_t(p)]; };
+  Hops hops;
+  std::vector<bool> any;
+  for (int d = 1; d < ranks; ++d) {
+    const int to = wrap(rank + d, ranks), from = wrap(rank - d, ranks);
+    hops.push_back(
+        {to, from, rows_read(layout, rows(rank), rows(to)), rows_read(layout, rows(from), rows(rank)), true});
+    any.push_back(!hops.back().send.empty() || !hops.back().receive.empty());
+  }
+  drop_idle_end(hops, any);
   return hops;
 }
 

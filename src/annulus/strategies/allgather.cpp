@@ -7,8 +7,18 @@
 namespace annulus::strategies {
 namespace {
 
-/// All n rows as one block.
-pattern::StoredRows all_rows(const Problem& problem) { return pattern::StoredRows({{0, problem.shape.sequence}}); }
+/// The gathered block: rank after rank, each with its rows in the order in which it holds them.
+pattern::KeyRows gathered_rows(const pattern::Partition& partition) {
+  std::vector<std::pair<core::Interval, Index>> places;
+  Index stored = 0;
+  for (const pattern::StoredRows& rows : partition) {
+    for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
+      places.push_back({rows.intervals()[i], stored + rows.stored_begin(i)});
+    }
+    stored += rows.count();
+  }
+  return pattern::KeyRows::raw(std::move(places));
+}
 
 class Allgather final : public Strategy {
  public:
@@ -18,7 +28,7 @@ class Allgather final : public Strategy {
   }
 
   pattern::Partition partition(const Problem& problem, int ranks) const override {
-    return pattern::contiguous_partition(problem.shape.sequence, ranks);
+    return distributed_partition(problem, ranks);
   }
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
@@ -26,7 +36,7 @@ class Allgather final : public Strategy {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
     const Index row = 2 * problem.shape.batch * problem.kv_row_bytes();
     return {local_memory(problem, rows.count(), row * n), row * rows.count() * (ranks - 1), row * (n - rows.count()),
-            kept_between(problem, rows, all_rows(problem))};
+            kept_between(problem, rows, gathered_rows(partition))};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
@@ -40,13 +50,13 @@ class Allgather final : public Strategy {
     {
       const core::Buffer all("gathered kv", 2 * problem.shape.batch * n * problem.kv_row_bytes());
       const double start = core::wall_seconds();
-      comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count()), kv_block(problem, all.data(), n),
-                           owners(partition));
+      comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count(), problem.kv_row_bytes()),
+                           kv_block(problem, all.data(), n, problem.kv_row_bytes()), owners(partition));
       hop.wait_seconds = core::wall_seconds() - start;
       hop.bytes_sent = expected.bytes_sent;
       hop.bytes_received = expected.bytes_received;
       hop.rows_received = n - rows.count();
-      computation.add({all.data(), n, all_rows(problem)}, "all rows", hop);
+      computation.add({all.data(), n, gathered_rows(partition)}, "all rows", hop);
     }
     computation.finish(hop);
     return metrics;

@@ -4,8 +4,23 @@
 
 namespace annulus::strategies {
 
-comm::RowBlock kv_block(const Problem& problem, void* data, Index held) {
-  return {data, 2 * problem.shape.batch, held, problem.kv_row_bytes(), {0, held}};
+comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes) {
+  return {data, 2 * problem.shape.batch, held, unit_bytes, {0, held}};
+}
+
+Index KeyBlock::unit_bytes(const Problem& problem) const {
+  return rows.is_packed() ? problem.head_row_bytes() : problem.kv_row_bytes();
+}
+
+core::TensorView KeyBlock::view(const Problem& problem, Index which) const {
+  const core::Shape& s = problem.shape;
+  auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
+  if (!rows.is_packed()) return core::contiguous_view(start, problem.type, held, s.kv_heads, s.head_dim);
+  return {start, problem.type, held * s.head_dim, s.head_dim, 0};  // a stored row already is one head's
+}
+
+KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
+  return {tensors.kv.data(), rows.count(), pattern::KeyRows::raw(rows)};
 }
 
 Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
@@ -20,11 +35,9 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
 void Computation::add(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics,
                       const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
-  auto* v = static_cast<std::byte*>(block.data) + s.batch * block.held * problem_.kv_row_bytes();
   const kernels::Operands operands{
       core::contiguous_view(tensors_.q.data(), problem_.type, queries_.count(), s.heads, s.head_dim),
-      core::contiguous_view(block.data, problem_.type, block.held, s.kv_heads, s.head_dim),
-      core::contiguous_view(v, problem_.type, block.held, s.kv_heads, s.head_dim), problem_.scale};
+      block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
   const double start = core::wall_seconds();
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
   for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
@@ -63,7 +76,7 @@ Index local_memory(const Problem& problem, Index rows, Index extra) {
   return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) + std::max(extra, outputs);
 }
 
-Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::StoredRows& keys) {
+Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {
   return pattern::kept_triples(pattern::work_lists(problem.layout(), queries, keys)) * problem.shape.batch;
 }
 

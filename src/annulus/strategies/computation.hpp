@@ -5,12 +5,21 @@
 
 namespace annulus::strategies {
 
-/// K and V rows in hand: global rows `rows`, stored in a (2, B, held, Hkv, D) array from stored row 0 on.
+/// K and V rows in hand, raw or packed (pattern/key_rows.hpp): a (2, B, held, unit) array, where a stored row is Hkv *
+/// D numbers (raw) or D numbers of one head (packed).
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
-  pattern::StoredRows rows;
+  pattern::KeyRows rows;
+
+  /// Bytes of a stored row.
+  Index unit_bytes(const Problem& problem) const;
+  /// The block as the kernel sees K (which = 0) or V (which = 1).
+  core::TensorView view(const Problem& problem, Index which) const;
 };
+
+/// The rank's own K and V.
+KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
 class Computation {
  public:
@@ -40,6 +49,6 @@ class Computation {
 Index local_memory(const Problem& problem, Index rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.
-Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::StoredRows& keys);
+Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
 
 }  // namespace annulus::strategies

@@ -2,113 +2,185 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 
 #include "annulus/comm/exchange.hpp"
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/cargo.hpp"
 
 namespace annulus::strategies {
 namespace {
 
+using pattern::Cargo;
 using pattern::Hop;
+using pattern::Hops;
 
-/// Bytes of K and V of `rows` rows, all batch entries.
-Index kv_bytes(const Problem& problem, Index rows) { return 2 * problem.shape.batch * rows * problem.kv_row_bytes(); }
+/// A message that passes on exactly what the hop before brought leaves from the receive buffer; all others are
+/// collected first.
+bool passes_on(const Hops& hops, std::size_t h) { return !hops[h].send_own && hops[h].send == hops[h - 1].receive; }
 
-/// Rows the two receive buffers must hold: hop h lands in buffer h mod 2.
-std::array<Index, 2> buffer_rows(const std::vector<Hop>& hops) {
-  std::array<Index, 2> rows{};
-  for (std::size_t h = 0; h < hops.size(); ++h) rows[h % 2] = std::max(rows[h % 2], hops[h].receive.size());
-  return rows;
+/// Bytes of a lane's buffers: what hop h brings lands in receive buffer h mod 2.
+struct BufferBytes {
+  std::array<Index, 2> receive{};
+  Index send = 0;
+
+  Index total() const { return receive[0] + receive[1] + send; }
+};
+BufferBytes buffer_bytes(const Problem& problem, const Hops& hops) {
+  BufferBytes bytes;
+  for (std::size_t h = 0; h < hops.size(); ++h) {
+    bytes.receive[h % 2] = std::max(bytes.receive[h % 2], cargo_bytes(problem, hops[h].receive));
+    if (!passes_on(hops, h)) bytes.send = std::max(bytes.send, cargo_bytes(problem, hops[h].send));
+  }
+  return bytes;
 }
 
-/// Walks the hops; owns the receive buffers.
+std::size_t hop_count(const Lanes& lanes) {
+  std::size_t count = 0;
+  for (const Hops& hops : lanes) count = std::max(count, hops.size());
+  return count;
+}
+
+/// One direction: its buffers and the block in hand.
+class Lane {
+ public:
+  Lane(const Problem& problem, const Hops& hops, const KeyBlock& own) : problem_(problem), hops_(hops), own_(own) {
+    const BufferBytes bytes = buffer_bytes(problem, hops);
+    for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes.receive[i]);
+    send_ = core::Buffer("hop buffers", bytes.send);
+  }
+
+  bool has(std::size_t h) const { return h < hops_.size(); }
+  const Hop& hop(std::size_t h) const { return hops_[h]; }
+
+  /// Collects the rows of hop h where they must be collected.
+  comm::Message outgoing(std::size_t h) const {
+    const Hop& hop = hops_[h];
+    const Index rows = pattern::head_rows(hop.send), unit = problem_.head_row_bytes();
+    if (passes_on(hops_, h)) return {hop.send_to, kv_block(problem_, in_hand_.data, rows, unit)};
+    if (rows > 0) {
+      const KeyBlock& source = hop.send_own ? own_ : in_hand_;
+      const Index parts = 2 * problem_.shape.batch;
+      const Index held = source.held * source.unit_bytes(problem_) / unit;  // in rows of one head
+      kernels::gather_rows(collect(problem_, source, hop.send), {source.data, parts, held, unit},
+                           {send_.data(), parts, rows, unit});
+    }
+    return {hop.send_to, kv_block(problem_, send_.data(), rows, unit)};
+  }
+  comm::Message incoming(std::size_t h) const {
+    const Index rows = pattern::head_rows(hops_[h].receive);
+    return {hops_[h].receive_from, kv_block(problem_, receive_[h % 2].data(), rows, problem_.head_row_bytes())};
+  }
+
+  /// What hop h brought becomes the block in hand.
+  const KeyBlock& take(std::size_t h) {
+    const Cargo& cargo = hops_[h].receive;
+    in_hand_ = {receive_[h % 2].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
+    return in_hand_;
+  }
+
+ private:
+  const Problem& problem_;
+  const Hops& hops_;
+  const KeyBlock& own_;
+  std::array<core::Buffer, 2> receive_;
+  core::Buffer send_;
+  KeyBlock in_hand_;
+};
+
+/// Walks the hops of all lanes together.
 class HopLoop {
  public:
-  HopLoop(const Problem& problem, const pattern::StoredRows& own, const std::vector<Hop>& hops, HopMode mode,
-          const comm::Communicator& comm, Tensors& tensors)
-      : problem_(problem), hops_(hops), mode_(mode), exchange_(comm) {
-    const std::array<Index, 2> rows = buffer_rows(hops);
-    for (std::size_t i = 0; i < 2; ++i) buffers_[i] = core::Buffer("hop buffers", kv_bytes(problem, rows[i]));
-    own_ = {tensors.kv.data(), own.count(), own};
-    in_hand_ = own_;
+  HopLoop(const Problem& problem, const Lanes& lanes, const KeyBlock& own, HopMode mode, const comm::Communicator& comm)
+      : problem_(problem), own_(own), hops_(hop_count(lanes)), mode_(mode), exchange_(comm) {
+    for (const Hops& hops : lanes) lanes_.emplace_back(problem, hops, own_);
   }
 
   void run(Computation& computation, core::RankMetrics& metrics) {
-    metrics.hops.resize(hops_.size() + 1);
-    for (std::size_t h = 0; h <= hops_.size(); ++h) {
-      const bool more = h < hops_.size();
-      if (more && mode_ == HopMode::overlapped) exchange_.start(outgoing(h), incoming(h), int(h % 1024));
-      const std::string place = h == 0 ? "own rows" : fmt::format("hop {} of {}", h, hops_.size());
-      computation.add(in_hand_, place, metrics.hops[h], [this] { exchange_.progress(); });
-      if (more) complete(h, metrics.hops[h + 1]);
+    metrics.hops.resize(hops_ + 1);
+    std::vector<KeyBlock> in_hand{own_};
+    for (std::size_t h = 0; h <= hops_; ++h) {
+      const bool more = h < hops_;
+      if (more && mode_ == HopMode::overlapped) exchange_.start(outgoing(h), incoming(h), tag(h));
+      const std::string place = h == 0 ? "own rows" : fmt::format("hop {} of {}", h, hops_);
+      for (const KeyBlock& block : in_hand) {
+        computation.add(block, place, metrics.hops[h], [this] { exchange_.progress(); });
+      }
+      if (more) in_hand = complete(h, metrics.hops[h + 1]);
     }
   }
 
  private:
-  comm::Message outgoing(std::size_t h) const {
-    const Hop& hop = hops_[h];
-    return {hop.send_to, select(hop.send_own ? own_ : in_hand_, hop.send)};
+  static int tag(std::size_t h) { return int(h % 1024); }
+
+  std::vector<comm::Message> outgoing(std::size_t h) const {
+    std::vector<comm::Message> messages;
+    for (const Lane& lane : lanes_) {
+      if (lane.has(h)) messages.push_back(lane.outgoing(h));
+    }
+    return messages;
   }
-  comm::Message incoming(std::size_t h) const {
-    return {hops_[h].receive_from, kv_block(problem_, buffers_[h % 2].data(), hops_[h].receive.size())};
+  std::vector<comm::Message> incoming(std::size_t h) const {
+    std::vector<comm::Message> messages;
+    for (const Lane& lane : lanes_) {
+      if (lane.has(h)) messages.push_back(lane.incoming(h));
+    }
+    return messages;
   }
 
-  /// The block's rows `rows` (global), as a message.
-  comm::RowBlock select(const KeyBlock& from, core::Interval rows) const {
-    comm::RowBlock block = kv_block(problem_, from.data, from.held);
-    const Index first = rows.empty() ? 0 : rows.begin - from.rows.intervals().front().begin;
-    block.rows = {first, first + rows.size()};
-    return block;
-  }
-
-  /// Ends hop h: its rows become the block in hand.
-  void complete(std::size_t h, core::HopMetrics& metrics) {
+  /// Ends hop h; returns the blocks it brought.
+  std::vector<KeyBlock> complete(std::size_t h, core::HopMetrics& metrics) {
     const double start = core::wall_seconds();
     if (mode_ == HopMode::overlapped) {
       exchange_.wait();
     } else {
-      exchange_.run_blocking(outgoing(h), incoming(h), int(h % 1024));
+      exchange_.run_blocking(outgoing(h), incoming(h), tag(h));
     }
     metrics.wait_seconds = core::wall_seconds() - start;
-    metrics.bytes_sent = kv_bytes(problem_, hops_[h].send.size());
-    metrics.bytes_received = kv_bytes(problem_, hops_[h].receive.size());
-    metrics.rows_received = hops_[h].receive.size();
-    in_hand_ = {buffers_[h % 2].data(), hops_[h].receive.size(), pattern::StoredRows({hops_[h].receive})};
+    std::vector<KeyBlock> blocks;
+    for (Lane& lane : lanes_) {
+      if (!lane.has(h)) continue;
+      metrics.bytes_sent += cargo_bytes(problem_, lane.hop(h).send);
+      metrics.bytes_received += cargo_bytes(problem_, lane.hop(h).receive);
+      metrics.rows_received += pattern::head_rows(lane.hop(h).receive);
+      blocks.push_back(lane.take(h));
+    }
+    return blocks;
   }
 
   const Problem& problem_;
-  const std::vector<Hop>& hops_;
-  HopMode mode_;
-  comm::Exchange exchange_;
-  std::array<core::Buffer, 2> buffers_;
   KeyBlock own_;
-  KeyBlock in_hand_;
+  std::size_t hops_;
+  HopMode mode_;
+  std::deque<Lane> lanes_;   // a deque: a lane does not move, the blocks it hands out point into it
+  comm::Exchange exchange_;  // behind the lanes: when an error unwinds, messages end before their buffers do
 };
 
 }  // namespace
 
-Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const std::vector<Hop>& hops,
-                        int rank) {
+Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const std::array<Index, 2> buffers = buffer_rows(hops);
   Prediction prediction;
-  prediction.memory_bytes = local_memory(problem, rows.count(), kv_bytes(problem, buffers[0] + buffers[1]));
-  prediction.kept = kept_between(problem, rows, rows);
-  for (const Hop& hop : hops) {
-    prediction.bytes_sent += kv_bytes(problem, hop.send.size());
-    prediction.bytes_received += kv_bytes(problem, hop.receive.size());
-    prediction.kept += kept_between(problem, rows, pattern::StoredRows({hop.receive}));
+  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  Index buffers = 0;
+  for (const Hops& hops : lanes) {
+    buffers += buffer_bytes(problem, hops).total();
+    for (const Hop& hop : hops) {
+      prediction.bytes_sent += cargo_bytes(problem, hop.send);
+      prediction.bytes_received += cargo_bytes(problem, hop.receive);
+      prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hop.receive));
+    }
   }
+  prediction.memory_bytes = local_memory(problem, rows.count(), buffers);
   return prediction;
 }
 
-core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition,
-                                  const std::vector<Hop>& hops, HopMode mode, const comm::Communicator& comm,
-                                  Tensors& tensors, const Progress& progress) {
+core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes,
+                                  HopMode mode, const comm::Communicator& comm, Tensors& tensors,
+                                  const Progress& progress) {
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   core::RankMetrics metrics{rows.count(), {}};
-  Computation computation(problem, rows, tensors, predict_hops(problem, partition, hops, comm.rank()).kept, progress);
-  HopLoop(problem, rows, hops, mode, comm, tensors).run(computation, metrics);
+  Computation computation(problem, rows, tensors, predict_hops(problem, partition, lanes, comm.rank()).kept, progress);
+  HopLoop(problem, lanes, own_block(tensors, rows), mode, comm).run(computation, metrics);
   computation.finish(metrics.hops.back());
   return metrics;
 }

@@ -1,4 +1,5 @@
-// The one loop behind every strategy that passes K/V round in hops, blocking or overlapped.
+// The one loop behind every strategy that moves K/V in hops: ring, rotation, both directions at once; blocking or
+// overlapped.
 #pragma once
 
 #include "annulus/strategies/strategy.hpp"
@@ -6,18 +7,20 @@
 namespace annulus::strategies {
 
 /// When a hop's messages travel.
-///   overlapped  started before the kernel works on the block in hand, completed after it; two receive buffers
-///   blocking    between two kernel calls, even ranks sending first; nothing hidden
+///   overlapped  started before the kernel works on the blocks in hand, completed after it; two receive buffers per
+///   lane blocking    between two kernel calls, even ranks sending first; nothing hidden
 enum class HopMode { overlapped, blocking };
 
+/// Directions that are under way at the same time; lane l at hop h does lanes[l][h].
+using Lanes = std::vector<pattern::Hops>;
+
 /// Predicted cost of forward_in_hops() for one rank.
-Prediction predict_hops(const Problem& problem, const pattern::Partition& partition,
-                        const std::vector<pattern::Hop>& hops, int rank);
+Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes, int rank);
 
 /// Computes out and lse of this rank's rows: own keys first, then the rows that each hop brings. No rank holds more
-/// than its own rows and two received blocks, whatever P is.
-core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition,
-                                  const std::vector<pattern::Hop>& hops, HopMode mode, const comm::Communicator& comm,
-                                  Tensors& tensors, const Progress& progress);
+/// than its own rows and, per lane, two received blocks and one to send, whatever P is.
+core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes,
+                                  HopMode mode, const comm::Communicator& comm, Tensors& tensors,
+                                  const Progress& progress);
 
 }  // namespace annulus::strategies

@@ -9,5 +9,7 @@ std::unique_ptr<Strategy> make_single();
 std::unique_ptr<Strategy> make_allgather();
 std::unique_ptr<Strategy> make_ring();
 std::unique_ptr<Strategy> make_ring_blocking();
+std::unique_ptr<Strategy> make_ring_bidirectional();
+std::unique_ptr<Strategy> make_rotation();
 
 }  // namespace annulus::strategies

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "annulus/comm/row_block.hpp"
@@ -23,11 +24,15 @@ struct Problem {
   pattern::Pattern pattern;
   pattern::Documents documents;
   kernels::Backend backend = kernels::Backend::host;
+  std::optional<pattern::PartitionKind> partition;  ///< empty: auto
+  Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
 
   pattern::Layout layout() const { return {pattern, documents, shape.heads, shape.kv_heads}; }
   /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
   Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
   Index kv_row_bytes() const { return shape.kv_heads * shape.head_dim * Index(core::bytes_of(type)); }
+  /// Bytes of one row of one key/value head: what travels is counted in these.
+  Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
 };
 
@@ -39,8 +44,12 @@ struct Tensors {
   core::Buffer lse;  ///< (B, rows, H), made by the strategy
 };
 
-/// A (2, B, held, Hkv, D) array of K and V rows as a message block with all its rows selected.
-comm::RowBlock kv_block(const Problem& problem, void* data, Index held);
+/// A (2, B, held, unit_bytes) array of K and V rows as a message block with all its rows selected.
+comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
+
+/// Which rank holds which rows in strategies that spread them: the problem's partition, or where that is `auto`
+/// contiguous unless zigzag has at most 1 / 1.05 of its busiest rank's work.
+pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that are done (0 ... 1) and a word
 /// on the place ("hop 2 of 3").

@@ -9,6 +9,8 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
     all.push_back(make_allgather());
     all.push_back(make_ring_blocking());
     all.push_back(make_ring());
+    all.push_back(make_rotation());
+    all.push_back(make_ring_bidirectional());
     return all;
   }();
   return strategies;

@@ -16,15 +16,15 @@ class Single final : public Strategy {
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
-    return {local_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, rows)};
+    return {local_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, pattern::KeyRows::raw(rows))};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     core::RankMetrics metrics{rows.count(), {{}}};
-    Computation computation(problem, rows, tensors, kept_between(problem, rows, rows), progress);
-    computation.add({tensors.kv.data(), rows.count(), rows}, "own rows", metrics.hops[0]);
+    Computation computation(problem, rows, tensors, kept_between(problem, rows, pattern::KeyRows::raw(rows)), progress);
+    computation.add(own_block(tensors, rows), "own rows", metrics.hops[0]);
     computation.finish(metrics.hops[0]);
     return metrics;
   }

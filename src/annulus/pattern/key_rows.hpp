@@ -1,0 +1,49 @@
+// Where a block of keys and values stores which global row of which head.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "annulus/pattern/parts.hpp"
+
+namespace annulus::pattern {
+
+/// Two layouts of a block:
+///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; stored row = place of the
+///   row packed  (head rows, D): head after head, part after part, as rows travel; stored row = place of the (row,
+///   head) pair
+class KeyRows {
+ public:
+  /// A part and the stored row of its first row; its rows follow one after another.
+  struct StoredPart {
+    Part part;
+    Index stored = 0;
+  };
+  struct StoredStretch {
+    Interval rows;
+    std::vector<std::vector<StoredPart>> heads;  ///< [Hkv], or one entry that serves every head
+  };
+
+  KeyRows() = default;
+  /// A raw block that stores these rows.
+  static KeyRows raw(const StoredRows& rows);
+  /// A raw block that stores intervals of rows, each from the named stored row on; in any order.
+  static KeyRows raw(std::vector<std::pair<Interval, Index>> places);
+  /// A packed block that stores this cargo.
+  static KeyRows packed(const Cargo& cargo);
+
+  bool is_packed() const { return packed_; }
+  const std::vector<StoredStretch>& stretches() const { return stretches_; }
+  /// Rows (raw) or (row, head) pairs (packed) in the block.
+  Index count() const { return count_; }
+
+  /// The stored part of stretch `i` that has all rows of `piece` for key/value head `kv`; nullptr where none has.
+  const StoredPart* find(std::size_t i, Index kv, const Part& piece) const;
+
+ private:
+  bool packed_ = false;
+  std::vector<StoredStretch> stretches_;
+  Index count_ = 0;
+};
+
+}  // namespace annulus::pattern

@@ -1,0 +1,48 @@
+// Which partition suits a problem: the busiest rank decides when the others are done.
+#include <algorithm>
+
+#include "annulus/strategies/computation.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Partition;
+using pattern::PartitionKind;
+
+constexpr double worth_more_traffic = 1.05;  // zigzag moves up to twice the rows of contiguous
+constexpr Index blocks_per_rank = 8;         // block_cyclic when no block size is given
+
+Partition make(const Problem& problem, PartitionKind kind, int ranks) {
+  const Index n = problem.shape.sequence;
+  switch (kind) {
+    case PartitionKind::contiguous:
+      return pattern::contiguous_partition(n, ranks);
+    case PartitionKind::zigzag:
+      return pattern::zigzag_partition(problem.documents, ranks);
+    case PartitionKind::block_cyclic:
+      break;
+  }
+  const Index block = problem.block_size > 0 ? problem.block_size : core::ceil_div(n, ranks * blocks_per_rank);
+  return pattern::block_cyclic_partition(n, ranks, std::max<Index>(block, 1));
+}
+
+/// Kept triples of the busiest rank.
+Index busiest(const Problem& problem, const Partition& partition) {
+  const auto all = pattern::KeyRows::raw(pattern::StoredRows({{0, problem.shape.sequence}}));
+  Index most = 0;
+  for (const pattern::StoredRows& rows : partition) most = std::max(most, kept_between(problem, rows, all));
+  return most;
+}
+
+}  // namespace
+
+Partition distributed_partition(const Problem& problem, int ranks) {
+  if (problem.partition) return make(problem, *problem.partition, ranks);
+  Partition contiguous = make(problem, PartitionKind::contiguous, ranks);
+  if (ranks == 1) return contiguous;
+  Partition zigzag = make(problem, PartitionKind::zigzag, ranks);
+  const double gain = double(busiest(problem, contiguous)) / double(std::max<Index>(1, busiest(problem, zigzag)));
+  return gain > worth_more_traffic ? zigzag : contiguous;
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,17 @@
+// Strategies that differ only in their hops.
+#pragma once
+
+#include <functional>
+
+#include "annulus/strategies/hop_loop.hpp"
+
+namespace annulus::strategies {
+
+/// Hops of one rank.
+using MakeLanes = std::function<Lanes(const pattern::Layout&, const pattern::Partition&, int rank)>;
+
+/// A strategy that runs these hops through forward_in_hops().
+std::unique_ptr<Strategy> make_hop_strategy(std::string_view name, std::string_view description, HopMode mode,
+                                            MakeLanes lanes);
+
+}  // namespace annulus::strategies
