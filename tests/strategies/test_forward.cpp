@@ -81,10 +81,20 @@ void check(const Strategy& strategy, const Case& one, const comm::Communicator& 
   EXPECT_LE(core::memory_ledger().peak(), predicted.memory_bytes) << "more memory than was announced";
 }
 
+/// Every strategy, under every partition and what `auto` makes of it.
 void check_all(const std::vector<Case>& cases) {
   const comm::Communicator comm(MPI_COMM_WORLD);
+  using pattern::PartitionKind;
   for (const auto& strategy : registry()) {
-    for (const Case& one : cases) check(*strategy, one, comm);
+    for (const Case& one : cases) {
+      for (const auto partition : {std::optional<PartitionKind>(), std::optional(PartitionKind::contiguous),
+                                   std::optional(PartitionKind::zigzag), std::optional(PartitionKind::block_cyclic)}) {
+        Case cut = one;
+        cut.problem.partition = partition;
+        cut.name += partition ? ", " + std::string(pattern::partition_table[std::size_t(*partition)].name) : ", auto";
+        check(*strategy, cut, comm);
+      }
+    }
   }
 }
 
