@@ -69,7 +69,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.attention.scale, 0.125);
   EXPECT_EQ(s.compute.precision, Precision::float64);
   EXPECT_EQ(s.distribution.strategy, "ring");
-  EXPECT_EQ(s.distribution.partition, "contiguous");
+  EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);
   EXPECT_EQ(s.distribution.local_below, 0);
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
   EXPECT_TRUE(s.output.overwrite);

@@ -42,7 +42,7 @@ void print_list() {
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
   fmt::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
-  line("auto", "contiguous");
+  line("auto", "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work");
 }
 
 void print_info(const comm::Communicator& comm) {

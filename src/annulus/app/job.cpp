@@ -23,6 +23,8 @@ Problem make_problem(const io::Settings& settings, const std::optional<io::Tenso
   problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
   problem.pattern = settings.attention.pattern;
   problem.backend = kernels::default_backend();
+  problem.partition = settings.distribution.partition;
+  problem.block_size = settings.distribution.block_size.value_or(0);
   return problem;
 }
 

@@ -48,6 +48,14 @@ void check_input(RunFile& run) {
   if (generate) check_generate(run);
 }
 
+void check_distribution(const RunFile& run) {
+  const DistributionSettings& distribution = run.settings.distribution;
+  if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic) {
+    fail(ErrorKind::usage, "{}distribution.block_size needs partition: block_cyclic",
+         run.where("distribution.block_size"));
+  }
+}
+
 void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {
   const pattern::Pattern& pattern = run.settings.attention.pattern;
   const bool has_segments = given(run, "attention.segments"), has_dilations = given(run, "attention.dilations");
@@ -90,6 +98,7 @@ void check_output(const RunFile& run) {
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations) {
   check_input(run);
   check_attention(run, segments, dilations);
+  check_distribution(run);
   check_output(run);
 }
 

@@ -135,6 +135,16 @@ Access strategy() {
           [](const Settings& s) { return quote(s.distribution.strategy); }};
 }
 
+Access block_size() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.distribution.block_size.reset();
+            if (!is_word(v.node, "auto")) s.distribution.block_size = read_integer(v.node, v.name, 1, max_rows);
+          },
+          [](const Settings& s) {
+            return s.distribution.block_size ? std::to_string(*s.distribution.block_size) : "auto";
+          }};
+}
+
 Access local_below() {
   return {
       [](const KeyValue& v, Settings& s) { s.distribution.local_below = read_integer(v.node, v.name, 0, max_rows); },
@@ -204,16 +214,20 @@ Keys attention_keys() {
 Keys further_keys() {
   const std::vector<std::pair<std::string, std::optional<Precision>>> precisions{
       {"auto", std::nullopt}, {"float32", Precision::float32}, {"float64", Precision::float64}};
-  const std::vector<std::pair<std::string, std::string>> partitions{{"auto", "auto"}, {"contiguous", "contiguous"}};
+  std::vector<std::pair<std::string, std::optional<pattern::PartitionKind>>> partitions{{"auto", std::nullopt}};
+  for (const auto& entry : pattern::partition_table) partitions.emplace_back(entry.name, entry.value);
   return {
       {{"compute.precision", "auto", "of sums: auto (float32; float64 for float64 input) | float32 | float64"},
        choice(
            precisions, [](auto& s) -> auto& { return s.compute.precision; }),
        true},
       {{"distribution.strategy", "auto", "auto, or a name that annulus list shows"}, strategy(), false},
-      {{"distribution.partition", "auto", "auto | contiguous"},
+      {{"distribution.partition", "auto", "auto | contiguous | zigzag | block_cyclic"},
        choice(
            partitions, [](auto& s) -> auto& { return s.distribution.partition; }),
+       false},
+      {{"distribution.block_size", "auto", "auto, or rows of a block, 1 or more; for partition block_cyclic"},
+       block_size(),
        false},
       {{"distribution.local_below", "32768", "rows, 0 or more; strategy auto runs shorter sequences on one rank"},
        local_below(),

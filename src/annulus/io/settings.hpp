@@ -6,6 +6,7 @@
 #include <string>
 
 #include "annulus/core/types.hpp"
+#include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
 
 namespace annulus::io {
@@ -40,9 +41,10 @@ struct ComputeSettings {
 };
 
 struct DistributionSettings {
-  std::string strategy = "auto";   ///< a name of the registry, which the app checks
-  std::string partition = "auto";  ///< auto | contiguous
-  Index local_below = 32768;       ///< rows; `auto` computes shorter sequences on one rank
+  std::string strategy = "auto";                    ///< a name of the registry, which the app checks
+  std::optional<pattern::PartitionKind> partition;  ///< empty: auto
+  std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
+  Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
 };
 
 struct OutputSettings {
