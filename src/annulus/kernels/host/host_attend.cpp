@@ -1,230 +1,54 @@
-// attend() on the host: tasks for threads, and what one task does.
+// attend() on the host: a work list's tasks dealt to the threads.
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <cstring>
+#include <chrono>
 #include <exception>
-#include <limits>
 #include <mutex>
-#include <numbers>
 #include <thread>
 
 #include "annulus/core/error.hpp"
-#include "annulus/kernels/host/instruction_set.hpp"
-#include "annulus/kernels/host/row_walk.hpp"
-#include "annulus/kernels/host/scratch.hpp"
-#include "annulus/kernels/host/tasks.hpp"
-#include "annulus/kernels/tuning.hpp"
+#include "annulus/kernels/host/host_backend.hpp"
+#include "annulus/kernels/host/task_runner.hpp"
 
 namespace annulus::kernels::host {
 
-using core::Index;
-using core::TensorView;
-using core::WorkItem;
-using core::WorkList;
-
 namespace {
 
-/// Address of element (b, row, head, 0).
-const void* address(const TensorView& view, Index b, Index row, Index head) {
-  const Index element = b * view.batch_stride + row * view.row_stride + head * view.head_stride;
-  return static_cast<const std::byte*>(view.data) + element * Index(core::bytes_of(view.type));
-}
-
-/// What stands in for rows that do not exist: zero in every storage type.
-alignas(64) constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = {};
-
-/// Sizes of panels and tiles for one head size; see QueryPanels and KeyTile.
-template <class T>
-struct Layout {
-  Layout(const TileFunctions<T>& tiles, Index head_dim)
-      : depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
-        slabs(core::ceil_div(head_dim, tiles.key_block)),
-        columns(slabs * tiles.key_block) {
-    const Index fitting = tuning::host_tile_bytes / ((depth + columns) * Index(sizeof(T)));
-    tile_keys = std::clamp<Index>(fitting / tiles.key_block, 1, tiles.max_keys / tiles.key_block) * tiles.key_block;
-    max_rows = std::max<Index>(1, tuning::host_panel_bytes / ((depth + columns) * Index(sizeof(T))));
-  }
-  Index depth, slabs, columns;
-  Index tile_keys;  // keys of a tile
-  Index max_rows;   // query rows times heads of a task
-};
-
-template <class T>
-class TaskRunner {
- public:
-  TaskRunner(const TileFunctions<T>& tiles, const WorkList& work, const Operands& operands, State& state)
-      : tiles_(tiles), work_(work), operands_(operands), state_(state), layout_(tiles, state.shape.head_dim) {}
-
-  const Layout<T>& layout() const { return layout_; }
-
-  template <class Poll>
-  void run(const Task& task, const Poll& poll) {
-    Work w = start(task);
-    load_rows(task, w);
-    for (Index first = 0; first < task.most_keys; first += layout_.tile_keys) {
-      load_keys(task, first, w);
-      tiles_.add_tile(w.panels, w.tile, w.strip);
-      poll();
-    }
-    store_rows(w);
-  }
-
- private:
-  // A thread's memory for one task. Rows are (query row, head) with the head running fastest, so that `visible`
-  // ascends; the last group is filled up with copies of the last row.
-  struct Work {
-    Index rows;              // real ones
-    Index padded_rows;       // a multiple of MR
-    Index* state_row;        // [rows] (batch, row, head) as an index into m and l
-    Index* visible;          // [padded_rows]
-    const void** addresses;  // [max(padded_rows, tile_keys)]
-    QueryPanels<T> panels;
-    KeyTile<T> tile;
-    T* strip;
-  };
-
-  Work start(const Task& task) const {
-    const Index d = state_.shape.head_dim, mr = tiles_.row_block;
-    Work w;
-    w.rows = task.count * work_.items[task.item].head_count;
-    w.padded_rows = core::ceil_div(w.rows, mr) * mr;
-    const Index addresses = std::max(w.padded_rows, layout_.tile_keys);
-    const Index queries = w.padded_rows * layout_.depth + tiles_.row_block + tiles_.lanes;  // room for a whole vector
-    const Index acc = w.padded_rows * layout_.columns, sums = w.padded_rows * tiles_.lanes;
-    const Index keys = layout_.tile_keys * layout_.depth, values = layout_.tile_keys * layout_.columns;
-    const Index strip = mr * tiles_.max_keys;
-
-    Scratch& scratch = Scratch::of_this_thread();
-    Index bytes = 2 * Scratch::bytes_for<Index>(w.padded_rows) + Scratch::bytes_for<const void*>(addresses);
-    for (const Index count : {queries, acc, w.padded_rows, sums, keys, values, strip})
-      bytes += Scratch::bytes_for<T>(count);
-    scratch.start(bytes);
-    w.state_row = scratch.take<Index>(w.padded_rows);
-    w.visible = scratch.take<Index>(w.padded_rows);
-    w.addresses = scratch.take<const void*>(addresses);
-    w.strip = scratch.take<T>(strip);
-    T* const key_panels = scratch.take<T>(keys);
-    w.tile = {key_panels, scratch.take<T>(values), 0, 0, int(layout_.tile_keys)};
-    T* const query_panels = scratch.take<T>(queries);
-    T* const accumulators = scratch.take<T>(acc);
-    T* const maxima = scratch.take<T>(w.padded_rows);
-    w.panels = {query_panels, accumulators, maxima, scratch.take<T>(sums), w.visible, w.padded_rows / mr, int(d)};
-    return w;
-  }
-
-  void load_rows(const Task& task, Work& w) const {
-    const WorkItem& item = work_.items[task.item];
-    RowWalk walk(work_, item.query);
-    walk.skip(task.first);
-    VisibleKeys visible(work_, item.key, item.causal);
-    Index i = 0;
-    for (Index n = 0; n < task.count; ++n) {
-      const auto [t, row] = walk.next();
-      const Index keys = visible.at(t);
-      for (Index h = 0; h < item.head_count; ++h, ++i) {
-        const Index head = item.head_first + h * item.head_stride;
-        w.state_row[i] = (task.batch * state_.rows + row) * state_.shape.heads + head;
-        w.visible[i] = keys;
-        w.addresses[i] = address(operands_.q, task.batch, row, head);
-      }
-    }
-    for (; i < w.padded_rows; ++i) {
-      w.visible[i] = w.visible[w.rows - 1];
-      w.addresses[i] = w.addresses[w.rows - 1];
-    }
-    const T factor = T(operands_.scale * std::numbers::log2e);
-    tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, w.padded_rows, w.panels.head_dim, factor,
-                                                         w.panels.queries);
-    load_state(w);
-  }
-
-  /// Panels' part of row i, slab s.
-  T* acc_of(const Work& w, Index i, Index s) const {
-    const Index mr = tiles_.row_block, nr = tiles_.key_block;
-    return w.panels.acc + ((i / mr * layout_.slabs + s) * mr + i % mr) * nr;
-  }
-
-  void load_state(Work& w) const {
-    const Index d = state_.shape.head_dim, nr = tiles_.key_block, lanes = tiles_.lanes;
-    const T* m = static_cast<const T*>(state_.m.data());
-    const T* l = static_cast<const T*>(state_.l.data());
-    const T* acc = static_cast<const T*>(state_.acc.data());
-    std::memset(w.panels.acc, 0, w.padded_rows * layout_.columns * sizeof(T));
-    std::memset(w.panels.sum, 0, w.padded_rows * lanes * sizeof(T));
-    std::fill_n(w.panels.max, w.padded_rows, -std::numeric_limits<T>::infinity());
-    for (Index i = 0; i < w.rows; ++i) {
-      const Index row = w.state_row[i];
-      if (l[row] == 0) continue;  // empty
-      w.panels.max[i] = m[row];
-      w.panels.sum[i * lanes] = l[row];
-      for (Index s = 0; s < layout_.slabs; ++s)
-        std::memcpy(acc_of(w, i, s), acc + row * d + s * nr, std::min(nr, d - s * nr) * sizeof(T));
-    }
-  }
-
-  void store_rows(const Work& w) {
-    const Index d = state_.shape.head_dim, nr = tiles_.key_block, lanes = tiles_.lanes;
-    T* m = static_cast<T*>(state_.m.data());
-    T* l = static_cast<T*>(state_.l.data());
-    T* acc = static_cast<T*>(state_.acc.data());
-    for (Index i = 0; i < w.rows; ++i) {
-      const Index row = w.state_row[i];
-      T sum = 0;
-      for (Index j = 0; j < lanes; ++j) sum += w.panels.sum[i * lanes + j];
-      m[row] = w.panels.max[i];
-      l[row] = sum;
-      for (Index s = 0; s < layout_.slabs; ++s)
-        std::memcpy(acc + row * d + s * nr, acc_of(w, i, s), std::min(nr, d - s * nr) * sizeof(T));
-    }
-  }
-
-  /// Packs keys [first, first + tile_keys) of the piece, or as many as the task's rows see.
-  void load_keys(const Task& task, Index first, Work& w) const {
-    const WorkItem& item = work_.items[task.item];
-    const int count = int(std::min(layout_.tile_keys, task.most_keys - first));
-    const int padded = int(core::ceil_div(count, tiles_.key_block) * tiles_.key_block);
-    w.tile.first = first;
-    w.tile.count = count;
-    for (const bool keys : {true, false}) {
-      const TensorView& view = keys ? operands_.k : operands_.v;
-      RowWalk walk(work_, item.key);
-      walk.skip(first);
-      for (int j = 0; j < count; ++j) w.addresses[j] = address(view, task.batch, walk.next().row, item.kv_head);
-      std::fill(w.addresses + count, w.addresses + padded, zero_row);
-      const int storage = storage_index(view.type);
-      if (keys) {
-        tiles_.pack_keys[storage](w.addresses, padded, w.panels.head_dim, w.tile.keys);
-      } else {
-        tiles_.pack_values[storage](w.addresses, padded, w.panels.head_dim, w.tile.capacity, w.tile.values);
-      }
-    }
-  }
-
-  const TileFunctions<T>& tiles_;
-  const WorkList& work_;
-  const Operands& operands_;
-  State& state_;
-  Layout<T> layout_;
-};
-
-/// Lets every thread take the next task until none is left. Exceptions do not leave a parallel region by themselves:
-/// the first one is kept, the threads stop, and it is thrown again by the caller's thread.
-template <class RunTask>
-void run_on_all_threads(Index tasks, const RunTask& run_task) {
+/// Lets every thread take the next task until none is left. The calling thread polls after every tile of its own tasks
+/// (run_task does) and, when it is done before the others, goes on polling until they are.
+/// Exceptions do not leave a parallel region by themselves: the first one is kept, the threads stop, and the calling
+/// thread throws it again.
+template <class RunTask, class Poll>
+void run_on_all_threads(Index tasks, const RunTask& run_task, const Poll& poll) {
   using Space = Kokkos::DefaultHostExecutionSpace;
   std::atomic<Index> next{0};
+  std::atomic<int> working{0};
   std::exception_ptr error;
   std::mutex error_mutex;
-  const auto worker = [&](const int) {
+  const auto guarded = [&](const auto& work) {
     try {
-      for (Index i = next++; i < tasks; i = next++) run_task(i);
+      work();
     } catch (...) {
       const std::lock_guard<std::mutex> lock(error_mutex);
       if (!error) error = std::current_exception();
       next = tasks;
     }
+  };
+  const auto caller = std::this_thread::get_id();
+  const auto worker = [&](const int) {
+    ++working;
+    guarded([&] {
+      for (Index i = next++; i < tasks; i = next++) run_task(i);
+    });
+    --working;
+    if (!poll || std::this_thread::get_id() != caller) return;
+    guarded([&] {
+      while (working > 0) {
+        poll();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    });
   };
   const int threads = int(std::min<Index>(Space().concurrency(), tasks));
   Kokkos::parallel_for("annulus::attend", Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), worker);
@@ -239,11 +63,12 @@ void attend_in(const WorkList& work, const Operands& operands, State& state, con
   const Index threads = Kokkos::DefaultHostExecutionSpace().concurrency();
   const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads);
   const auto caller = std::this_thread::get_id();
-  const auto poll_here = [&] {
+  const auto poll_after_tile = [&] {
     if (poll && std::this_thread::get_id() == caller) poll();
   };
-  run_on_all_threads(Index(tasks.size()), [&](Index i) { runner.run(tasks[i], poll_here); });
-  poll_here();
+  run_on_all_threads(
+      Index(tasks.size()), [&](Index i) { runner.run(tasks[i], poll_after_tile); }, poll);
+  if (poll) poll();
 }
 
 }  // namespace

@@ -27,8 +27,10 @@ Index task_rows(const WorkItem& item, Index target, Index max_rows) {
   return std::max<Index>(1, std::clamp(fair, least, max_rows) / item.head_count);
 }
 
-void add_item_tasks(const WorkList& work, Index batch, Index index, Index rows, std::vector<Task>& tasks) {
+/// Tasks of at most `most` query rows each and of equal size: a small last one would pack all the keys for few rows.
+void add_item_tasks(const WorkList& work, Index batch, Index index, Index most, std::vector<Task>& tasks) {
   const WorkItem& item = work.items[index];
+  const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
   RowWalk walk(work, item.query);
   VisibleKeys visible(work, item.key, item.causal);
   for (Index first = 0; first < item.query.count; first += rows) {

@@ -80,7 +80,7 @@ ANNULUS_INLINE void weigh(T* scores, Vec<T> max, Vec<T>& sum) {
 /// Scores [0, end) of a row, whole vectors with the lanes' maxima row_max, become weights.
 template <class T>
 ANNULUS_INLINE void weigh_row(const RunningRow<T>& row, T* scores, int end, Vec<T> row_max) {
-  constexpr int n = kLanes<T>, at_once = 4;
+  constexpr int n = kLanes<T>, at_once = kVectorRegisters == 32 ? 2 : 4;
   if (any_above(row_max, broadcast(*row.max))) {
     const T most = largest_lane<T>(row_max);
     if (most > kLargest<T>) cut_infinite_scores(scores, end);

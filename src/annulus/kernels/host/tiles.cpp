@@ -52,7 +52,6 @@ void add_tile_to_group(const QueryPanels<T>& panels, std::int64_t group, const K
   constexpr int block = kKeyBlock<T>;
   const std::int64_t first_row = group * kRowBlock;
   const Limits limits = limits_of(panels.visible + first_row, tile);
-  if (limits.most == 0) return;
   const int end = round_up(limits.most, kLanes<T>), depth = padded_depth<T>(panels.head_dim);
   const int slabs = slab_count<T>(panels.head_dim), slab_stride = kRowBlock * block;
   T* acc = panels.acc + group * slabs * slab_stride;
@@ -75,7 +74,9 @@ void add_tile_to_group(const QueryPanels<T>& panels, std::int64_t group, const K
 
 template <class T>
 void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* strip) {
-  for (std::int64_t group = 0; group < panels.groups; ++group) add_tile_to_group(panels, group, tile, strip);
+  std::int64_t group = 0;
+  while (group < panels.groups && panels.visible[group * kRowBlock + kRowBlock - 1] <= tile.first) ++group;
+  for (; group < panels.groups; ++group) add_tile_to_group(panels, group, tile, strip);
 }
 
 template <class T>
