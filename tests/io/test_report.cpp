@@ -5,6 +5,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/io/report.hpp"
+#include "io/file_size_limit.hpp"
 #include "io/scratch.hpp"
 
 namespace annulus::io {
@@ -48,6 +49,22 @@ TEST(Report, KeepsTheOrderAndTheTypes) {
   write_report(path, {});  // an older report is replaced
   EXPECT_EQ(content_of(path), "{}\n");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing temporary is left
+}
+
+TEST(Report, AFailedWriteLeavesTheOlderReport) {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "report.json";
+  write_report(path, {{"ranks", core::Index(2)}});
+  const std::string before = content_of(path);
+  try {
+    const test::FileSizeLimit limit(20);
+    write_report(path, {{"text", std::string(100, 'x')}});
+    ADD_FAILURE() << "written beyond the limit";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(std::string(error.what()), path + ": writing the report failed");
+  }
+  EXPECT_EQ(content_of(path), before);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(Report, ABadPlaceIsFoundBeforehand) {

@@ -1,10 +1,8 @@
 // Result files: what is written comes back bit by bit, and nothing half-written ever stands under the final name.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -13,6 +11,7 @@
 #include "annulus/io/place.hpp"
 #include "annulus/io/result_file.hpp"
 #include "annulus/io/transfer.hpp"
+#include "io/file_size_limit.hpp"
 #include "io/hdf5_files.hpp"
 
 namespace annulus::io {
@@ -23,6 +22,7 @@ using core::Interval;
 using core::Shape;
 using core::TensorId;
 using test::common_error;
+using test::FileSizeLimit;
 using test::SharedFolder;
 
 /// A communicator of the first `size` ranks; one of its own on each other rank.
@@ -255,24 +255,6 @@ TEST(ResultFile, FollowsALink) {
   EXPECT_EQ(look_at_dataset(folder / "scratch/real.h5", "out").type, DType::float32);
   comm.barrier();
 }
-
-/// Files of this process may not grow beyond some bytes: what a full disk looks like to a write.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 TEST(ResultFile, ReservesItsSpaceBeforeTheComputation) {
   const comm::Communicator comm(MPI_COMM_WORLD);
