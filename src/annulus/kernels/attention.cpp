@@ -58,6 +58,15 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 #endif
 }
 
+core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision) {
+  if (backend == Backend::device) return 0;
+#if defined(ANNULUS_HAS_HOST_TILES)
+  return host::host_attend_bytes(shape, rows, precision);
+#else
+  no_host_backend();
+#endif
+}
+
 void finish(Backend backend, const State& state, const TensorView& out, const TensorView& lse, double output_scale) {
   if (backend == Backend::device) {
     device_finish(state, out, lse, output_scale);

@@ -61,6 +61,11 @@ struct Operands {
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
+/// Bytes that attend() takes at most for its own panels, all threads together, when the state has `rows` rows. The
+/// memory is kept for the next call. (On a device panels live in the teams' scratch memory, which is nobody's
+/// allocation: 0.)
+core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
+
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m + log2 l), natural and unshifted, in lse's type.
 /// A row that saw no key gets out = 0 and lse = -inf. Complete on return.
 void finish(Backend backend, const State& state, const core::TensorView& out, const core::TensorView& lse,

@@ -17,9 +17,10 @@ struct Clear {
   T* l;
   T* acc;
   Index head_dim;
+  T lowest;  // minus infinity; std:: functions are not for device code
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
-    m[row] = -std::numeric_limits<T>::infinity();
+    m[row] = lowest;
     l[row] = 0;
     for (Index d = 0; d < head_dim; ++d) acc[row * head_dim + d] = 0;
   }
@@ -28,7 +29,7 @@ struct Clear {
 template <class T>
 void clear(const State& state, Index states) {
   const Clear<T> body{static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()),
-                      static_cast<T*>(state.acc.data()), state.shape.head_dim};
+                      static_cast<T*>(state.acc.data()), state.shape.head_dim, -std::numeric_limits<T>::infinity()};
   Kokkos::parallel_for("annulus::empty_state", Kokkos::RangePolicy<>(0, states), body);
   Kokkos::fence();
 }

@@ -73,7 +73,8 @@ Index local_memory(const Problem& problem, Index rows, Index extra) {
   const Index b = problem.shape.batch;
   const Index inputs = b * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
   const Index outputs = b * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
-  return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) + std::max(extra, outputs);
+  return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) +
+         kernels::attend_bytes(problem.backend, problem.shape, rows, problem.precision) + std::max(extra, outputs);
 }
 
 Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

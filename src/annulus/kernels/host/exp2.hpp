@@ -103,10 +103,10 @@ ANNULUS_INLINE void exp2_of(Vec<T> (&x)[N]) {
 #if defined(__AVX512F__)
   for (int i = 0; i < N; ++i) x[i] = times_power(p[i], x[i]);
 #else
-  using Ints = Vec<IntOf<T>>;
+  using Bits = Vec<UnsignedOf<T>>;
   for (int i = 0; i < N; ++i) {
-    const Ints weight = bits_as<Ints>(p[i]) + (bits_as<Ints>(t[i]) << Format<T>::mantissa);
-    x[i] = bits_as<Vec<T>>(weight & ~(x[i] < broadcast(Format<T>::smallest)));
+    const Bits weight = bits_as<Bits>(p[i]) + (bits_as<Bits>(t[i]) << Format<T>::mantissa);
+    x[i] = bits_as<Vec<T>>(weight & ~bits_as<Bits>(x[i] < broadcast(Format<T>::smallest)));
   }
 #endif
 }

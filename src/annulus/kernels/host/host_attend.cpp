@@ -85,4 +85,22 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
   }
 }
 
+namespace {
+
+template <class T>
+Index task_bytes(const core::Shape& shape, Index rows, const TileFunctions<T>& tiles) {
+  const Layout<T> layout(tiles, shape.head_dim);
+  const Index most = std::max(layout.max_rows, shape.group());  // a task has at least one query row with all its heads
+  return Sizes<T>(tiles, layout, std::min(most, rows * shape.group())).bytes();
+}
+
+}  // namespace
+
+Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
+  if (rows == 0) return 0;
+  const Index one = precision == core::Precision::float64 ? task_bytes(shape, rows, tiles_of<double>(set))
+                                                          : task_bytes(shape, rows, tiles_of<float>(set));
+  return one * Kokkos::DefaultHostExecutionSpace().concurrency();
+}
+
 }  // namespace annulus::kernels::host

@@ -23,6 +23,10 @@ InstructionSet best_instruction_set();
 void host_attend(const core::WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
                  InstructionSet set = best_instruction_set());
 
+/// See attend_bytes() of attention.hpp.
+core::Index host_attend_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,
+                              InstructionSet set = best_instruction_set());
+
 void host_finish(const State& state, const core::TensorView& out, const core::TensorView& lse, double output_scale,
                  InstructionSet set = best_instruction_set());
 

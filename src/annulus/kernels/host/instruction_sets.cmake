@@ -18,7 +18,7 @@ function(annulus_host_tiles NAME)
   target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
   # GCC warns of vectors wider than the machine's as arguments (all functions that take them are inlined) and of the
   # deliberately undefined operands inside its own AVX-512 intrinsics.
-  target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 ${ARGN}
+  target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
     $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
 endfunction()

@@ -44,17 +44,21 @@ using Doubles = Vec<double>;
 
 /// Integers as wide as T; a comparison of Vec<T> yields Vec<IntOf<T>>, -1 where it holds.
 template <class T>
-struct IntFor;
+struct IntegersFor;
 template <>
-struct IntFor<float> {
-  using type = std::int32_t;
+struct IntegersFor<float> {
+  using Int = std::int32_t;
+  using Unsigned = std::uint32_t;
 };
 template <>
-struct IntFor<double> {
-  using type = std::int64_t;
+struct IntegersFor<double> {
+  using Int = std::int64_t;
+  using Unsigned = std::uint64_t;
 };
 template <class T>
-using IntOf = typename IntFor<T>::type;
+using IntOf = typename IntegersFor<T>::Int;
+template <class T>
+using UnsignedOf = typename IntegersFor<T>::Unsigned;
 
 /// Aligned to the vector's size.
 template <class V, class T>

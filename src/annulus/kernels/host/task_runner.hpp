@@ -45,6 +45,29 @@ struct Layout {
   Index max_rows;   // query rows times heads of a task
 };
 
+/// How many numbers of each kind a task of `rows` (query row, head) pairs needs; see TaskRunner::Work.
+template <class T>
+struct Sizes {
+  Sizes(const TileFunctions<T>& tiles, const Layout<T>& layout, Index rows)
+      : padded_rows(core::ceil_div(rows, Index(tiles.row_block)) * tiles.row_block),
+        addresses(std::max(padded_rows, 2 * layout.tile_keys)),
+        queries(padded_rows * layout.depth + tiles.row_block + tiles.lanes),  // room for a whole vector
+        acc(padded_rows * layout.columns),
+        sums(padded_rows * tiles.lanes),
+        keys(layout.tile_keys * layout.depth),
+        values(layout.tile_keys * layout.columns),
+        strip(Index(tiles.row_block) * tiles.max_keys) {}
+
+  Index bytes() const {
+    Index all = 2 * Scratch::bytes_for<Index>(padded_rows) + Scratch::bytes_for<const void*>(addresses);
+    for (const Index count : {queries, acc, padded_rows, sums, keys, values, strip})
+      all += Scratch::bytes_for<T>(count);
+    return all;
+  }
+
+  Index padded_rows, addresses, queries, acc, sums, keys, values, strip;
+};
+
 /// Runs tasks of one work list; one object serves all threads.
 template <class T>
 class TaskRunner {
@@ -84,28 +107,20 @@ class TaskRunner {
     const Index d = state_.shape.head_dim, mr = tiles_.row_block;
     Work w;
     w.rows = task.count * work_.items[task.item].head_count;
-    w.padded_rows = core::ceil_div(w.rows, mr) * mr;
-    const Index addresses = std::max(w.padded_rows, 2 * layout_.tile_keys);
-    const Index queries = w.padded_rows * layout_.depth + tiles_.row_block + tiles_.lanes;  // room for a whole vector
-    const Index acc = w.padded_rows * layout_.columns, sums = w.padded_rows * tiles_.lanes;
-    const Index keys = layout_.tile_keys * layout_.depth, values = layout_.tile_keys * layout_.columns;
-    const Index strip = mr * tiles_.max_keys;
-
+    const Sizes<T> sizes(tiles_, layout_, w.rows);
+    w.padded_rows = sizes.padded_rows;
     Scratch& scratch = Scratch::of_this_thread();
-    Index bytes = 2 * Scratch::bytes_for<Index>(w.padded_rows) + Scratch::bytes_for<const void*>(addresses);
-    for (const Index count : {queries, acc, w.padded_rows, sums, keys, values, strip})
-      bytes += Scratch::bytes_for<T>(count);
-    scratch.start(bytes);
+    scratch.start(sizes.bytes());
     w.state_row = scratch.take<Index>(w.padded_rows);
     w.visible = scratch.take<Index>(w.padded_rows);
-    w.addresses = scratch.take<const void*>(addresses);
-    w.strip = scratch.take<T>(strip);
-    T* const key_panels = scratch.take<T>(keys);
-    w.tile = {key_panels, scratch.take<T>(values), 0, 0, int(layout_.tile_keys)};
-    T* const query_panels = scratch.take<T>(queries);
-    T* const accumulators = scratch.take<T>(acc);
+    w.addresses = scratch.take<const void*>(sizes.addresses);
+    w.strip = scratch.take<T>(sizes.strip);
+    T* const key_panels = scratch.take<T>(sizes.keys);
+    w.tile = {key_panels, scratch.take<T>(sizes.values), 0, 0, int(layout_.tile_keys)};
+    T* const query_panels = scratch.take<T>(sizes.queries);
+    T* const accumulators = scratch.take<T>(sizes.acc);
     T* const maxima = scratch.take<T>(w.padded_rows);
-    w.panels = {query_panels, accumulators, maxima, scratch.take<T>(sums), w.visible, w.padded_rows / mr, int(d)};
+    w.panels = {query_panels, accumulators, maxima, scratch.take<T>(sizes.sums), w.visible, w.padded_rows / mr, int(d)};
     return w;
   }
 
