@@ -72,7 +72,7 @@ TEST(WorkLists, NeverNameAQueryRowAndHeadTwiceInOneList) {
 }
 
 TEST(WorkLists, WorkedExample) {
-  const Layout layout{{Semantics::longnet, {{8, 2}}, true, false}, {0, 10}, 1, 1};
+  const Layout layout = test::longnet_layout({{8, 2}}, true, 10, 1);
   const auto lists = work_lists(layout, StoredRows({{5, 10}}), KeyRows::raw(StoredRows({{0, 5}})));
   ASSERT_EQ(lists.size(), 1u);
   ASSERT_EQ(lists[0].items.size(), 1u);
@@ -83,7 +83,7 @@ TEST(WorkLists, WorkedExample) {
 }
 
 TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
-  const Layout layout{{Semantics::longnet, {{whole_document, 1}}, true, false}, {0, 10}, 1, 1};
+  const Layout layout = test::longnet_layout({{}}, true, 10, 1);
   const auto later = work_lists(layout, StoredRows({{0, 5}}), KeyRows::raw(StoredRows({{5, 10}})));
   EXPECT_TRUE(later[0].empty());
   EXPECT_TRUE(later[0].runs.empty());
@@ -97,7 +97,7 @@ TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
 
 TEST(WorkLists, CountsBeyond32Bits) {
   const Index n = Index(1) << 20;
-  const Layout layout{{Semantics::longnet, {{whole_document, 1}}, true, false}, {0, n}, 8, 8};
+  const Layout layout = test::longnet_layout({{}}, true, n, 8);
   EXPECT_EQ(kept_triples(work_lists(layout, StoredRows({{0, n}}), KeyRows::raw(StoredRows({{0, n}})))),
             8 * (n * (n + 1) / 2));
 }

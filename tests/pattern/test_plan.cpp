@@ -137,7 +137,7 @@ TEST(Plans, NeverCarryMoreThanTheDenseRing) {
 }
 
 TEST(Plans, SendNothingWhereSegmentsLieInsideRanks) {
-  const Layout layout{{Semantics::longnet, {{16, 1}, {32, 4}}, false, false}, {0, 256}, 8, 8};
+  const Layout layout = test::longnet_layout({{16, 1}, {32, 4}}, false, 256, 8);
   for (const Exchange& exchange : exchanges()) {
     for (int p = 0; p < 4; ++p) {
       for (const Hops& hops : exchange.lanes(layout, contiguous_partition(256, 4), p)) EXPECT_TRUE(hops.empty());
@@ -146,7 +146,7 @@ TEST(Plans, SendNothingWhereSegmentsLieInsideRanks) {
 }
 
 TEST(Plans, DenseCarriesEverythingAndCausalOnlyEarlierRows) {
-  Layout layout{{Semantics::longnet, {{whole_document, 1}}, false, false}, {0, 64}, 2, 2};
+  Layout layout = test::longnet_layout({{whole_document, 1}}, false, 64, 2);
   const Partition partition = contiguous_partition(64, 4);
   for (const Exchange& exchange : exchanges()) {
     for (int p = 0; p < 4; ++p) {
@@ -161,7 +161,7 @@ TEST(Plans, DenseCarriesEverythingAndCausalOnlyEarlierRows) {
 }
 
 TEST(RingPlan, WorkedExample) {
-  const Layout layout{{Semantics::longnet, {{8, 1}}, false, false}, {0, 16}, 1, 1};
+  const Layout layout = test::longnet_layout({{8, 1}}, false, 16, 1);
   const Partition partition = contiguous_partition(16, 4);
   const auto hops = [&](int rank) { return ring_hops(layout, partition, rank, 1, 3); };
   ASSERT_EQ(hops(0).size(), 3u);
@@ -180,14 +180,11 @@ double share_of_dense(const Layout& layout, int ranks, const Exchange& exchange)
 }
 
 TEST(Plans, BytesOfTheProjectsTargets) {
-  const Layout main{
-      {Semantics::longnet, {{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, false}, {0, 65536}, 8, 8};
+  const Layout main = test::longnet_layout({{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, 65536, 8);
   EXPECT_LE(share_of_dense(main, 4, exchanges()[2]), 1.0 / 31) << "rotation";
   EXPECT_LE(share_of_dense(main, 4, exchanges()[0]), 1.0 / 20) << "ring";
-  const Layout longnet{{Semantics::longnet, {{2048, 1}, {4096, 2}, {8192, 4}, {16384, 6}, {32768, 12}}, false, false},
-                       {0, 131072},
-                       8,
-                       8};
+  const Layout longnet =
+      test::longnet_layout({{2048, 1}, {4096, 2}, {8192, 4}, {16384, 6}, {32768, 12}}, false, 131072, 8);
   EXPECT_LE(share_of_dense(longnet, 8, exchanges()[2]), 1.0 / 80) << "rotation";
 }
 
@@ -203,7 +200,7 @@ TEST(Parts, NestedOnesAreDroppedAndDenseOnesBecomeTheSpan) {
 
 TEST(RowsRead, AreThePiecesThatTheConsumerSees) {
   // Offset 0 of (all, 4), one head: rows 0 4 8 12 16 20; of rank [4, 12) the rows 4 and 8 are read.
-  const Layout layout{{Semantics::longnet, {{whole_document, 4}}, false, false}, {0, 24}, 1, 1};
+  const Layout layout = test::longnet_layout({{whole_document, 4}}, false, 24, 1);
   const auto read = [&](Interval owner, Interval consumer) {
     return rows_read(layout, StoredRows({owner}), StoredRows({consumer}));
   };

@@ -18,6 +18,17 @@ struct RandomLayout {
   pattern::Layout layout;
 };
 
+/// longnet semantics over one document of n rows, as many key/value heads as heads.
+inline pattern::Layout longnet_layout(const std::vector<pattern::Pair>& pairs, bool causal, Index n, Index heads) {
+  pattern::Layout layout;
+  layout.pattern.pairs = pairs;
+  layout.pattern.causal = causal;
+  layout.documents.assign(1, 0);
+  layout.documents.push_back(n);
+  layout.heads = layout.kv_heads = heads;
+  return layout;
+}
+
 /// The reference's words for a layout.
 inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout, double scale = 1) {
   kernels::ReferencePattern words;

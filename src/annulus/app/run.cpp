@@ -52,9 +52,9 @@ Tensors load(const Job& job, const comm::Communicator& comm) {
   if (job.input) {
     job.input->read({{input.q, q.data()}, {input.k, k.data()}, {input.v, v.data()}}, rows.intervals(), comm);
   } else {
-    io::fill_generated(*input.generate, io::GeneratedTensor::q, rows.intervals(), q.data());
-    io::fill_generated(*input.generate, io::GeneratedTensor::k, rows.intervals(), k.data());
-    io::fill_generated(*input.generate, io::GeneratedTensor::v, rows.intervals(), v.data());
+    io::fill_generated(*input.generate, core::TensorId::q, rows.intervals(), q.data());
+    io::fill_generated(*input.generate, core::TensorId::k, rows.intervals(), k.data());
+    io::fill_generated(*input.generate, core::TensorId::v, rows.intervals(), v.data());
   }
   for (HostSide* side : {&q, &k, &v}) side->to_device();
   return tensors;

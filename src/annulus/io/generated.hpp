@@ -11,8 +11,6 @@
 
 namespace annulus::io {
 
-using GeneratedTensor = core::TensorId;
-
 /// Why no tensors of this shape can be made: the extent to change, and what is wrong with it.
 struct Objection {
   std::string extent;

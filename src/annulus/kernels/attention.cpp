@@ -58,7 +58,8 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 #endif
 }
 
-core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision) {
+core::Index attend_bytes(Backend backend, [[maybe_unused]] const core::Shape& shape, [[maybe_unused]] core::Index rows,
+                         [[maybe_unused]] core::Precision precision) {
   if (backend == Backend::device) return 0;
 #if defined(ANNULUS_HAS_HOST_TILES)
   return host::host_attend_bytes(shape, rows, precision);
