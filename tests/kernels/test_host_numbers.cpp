@@ -1,6 +1,8 @@
 // Numbers at the edges: large and equal scores, huge values, overflow, NaN, 16-bit storage bit by bit, exp2.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "kernels/host_case.hpp"
 #include "support/tolerance.hpp"
 
@@ -149,6 +151,51 @@ TEST(HostNumbers, SixteenBitStorageIsConvertedExactly) {
         EXPECT_EQ(wrong, 0);
       }
     }
+  }
+}
+
+/// One query per weight: keys 0 and x, of which only the second has a value, 1: out = w / (1 + w), w = e^x.
+TEST(HostNumbers, WeightsAreAccurateToRounding) {
+  for (const auto& [type, precision, tolerance] :
+       {std::tuple{DType::float32, Precision::float32, 6e-7}, std::tuple{DType::float64, Precision::float64, 8e-16}}) {
+    HostCase test = plain_case(2000, 2, 1, false);
+    test.type = type;
+    test.precision = precision;
+    for (Index i = 0; i < 2000; ++i) test.q.push_back(-double(i) / 512);
+    test.k = {0, 1};
+    test.v = {0, 1};
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      const kernels::ReferenceResult actual = host_answer(test, set);
+      double worst = 0;
+      for (std::size_t i = 0; i < 2000; ++i) {
+        const double w = std::exp(test.q[i]), expected = w / (1 + w);
+        // The score itself is rounded in base 2: allow for that on top.
+        worst = std::max(worst, std::abs(actual.out[i] / expected - 1) / (1 + std::abs(test.q[i])));
+      }
+      EXPECT_LE(worst, tolerance) << name_of(type) << " " << name_of(set);
+    }
+  }
+}
+
+/// Two keys of equal weight: out is the mean of their values. The mean of two neighbours of a 16-bit type lies halfway
+/// between them and must become the even one.
+TEST(HostNumbers, SixteenBitResultsAreRoundedToNearestEven) {
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    HostCase test = plain_case(1, 2, 256, false);
+    test.type = type;
+    test.q.assign(256, 0.0);
+    test.k.assign(512, 0.0);
+    test.v.assign(512, 0.0);
+    const std::uint16_t one = type == DType::float16 ? 0x3c00 : 0x3f80;
+    std::vector<double> even;
+    for (Index i = 0; i < 256; ++i) {
+      const std::uint16_t low = std::uint16_t((one + i / 2) | (i % 2 ? 0x8000 : 0)), high = std::uint16_t(low + 1);
+      test.v[std::size_t(i)] = from_storage(&low, 1, type)[0];
+      test.v[std::size_t(256 + i)] = from_storage(&high, 1, type)[0];
+      even.push_back(test.v[std::size_t(low % 2 ? 256 + i : i)]);
+    }
+    for (const InstructionSet set : kernels::host::usable_instruction_sets())
+      EXPECT_EQ(host_answer(test, set).out, even) << name_of(type) << " " << name_of(set);
   }
 }
 
