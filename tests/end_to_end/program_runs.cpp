@@ -53,7 +53,8 @@ TEST_F(Runs, EveryStrategyAndRankCountGivesTheSameNumbersAndVerifies) {
   const auto out = numbers(folder / "result.h5", "/out"), lse = numbers(folder / "result.h5", "/lse");
   ASSERT_EQ(out.size(), 2u * 77 * 4 * 20);
   ASSERT_EQ(lse.size(), 2u * 77 * 4);
-  for (const char* strategy : {"auto", "single", "allgather", "ring", "ring_blocking"}) {
+  for (const char* strategy :
+       {"auto", "single", "allgather", "ring", "ring_blocking", "rotation", "ring_bidirectional"}) {
     for (const int ranks : {1, 2, 3, 4}) {
       const std::string named = fmt::format("run.yaml --set distribution.strategy={}", strategy);
       const Outcome ran = annulus(ranks, "run " + named);
@@ -118,7 +119,7 @@ TEST_F(Runs, QuickstartDeckRunsOnItsRealInput) {
 
 TEST_F(Runs, ResultTellsWhereItCameFrom) {
   generate();
-  write("run.yaml", deck("in.h5", "distribution: {strategy: ring}\n"));
+  write("run.yaml", deck("in.h5", "distribution: {strategy: ring, partition: contiguous}\n"));
   ASSERT_EQ(annulus(3, "run run.yaml --set output.report=report.json").status, 0);
   const auto path = folder / "result.h5";
   EXPECT_EQ(numbers(path, "/run/rows"), (std::vector<double>{26, 26, 25}));
@@ -154,7 +155,7 @@ TEST_F(Runs, ResultsDifferOnlyWhereTheyMay) {
 
 TEST_F(Runs, DryRunPlansForManyRanksAndLeavesNothing) {
   generate();
-  write("run.yaml", deck("in.h5", "distribution: {strategy: ring}\n"));
+  write("run.yaml", deck("in.h5", "distribution: {strategy: ring, partition: contiguous}\n"));
   const Outcome dry = annulus(0, "run --dry-run --ranks 4 run.yaml");
   EXPECT_EQ(dry.status, 0) << dry.err;
   for (const char* word : {"segments", "4 ranks", "[58, 77)", "memory"}) {
