@@ -24,8 +24,8 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
     EXPECT_FALSE(strategy->description().empty());
     EXPECT_EQ(find(strategy->name()), strategy.get());
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "ring_blocking", "ring", "rotation",
-                                               "ring_bidirectional"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "allgather_overlap", "ring_blocking", "ring",
+                                               "rotation", "ring_bidirectional", "onesided"}));
   EXPECT_EQ(find("auto"), nullptr);
   EXPECT_EQ(find("rings"), nullptr);
 }

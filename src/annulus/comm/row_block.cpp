@@ -31,6 +31,38 @@ Datatype Datatype::rows(const RowBlock& block) {
   return Datatype(type);
 }
 
+Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes) {
+  const Datatype row = contiguous(row_bytes);
+  std::vector<Datatype> pieces;  // one type per run, alive until the whole is made
+  std::vector<MPI_Datatype> handles;
+  std::vector<MPI_Aint> starts;
+  for (const RowRun& run : runs) {
+    MPI_Datatype piece = MPI_DATATYPE_NULL;
+    check_mpi(
+        MPI_Type_create_hvector(as_int(run.count, "rows"), 1, MPI_Aint(run.stride * row_bytes), row.handle(), &piece),
+        "MPI_Type_create_hvector");
+    handles.push_back(pieces.emplace_back(Datatype(piece)).handle());
+    starts.push_back(MPI_Aint(run.from * row_bytes));
+  }
+  const std::vector<int> ones(runs.size(), 1);
+  MPI_Datatype part = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
+  check_mpi(
+      MPI_Type_create_struct(as_int(Index(runs.size()), "runs"), ones.data(), starts.data(), handles.data(), &part),
+      "MPI_Type_create_struct");
+  const Datatype owned(part);
+  check_mpi(MPI_Type_create_hvector(as_int(parts, "parts"), 1, MPI_Aint(held * row_bytes), part, &type),
+            "MPI_Type_create_hvector");
+  Datatype whole(type);
+  check_mpi(MPI_Type_commit(&whole.type_), "MPI_Type_commit");
+  return whole;
+}
+
+Index Datatype::bytes() const {
+  MPI_Count bytes = 0;
+  check_mpi(MPI_Type_size_x(type_, &bytes), "MPI_Type_size_x");
+  return Index(bytes);
+}
+
 Datatype::~Datatype() {
   if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
 }

@@ -1,6 +1,9 @@
 // Rows of K and V as MPI sees them.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "annulus/comm/communicator.hpp"
 
 namespace annulus::comm {
@@ -16,6 +19,15 @@ struct RowBlock {
   core::Interval rows;
 
   Index bytes() const { return parts * rows.size() * row_bytes; }
+  /// Address of the first selected row.
+  void* first_row() const { return static_cast<std::byte*>(data) + rows.begin * row_bytes; }
+};
+
+/// Rows from, from + stride, ... (count of them) of an array.
+struct RowRun {
+  Index from = 0;
+  Index stride = 1;
+  Index count = 0;
 };
 
 /// An MPI datatype freed at the end of its scope.
@@ -25,11 +37,16 @@ class Datatype {
   static Datatype contiguous(Index bytes);
   /// The rows of a block, relative to the address of its first selected row.
   static Datatype rows(const RowBlock& block);
+  /// Run after run of every part of an array (parts, held, row_bytes), relative to the array's address.
+  /// Worked example: runs {0, 2, 3} and {7, 1, 2} of (2, 10, 1): bytes 0 2 4 7 8, then 10 12 14 17 18.
+  static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes);
   ~Datatype();
   Datatype(Datatype&& other) noexcept;
   Datatype& operator=(Datatype&&) = delete;
 
   MPI_Datatype handle() const { return type_; }
+  /// Bytes that one element carries.
+  Index bytes() const;
 
  private:
   explicit Datatype(MPI_Datatype type) : type_(type) {}

@@ -7,9 +7,11 @@ namespace annulus::strategies {
 
 std::unique_ptr<Strategy> make_single();
 std::unique_ptr<Strategy> make_allgather();
+std::unique_ptr<Strategy> make_allgather_overlap();
 std::unique_ptr<Strategy> make_ring();
 std::unique_ptr<Strategy> make_ring_blocking();
 std::unique_ptr<Strategy> make_ring_bidirectional();
 std::unique_ptr<Strategy> make_rotation();
+std::unique_ptr<Strategy> make_onesided();
 
 }  // namespace annulus::strategies

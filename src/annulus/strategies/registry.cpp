@@ -7,10 +7,12 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
     std::vector<std::unique_ptr<Strategy>> all;
     all.push_back(make_single());
     all.push_back(make_allgather());
+    all.push_back(make_allgather_overlap());
     all.push_back(make_ring_blocking());
     all.push_back(make_ring());
     all.push_back(make_rotation());
     all.push_back(make_ring_bidirectional());
+    all.push_back(make_onesided());
     return all;
   }();
   return strategies;

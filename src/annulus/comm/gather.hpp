@@ -1,0 +1,47 @@
+// Every rank's rows on every rank, block by block as they arrive.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "annulus/comm/staging.hpp"
+
+namespace annulus::comm {
+
+/// A gather that hands out each rank's block when it is there, whichever comes first. Use: start(), progress() now and
+/// then while computing, next() until it has nothing more, finish(). Own rows must not change before finish() returns.
+class Gather {
+ public:
+  explicit Gather(const Communicator& comm) : comm_(comm) {}
+  ~Gather();
+  Gather(const Gather&) = delete;
+  Gather& operator=(const Gather&) = delete;
+
+  /// Posts a receive from every other rank, then sends this rank's rows to all of them, and returns at once.
+  ///   own     this rank's rows
+  ///   blocks  [P]: where each rank's rows go, sized as that rank's `own`; this rank's entry is not used
+  /// A block without rows is no message.
+  void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
+  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
+  void progress();
+  /// The next rank whose rows lie where they belong, in the order of arrival; waits for one. Nothing when all came.
+  std::optional<int> next();
+  /// Returns when the other ranks have this rank's rows.
+  void finish();
+
+ private:
+  /// Notes the receives among the completed requests.
+  void note(int completed);
+
+  const Communicator& comm_;
+  std::vector<MPI_Request> requests_;  // receives first, then sends
+  std::vector<int> indices_;           // of completed requests, as MPI reports them
+  std::vector<int> peers_;             // of the receives
+  std::deque<Staged> incoming_;        // of the receives; a deque: messages under way keep their addresses
+  std::optional<Staged> outgoing_;     // one copy serves all peers
+  std::deque<std::size_t> arrived_;    // receives not handed out yet
+  std::size_t handed_out_ = 0;
+};
+
+}  // namespace annulus::comm

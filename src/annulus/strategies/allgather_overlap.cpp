@@ -1,0 +1,94 @@
+// allgather_overlap: all of K and V on every rank as in allgather, but while they travel the kernel works on the own
+// rows, and then on each rank's rows as they arrive, whichever come first. O(n) memory per rank.
+#include "annulus/comm/gather.hpp"
+#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/make.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// Bytes of K and V of one row, all batch entries.
+Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
+
+/// Where each rank's rows lie: the own ones in tensors.kv, the others in `gathered`, rank after rank.
+std::vector<KeyBlock> blocks_of(const Problem& problem, const pattern::Partition& partition, int rank,
+                                const Tensors& tensors, const core::Buffer& gathered) {
+  std::vector<KeyBlock> blocks;
+  Index offset = 0;
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    if (int(p) == rank) {
+      blocks.push_back(own_block(tensors, partition[p]));
+      continue;
+    }
+    blocks.push_back({gathered.at(offset), partition[p].count(), pattern::KeyRows::raw(partition[p])});
+    offset += row_bytes(problem) * partition[p].count();
+  }
+  return blocks;
+}
+
+class AllgatherOverlap final : public Strategy {
+ public:
+  std::string_view name() const override { return "allgather_overlap"; }
+  std::string_view description() const override {
+    return "allgather without waiting: own rows first, then each rank's rows as they arrive (O(n) memory)";
+  }
+
+  pattern::Partition partition(const Problem& problem, int ranks) const override {
+    return distributed_partition(problem, ranks);
+  }
+
+  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(rank)];
+    const Index n = problem.shape.sequence, foreign = row_bytes(problem) * (n - rows.count());
+    const auto all = pattern::KeyRows::raw(pattern::StoredRows({{0, n}}));
+    return {local_memory(problem, rows.count(), foreign),
+            row_bytes(problem) * rows.count() * Index(partition.size() - 1), foreign, kept_between(problem, rows, all)};
+  }
+
+  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
+                            Tensors& tensors, const Progress& progress) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(partition.size())};
+    Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
+    gather_and_compute(problem, partition, comm, tensors, computation, metrics);
+    computation.finish(metrics.hops.back());
+    return metrics;
+  }
+
+ private:
+  /// Hop d of the metrics is the rows of rank - d, whenever they come.
+  static void gather_and_compute(const Problem& problem, const pattern::Partition& partition,
+                                 const comm::Communicator& comm, const Tensors& tensors, Computation& computation,
+                                 core::RankMetrics& metrics) {
+    const int ranks = comm.size(), rank = comm.rank();
+    const Index own = partition[std::size_t(rank)].count();
+    const core::Buffer gathered("gathered kv", row_bytes(problem) * (problem.shape.sequence - own));
+    const std::vector<KeyBlock> blocks = blocks_of(problem, partition, rank, tensors, gathered);
+    std::vector<comm::RowBlock> messages;
+    for (const KeyBlock& block : blocks)
+      messages.push_back(kv_block(problem, block.data, block.held, problem.kv_row_bytes()));
+
+    comm::Gather gather(comm);  // behind the buffer: when an error unwinds, messages end before it does
+    const auto poll = [&] { gather.progress(); };
+    gather.start(messages[std::size_t(rank)], messages);
+    computation.add(blocks[std::size_t(rank)], "own rows", metrics.hops[0], poll);
+    for (int d = 1; d < ranks; ++d) metrics.hops[std::size_t(d)].bytes_sent = row_bytes(problem) * own;
+    double start = core::wall_seconds();
+    while (const std::optional<int> owner = gather.next()) {
+      core::HopMetrics& hop = metrics.hops[std::size_t((rank - *owner + ranks) % ranks)];
+      hop.wait_seconds = core::wall_seconds() - start;
+      hop.bytes_received = messages[std::size_t(*owner)].bytes();
+      hop.rows_received = blocks[std::size_t(*owner)].held;
+      computation.add(blocks[std::size_t(*owner)], fmt::format("rows of rank {}", *owner), hop, poll);
+      start = core::wall_seconds();
+    }
+    gather.finish();
+    metrics.hops.back().wait_seconds += core::wall_seconds() - start;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_allgather_overlap() { return std::make_unique<AllgatherOverlap>(); }
+
+}  // namespace annulus::strategies

@@ -1,0 +1,193 @@
+// onesided: K and V are exposed once; every rank reads the rows it needs straight out of the other ranks' memory, a few
+// owners ahead of the kernel, in the order of the rotation: rank - 1, rank - 2, ... Nobody sends, so no rank waits for
+// another's compute: ranks meet when the windows are filled, and again before they are freed.
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "annulus/comm/window.hpp"
+#include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/hop_loop.hpp"
+#include "annulus/strategies/make.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Cargo;
+using pattern::Hops;
+
+constexpr std::size_t depth = 2;          // reads under way while the kernel works on a block
+constexpr std::size_t slots = depth + 1;  // buffers: for those, and for the block in hand
+
+/// All rows of a rank as its window stores them: interval after interval, head after head. Rows of a head that follow
+/// one another are one stretch of memory, so a dense block is read in 2 B Hkv long pieces instead of one per row.
+Cargo window_cargo(const Problem& problem, const pattern::StoredRows& rows) {
+  Cargo all;
+  for (const core::Interval& interval : rows.intervals()) {
+    const std::vector<pattern::Part> whole{{interval.begin, 1, interval.size()}};
+    all.push_back({interval, std::vector<std::vector<pattern::Part>>(std::size_t(problem.shape.kv_heads), whole)});
+  }
+  return all;
+}
+
+/// Hops (counted from 0) that bring anything: what is read, in this order.
+std::vector<std::size_t> reads(const Hops& hops) {
+  std::vector<std::size_t> all;
+  for (std::size_t h = 0; h < hops.size(); ++h) {
+    if (!hops[h].receive.empty()) all.push_back(h);
+  }
+  return all;
+}
+
+/// Bytes of the buffers; the i-th read lands in buffer i mod slots.
+std::array<Index, slots> slot_bytes(const Problem& problem, const Hops& hops) {
+  std::array<Index, slots> bytes{};
+  std::size_t i = 0;
+  for (const std::size_t h : reads(hops)) {
+    Index& slot = bytes[i++ % slots];
+    slot = std::max(slot, cargo_bytes(problem, hops[h].receive));
+  }
+  return bytes;
+}
+
+/// A copy of the rank's K and V, unless nobody reads any of it.
+Index window_bytes(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops) {
+  const bool read = std::any_of(hops.begin(), hops.end(), [](const auto& hop) { return !hop.send.empty(); });
+  return read ? cargo_bytes(problem, window_cargo(problem, rows)) : 0;
+}
+
+/// Copies K and V into the window one part (K or V of a batch entry) after another, so that the detour over a buffer
+/// stays smaller than the running softmax and the results, which need their memory later.
+void fill(const Problem& problem, const KeyBlock& own, const Cargo& cargo, comm::Window& window) {
+  if (window.bytes() == 0) return;
+  const std::vector<kernels::RowCopy> copies = collect(problem, own, cargo);
+  const Index parts = 2 * problem.shape.batch, held = pattern::head_rows(cargo), unit = problem.head_row_bytes();
+  const core::Buffer packed("window part", held * unit);
+  for (Index part = 0; part < parts; ++part) {
+    auto* source = static_cast<std::byte*>(own.data) + part * packed.bytes();
+    kernels::gather_rows(copies, {source, 1, held, unit}, {packed.data(), 1, held, unit});
+    window.write(part * packed.bytes(), packed.data(), packed.bytes());
+  }
+}
+
+/// Reads blocks ahead of the kernel. Read i belongs to hop reads(hops)[i].
+class Reader {
+ public:
+  Reader(const Problem& problem, const pattern::Partition& partition, const Hops& hops, const comm::Window& window,
+         core::RankMetrics& metrics)
+      : problem_(problem), partition_(partition), hops_(hops), order_(reads(hops)), metrics_(metrics) {
+    const std::array<Index, slots> bytes = slot_bytes(problem, hops);
+    for (std::size_t i = 0; i < slots; ++i) {
+      buffers_[i] = core::Buffer("prefetch buffers", bytes[i]);
+      reads_.emplace_back(window);
+    }
+  }
+
+  std::size_t count() const { return order_.size(); }
+  core::HopMetrics& metrics(std::size_t i) { return metrics_.hops[order_[i] + 1]; }
+
+  /// Starts read i. Its buffer is free again when the kernel is done with read i - slots.
+  void start(std::size_t i) {
+    const double begin = core::wall_seconds();
+    const pattern::Hop& hop = hops_[order_[i]];
+    const Cargo window = window_cargo(problem_, partition_[std::size_t(hop.receive_from)]);
+    const KeyBlock source{nullptr, pattern::head_rows(window), pattern::KeyRows::packed(window)};
+    std::vector<comm::RowRun> runs;
+    for (const kernels::RowCopy& copy : collect(problem_, source, hop.receive)) {
+      runs.push_back({copy.from, copy.stride, copy.count});
+    }
+    const Index rows = pattern::head_rows(hop.receive);
+    metrics(i).bytes_received =
+        reads_[i % slots].start(hop.receive_from, source.held, runs,
+                                kv_block(problem_, buffers_[i % slots].data(), rows, problem_.head_row_bytes()));
+    metrics(i).rows_received = rows;
+    metrics(i).wait_seconds += core::wall_seconds() - begin;  // inside a node the copy itself is done here
+  }
+  /// The block that read i brings; waits for it.
+  KeyBlock take(std::size_t i) {
+    const double begin = core::wall_seconds();
+    reads_[i % slots].wait();
+    metrics(i).wait_seconds += core::wall_seconds() - begin;
+    const Cargo& cargo = hops_[order_[i]].receive;
+    return {buffers_[i % slots].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
+  }
+  void progress() {
+    for (comm::WindowRead& read : reads_) read.progress();
+  }
+
+ private:
+  const Problem& problem_;
+  const pattern::Partition& partition_;
+  const Hops& hops_;
+  std::vector<std::size_t> order_;
+  core::RankMetrics& metrics_;
+  std::array<core::Buffer, slots> buffers_;
+  std::deque<comm::WindowRead> reads_;  // behind the buffers: when an error unwinds, reads end before they do
+};
+
+/// Own rows, then owner after owner: step s works on read s - 1 while reads s ... s + depth - 1 are under way.
+void compute(Reader& reader, const KeyBlock& own, Computation& computation, core::RankMetrics& metrics) {
+  const auto poll = [&] { reader.progress(); };
+  std::size_t started = 0;
+  for (std::size_t step = 0; step <= reader.count(); ++step) {
+    while (started < std::min(step + depth, reader.count())) reader.start(started++);
+    if (step == 0) {
+      computation.add(own, "own rows", metrics.hops[0], poll);
+    } else {
+      const KeyBlock block = reader.take(step - 1);
+      computation.add(block, fmt::format("read {} of {}", step, reader.count()), reader.metrics(step - 1), poll);
+    }
+  }
+}
+
+class Onesided final : public Strategy {
+ public:
+  std::string_view name() const override { return "onesided"; }
+  std::string_view description() const override {
+    return "ranks read K and V out of each other's memory (MPI RMA): no rank waits for another's compute";
+  }
+
+  pattern::Partition partition(const Problem& problem, int ranks) const override {
+    return distributed_partition(problem, ranks);
+  }
+
+  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(rank)];
+    const Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);
+    Prediction prediction = predict_hops(problem, partition, {hops}, rank);  // the same rows as in rotation
+    Index buffers = 0;
+    for (const Index bytes : slot_bytes(problem, hops)) buffers += bytes;
+    prediction.memory_bytes = local_memory(problem, rows.count(), buffers) + window_bytes(problem, rows, hops);
+    return prediction;
+  }
+
+  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
+                            Tensors& tensors, const Progress& progress) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    const Hops hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
+    core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(hops.size() + 1)};
+    for (std::size_t h = 0; h < hops.size(); ++h) metrics.hops[h + 1].bytes_sent = cargo_bytes(problem, hops[h].send);
+
+    const KeyBlock own = own_block(tensors, rows);
+    comm::Window window(comm, "kv window", window_bytes(problem, rows, hops));
+    fill(problem, own, window_cargo(problem, rows), window);
+    const double filled = core::wall_seconds();
+    window.publish();
+    metrics.hops[0].wait_seconds = core::wall_seconds() - filled;
+
+    Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
+    {
+      Reader reader(problem, partition, hops, window, metrics);
+      compute(reader, own, computation, metrics);
+    }
+    computation.finish(metrics.hops.back());
+    window.close();  // behind the results: the others may read for a while yet
+    return metrics;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_onesided() { return std::make_unique<Onesided>(); }
+
+}  // namespace annulus::strategies
