@@ -1,53 +1,16 @@
 // Row blocks over the wire: parts of parts, nothing at all, uneven ranks; rows name themselves by their numbers.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "annulus/comm/collectives.hpp"
 #include "annulus/comm/exchange.hpp"
-#include "annulus/core/buffer.hpp"
+#include "support/stamped_block.hpp"
 
 namespace annulus::comm {
 namespace {
 
-constexpr Index width = 3;  // numbers in a row
-constexpr Index row_bytes = width * Index(sizeof(double));
-
-/// Number stored in (part, row, column) of rank `owner`.
-double stamp(Index owner, Index part, Index row, Index column) {
-  return double(owner) * 1e6 + double(part) * 1e4 + double(row) * 10 + double(column);
-}
-
-/// A (parts, held, width) array in the execution space's memory.
-struct Block {
-  Block(Index block_parts, Index block_held)
-      : parts(block_parts), held(block_held), memory("test", parts * held * row_bytes) {
-    fill([](Index, Index, Index) { return -1.0; });
-  }
-  template <class Number>
-  void fill(Number&& number) {
-    std::vector<double> values;
-    for (Index p = 0; p < parts; ++p) {
-      for (Index r = 0; r < held; ++r) {
-        for (Index c = 0; c < width; ++c) values.push_back(number(p, r, c));
-      }
-    }
-    core::copy_to_device(memory.data(), values.data(), memory.bytes());
-  }
-  std::vector<double> values() const {
-    std::vector<double> all(std::size_t(parts * held * width));
-    core::copy_to_host(all.data(), memory.data(), memory.bytes());
-    return all;
-  }
-  double at(Index part, Index row, Index column) const {
-    return values()[std::size_t((part * held + row) * width + column)];
-  }
-  RowBlock rows(core::Interval selected) const { return {memory.data(), parts, held, row_bytes, selected}; }
-
-  Index parts;
-  Index held;
-  core::Buffer memory;
-};
+using test::Block;
+using test::stamp;
+using test::width;
 
 /// Every rank sends rows [2, 5) of a block of 7 to its neighbour, who puts them at rows [1, 4) of a block of 6.
 template <class Run>

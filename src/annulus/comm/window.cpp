@@ -43,10 +43,10 @@ WindowRead::~WindowRead() {
 Index WindowRead::start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& into) {
   core::require(!incoming_, [] { return "a read was started before the last one was waited for"; });
   if (into.rows.empty()) return 0;
-  const RowBlock& block = incoming_.emplace(into).block();
   const Datatype target = Datatype::runs(runs, into.parts, held, into.row_bytes);
   core::require(target.bytes() == into.bytes(),
                 [&] { return fmt::format("{} bytes are read into {}", target.bytes(), into.bytes()); });
+  const RowBlock& block = incoming_.emplace(into).block();
   check_mpi(MPI_Rget(block.first_row(), 1, Datatype::rows(block).handle(), owner, 0, 1, target.handle(),
                      window_.handle(), &request_),
             "MPI_Rget");

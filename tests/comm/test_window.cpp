@@ -1,0 +1,128 @@
+// Windows: runs of rows read out of other ranks' memory, uneven and empty ones, and what they leave behind.
+#include "annulus/comm/window.hpp"
+
+#include <gtest/gtest.h>
+
+#include "annulus/core/memory.hpp"
+#include "support/stamped_block.hpp"
+
+namespace annulus::comm {
+namespace {
+
+using test::Block;
+using test::row_bytes;
+using test::stamp;
+using test::width;
+
+constexpr Index parts = 3;
+
+Index held_by(int rank) { return 10 * rank; }  // rank 0 offers nothing
+
+/// A published window with this rank's stamped rows.
+struct Offer {
+  explicit Offer(const Communicator& comm)
+      : block(parts, held_by(comm.rank())), window(comm, "test window", block.memory.bytes()) {
+    block.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+    window.write(0, block.memory.data(), block.memory.bytes());
+    window.publish();
+  }
+  Block block;
+  Window window;
+};
+
+/// Numbers of the rows that `runs` name, in the order in which they must arrive.
+std::vector<double> expected_of(int owner, const std::vector<RowRun>& runs) {
+  std::vector<double> values;
+  for (Index p = 0; p < parts; ++p) {
+    for (const RowRun& run : runs) {
+      for (Index i = 0; i < run.count; ++i) {
+        for (Index c = 0; c < width; ++c) values.push_back(stamp(owner, p, run.from + i * run.stride, c));
+      }
+    }
+  }
+  return values;
+}
+
+TEST(Window, ReadsRunsOfEveryPartFromEveryRank) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Offer offer(comm);
+  const std::vector<RowRun> runs{{1, 4, 3}, {0, 1, 4}, {8, 3, 1}};  // 1 5 9, 0 1 2 3, 8: in any order, also twice
+  WindowRead first(offer.window), second(offer.window);
+  for (int owner = 1; owner < comm.size(); ++owner) {  // also out of the own window
+    Block into(parts, 8), alone(parts, 1);
+    EXPECT_EQ(first.start(owner, held_by(owner), runs, into.rows({0, 8})), parts * 8 * row_bytes);
+    EXPECT_EQ(second.start(owner, held_by(owner), {{7, 1, 1}}, alone.rows({0, 1})), parts * row_bytes);
+    for (int i = 0; i < 3; ++i) first.progress();
+    second.wait();
+    first.wait();
+    EXPECT_EQ(into.values(), expected_of(owner, runs));
+    EXPECT_EQ(alone.values(), expected_of(owner, {{7, 1, 1}}));
+  }
+  offer.window.close();
+}
+
+TEST(Window, SelectedRowsOfTheTargetOnly) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Offer offer(comm);
+  const int owner = comm.size() - 1;
+  if (owner > 0) {
+    Block into(parts, 5);
+    WindowRead read(offer.window);
+    read.start(owner, held_by(owner), {{2, 2, 2}}, into.rows({1, 3}));
+    read.wait();
+    for (Index p = 0; p < parts; ++p) {
+      for (Index r = 0; r < 5; ++r) {
+        EXPECT_EQ(into.at(p, r, 1), r == 1 || r == 2 ? stamp(owner, p, 2 * r, 1) : -1.0) << "row " << r;
+      }
+    }
+  }
+  offer.window.close();
+}
+
+TEST(Window, AReadOfNothingIsNoMessage) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Offer offer(comm);
+  Block into(parts, 2);
+  WindowRead read(offer.window);
+  EXPECT_EQ(read.start(0, 0, {}, into.rows({})), 0);
+  read.progress();
+  read.wait();
+  EXPECT_EQ(into.at(2, 1, 2), -1.0);
+  offer.window.close();
+}
+
+TEST(Window, RefusesWhatDoesNotFit) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Offer offer(comm);
+  Block into(parts, 2);
+  EXPECT_THROW(offer.window.write(1, offer.block.memory.data(), offer.block.memory.bytes()), core::Error);
+  WindowRead read(offer.window);
+  EXPECT_THROW(read.start(0, 0, {{0, 1, 3}}, into.rows({0, 2})), core::Error) << "three rows into two";
+  offer.window.close();
+}
+
+TEST(Window, IsCountedWhileItLives) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Index before = core::memory_ledger().current();
+  {
+    Window window(comm, "test window", 1000 * comm.rank());
+    EXPECT_EQ(core::memory_ledger().current(), before + 1000 * comm.rank());
+    window.publish();
+    window.close();
+  }
+  EXPECT_EQ(core::memory_ledger().current(), before);
+}
+
+TEST(Runs, CarryMoreThanTwoGigabytes) {
+  // 2 parts of 2^22 rows of 4 KiB, every third row of the part: 32 GiB travel. Only described, not moved.
+  const Index rows = Index(1) << 22, bytes = 4096;
+  const Datatype type = Datatype::runs({{5, 3, rows}}, 2, 3 * rows + 5, bytes);
+  EXPECT_EQ(type.bytes(), 2 * rows * bytes);
+  MPI_Count first = 0, extent = 0;
+  MPI_Type_get_true_extent_x(type.handle(), &first, &extent);
+  EXPECT_EQ(first, 5 * bytes);
+  EXPECT_EQ(extent, ((3 * rows + 5) + 3 * (rows - 1) + 1) * bytes);
+}
+
+}  // namespace
+}  // namespace annulus::comm

@@ -1,0 +1,195 @@
+// onesided runs free: while one rank is held at a flag the others do all their hops, which a ring's ranks cannot. Shown
+// by counters of hops in shared memory, not by seconds. And what it exposes, prefetches and leaves behind.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "annulus/core/memory.hpp"
+#include "annulus/strategies/strategy.hpp"
+#include "support/attention_case.hpp"
+#include "support/shared_counters.hpp"
+
+namespace {
+
+int reads_started = 0;
+int barriers = 0;
+
+}  // namespace
+
+// The linker takes these instead of MPI's own, which remain under their profiling names.
+extern "C" int MPI_Rget(void* origin, int origin_count, MPI_Datatype origin_type, int target, MPI_Aint displacement,
+                        int target_count, MPI_Datatype target_type, MPI_Win window, MPI_Request* request) {
+  ++reads_started;
+  return PMPI_Rget(origin, origin_count, origin_type, target, displacement, target_count, target_type, window, request);
+}
+extern "C" int MPI_Barrier(MPI_Comm comm) {
+  ++barriers;
+  return PMPI_Barrier(comm);
+}
+
+namespace annulus::strategies {
+namespace {
+
+constexpr int patience = 60;  // seconds until a held rank is let go although the others have not come so far
+
+/// One pair, not causal: on every rank one call of Progress per hop.
+Problem make_problem(Index n, std::vector<pattern::Pair> pairs) {
+  Problem problem;
+  problem.shape = {1, n, 2, 2, 8};
+  problem.scale = 1 / std::sqrt(8.0);
+  problem.pattern = {pattern::Semantics::longnet, std::move(pairs), false, false};
+  problem.documents = {0, n};
+  problem.backend = kernels::default_backend();
+  problem.partition = pattern::PartitionKind::contiguous;
+  return problem;
+}
+
+Tensors make_tensors(const Problem& problem, const pattern::StoredRows& rows) {
+  const core::Shape& s = problem.shape;
+  const auto take = [&](core::TensorId tensor, Index heads) {
+    const auto whole = test::random_values(tensor, s.batch * s.sequence * heads * s.head_dim, problem.type);
+    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows.intervals()), problem.type);
+  };
+  const auto q = take(core::TensorId::q, s.heads), k = take(core::TensorId::k, s.kv_heads),
+             v = take(core::TensorId::v, s.kv_heads);
+  Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};
+  core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
+  core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
+  core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
+  return tensors;
+}
+
+/// One forward pass on all ranks; returns the rank's `out`.
+std::vector<double> forward(const char* name, const Problem& problem, const comm::Communicator& comm,
+                            const Progress& progress) {
+  const Strategy& strategy = *find(name);
+  const pattern::Partition partition = strategy.partition(problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  Tensors tensors = make_tensors(problem, rows);
+  strategy.forward(problem, partition, comm, tensors, progress);
+  return test::from_device(tensors.out, rows.count() * problem.shape.heads * problem.shape.head_dim, problem.type);
+}
+
+/// Runs the strategy with `held` stopped after its own rows until every other rank r has done reachable[r] hops, and
+/// returns the hops that every rank had done by then. With `helping` the held rank lets MPI work meanwhile, as a rank
+/// in a long kernel with polls would; without, it makes no call to MPI at all.
+std::vector<int> hops_while_held(const char* name, const comm::Communicator& comm, int held, bool helping,
+                                 const std::vector<int>& reachable) {
+  const comm::Communicator idle(comm.handle());  // a probe that finds a message moves no others
+  test::SharedCounters done(comm);
+  std::vector<int> seen;
+  const auto look_once = [&] {
+    int flag = 0;
+    if (helping) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, idle.handle(), &flag, MPI_STATUS_IGNORE);
+    sched_yield();
+    bool all = true;
+    for (int r = 0; r < comm.size(); ++r) all = all && (r == held || done[r] >= reachable[std::size_t(r)]);
+    return all;
+  };
+  forward(name, make_problem(24, {{}}), comm, [&](double, const std::string&) {
+    if (++done[comm.rank()] > 1 || comm.rank() != held) return;
+    const double start = core::wall_seconds();
+    while (!look_once() && core::wall_seconds() - start < patience) continue;
+    for (int i = 0; i < 1000; ++i) look_once();  // who can go further may do so
+    for (int r = 0; r < comm.size(); ++r) seen.push_back(done[r]);
+  });
+  EXPECT_EQ(done[comm.rank()], comm.size()) << "let go, every rank does all its hops";
+  comm.barrier();  // counters are read above
+  return seen;
+}
+
+TEST(Onesided, RanksFinishAllTheirHopsWhileOneIsHeld) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const int p = comm.size();
+  for (int held = 0; held < p; ++held) {
+    std::vector<int> expected(std::size_t(p), p);
+    const std::vector<int> seen = hops_while_held("onesided", comm, held, false, expected);
+    if (comm.rank() != held) continue;
+    expected[std::size_t(held)] = 1;
+    EXPECT_EQ(seen, expected) << "held: rank " << held;
+  }
+}
+
+TEST(Ring, RanksWaitForTheOneThatIsHeld) {
+  // The held rank has sent its own rows but passes nothing on: the rank k places further gets rows k times and then
+  // waits, only the last one before the held rank, which needs nothing more from it, finishes.
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const int p = comm.size(), held = p / 2;
+  std::vector<int> expected;
+  for (int r = 0; r < p; ++r) expected.push_back(1 + (r - held + p) % p);
+  const std::vector<int> seen = hops_while_held("ring", comm, held, true, expected);
+  if (comm.rank() != held) return;
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), p), 1) << "of " << p << " ranks";
+}
+
+TEST(Onesided, AHeldRankChangesNoBit) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Problem problem = make_problem(41, {{8, 1}, {pattern::whole_document, 3}});
+  const std::vector<double> expected = forward("onesided", problem, comm, {});
+  int calls = 0;
+  const auto stumble = [&](double, const std::string&) {
+    for (int i = 0; i < 200 * ((comm.rank() + ++calls) % 3); ++i) sched_yield();
+  };
+  EXPECT_EQ(forward("onesided", problem, comm, stumble), expected);
+  EXPECT_GT(calls, 0);
+}
+
+TEST(Onesided, ReadsTwoOwnersAheadAndMeetsTheOthersOnce) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const int owners = comm.size() - 1;
+  int hop = 0;
+  reads_started = 0;
+  barriers = 0;
+  forward("onesided", make_problem(24, {{}}), comm, [&](double, const std::string&) {
+    EXPECT_EQ(reads_started, std::min(hop + 2, owners)) << "at hop " << hop;
+    ++hop;
+  });
+  EXPECT_EQ(hop, owners + 1);
+  EXPECT_EQ(reads_started, owners);
+  EXPECT_EQ(barriers, 1);
+}
+
+TEST(Onesided, ExposesAndBuffersWhatIsReadOnly) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Index p = comm.size(), row_bytes = 2 * 2 * 8 * 4;  // K and V, 2 heads, 8 numbers
+  const auto peak = [&](const Problem& problem, const std::string& purpose) {
+    core::memory_ledger().reset_peak();
+    forward("onesided", problem, comm, {});
+    return core::memory_ledger().peak_by_purpose()[purpose];
+  };
+  const Problem inside = make_problem(12 * p, {{12, 1}, {6, 2}}), dense = make_problem(12 * p, {{}});
+  EXPECT_EQ(peak(inside, "kv window"), 0) << "segments lie inside ranks";
+  EXPECT_EQ(peak(inside, "prefetch buffers"), 0);
+  EXPECT_EQ(peak(dense, "kv window"), p > 1 ? 12 * row_bytes : 0);
+  EXPECT_EQ(peak(dense, "prefetch buffers"), std::min<Index>(3, p - 1) * 12 * row_bytes);
+  core::memory_ledger().reset_peak();
+  EXPECT_EQ(core::memory_ledger().peak_by_purpose()["kv window"], 0) << "windows are freed";
+  EXPECT_EQ(core::memory_ledger().peak_by_purpose()["prefetch buffers"], 0);
+}
+
+TEST(Errors, AnErrorInAHopLeavesWithoutWaitingForOthers) {
+  for (const char* name : {"onesided", "allgather_overlap"}) {
+    const comm::Communicator world(MPI_COMM_WORLD);
+    test::SharedCounters left(world);
+    {
+      // Rank 0 fails after its own rows; the others are held until it has left, then fail too.
+      const comm::Communicator comm(MPI_COMM_WORLD);
+      const auto fail = [&](double, const std::string&) {
+        while (comm.rank() > 0 && left[0] == 0) sched_yield();
+        throw std::runtime_error("in a hop");
+      };
+      EXPECT_THROW(forward(name, make_problem(24, {{}}), comm, fail), std::runtime_error) << name;
+      left[comm.rank()] = 1;
+      world.barrier();
+    }
+    const std::vector<double> after = forward(name, make_problem(24, {{}}), world, {});
+    const std::vector<double> expected = forward("allgather", make_problem(24, {{}}), world, {});
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(after[i], expected[i], 1e-5) << name;
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
