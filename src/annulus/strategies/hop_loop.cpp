@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "annulus/comm/exchange.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/strategies/cargo.hpp"
 
 namespace annulus::strategies {
@@ -129,13 +130,17 @@ class HopLoop {
 
   /// Ends hop h; returns the blocks it brought.
   std::vector<KeyBlock> complete(std::size_t h, core::HopMetrics& metrics) {
-    const double start = core::wall_seconds();
+    const comm::Place place(fmt::format("hop {} of {}", h + 1, hops_));
     if (mode_ == HopMode::overlapped) {
+      const double start = core::wall_seconds();
       exchange_.wait();
+      metrics.wait_seconds = core::wall_seconds() - start;
     } else {
-      exchange_.run_blocking(outgoing(h), incoming(h), tag(h));
+      const std::vector<comm::Message> sends = outgoing(h), receives = incoming(h);  // collecting rows is not waiting
+      const double start = core::wall_seconds();
+      exchange_.run_blocking(sends, receives, tag(h));
+      metrics.wait_seconds = core::wall_seconds() - start;
     }
-    metrics.wait_seconds = core::wall_seconds() - start;
     std::vector<KeyBlock> blocks;
     for (Lane& lane : lanes_) {
       if (!lane.has(h)) continue;
