@@ -69,7 +69,7 @@ core::RankMetrics compute(const Job& job, const comm::Communicator& comm, Tensor
   ProgressLine line(comm.is_root());
   try {
     return job.strategy->forward(job.problem, job.partition, comm, tensors,
-                                 [&](double share, const std::string& place) { line.show(share, place); });
+                                 [&](double share, const std::string& where) { line.show(share, where); });
   } catch (const std::exception& error) {
     if (comm.size() == 1) throw;
     std::fprintf(stderr, "annulus: error: rank %d: %s\n", comm.rank(), error.what());
@@ -91,16 +91,9 @@ void meet(const comm::Communicator& comm, const char* where) {
   comm.barrier();
 }
 
-}  // namespace
-
-int run(const RunOptions& options, const comm::Communicator& comm) {
-  const int ranks = options.dry_run && options.ranks > 0 ? options.ranks : comm.size();
-  const Job job = make_job(options.run_file, options.overrides, ranks, comm);
-  if (options.dry_run) return dry_run(job, comm);
-
+/// From the checked job to the finished file; collective.
+void run_job(const Job& job, const RunOptions& options, const comm::Communicator& comm) {
   const io::Settings& settings = job.run.settings;
-  comm::choose_transfers(settings.distribution.gpu_aware, comm);
-  const comm::Watchdog watchdog(comm, settings.distribution.stall_timeout);
   comm::agree(comm, [&] {
     if (comm.is_root() && settings.output.report) io::check_report_place(*settings.output.report);
   });
@@ -130,6 +123,24 @@ int run(const RunOptions& options, const comm::Communicator& comm) {
     if (comm.is_root() && settings.output.report) io::write_report(*settings.output.report, report(job, measured));
   });
   if (comm.is_root()) print_summary(job, measured);
+}
+
+}  // namespace
+
+int run(const RunOptions& options, const comm::Communicator& comm) {
+  const int ranks = options.dry_run && options.ranks > 0 ? options.ranks : comm.size();
+  const Job job = make_job(options.run_file, options.overrides, ranks, comm);
+  if (options.dry_run) return dry_run(job, comm);
+
+  const io::DistributionSettings& distribution = job.run.settings.distribution;
+  comm::choose_transfers(distribution.gpu_aware, comm);
+  comm::Watchdog watchdog(comm, distribution.stall_timeout);
+  try {
+    run_job(job, options, comm);
+  } catch (const comm::AgreedError&) {
+    watchdog.end();  // every rank is here
+    throw;
+  }
   return 0;
 }
 

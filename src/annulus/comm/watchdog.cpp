@@ -103,15 +103,18 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds)
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Watchdog::~Watchdog() {
-  current = nullptr;
+Watchdog::~Watchdog() { end(); }
+
+void Watchdog::end() {
   if (!thread_.joinable()) return;
+  current = nullptr;
   {
     const std::lock_guard<std::mutex> lock(stop_mutex_);
     stop_ = true;
   }
   stop_changed_.notify_one();
   thread_.join();
+  board_.reset();
 }
 
 void Watchdog::begin_wait() {

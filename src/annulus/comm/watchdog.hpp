@@ -76,6 +76,10 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
+  /// Ends the watching early; collective. For errors that every rank knows of: by itself, an exception that destroys
+  /// the watchdog is taken for one rank's own, and MPI's window is then left as it is.
+  void end();
+
  private:
   friend class Waiting;
   friend void watchdog_progress();
