@@ -38,6 +38,8 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.compute.precision, std::nullopt);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_EQ(s.distribution.local_below, 32768);
+  EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::automatic);
+  EXPECT_EQ(s.distribution.stall_timeout, 300);
   EXPECT_FALSE(s.output.overwrite);
   EXPECT_EQ(s.output.report, std::nullopt);
 }
@@ -52,7 +54,7 @@ attention:
   causal: false
   scale: 1.25e-1
 compute: {precision: float64}
-distribution: {strategy: "ring", partition: contiguous, local_below: 0}
+distribution: {strategy: "ring", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
 
@@ -71,6 +73,8 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.distribution.strategy, "ring");
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);
   EXPECT_EQ(s.distribution.local_below, 0);
+  EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::off);
+  EXPECT_EQ(s.distribution.stall_timeout, 2.5);
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
   EXPECT_TRUE(s.output.overwrite);
   EXPECT_EQ(s.output.report, "/data/report.json");

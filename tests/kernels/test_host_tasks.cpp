@@ -112,6 +112,25 @@ TEST(HostAttendCaller, PollIsCalledByItsThreadWhileWorkGoesOn) {
   EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? 9 : 1);
 }
 
+TEST(HostAttendCaller, LittleWorkLiesBetweenTwoPolls) {
+  // 0.14 GFLOP, which even a core of 14 GFLOP/s does in 10 ms: messages move on in time.
+  constexpr double most_flops = 1.4e8;
+  for (const core::Precision precision : {core::Precision::float32, core::Precision::float64}) {
+    for (const Index head_dim : {8, 64, 256}) {
+      const Index rows = 3000, keys = head_dim == 8 ? 12000 : 3000;
+      HostCase test = plain_case(rows, keys, head_dim, false);
+      test.precision = precision;
+      test.fill();
+      int polls = 0;
+      host_answer(test, kernels::host::best_instruction_set(), [&] { ++polls; });
+      const double least = 4.0 * double(head_dim * rows * keys) / most_flops;
+      EXPECT_GE(least, 8) << "too little work to tell";
+      // With several threads the others may take every task; then the caller polls by the clock.
+      EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? int(least) : 1) << head_dim;
+    }
+  }
+}
+
 TEST(HostAttendCaller, AnErrorInPollReachesTheCaller) {
   HostCase test = plain_case(200, 200, 8, true);
   test.fill();

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
@@ -46,6 +47,7 @@ void print_list() {
 }
 
 void print_info(const comm::Communicator& comm) {
+  comm::choose_transfers(comm::GpuAware::automatic, comm);
   const std::string place = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
   const std::vector<std::string> places = comm.gather_all(place);
   if (!comm.is_root()) return;
@@ -55,8 +57,7 @@ void print_info(const comm::Communicator& comm) {
   line("tiles", kernels::default_backend() == kernels::Backend::host
                     ? fmt::format("host, {} instructions", kernels::host_instruction_set())
                     : "device");
-  line("transfers",
-       core::device_is_host() ? "host memory, straight to MPI" : "device memory staged through host memory");
+  line("transfers", comm::transfers());
   for (std::size_t rank = 0; rank < places.size(); ++rank) line(fmt::format("rank {}", rank), places[rank]);
 }
 

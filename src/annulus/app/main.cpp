@@ -1,5 +1,5 @@
 // The program: command line in, exit status out.
-//   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance
+//   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance   4 stalled
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +14,7 @@
 #include "annulus/app/run.hpp"
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
 #include "annulus/io/run_file.hpp"
 #include "annulus/version.hpp"
 
@@ -155,5 +156,8 @@ int main(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
   const annulus::comm::Runtime runtime(argc, argv);
+  if (argc == 2 && std::string_view(argv[1]) == annulus::comm::self_send_word) {
+    return annulus::comm::send_device_memory_to_self();
+  }
   return annulus::app::main(argc, argv);
 }

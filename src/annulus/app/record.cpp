@@ -7,6 +7,7 @@
 #include <set>
 
 #include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/version.hpp"
@@ -100,7 +101,6 @@ std::vector<io::Column> columns(const Measurements& measured) {
 
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm) {
-  const bool staged = !core::device_is_host();
   return {{"software", "annulus"},
           {"version", annulus::version},
           {"git_commit", annulus::git_commit},
@@ -114,7 +114,7 @@ std::vector<std::pair<std::string, std::string>> provenance(const std::string& c
           {"backends", core::kokkos_backends()},
           {"devices", distinct(comm.gather_all(core::device_name()))},
           {"instruction_set", std::string(kernels::host_instruction_set())},
-          {"transfers", staged ? "device memory staged through host memory" : "host memory, straight to MPI"}};
+          {"transfers", comm::transfers()}};
 }
 
 std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured) {

@@ -7,6 +7,7 @@
 #include "annulus/app/progress.hpp"
 #include "annulus/app/record.hpp"
 #include "annulus/comm/runtime.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/generated.hpp"
 #include "annulus/io/result_file.hpp"
@@ -38,6 +39,7 @@ class HostSide {
 
 /// This rank's rows of q, k and v, read or generated; collective.
 Tensors load(const Job& job, const comm::Communicator& comm) {
+  const comm::Place place("the reading of q, k and v");
   const strategies::Problem& problem = job.problem;
   const pattern::StoredRows& rows = job.partition[std::size_t(comm.rank())];
   const Index kv_bytes = problem.shape.batch * rows.count() * problem.kv_row_bytes();
@@ -63,10 +65,11 @@ Tensors load(const Job& job, const comm::Communicator& comm) {
 /// The attention itself. A rank that fails in the middle cannot tell the others, who may be waiting for its messages:
 /// it ends the job.
 core::RankMetrics compute(const Job& job, const comm::Communicator& comm, Tensors& tensors) {
+  const comm::Place place("the attention");
   ProgressLine line(comm.is_root());
   try {
     return job.strategy->forward(job.problem, job.partition, comm, tensors,
-                                 [&](double share, const std::string& place) { line.show(share, place); });
+                                 [&](double share, const std::string& where) { line.show(share, where); });
   } catch (const std::exception& error) {
     if (comm.size() == 1) throw;
     std::fprintf(stderr, "annulus: error: rank %d: %s\n", comm.rank(), error.what());
@@ -76,19 +79,20 @@ core::RankMetrics compute(const Job& job, const comm::Communicator& comm, Tensor
 }
 
 void write(const Job& job, const comm::Communicator& comm, const Tensors& tensors, const io::ResultFile& file) {
+  const comm::Place place("the writing of out and lse");
   HostSide out(tensors.out.data(), tensors.out.bytes()), lse(tensors.lse.data(), tensors.lse.bytes());
   out.from_device();
   lse.from_device();
   file.write({{"out", out.data()}, {"lse", lse.data()}}, job.partition[std::size_t(comm.rank())].intervals());
 }
 
-}  // namespace
+void meet(const comm::Communicator& comm, const char* where) {
+  const comm::Place place(where);
+  comm.barrier();
+}
 
-int run(const RunOptions& options, const comm::Communicator& comm) {
-  const int ranks = options.dry_run && options.ranks > 0 ? options.ranks : comm.size();
-  const Job job = make_job(options.run_file, options.overrides, ranks, comm);
-  if (options.dry_run) return dry_run(job, comm);
-
+/// From the checked job to the finished file; collective.
+void run_job(const Job& job, const RunOptions& options, const comm::Communicator& comm) {
   const io::Settings& settings = job.run.settings;
   comm::agree(comm, [&] {
     if (comm.is_root() && settings.output.report) io::check_report_place(*settings.output.report);
@@ -102,22 +106,41 @@ int run(const RunOptions& options, const comm::Communicator& comm) {
   const double start = core::wall_seconds();
   Tensors tensors = load(job, comm);
   times.read = core::wall_seconds() - start;
-  comm.barrier();  // so that the time below is the attention's, not another rank's reading
+  meet(comm, "the barrier after reading");  // so that the time below is the attention's, not another rank's reading
   const double loaded = core::wall_seconds();
   const core::RankMetrics metrics = compute(job, comm, tensors);
-  comm.barrier();
+  meet(comm, "the barrier after the attention");
   times.attention = core::wall_seconds() - loaded;
   tensors.q = {};
   tensors.kv = {};
   write(job, comm, tensors, file);
   times.write = core::wall_seconds() - loaded - times.attention;
 
+  const comm::Place place("the completion of the result file");
   const Measurements measured = gather(job, metrics, times, comm);
   file.finish({io::resolved_text(settings), columns(measured), provenance(options.command_line, comm)});
   comm::agree(comm, [&] {
     if (comm.is_root() && settings.output.report) io::write_report(*settings.output.report, report(job, measured));
   });
   if (comm.is_root()) print_summary(job, measured);
+}
+
+}  // namespace
+
+int run(const RunOptions& options, const comm::Communicator& comm) {
+  const int ranks = options.dry_run && options.ranks > 0 ? options.ranks : comm.size();
+  const Job job = make_job(options.run_file, options.overrides, ranks, comm);
+  if (options.dry_run) return dry_run(job, comm);
+
+  const io::DistributionSettings& distribution = job.run.settings.distribution;
+  comm::choose_transfers(distribution.gpu_aware, comm);
+  comm::Watchdog watchdog(comm, distribution.stall_timeout);
+  try {
+    run_job(job, options, comm);
+  } catch (const comm::AgreedError&) {
+    watchdog.end();  // every rank is here
+    throw;
+  }
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "annulus/comm/collectives.hpp"
 
+#include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
 
 namespace annulus::comm {
@@ -17,9 +18,10 @@ void allgather_rows(const Communicator& comm, const RowBlock& own, const RowBloc
   for (Index part = 0; part < own.parts; ++part) {
     const auto* source = static_cast<std::byte*>(from.block().data) + part * from.block().held * own.row_bytes;
     auto* target = static_cast<std::byte*>(to.block().data) + part * to.block().held * own.row_bytes;
-    check_mpi(MPI_Allgatherv(source, int(own.rows.size()), row.handle(), target, counts.data(), begins.data(),
-                             row.handle(), comm.handle()),
-              "MPI_Allgatherv");
+    run_collective("MPI_Iallgatherv", [&](MPI_Request* request) {
+      return MPI_Iallgatherv(source, int(own.rows.size()), row.handle(), target, counts.data(), begins.data(),
+                             row.handle(), comm.handle(), request);
+    });
   }
   to.store();
 }

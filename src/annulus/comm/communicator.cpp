@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "annulus/comm/requests.hpp"
+
 namespace annulus::comm {
 
 void check_mpi(int code, const char* what) {
@@ -21,33 +23,47 @@ Communicator::Communicator(MPI_Comm parent) {
 
 Communicator::~Communicator() { MPI_Comm_free(&comm_); }
 
-void Communicator::barrier() const { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+// Every collective is started without blocking and then waited for, so that a rank that does not come is noticed.
 
-Index Communicator::sum(Index value) const {
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, comm_), "MPI_Allreduce");
+void Communicator::barrier() const {
+  run_collective("MPI_Ibarrier", [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+}
+
+namespace {
+
+/// Every rank's value -> their sum or maximum.
+template <class Number>
+Number reduce(Number value, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) {
+  run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, type, operation, comm, request);
+  });
   return value;
 }
 
-Index Communicator::max(Index value) const {
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
-  return value;
+template <class Number>
+std::vector<Number> gather_numbers(Number value, MPI_Datatype type, int ranks, MPI_Comm comm) {
+  std::vector<Number> all(static_cast<std::size_t>(ranks));
+  run_collective("MPI_Iallgather", [&](MPI_Request* request) {
+    return MPI_Iallgather(&value, 1, type, all.data(), 1, type, comm, request);
+  });
+  return all;
 }
 
-double Communicator::max(double value) const {
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
-  return value;
+void broadcast_bytes(void* bytes, int count, MPI_Datatype type, MPI_Comm comm) {
+  run_collective("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(bytes, count, type, 0, comm, request); });
 }
+
+}  // namespace
+
+Index Communicator::sum(Index value) const { return reduce(value, MPI_INT64_T, MPI_SUM, comm_); }
+Index Communicator::max(Index value) const { return reduce(value, MPI_INT64_T, MPI_MAX, comm_); }
+double Communicator::max(double value) const { return reduce(value, MPI_DOUBLE, MPI_MAX, comm_); }
 
 std::vector<Index> Communicator::gather_all(Index value) const {
-  std::vector<Index> all(static_cast<std::size_t>(size_));
-  check_mpi(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm_), "MPI_Allgather");
-  return all;
+  return gather_numbers(value, MPI_INT64_T, size_, comm_);
 }
-
 std::vector<double> Communicator::gather_all(double value) const {
-  std::vector<double> all(static_cast<std::size_t>(size_));
-  check_mpi(MPI_Allgather(&value, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm_), "MPI_Allgather");
-  return all;
+  return gather_numbers(value, MPI_DOUBLE, size_, comm_);
 }
 
 std::vector<std::string> Communicator::gather_all(const std::string& text) const {
@@ -60,9 +76,10 @@ std::vector<std::string> Communicator::gather_all(const std::string& text) const
     total += int(length);
   }
   std::string all(std::size_t(total), '\0');
-  check_mpi(MPI_Allgatherv(text.data(), int(text.size()), MPI_CHAR, all.data(), counts.data(), begins.data(), MPI_CHAR,
-                           comm_),
-            "MPI_Allgatherv");
+  run_collective("MPI_Iallgatherv", [&](MPI_Request* request) {
+    return MPI_Iallgatherv(text.data(), int(text.size()), MPI_CHAR, all.data(), counts.data(), begins.data(), MPI_CHAR,
+                           comm_, request);
+  });
   std::vector<std::string> texts;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     texts.push_back(all.substr(std::size_t(begins[r]), std::size_t(counts[r])));
@@ -72,18 +89,19 @@ std::vector<std::string> Communicator::gather_all(const std::string& text) const
 
 std::vector<double> Communicator::gather_to_root(const std::vector<double>& values) const {
   std::vector<double> all(is_root() ? values.size() * std::size_t(size_) : 0);
-  check_mpi(
-      MPI_Gather(values.data(), int(values.size()), MPI_DOUBLE, all.data(), int(values.size()), MPI_DOUBLE, 0, comm_),
-      "MPI_Gather");
+  run_collective("MPI_Igather", [&](MPI_Request* request) {
+    return MPI_Igather(values.data(), int(values.size()), MPI_DOUBLE, all.data(), int(values.size()), MPI_DOUBLE, 0,
+                       comm_, request);
+  });
   return all;
 }
 
 std::string Communicator::broadcast(const std::string& from_root) const {
   Index length = Index(from_root.size());
-  check_mpi(MPI_Bcast(&length, 1, MPI_INT64_T, 0, comm_), "MPI_Bcast");
+  broadcast_bytes(&length, 1, MPI_INT64_T, comm_);
   std::string text = from_root;
   text.resize(std::size_t(length));
-  check_mpi(MPI_Bcast(text.data(), int(length), MPI_CHAR, 0, comm_), "MPI_Bcast");
+  broadcast_bytes(text.data(), int(length), MPI_CHAR, comm_);
   return text;
 }
 

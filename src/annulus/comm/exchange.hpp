@@ -2,8 +2,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
+#include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
 
 namespace annulus::comm {
@@ -19,7 +21,6 @@ struct Message {
 class Exchange {
  public:
   explicit Exchange(const Communicator& comm) : comm_(comm) {}
-  ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -29,17 +30,27 @@ class Exchange {
   void progress();
   /// Returns when all messages are complete and received rows lie where they belong.
   void wait();
-  /// The same exchange without overlap: even ranks send then receive, odd ranks receive then send, with blocking calls.
+  /// The same exchange without overlap: even ranks send then receive, odd ranks receive then send, one message after
+  /// another.
   void run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
 
  private:
-  void send_now(const Message& message, int tag) const;
-  void receive_now(const Message& message, int tag) const;
+  void start_send(const Message& message, int tag);
+  void start_receive(const Message& message, int tag);
 
   const Communicator& comm_;
-  std::vector<MPI_Request> requests_;
   std::deque<Staged> outgoing_;  // a deque: messages under way keep their addresses
   std::deque<Staged> incoming_;
+  Requests requests_;  // behind the buffers: when an error unwinds, messages end before their buffers do
 };
+
+/// What tests put between a hop and its messages. `before_receive` may overwrite the rows that are to be received,
+/// `before_send` may take its time.
+struct ExchangeProbe {
+  std::function<void(const RowBlock& block)> before_receive;
+  std::function<void()> before_send;
+};
+/// Null but in tests.
+inline const ExchangeProbe* exchange_probe = nullptr;
 
 }  // namespace annulus::comm

@@ -1,12 +1,30 @@
 // The only place that knows whether MPI may touch the execution space's memory. Host memory goes to MPI as it lies;
-// device memory is staged through host memory.
+// device memory does where distribution.gpu_aware says so, and is staged through host memory else.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "annulus/comm/row_block.hpp"
 
 namespace annulus::comm {
+
+/// What distribution.gpu_aware asks for.
+enum class GpuAware { automatic, on, off };
+
+/// Decides how device memory travels; collective, the same on all ranks. `automatic` believes neither version macros
+/// nor query functions, which are wrong both ways: rank 0 starts a child process that sends device memory to itself and
+/// looks at what arrives. A library that cannot do it then kills the child and not the run.
+void choose_transfers(GpuAware wanted, const Communicator& comm);
+
+/// What was chosen and why: "device memory staged through host memory (distribution.gpu_aware: off)". Before any choice
+/// device memory is staged.
+const std::string& transfers();
+
+/// The child's part, for main(): runs as a job of its own. Returns 0 when device memory arrived unchanged.
+int send_device_memory_to_self();
+/// The word by which the child knows that it is one.
+inline constexpr const char* self_send_word = "--device-self-send";
 
 /// A block as MPI may read or write it: the block itself, or a packed copy in host memory.
 class Staged {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/core/storage.hpp"
 
 namespace annulus::io {
@@ -19,6 +20,7 @@ void fill(const GenerateSettings& settings, core::TensorId tensor, const std::ve
       const Index begin = (b * shape.sequence + interval.begin) * row_numbers;
       const Index end = (b * shape.sequence + interval.end) * row_numbers;
       for (Index i = begin; i < end; ++i) {
+        if (i % 65536 == 0) comm::watchdog_progress();  // other ranks may be waiting for this one
         core::store_as<double>(*host++, core::random_normal(settings.seed, tensor, i));
       }
     }

@@ -151,6 +151,11 @@ Access local_below() {
       [](const Settings& s) { return std::to_string(s.distribution.local_below); }};
 }
 
+Access stall_timeout() {
+  return {[](const KeyValue& v, Settings& s) { s.distribution.stall_timeout = read_positive_number(v.node, v.name); },
+          [](const Settings& s) { return fmt::format("{}", s.distribution.stall_timeout); }};
+}
+
 Access output_file() {
   return {[](const KeyValue& v, Settings& s) { s.output.file = absolute(read_text(v.node, v.name), v.folder); },
           [](const Settings& s) { return quote(s.output.file); }};
@@ -216,6 +221,8 @@ Keys further_keys() {
       {"auto", std::nullopt}, {"float32", Precision::float32}, {"float64", Precision::float64}};
   std::vector<std::pair<std::string, std::optional<pattern::PartitionKind>>> partitions{{"auto", std::nullopt}};
   for (const auto& entry : pattern::partition_table) partitions.emplace_back(entry.name, entry.value);
+  const std::vector<std::pair<std::string, comm::GpuAware>> awareness{
+      {"auto", comm::GpuAware::automatic}, {"on", comm::GpuAware::on}, {"off", comm::GpuAware::off}};
   return {
       {{"compute.precision", "auto", "of sums: auto (float32; float64 for float64 input) | float32 | float64"},
        choice(
@@ -231,6 +238,14 @@ Keys further_keys() {
        false},
       {{"distribution.local_below", "32768", "rows, 0 or more; strategy auto runs shorter sequences on one rank"},
        local_below(),
+       false},
+      {{"distribution.gpu_aware", "auto",
+        "auto | on | off; on hands device memory to MPI, off stages it in host memory"},
+       choice(
+           awareness, [](auto& s) -> auto& { return s.distribution.gpu_aware; }),
+       false},
+      {{"distribution.stall_timeout", "300", "seconds, above 0; a run in which no rank gets on for so long is ended"},
+       stall_timeout(),
        false},
       {{"output.file", "", "path of the HDF5 file to make"}, output_file(), false},
       {{"output.overwrite", "false", "true | false; true replaces an existing file"},

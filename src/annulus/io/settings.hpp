@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "annulus/comm/staging.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
@@ -45,6 +46,8 @@ struct DistributionSettings {
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
   Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
+  comm::GpuAware gpu_aware = comm::GpuAware::automatic;
+  double stall_timeout = 300;  ///< s without progress of any rank, until the run is ended
 };
 
 struct OutputSettings {

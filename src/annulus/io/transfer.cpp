@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/io/hdf5_support.hpp"
 
 namespace annulus::io {
@@ -82,6 +83,7 @@ void move_piece(const Target& target, Direction direction, const std::vector<Box
   }
   char nothing = 0;  // ranks without rows take part with an empty selection, and HDF5 wants an address all the same
   void* host = target.host == nullptr ? &nothing : target.host;
+  const comm::Blocked inside_hdf5;
   if (direction == Direction::read) {
     check_hdf5(H5Dread(target.dataset, target.type, memory, stored, transfer, host), "{}: reading {} failed",
                target.path, target.name);
@@ -105,6 +107,7 @@ FileId open_together(const std::string& path, Direction direction, const comm::C
     const PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
     check_hdf5(H5Pset_fapl_mpio(access, comm.handle(), MPI_INFO_NULL), "HDF5 over MPI");
     check_hdf5(H5Pset_all_coll_metadata_ops(access, true), "HDF5 collective metadata");
+    const comm::Blocked inside_hdf5;
     const unsigned mode = direction == Direction::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
     file = FileId(check_hdf5(H5Fopen(path.c_str(), mode, access), "{}: HDF5 cannot open it", path));
   });
@@ -141,6 +144,7 @@ std::vector<std::vector<Box>> cut_into_pieces(const std::vector<Interval>& rows,
 
 void transfer_rows(const std::string& path, Direction direction, const std::vector<RowsIn>& tensors,
                    const std::vector<Interval>& rows, const comm::Communicator& comm, Index piece_bytes) {
+  const comm::Place place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", path));
   FileId file = open_together(path, direction, comm);
   const PropertyId transfer(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "HDF5 transfer"));
   // Collective calls in which every rank moves its own rows: they are long contiguous stretches, which aggregators
@@ -161,7 +165,10 @@ void transfer_rows(const std::string& path, Direction direction, const std::vect
       comm::agree(comm, [&] { move_piece(target, direction, piece, transfer); });
     }
   }
-  comm::agree(comm, [&] { check_hdf5(file.close(), "{}: closing failed", path); });
+  comm::agree(comm, [&] {
+    const comm::Blocked inside_hdf5;
+    check_hdf5(file.close(), "{}: closing failed", path);
+  });
 }
 
 void read_rows_alone(const std::string& path, const RowsIn& tensor, Interval rows) {

@@ -1,6 +1,7 @@
 // allgather: every rank gets all of K and V in one blocking collective, then computes its own queries. Simple, O(n)
 // memory per rank.
 #include "annulus/comm/collectives.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/strategies/computation.hpp"
 #include "annulus/strategies/make.hpp"
 
@@ -49,6 +50,7 @@ class Allgather final : public Strategy {
     Computation computation(problem, rows, tensors, expected.kept, progress);
     {
       const core::Buffer all("gathered kv", 2 * problem.shape.batch * n * problem.kv_row_bytes());
+      const comm::Place place("gathering K and V");
       const double start = core::wall_seconds();
       comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count(), problem.kv_row_bytes()),
                            kv_block(problem, all.data(), n, problem.kv_row_bytes()), owners(partition));

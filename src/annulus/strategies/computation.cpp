@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/comm/watchdog.hpp"
+
 namespace annulus::strategies {
 
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes) {
@@ -38,12 +40,20 @@ void Computation::add(const KeyBlock& block, const std::string& place, core::Hop
   const kernels::Operands operands{
       core::contiguous_view(tensors_.q.data(), problem_.type, queries_.count(), s.heads, s.head_dim),
       block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
+  const comm::Place here(place);
+  std::function<void()> poll_and_tell;
+  if (poll || comm::is_watched()) {
+    poll_and_tell = [&poll] {
+      comm::watchdog_progress();
+      if (poll) poll();
+    };
+  }
   const double start = core::wall_seconds();
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
   for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
-    kernels::attend(problem_.backend, list, operands, state_, poll);
+    kernels::attend(problem_.backend, list, operands, state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
     const Index kept = pattern::kept_triples({list}) * s.batch;
     metrics.kept += kept;

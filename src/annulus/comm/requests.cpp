@@ -1,0 +1,102 @@
+#include "annulus/comm/requests.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+#include <thread>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/metrics.hpp"
+
+namespace annulus::comm {
+namespace {
+
+// A wait tests without pause at first, because most are short; then it leaves the core to others between tests. A
+// pause of 20 us is some 75 us as Linux counts: nothing beside a hop, and too short for a network card to run dry.
+constexpr double eager_seconds = 1e-3;
+constexpr std::chrono::microseconds pause{20};
+
+}  // namespace
+
+std::string describe(const std::vector<Outstanding>& outstanding) {
+  std::string text;
+  Index in = 0, out = 0;
+  bool messages = false;
+  for (const Outstanding& one : outstanding) {
+    if (!text.empty()) text += ", ";
+    if (one.kind == Outstanding::Kind::collective) {
+      text += fmt::format("{} with all ranks", one.call);
+      continue;
+    }
+    const bool receive = one.kind == Outstanding::Kind::receive;
+    text += fmt::format("{} of {} bytes {} rank {}", receive ? "receive" : "send", one.bytes, receive ? "from" : "to",
+                        one.peer);
+    (receive ? in : out) += one.bytes;
+    messages = true;
+  }
+  if (messages) text += fmt::format(" outstanding; {} bytes in and {} bytes out are missing", in, out);
+  return text;
+}
+
+void check_started(int code, const char* call) { check_mpi(code, call); }
+
+Requests::~Requests() {
+  // Only an error unwinds through here with requests open. Their buffers are about to be freed, so the receives are
+  // withdrawn and the requests let go; the job is ending. Collectives can neither be withdrawn nor freed.
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;
+    MPI_Cancel(&requests_[i]);
+    MPI_Request_free(&requests_[i]);
+  }
+}
+
+MPI_Request* Requests::add(const Outstanding& what) {
+  about_.push_back(what);
+  finished_.push_back(0);
+  return &requests_.emplace_back(MPI_REQUEST_NULL);
+}
+
+void Requests::advance() {
+  if (requests_.empty()) return;
+  int count = 0;
+  check_mpi(MPI_Testsome(int(requests_.size()), requests_.data(), &count, finished_.data(), MPI_STATUSES_IGNORE),
+            "MPI_Testsome");
+  if (count == MPI_UNDEFINED) {  // none is left
+    requests_.clear();
+    about_.clear();
+    finished_.clear();
+  } else if (count > 0) {
+    watchdog_progress();
+  }
+}
+
+void Requests::wait() {
+  advance();
+  if (empty()) return;
+  const double start = core::wall_seconds();
+  const Waiting waiting;
+  std::vector<Outstanding> told;
+  for (advance(); !empty(); advance()) {
+    if (std::vector<Outstanding> now = outstanding(); now != told) {
+      waiting.about(now);
+      told = std::move(now);
+    }
+    waiting.look();
+    if (core::wall_seconds() - start < eager_seconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+    }
+  }
+}
+
+std::vector<Outstanding> Requests::outstanding() const {
+  std::vector<Outstanding> open;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] != MPI_REQUEST_NULL) open.push_back(about_[i]);
+  }
+  return open;
+}
+
+}  // namespace annulus::comm

@@ -1,0 +1,68 @@
+// Messages and collectives under way, and the one way in which this program waits for them.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::comm {
+
+using core::Index;
+
+/// What a request is about, for a diagnosis.
+struct Outstanding {
+  enum class Kind { receive, send, collective };
+  Kind kind = Kind::collective;
+  int peer = 0;     ///< not of collectives
+  Index bytes = 0;  ///< not of collectives
+  const char* call = "";
+
+  bool operator==(const Outstanding&) const = default;
+};
+
+/// "receive of 512 bytes from rank 1, send of 256 bytes to rank 2; 512 bytes in and 256 bytes out outstanding".
+std::string describe(const std::vector<Outstanding>& outstanding);
+
+/// Requests started together and waited for together.
+class Requests {
+ public:
+  Requests() = default;
+  ~Requests();
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  bool empty() const { return requests_.empty(); }
+  /// Where the MPI call puts its request; valid until the next add().
+  MPI_Request* add(const Outstanding& what);
+  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is under way.
+  void advance();
+  /// Returns when all are complete. Tests again and again instead of sleeping inside MPI, so that the watchdog can end
+  /// a wait that has become hopeless.
+  void wait();
+
+ private:
+  std::vector<Outstanding> outstanding() const;
+
+  std::vector<MPI_Request> requests_;  // MPI_REQUEST_NULL: complete
+  std::vector<Outstanding> about_;
+  std::vector<int> finished_;  // room for MPI's answer
+};
+
+/// Waits for one collective that was started without blocking: `start` gets the MPI_Request*, returns MPI's code.
+template <class Start>
+void run_collective(const char* call, Start&& start);
+
+/// The part of run_collective() that needs no template.
+void check_started(int code, const char* call);
+
+template <class Start>
+void run_collective(const char* call, Start&& start) {
+  Requests requests;
+  check_started(start(requests.add({Outstanding::Kind::collective, 0, 0, call})), call);
+  requests.wait();
+}
+
+}  // namespace annulus::comm

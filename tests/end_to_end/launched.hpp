@@ -1,0 +1,118 @@
+// A run that goes on in the background, and its ranks as processes.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "program.hpp"
+
+namespace annulus::test {
+
+/// First line of /proc/PID/stat: "pid (name) state parent ...".
+struct ProcessState {
+  std::string name;
+  char state = ' ';  ///< 'Z': dead, not yet collected
+  pid_t parent = 0;
+};
+inline ProcessState state_of(pid_t pid) {
+  const std::string text = slurp(fmt::format("/proc/{}/stat", pid));
+  const auto open = text.find('('), close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos) return {};
+  ProcessState state{text.substr(open + 1, close - open - 1)};
+  std::istringstream(text.substr(close + 1)) >> state.state >> state.parent;
+  return state;
+}
+inline bool is_alive(pid_t pid) {
+  const char state = state_of(pid).state;
+  return state != ' ' && state != 'Z' && state != 'X';
+}
+
+/// `mpirun -n RANKS annulus ...` in a folder. Whatever is left of it at the end is killed, by pid.
+class Launched {
+ public:
+  Launched(const std::filesystem::path& folder, const std::string& command) : folder_(folder), pid_(fork()) {
+    if (pid_ != 0) return;
+    const int out = open((folder / "stdout.txt").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int err = open((folder / "stderr.txt").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    if (chdir(folder.c_str()) == 0) execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    _exit(127);
+  }
+  ~Launched() {
+    for (const auto& [rank, pid] : ranks_) {
+      if (is_alive(pid)) kill(pid, SIGKILL);
+    }
+    if (!ended_) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+
+  /// Waits until the run has written `word` to stderr, so that its ranks are known.
+  bool reaches(const std::string& word, int ranks) {
+    return within(120, [&] { return err().find(word) != std::string::npos; }) && find_ranks() == ranks;
+  }
+  void send(int rank, int signal) const { kill(ranks_.at(rank), signal); }
+
+  /// Exit status, 128 + signal when killed, -1 when it did not end in time.
+  int status(double seconds) {
+    int status = 0;
+    ended_ = within(seconds, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; });
+    if (!ended_) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  /// Ranks whose processes still run; a moment is given to those that are just ending.
+  int left() const {
+    const auto count = [&] {
+      return int(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return is_alive(r.second); }));
+    };
+    within(5, [&] { return count() == 0; });
+    return count();
+  }
+  std::string err() const { return slurp(folder_ / "stderr.txt"); }
+
+ private:
+  static bool within(double seconds, const std::function<bool()>& holds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+
+  /// The launcher's descendants that are our program; their environment tells the rank.
+  int find_ranks() {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const pid_t pid = std::atoi(entry.path().filename().c_str());
+      if (pid == 0 || state_of(pid).name != "annulus") continue;
+      pid_t ancestor = pid;
+      while (ancestor > 1 && ancestor != pid_) ancestor = state_of(ancestor).parent;
+      if (ancestor == pid_) ranks_[rank_of(pid)] = pid;
+    }
+    return int(ranks_.size());
+  }
+  static int rank_of(pid_t pid) {
+    const std::string environment = slurp(fmt::format("/proc/{}/environ", pid));
+    for (const std::string name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="}) {
+      const auto at = environment.find(name);
+      if (at != std::string::npos) return std::atoi(environment.c_str() + at + name.size());
+    }
+    return -1;
+  }
+
+  std::filesystem::path folder_;
+  pid_t pid_;
+  std::map<int, pid_t> ranks_;
+  bool ended_ = false;
+};
+
+}  // namespace annulus::test

@@ -1,0 +1,94 @@
+// Ranks that stop or die in the middle of a run: the run ends by itself, soon, and says why; nothing is left running
+// and no result appears.
+#include "launched.hpp"
+
+namespace annulus::test {
+namespace {
+
+// About a second and a half of one fast core per rank and hop, so that a rank can be met in the middle. The first
+// progress line comes when rank 0 is through with its own rows, a second after the start at the earliest: every rank
+// then still has hops before it.
+const char* const deck = R"(
+input: {generate: {sequence: 16384, heads: 8, batch: 2}}
+attention: {causal: false}
+distribution: {strategy: ring_blocking, stall_timeout: 2}
+output: {file: result.h5}
+)";
+
+class Stall : public ProgramTest {
+ protected:
+  static std::string launch(int ranks, const std::string& flags = "") {
+    return fmt::format(ANNULUS_LAUNCH, ranks) + " " + flags + " " + ANNULUS_PROGRAM + " run run.yaml";
+  }
+  /// Lines of the diagnosis that name this rank.
+  static std::vector<std::string> diagnoses(const std::string& err, int rank) {
+    std::vector<std::string> found;
+    std::istringstream lines(err);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(fmt::format("annulus: stalled: rank {}:", rank)) != std::string::npos) found.push_back(line);
+    }
+    return found;
+  }
+};
+
+TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
+  write("run.yaml", deck);
+  Launched run(folder, launch(3));
+  ASSERT_TRUE(run.reaches("%  own rows", 3)) << run.err();
+  run.send(1, SIGSTOP);
+  EXPECT_EQ(run.status(120), 4) << run.err();
+  const std::string err = run.err();
+  EXPECT_EQ(run.left(), 0);
+  EXPECT_FALSE(exists("result.h5"));
+  for (const int rank : {0, 2}) {
+    const auto lines = diagnoses(err, rank);
+    ASSERT_EQ(lines.size(), 1u) << "rank " << rank << " in " << err;
+    // Both neighbours are rank 1's: one cannot send to it, the other cannot receive from it, or waits for the first.
+    for (const char* word : {"waiting in the attention, hop ", " of 2 for ", " bytes in and ", "missing"}) {
+      EXPECT_NE(lines[0].find(word), std::string::npos) << word << " is missing in " << lines[0];
+    }
+  }
+  const std::string all = diagnoses(err, 0)[0] + diagnoses(err, 2)[0];
+  EXPECT_TRUE(all.find("from rank 1") != std::string::npos || all.find("to rank 1") != std::string::npos) << all;
+  EXPECT_TRUE(diagnoses(err, 1).empty()) << "a stopped rank says nothing";
+}
+
+TEST_F(Stall, RankThatComputesForLongerThanTheTimeoutIsNotStalled) {
+  // Rank 0 holds and computes everything, rank 1 waits for it many times the time-out.
+  write("run.yaml", deck);
+  const Outcome ran =
+      annulus(2,
+              "run run.yaml --set distribution.strategy=single --set distribution.stall_timeout=0.3 --set "
+              "input.generate.sequence=6144");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(exists("result.h5"));
+}
+
+TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
+  write("run.yaml", deck);
+  Launched run(folder, launch(3));
+  ASSERT_TRUE(run.reaches("%  own rows", 3)) << run.err();
+  run.send(1, SIGKILL);
+  const int status = run.status(20);
+  EXPECT_GT(status, 0) << run.err();
+  EXPECT_EQ(run.left(), 0);
+  EXPECT_FALSE(exists("result.h5"));  // the temporary file beside it may stay: nobody lived to remove it
+}
+
+#ifdef ANNULUS_RECOVERY_FLAG
+TEST_F(Stall, SurvivorsOfAKilledRankSayWhatTheyWaitFor) {
+  write("run.yaml", deck);
+  Launched run(folder, launch(3, ANNULUS_RECOVERY_FLAG));
+  ASSERT_TRUE(run.reaches("%  own rows", 3)) << run.err();
+  run.send(1, SIGKILL);
+  EXPECT_NE(run.status(120), -1) << run.err();  // 0 with this launcher, whatever the ranks return
+  const std::string err = run.err();
+  EXPECT_EQ(run.left(), 0);
+  EXPECT_FALSE(exists("result.h5"));
+  EXPECT_EQ(diagnoses(err, 0).size() + diagnoses(err, 2).size(), 2u) << err;
+  EXPECT_NE(err.find("rank 1 outstanding"), std::string::npos) << err;
+}
+#endif
+
+}  // namespace
+}  // namespace annulus::test

@@ -1,0 +1,121 @@
+// Buffer races of the strategies that move K and V in hops. Every receive buffer is filled with NaN when it is handed
+// to the next receive, and sends and receives start late at random hops: a strategy that computes from a buffer before
+// its rows are there, or after it was given away, gets NaN where it should get numbers. Results must not change by a
+// bit.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "annulus/comm/exchange.hpp"
+#include "annulus/strategies/strategy.hpp"
+#include "support/attention_case.hpp"
+#include "support/random_layout.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// Fills the rows with bytes 0xff: NaN in every storage type.
+void poison(const comm::RowBlock& block) {
+  const Index bytes = block.rows.size() * block.row_bytes;
+  const std::vector<unsigned char> nan(std::size_t(bytes), 0xff);
+  for (Index part = 0; part < block.parts; ++part) {
+    auto* rows = static_cast<std::byte*>(block.data) + (part * block.held + block.rows.begin) * block.row_bytes;
+    core::copy_to_device(rows, nan.data(), bytes);
+  }
+}
+
+/// Between hops and messages while it lives. Delays differ from rank to rank and from seed to seed.
+class Trouble {
+ public:
+  Trouble(std::uint64_t seed, int rank) : random_(seed * 1000 + std::uint64_t(rank)) {
+    probe_.before_receive = [this](const comm::RowBlock& block) {
+      ++receives;
+      poison(block);
+      dawdle();
+    };
+    probe_.before_send = [this] { dawdle(); };
+    comm::exchange_probe = &probe_;
+  }
+  ~Trouble() { comm::exchange_probe = nullptr; }
+  Trouble(const Trouble&) = delete;
+  Trouble& operator=(const Trouble&) = delete;
+
+  Index receives = 0;
+
+ private:
+  void dawdle() {
+    if (random_() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 3000));
+  }
+  std::mt19937_64 random_;
+  comm::ExchangeProbe probe_;
+};
+
+Problem make_problem(core::Shape shape, pattern::Pattern pattern, std::optional<pattern::PartitionKind> partition) {
+  Problem problem;
+  problem.shape = shape;
+  problem.scale = 1 / std::sqrt(double(shape.head_dim));
+  problem.pattern = std::move(pattern);
+  problem.documents = {0, shape.sequence};
+  problem.backend = kernels::default_backend();
+  problem.partition = partition;
+  return problem;
+}
+
+/// This rank's out and lse, as stored.
+std::vector<std::byte> result(const Strategy& strategy, const Problem& problem, const comm::Communicator& comm) {
+  const test::AttentionCase numbers{problem.shape, test::reference_pattern(problem.layout(), problem.scale),
+                                    problem.type, 3, 1};
+  const pattern::Partition partition = strategy.partition(problem, comm.size());
+  const core::Shape& s = problem.shape;
+  const auto stored = [&](const std::vector<double>& whole) {
+    const auto& rows = partition[std::size_t(comm.rank())].intervals();
+    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows), problem.type);
+  };
+  const auto q = stored(numbers.q()), k = stored(numbers.k()), v = stored(numbers.v());
+  Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};
+  core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
+  core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
+  core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
+  strategy.forward(problem, partition, comm, tensors, {});
+  std::vector<std::byte> all(std::size_t(tensors.out.bytes() + tensors.lse.bytes()));
+  core::copy_to_host(all.data(), tensors.out.data(), tensors.out.bytes());
+  core::copy_to_host(all.data() + tensors.out.bytes(), tensors.lse.data(), tensors.lse.bytes());
+  return all;
+}
+
+class Races : public testing::TestWithParam<const char*> {};
+
+TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
+  using pattern::PartitionKind;
+  using pattern::Semantics;
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Strategy& strategy = *find(GetParam());
+  const Index all = pattern::whole_document;
+  const Problem problems[] = {
+      make_problem({2, 97, 4, 2, 24}, {Semantics::longnet, {{all, 1}}, false, false}, PartitionKind::contiguous),
+      make_problem({1, 203, 3, 3, 16}, {Semantics::longnet, {{64, 1}, {all, 3}}, true, false}, PartitionKind::zigzag),
+      // Messages far beyond what MPI sends without asking: 2 x 2 x 700 rows x 64 numbers of 4 bytes.
+      make_problem({1, 700 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, false, false},
+                   PartitionKind::contiguous),
+  };
+  Index receives = 0;
+  for (const Problem& problem : problems) {
+    const std::vector<std::byte> expected = result(strategy, problem, comm);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      Trouble trouble(seed, comm.rank());
+      EXPECT_EQ(result(strategy, problem, comm), expected)
+          << strategy.name() << ", n = " << problem.shape.sequence << ", seed " << seed;
+      receives += trouble.receives;
+    }
+  }
+  EXPECT_GE(receives, 3 * 8 * (comm.size() - 1)) << "nothing was poisoned";
+}
+
+INSTANTIATE_TEST_SUITE_P(Hops, Races, testing::Values("ring", "ring_bidirectional", "rotation", "ring_blocking"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace annulus::strategies
