@@ -38,6 +38,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.compute.precision, std::nullopt);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_EQ(s.distribution.local_below, 32768);
+  EXPECT_EQ(s.distribution.machine, std::nullopt);
   EXPECT_FALSE(s.output.overwrite);
   EXPECT_EQ(s.output.report, std::nullopt);
 }
@@ -52,7 +53,7 @@ attention:
   causal: false
   scale: 1.25e-1
 compute: {precision: float64}
-distribution: {strategy: "ring", partition: contiguous, local_below: 0}
+distribution: {strategy: "ring", partition: contiguous, local_below: 0, machine: m.yaml}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
 
@@ -71,6 +72,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.distribution.strategy, "ring");
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);
   EXPECT_EQ(s.distribution.local_below, 0);
+  EXPECT_EQ(s.distribution.machine, "/data/m.yaml");
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
   EXPECT_TRUE(s.output.overwrite);
   EXPECT_EQ(s.output.report, "/data/report.json");

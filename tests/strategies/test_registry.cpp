@@ -1,4 +1,4 @@
-// The registry, what `auto` means, and predictions that need no MPI.
+// The registry and predictions that need no MPI.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -28,13 +28,6 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
                                                "ring_bidirectional"}));
   EXPECT_EQ(find("auto"), nullptr);
   EXPECT_EQ(find("rings"), nullptr);
-}
-
-TEST(Auto, TakesOneRankForShortSequencesAndTheRingElse) {
-  const Problem problem = problem_of(1000, {{}}, true);
-  EXPECT_EQ(choose(problem, 4, 1001).name(), "single");
-  EXPECT_EQ(choose(problem, 4, 1000).name(), "ring");
-  EXPECT_EQ(choose(problem, 1, 0).name(), "single");
 }
 
 TEST(Prediction, KeptTriplesSumToTheWholeOnEveryStrategy) {

@@ -151,6 +151,14 @@ Access local_below() {
       [](const Settings& s) { return std::to_string(s.distribution.local_below); }};
 }
 
+Access machine() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.distribution.machine.reset();
+            if (!is_word(v.node, "none")) s.distribution.machine = absolute(read_text(v.node, v.name), v.folder);
+          },
+          [](const Settings& s) { return write_optional(s.distribution.machine); }};
+}
+
 Access output_file() {
   return {[](const KeyValue& v, Settings& s) { s.output.file = absolute(read_text(v.node, v.name), v.folder); },
           [](const Settings& s) { return quote(s.output.file); }};
@@ -231,6 +239,10 @@ Keys further_keys() {
        false},
       {{"distribution.local_below", "32768", "rows, 0 or more; strategy auto runs shorter sequences on one rank"},
        local_below(),
+       false},
+      {{"distribution.machine", "none",
+        "none, or path of a machine file (plan --calibrate) that strategy auto goes by"},
+       machine(),
        false},
       {{"output.file", "", "path of the HDF5 file to make"}, output_file(), false},
       {{"output.overwrite", "false", "true | false; true replaces an existing file"},

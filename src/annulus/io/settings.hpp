@@ -45,6 +45,7 @@ struct DistributionSettings {
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
   Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
+  std::optional<std::string> machine;               ///< absolute path of the machine file that `auto` goes by
 };
 
 struct OutputSettings {

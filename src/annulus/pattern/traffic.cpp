@@ -1,8 +1,7 @@
 #include "annulus/pattern/traffic.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <unordered_map>
 
 namespace annulus::pattern {
 namespace {
@@ -10,11 +9,16 @@ namespace {
 constexpr Index affordable_work = 1 << 20;      // ranks x intervals^3; about a second on one core
 constexpr std::size_t affordable_kinds = 2000;  // of owners evaluated one by one; some 0.1 ms each
 
-/// Consumers [begin, end) that read the same of an owner, and rows that stand for each of theirs.
+/// Consumers [begin, end) that read the same of an owner. What the first one reads stands for all; where a rank is too
+/// small to hold rows of every offset, what the first few read together.
 struct Consumers {
   Index begin = 0;
   Index end = 0;
-  StoredRows rows;
+  StoredRows together;
+
+  const StoredRows& rows(const Partition& partition) const {
+    return together.count() > 0 ? together : partition[std::size_t(begin)];
+  }
 };
 
 /// Rows that each consumer of a run receives from one owner.
@@ -73,6 +77,14 @@ std::vector<Interval> crossing(const Pair& pair, const Documents& documents, Int
   if (last != first && last.end > rows.end) segments.push_back(last);
   return segments;
 }
+
+struct HashKey {
+  std::size_t operator()(const std::vector<Index>& key) const {
+    std::uint64_t hash = 1469598103934665603u;
+    for (const Index value : key) hash = (hash ^ std::uint64_t(value)) * 1099511628211u;
+    return std::size_t(hash ^ (hash >> 32));
+  }
+};
 
 class Counter {
  public:
@@ -138,33 +150,50 @@ class Counter {
 
   /// The other ranks in the order in which the ring visits them.
   std::vector<Consumers> runs_of(Index q, const Crossings& crossings) const {
-    std::set<Index> cuts{0, q, q + 1, wrapped(q + ranks_ / 2 + 1, ranks_), ranks_};
+    std::vector<Index> cuts{0, q, q + 1, wrapped(q + ranks_ / 2 + 1, ranks_), ranks_};
     for (const auto& pairs : crossings) {
       for (const auto& segments : pairs) {
         for (const Interval& segment : segments) {
-          for (const Index rank : {rank_of(segment.begin), rank_of(segment.end - 1)}) cuts.insert({rank, rank + 1});
+          for (const Index rank : {rank_of(segment.begin), rank_of(segment.end - 1)}) {
+            cuts.push_back(rank);
+            cuts.push_back(rank + 1);
+          }
         }
       }
     }
-    std::vector<Consumers> before, runs;
-    for (auto cut = cuts.begin(); *cut < ranks_; ++cut) {
-      if (*cut == q) continue;
-      (*cut < q ? before : runs).push_back({*cut, *std::next(cut), stand_in(*cut, *std::next(cut))});
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::vector<Consumers> runs;
+    std::size_t first = 0;  // place of the run behind q
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      if (cuts[i] == q) {
+        first = runs.size();
+      } else {
+        runs.push_back({cuts[i], cuts[i + 1], together(cuts[i], cuts[i + 1])});
+      }
     }
-    runs.insert(runs.end(), std::make_move_iterator(before.begin()), std::make_move_iterator(before.end()));
+    std::rotate(runs.begin(), runs.begin() + std::ptrdiff_t(first), runs.end());
     return runs;
   }
 
-  /// Rows of the first rank, or of as many as it takes to hold rows of every offset.
-  StoredRows stand_in(Index begin, Index end) const {
-    if (widen_ == 1 || end - begin == 1) return partition_[std::size_t(begin)];
+  /// Rows of as many ranks as it takes to hold rows of every offset; nothing where one suffices.
+  StoredRows together(Index begin, Index end) const {
+    if (widen_ == 1 || end - begin == 1) return {};
     std::vector<Interval> rows;
     for (Index p = begin; p < std::min(end, begin + widen_); ++p) {
       const auto& more = partition_[std::size_t(p)].intervals();
       rows.insert(rows.end(), more.begin(), more.end());
     }
     std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-    return StoredRows(rows);
+    std::vector<Interval> joined;
+    for (const Interval& interval : rows) {
+      if (!joined.empty() && joined.back().end == interval.begin) {
+        joined.back().end = interval.end;
+      } else {
+        joined.push_back(interval);
+      }
+    }
+    return StoredRows(joined);
   }
 
   bool goes_up(Index q, const Consumers& run) const { return wrapped(run.begin - q, ranks_) <= ranks_ / 2; }
@@ -185,7 +214,7 @@ class Counter {
             key.push_back(segment.begin < own[i].begin ? -1 - (own[i].begin - segment.begin) % r
                                                        : segment.begin - own[i].begin);
           if (!coarse) key.push_back(std::min(segment.end, own[i].end) - own[i].begin);
-          for (const Consumers& run : runs) append_hits(segment, own[i], r, run.rows, coarse, key);
+          for (const Consumers& run : runs) append_hits(segment, own[i], r, run.rows(partition_), coarse, key);
         }
       }
     }
@@ -230,7 +259,7 @@ class Counter {
   std::vector<Sizes> evaluate(Index q, const std::vector<Consumers>& runs) const {
     const StoredRows& own = partition_[std::size_t(q)];
     std::vector<Cargo> read;
-    for (const Consumers& run : runs) read.push_back(rows_read(layout_, own, run.rows));
+    for (const Consumers& run : runs) read.push_back(rows_read(layout_, own, run.rows(partition_)));
     std::vector<Sizes> sizes(runs.size());
     Cargo ring, up, down;
     for (std::size_t i = runs.size(); i-- > 0;) {
@@ -263,7 +292,7 @@ class Counter {
   Index widen_ = 1;            // ranks that together hold rows of every offset
   Basis basis_ = Basis::exact;
   Sums direct_, ring_, both_ways_;
-  std::map<std::vector<Index>, std::vector<Sizes>> kinds_, coarse_kinds_;
+  std::unordered_map<std::vector<Index>, std::vector<Sizes>, HashKey> kinds_, coarse_kinds_;
 };
 
 /// Everything travels to everybody (causal: to no fewer, as a bound).
