@@ -11,6 +11,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/machine_file.hpp"
+#include "annulus/io/report.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/kernels/gather.hpp"
 #include "annulus/strategies/computation.hpp"
@@ -153,6 +154,7 @@ double measure_copy(const comm::Communicator& comm) {
 int calibrate(const std::string& path, const comm::Communicator& comm) {
   using core::DType;
   using core::Precision;
+  io::on_root(comm, [&] { io::check_report_place(path); });  // before half a minute is spent
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;

@@ -27,7 +27,8 @@ std::size_t best(const std::vector<Candidate>& all, const core::Machine& machine
     if (fastest < 0) {  // nothing fits
       if (one.cost && (taken == all.size() || one.cost->memory_bytes < all[taken].cost->memory_bytes)) taken = i;
     } else if (fits(one, machine) && one.cost->seconds <= fastest * as_good_as) {
-      if (taken == all.size() || one.cost->total_bytes < all[taken].cost->total_bytes) taken = i;
+      const auto order = [](const Cost& cost) { return std::pair(cost.total_bytes, cost.seconds); };
+      if (taken == all.size() || order(*one.cost) < order(*all[taken].cost)) taken = i;
     }
   }
   return taken;
