@@ -54,14 +54,14 @@ strategies::Tensors tensors_of(const Problem& problem, const pattern::StoredRows
   const Index bytes = problem.shape.batch * rows.count() * problem.query_row_bytes();
   const Index kv_bytes = problem.shape.batch * rows.count() * problem.kv_row_bytes();
   strategies::Tensors tensors{core::Buffer("q", bytes), core::Buffer("kv", 2 * kv_bytes), {}, {}};
-  const auto fill = [&](io::GeneratedTensor tensor, void* to, Index size) {
+  const auto fill = [&](core::TensorId tensor, void* to, Index size) {
     std::vector<std::byte> host(static_cast<std::size_t>(size));
     io::fill_generated(settings, tensor, rows.intervals(), host.data());
     core::copy_to_device(to, host.data(), size);
   };
-  fill(io::GeneratedTensor::q, tensors.q.data(), bytes);
-  fill(io::GeneratedTensor::k, tensors.kv.data(), kv_bytes);
-  fill(io::GeneratedTensor::v, tensors.kv.at(kv_bytes), kv_bytes);
+  fill(core::TensorId::q, tensors.q.data(), bytes);
+  fill(core::TensorId::k, tensors.kv.data(), kv_bytes);
+  fill(core::TensorId::v, tensors.kv.at(kv_bytes), kv_bytes);
   return tensors;
 }
 

@@ -145,6 +145,19 @@ TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
   EXPECT_EQ(choose(named, 8, 0, machine).partition(), PartitionKind::contiguous) << "the user's word counts";
 }
 
+TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
+  // Contiguous is unbalanced, and a block per rank and segment is as balanced as zigzag: only the rule keeps it out.
+  core::Machine machine = core::default_machine();
+  machine.inside_node = {1e-12, 1e-18};
+  for (const Index block : {16, 64, 1024}) {
+    Problem problem = problem_of(1 << 14, {{1024, 1}, {0, 4}}, true);
+    problem.block_size = block;
+    EXPECT_NE(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
+    problem.partition = PartitionKind::block_cyclic;
+    EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
+  }
+}
+
 TEST(Auto, HasALineForEveryStrategyEvenAtManyRanks) {
   const Problem problem = problem_of(1 << 20, {{2048, 1}, {0, 16}}, true);
   for (const int ranks : {2, 100, 4096}) {

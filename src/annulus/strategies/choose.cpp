@@ -10,22 +10,29 @@ using pattern::PartitionKind;
 
 constexpr double as_good_as = 1.05;
 
+/// block_cyclic is there to compare: it resonates with segment lengths and moves the most rows. A user may name it.
+bool is_offered(const Candidate& candidate, const Problem& problem) {
+  return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
+}
+
 bool fits(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->memory_bytes <= machine.memory_per_rank;
 }
 
 /// The candidate with the fewest bytes among those as good as the fastest that
 /// fits; the smallest one when none fits.
-std::size_t best(const std::vector<Candidate>& all, const core::Machine& machine) {
+std::size_t best(const std::vector<Candidate>& all, const Problem& problem, const core::Machine& machine) {
   double fastest = -1;
   for (const Candidate& one : all) {
+    if (!is_offered(one, problem)) continue;
     if (fits(one, machine) && (fastest < 0 || one.cost->seconds < fastest)) fastest = one.cost->seconds;
   }
   std::size_t taken = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Candidate& one = all[i];
+    if (!is_offered(one, problem)) continue;
     if (fastest < 0) {  // nothing fits
-      if (one.cost && (taken == all.size() || one.cost->memory_bytes < all[taken].cost->memory_bytes)) taken = i;
+      if (taken == all.size() || one.cost->memory_bytes < all[taken].cost->memory_bytes) taken = i;
     } else if (fits(one, machine) && one.cost->seconds <= fastest * as_good_as) {
       const auto order = [](const Cost& cost) { return std::pair(cost.total_bytes, cost.seconds); };
       if (taken == all.size() || order(*one.cost) < order(*all[taken].cost)) taken = i;
@@ -111,7 +118,7 @@ Choice choose(const Problem& problem, int ranks, Index local_below, const core::
                                              problem.shape.sequence, local_below);
     return choice;
   }
-  choice.taken = best(choice.candidates, machine);
+  choice.taken = best(choice.candidates, problem, machine);
   choice.reason = describe(choice, machine);
   return choice;
 }
