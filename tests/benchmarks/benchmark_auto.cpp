@@ -101,11 +101,27 @@ std::string simulated(const Runner& runner, const core::Machine& machine) {
   return fmt::format("  simulated {:9.3f} ms ({:+.0f} %)", 1e3 * seconds, 100 * (seconds / runner.least() - 1));
 }
 
-/// Time of auto's choice over the best.
+/// Time of auto's choice over the best, and what that is worth: the largest ratio of medians between candidates that
+/// move the same bytes to the same predicted time (at 2 ranks ring, rotation and ring_bidirectional are one and the
+/// same).
 struct Ratio {
   double medians = 1;
   double minima = 1;
+  double noise = 1;
 };
+
+double noise(const std::vector<Runner>& runners) {
+  double largest = 1;
+  for (const Runner& a : runners) {
+    for (const Runner& b : runners) {
+      if (!a.candidate.cost || !b.candidate.cost || a.candidate.partition != b.candidate.partition) continue;
+      const bool same = a.candidate.cost->seconds == b.candidate.cost->seconds &&
+                        a.candidate.cost->total_bytes == b.candidate.cost->total_bytes;
+      if (same) largest = std::max(largest, a.median() / b.median());
+    }
+  }
+  return largest;
+}
 
 Ratio measure(const Case& one, const core::Machine& machine, int rounds, const comm::Communicator& comm) {
   const strategies::Choice choice = strategies::choose(one.problem, comm.size(), 0, machine);
@@ -125,10 +141,10 @@ Ratio measure(const Case& one, const core::Machine& machine, int rounds, const c
     best = std::min(best, runner.median());
     least = std::min(least, runner.least());
   }
-  const Ratio ratio{runners[choice.taken].median() / best, runners[choice.taken].least() / least};
+  const Ratio ratio{runners[choice.taken].median() / best, runners[choice.taken].least() / least, noise(runners)};
   if (!comm.is_root()) return ratio;
-  std::printf("%s: auto takes %s, %.3f of the best median, %.3f of the best minimum\n", one.name.c_str(),
-              name_of(runners[choice.taken].candidate).c_str(), ratio.medians, ratio.minima);
+  std::printf("%s: auto takes %s, %.3f of the best median, %.3f of the best minimum, noise %.3f\n", one.name.c_str(),
+              name_of(runners[choice.taken].candidate).c_str(), ratio.medians, ratio.minima, ratio.noise);
   for (const Runner& runner : runners) {
     const double predicted = runner.candidate.cost ? runner.candidate.cost->seconds : 0;
     std::printf("    %-32s median %9.3f ms  least %9.3f ms  predicted %9.3f ms (%+.0f %%)%s\n",
@@ -155,14 +171,17 @@ int main(int argc, char** argv) {
   const core::Machine machine = io::read_machine_file(argv[1], comm);
   const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 5;
   std::vector<double> medians, minima;
+  double noise = 1;
   for (const Case& one : grid(argc > 3 ? std::atol(argv[3]) : 8192)) {
     const Ratio ratio = measure(one, machine, rounds, comm);
     medians.push_back(ratio.medians);
     minima.push_back(ratio.minima);
+    noise = std::max(noise, ratio.noise);
   }
   if (comm.is_root()) {
     summary("medians", medians, comm.size());
     summary("minima", minima, comm.size());
+    std::printf("noise: medians of identical plans differ by up to a factor of %.2f\n", noise);
   }
   return 0;
 }
