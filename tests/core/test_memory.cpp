@@ -84,6 +84,11 @@ TEST(Buffer, TooLargeNamesPurposeAndSize) {
   EXPECT_EQ(memory_ledger().current(), before);
 }
 
+TEST(Memory, AvailableIsMoreThanThisProcessHoldsAndLessThanAnyMachineHas) {
+  EXPECT_GT(available_bytes(), Index(1) << 24);
+  EXPECT_LT(available_bytes(), Index(1) << 50);
+}
+
 TEST(Memory, PeakResidentGrowsWithWhatIsTouched) {
   const Index before = peak_resident_bytes();
   EXPECT_GT(before, 1 << 20);

@@ -40,6 +40,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.distribution.local_below, 32768);
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::automatic);
   EXPECT_EQ(s.distribution.stall_timeout, 300);
+  EXPECT_EQ(s.distribution.machine, std::nullopt);
   EXPECT_FALSE(s.output.overwrite);
   EXPECT_EQ(s.output.report, std::nullopt);
 }
@@ -54,7 +55,7 @@ attention:
   causal: false
   scale: 1.25e-1
 compute: {precision: float64}
-distribution: {strategy: "ring", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5}
+distribution: {strategy: "ring", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
 
@@ -75,6 +76,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.distribution.local_below, 0);
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::off);
   EXPECT_EQ(s.distribution.stall_timeout, 2.5);
+  EXPECT_EQ(s.distribution.machine, "/data/m.yaml");
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
   EXPECT_TRUE(s.output.overwrite);
   EXPECT_EQ(s.output.report, "/data/report.json");

@@ -38,12 +38,13 @@ std::string bound_cpus() {
 void print_list() {
   fmt::print("strategies (distribution.strategy)\n");
   for (const auto& strategy : strategies::registry()) line(strategy->name(), strategy->description());
-  line("auto", "single below distribution.local_below rows or on one rank, else ring");
+  line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
   fmt::print("semantics (attention.semantics)\n");
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
   fmt::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
-  line("auto", "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work");
+  line("auto",
+       "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work; strategy auto decides both");
 }
 
 void print_info(const comm::Communicator& comm) {

@@ -20,6 +20,7 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
+  if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
   fmt::print("# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", "rank", "rows", "work", "memory", "sends",
              "receives", "holds");
   std::vector<strategies::Prediction> all;

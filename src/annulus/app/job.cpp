@@ -3,6 +3,9 @@
 #include <array>
 #include <cmath>
 
+#include "annulus/app/machine.hpp"
+#include "annulus/strategies/choose.hpp"
+
 namespace annulus::app {
 namespace {
 
@@ -28,10 +31,8 @@ Problem make_problem(const io::Settings& settings, const std::optional<io::Tenso
   return problem;
 }
 
-/// The named strategy, or what `auto` chooses.
-const strategies::Strategy& pick(const io::RunFile& run, const Problem& problem, int ranks) {
-  const std::string& name = run.settings.distribution.strategy;
-  if (name == "auto") return strategies::choose(problem, ranks, run.settings.distribution.local_below);
+/// The strategy of this name; `run` is for the place in the error message.
+const strategies::Strategy& named(const io::RunFile& run, const std::string& name) {
   if (const strategies::Strategy* strategy = strategies::find(name)) return *strategy;
   std::vector<std::string> names{"auto"};
   for (const auto& strategy : strategies::registry()) names.emplace_back(strategy->name());
@@ -39,22 +40,43 @@ const strategies::Strategy& pick(const io::RunFile& run, const Problem& problem,
              run.where("distribution.strategy"), name, io::suggest(name, names));
 }
 
+/// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
+void decide(Job& job, int ranks, const core::Machine& machine) {
+  const io::DistributionSettings& settings = job.run.settings.distribution;
+  if (settings.strategy != "auto") {
+    job.strategy = &named(job.run, settings.strategy);
+    return;
+  }
+  const strategies::Choice choice = strategies::choose(job.problem, ranks, settings.local_below, machine);
+  job.strategy = &choice.strategy();
+  job.chosen = true;
+  job.reason = choice.reason;
+  job.problem.partition = choice.partition();
+}
+
 }  // namespace
 
-Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
-             const comm::Communicator& comm) {
+Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm) {
   Job job;
   job.run = io::read_run_file(run_file, overrides, comm);
   const io::Settings& settings = job.run.settings;
   comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
-    if (settings.distribution.strategy != "auto") pick(job.run, {}, ranks);
+    if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);
   });
   if (settings.input.file) job.input.emplace(settings.input, comm);
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job.input);
     io::check_heads(job.run, job.problem.shape.heads);
-    job.strategy = &pick(job.run, job.problem, ranks);
-    job.chosen = settings.distribution.strategy == "auto";
+  });
+  return job;
+}
+
+Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
+             const comm::Communicator& comm) {
+  Job job = read_job(run_file, overrides, comm);
+  const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
+  comm::agree(comm, [&] {
+    decide(job, ranks, machine);
     job.partition = job.strategy->partition(job.problem, ranks);
   });
   return job;

@@ -1,4 +1,5 @@
-// From settings to a job: the problem, the strategy and who holds which rows. Shared by `run` and `run --dry-run`.
+// From settings to a job: the problem, the strategy and who holds which rows. Shared by `run`, `run --dry-run` and
+// `plan`.
 #pragma once
 
 #include <optional>
@@ -20,8 +21,13 @@ struct Job {
   strategies::Problem problem;
   const strategies::Strategy* strategy = nullptr;
   bool chosen = false;  ///< by `auto`
+  std::string reason;   ///< why `auto` chose it
   pattern::Partition partition;
 };
+
+/// Reads and checks the run file and the input's shapes; strategy and partition stay open. Collective. Throws as
+/// make_job().
+Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm);
 
 /// Reads and checks the run file and the input's shapes for `ranks` ranks; collective. Throws the same Error on every
 /// rank: usage for the run file, failure for the input file.

@@ -11,6 +11,7 @@
 
 #include "annulus/app/about.hpp"
 #include "annulus/app/generate.hpp"
+#include "annulus/app/plan.hpp"
 #include "annulus/app/run.hpp"
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
@@ -27,6 +28,7 @@ struct Options {
   RunOptions run;
   GenerateOptions generate;
   VerifyOptions verify;
+  PlanOptions plan;
 };
 
 void define_run(CLI::App& app, RunOptions& run) {
@@ -79,10 +81,29 @@ void define_verify(CLI::App& app, VerifyOptions& verify) {
       ->capture_default_str();
 }
 
+void define_plan(CLI::App& app, PlanOptions& plan) {
+  CLI::App* verb =
+      app.add_subcommand("plan", "Predict time, memory and traffic of every strategy at any number of ranks");
+  CLI::Option* file = verb->add_option("file", plan.run_file, "The run file (YAML)");
+  verb->add_option("--ranks", plan.ranks, "Ranks to plan for (default: those launched)")->check(CLI::Range(1, 65536));
+  verb->add_option("--machine", plan.machine, "Machine file (default: distribution.machine, or a built-in machine)");
+  verb->add_option("--set", plan.overrides, "Override a key of the run file (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--calibrate", plan.calibrate,
+                   "Measure this machine with the launched ranks and write its machine file")
+      ->excludes(file);
+  verb->callback([&plan] {
+    if (plan.run_file.empty() && !plan.calibrate) throw CLI::RequiredError("plan: a run file or --calibrate");
+  });
+}
+
 int dispatch(const CLI::App& app, const Options& options, const comm::Communicator& comm) {
   if (app.got_subcommand("run")) return run(options.run, comm);
   if (app.got_subcommand("generate")) return generate(options.generate, comm);
   if (app.got_subcommand("verify")) return verify(options.verify, comm);
+  if (app.got_subcommand("plan")) return plan(options.plan, comm);
   if (app.got_subcommand("info")) {
     print_info(comm);
   } else if (comm.is_root()) {
@@ -125,6 +146,7 @@ int main(int argc, char** argv) {
   define_run(app, options.run);
   define_generate(app, options.generate);
   define_verify(app, options.verify);
+  define_plan(app, options.plan);
   app.add_subcommand("list", "Strategies, semantics and partitions");
   app.add_subcommand("info", "Versions, back ends, devices, MPI, threads and binding");
   options.run.command_line = std::accumulate(argv + 1, argv + argc, std::string("annulus"),

@@ -149,6 +149,7 @@ void print_summary(const Job& job, const Measurements& measured) {
        fmt::format("{}{} on {} rank{}, {}, {} tiles", job.strategy->name(), job.chosen ? " (auto)" : "", measured.ranks,
                    measured.ranks == 1 ? "" : "s", core::device_name(),
                    job.problem.backend == kernels::Backend::host ? kernels::host_instruction_set() : "device"));
+  if (job.chosen) line("auto", job.reason);
   line("time", fmt::format("{:.3f} s attention, {:.3f} s reading, {:.3f} s writing", measured.slowest.attention,
                            measured.slowest.read, measured.slowest.write));
   line("rate", fmt::format("{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", 1e-9 * flops,

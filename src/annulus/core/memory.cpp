@@ -47,13 +47,22 @@ MemoryLedger& memory_ledger() {
   return ledger;
 }
 
-Index peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
+namespace {
+
+/// The number of KiB behind `key` in a file of the proc file system, in bytes; 0 where there is none.
+Index proc_bytes(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
     Index kib = 0;
-    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+    if (word == key && file >> kib) return kib * 1024;
   }
   return 0;
 }
+
+}  // namespace
+
+Index peak_resident_bytes() { return proc_bytes("/proc/self/status", "VmHWM:"); }
+
+Index available_bytes() { return proc_bytes("/proc/meminfo", "MemAvailable:"); }
 
 }  // namespace annulus::core

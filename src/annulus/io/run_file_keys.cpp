@@ -156,6 +156,14 @@ Access stall_timeout() {
           [](const Settings& s) { return fmt::format("{}", s.distribution.stall_timeout); }};
 }
 
+Access machine() {
+  return {[](const KeyValue& v, Settings& s) {
+            s.distribution.machine.reset();
+            if (!is_word(v.node, "none")) s.distribution.machine = absolute(read_text(v.node, v.name), v.folder);
+          },
+          [](const Settings& s) { return write_optional(s.distribution.machine); }};
+}
+
 Access output_file() {
   return {[](const KeyValue& v, Settings& s) { s.output.file = absolute(read_text(v.node, v.name), v.folder); },
           [](const Settings& s) { return quote(s.output.file); }};
@@ -246,6 +254,10 @@ Keys further_keys() {
        false},
       {{"distribution.stall_timeout", "300", "seconds, above 0; a run in which no rank gets on for so long is ended"},
        stall_timeout(),
+       false},
+      {{"distribution.machine", "none",
+        "none, or path of a machine file (plan --calibrate) that strategy auto goes by"},
+       machine(),
        false},
       {{"output.file", "", "path of the HDF5 file to make"}, output_file(), false},
       {{"output.overwrite", "false", "true | false; true replaces an existing file"},

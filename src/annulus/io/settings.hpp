@@ -48,6 +48,7 @@ struct DistributionSettings {
   Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
   comm::GpuAware gpu_aware = comm::GpuAware::automatic;
   double stall_timeout = 300;  ///< s without progress of any rank, until the run is ended
+  std::optional<std::string> machine;               ///< absolute path of the machine file that `auto` goes by
 };
 
 struct OutputSettings {

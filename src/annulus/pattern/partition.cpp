@@ -38,6 +38,8 @@ StoredRows merged(const std::vector<Interval>& ascending) {
 
 }  // namespace
 
+std::string_view name_of(PartitionKind kind) { return partition_table[std::size_t(kind)].name; }
+
 Partition contiguous_partition(Index n, int ranks) {
   Partition partition;
   for (int p = 0; p < ranks; ++p) partition.push_back(StoredRows({chunk(n, ranks, p)}));

@@ -30,6 +30,8 @@ inline constexpr std::array<PartitionEntry, 3> partition_table{{
      "blocks of block_size rows dealt round; to compare, moves the most rows"},
 }};
 
+std::string_view name_of(PartitionKind kind);
+
 /// Rows in the order in which a block stores them: interval after interval, ascending, disjoint.
 /// Worked example: {[4, 6), [10, 13)} stores global rows 4 5 10 11 12 as rows 0 1 2 3 4.
 class StoredRows {

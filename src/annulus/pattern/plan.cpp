@@ -33,7 +33,17 @@ bool is_empty(const Stretch& stretch) {
   return std::all_of(stretch.heads.begin(), stretch.heads.end(), [](const auto& parts) { return parts.empty(); });
 }
 
-/// Cargo that holds all rows of both; every part of either lies inside one of its parts.
+int wrap(int rank, int ranks) { return ((rank % ranks) + ranks) % ranks; }
+
+/// Hops up to the last one at which anything moves on any rank.
+void drop_idle_end(Hops& hops, const std::vector<bool>& any) {
+  std::size_t used = 0;
+  for (std::size_t d = 0; d < hops.size(); ++d) used = any[d] ? d + 1 : used;
+  hops.resize(used);
+}
+
+}  // namespace
+
 Cargo join(Cargo a, const Cargo& b) {
   for (const Stretch& stretch : b) {
     const auto same = std::find_if(a.begin(), a.end(), [&](const Stretch& s) { return s.rows == stretch.rows; });
@@ -50,17 +60,6 @@ Cargo join(Cargo a, const Cargo& b) {
   std::sort(a.begin(), a.end(), [](const Stretch& x, const Stretch& y) { return x.rows.begin < y.rows.begin; });
   return a;
 }
-
-int wrap(int rank, int ranks) { return ((rank % ranks) + ranks) % ranks; }
-
-/// Hops up to the last one at which anything moves on any rank.
-void drop_idle_end(Hops& hops, const std::vector<bool>& any) {
-  std::size_t used = 0;
-  for (std::size_t d = 0; d < hops.size(); ++d) used = any[d] ? d + 1 : used;
-  hops.resize(used);
-}
-
-}  // namespace
 
 Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
   Cargo cargo;

@@ -13,6 +13,9 @@ namespace annulus::pattern {
 /// reaches over the end of an interval can hold rows of two ranks. Causal: only rows before some query of the consumer.
 Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
+/// Cargo that holds all rows of both; every part of either lies inside one of its parts.
+Cargo join(Cargo a, const Cargo& b);
+
 /// One hop of an exchange: send rows to one rank, receive rows from another; cargo without rows means no message.
 struct Hop {
   int send_to = 0;

@@ -32,6 +32,7 @@ class Allgather final : public Strategy {
     return distributed_partition(problem, ranks);
   }
 
+  CommunicationShape communication(const Problem&, int) const override { return {Movement::gather, false}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const Index n = problem.shape.sequence, ranks = Index(partition.size());
     const pattern::StoredRows& rows = partition[std::size_t(rank)];

@@ -1,7 +1,8 @@
 // Which partition suits a problem: the busiest rank decides when the others are done.
 #include <algorithm>
 
-#include "annulus/strategies/computation.hpp"
+#include "annulus/pattern/counts.hpp"
+#include "annulus/strategies/problem.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -26,11 +27,11 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   return pattern::block_cyclic_partition(n, ranks, std::max<Index>(block, 1));
 }
 
-/// Kept triples of the busiest rank.
-Index busiest(const Problem& problem, const Partition& partition) {
-  const auto all = pattern::KeyRows::raw(pattern::StoredRows({{0, problem.shape.sequence}}));
-  Index most = 0;
-  for (const pattern::StoredRows& rows : partition) most = std::max(most, kept_between(problem, rows, all));
+/// Kept triples of the busiest rank, one batch entry.
+double busiest(const Problem& problem, const Partition& partition) {
+  const pattern::KeptCounts counts(problem.layout());
+  double most = 0;
+  for (const pattern::StoredRows& rows : partition) most = std::max(most, counts.of(rows));
   return most;
 }
 
@@ -41,7 +42,7 @@ Partition distributed_partition(const Problem& problem, int ranks) {
   Partition contiguous = make(problem, PartitionKind::contiguous, ranks);
   if (ranks == 1) return contiguous;
   Partition zigzag = make(problem, PartitionKind::zigzag, ranks);
-  const double gain = double(busiest(problem, contiguous)) / double(std::max<Index>(1, busiest(problem, zigzag)));
+  const double gain = busiest(problem, contiguous) / std::max(1.0, busiest(problem, zigzag));
   return gain > worth_more_traffic ? zigzag : contiguous;
 }
 

@@ -10,8 +10,8 @@ namespace annulus::strategies {
 /// Hops of one rank.
 using MakeLanes = std::function<Lanes(const pattern::Layout&, const pattern::Partition&, int rank)>;
 
-/// A strategy that runs these hops through forward_in_hops().
+/// A strategy that runs these hops through forward_in_hops(); `movement` names them for the cost model.
 std::unique_ptr<Strategy> make_hop_strategy(std::string_view name, std::string_view description, HopMode mode,
-                                            MakeLanes lanes);
+                                            Movement movement, MakeLanes lanes);
 
 }  // namespace annulus::strategies

@@ -25,8 +25,4 @@ const Strategy* find(std::string_view name) {
   return nullptr;
 }
 
-const Strategy& choose(const Problem& problem, int ranks, Index local_below) {
-  return *find(ranks == 1 || problem.shape.sequence < local_below ? "single" : "ring");
-}
-
 }  // namespace annulus::strategies

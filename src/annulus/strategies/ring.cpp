@@ -7,7 +7,8 @@ namespace annulus::strategies {
 
 std::unique_ptr<Strategy> make_ring() {
   return make_hop_strategy("ring", "pass K and V from neighbour to neighbour, overlapped with compute (O(n/P) memory)",
-                           HopMode::overlapped, [](const auto& layout, const auto& partition, int rank) {
+                           HopMode::overlapped, Movement::ring,
+                           [](const auto& layout, const auto& partition, int rank) {
                              return Lanes{pattern::ring_hops(layout, partition, rank, 1, int(partition.size()) - 1)};
                            });
 }

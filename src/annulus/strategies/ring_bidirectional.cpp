@@ -7,7 +7,8 @@ namespace annulus::strategies {
 
 std::unique_ptr<Strategy> make_ring_bidirectional() {
   return make_hop_strategy("ring_bidirectional", "the ring in both directions at once, half the hops",
-                           HopMode::overlapped, [](const auto& layout, const auto& partition, int rank) {
+                           HopMode::overlapped, Movement::both_ways,
+                           [](const auto& layout, const auto& partition, int rank) {
                              const int ranks = int(partition.size());
                              return Lanes{pattern::ring_hops(layout, partition, rank, 1, ranks / 2),
                                           pattern::ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};

@@ -7,7 +7,7 @@ namespace annulus::strategies {
 std::unique_ptr<Strategy> make_ring_blocking() {
   return make_hop_strategy("ring_blocking",
                            "the ring with blocking sends: even ranks send then receive, odd the reverse",
-                           HopMode::blocking, [](const auto& layout, const auto& partition, int rank) {
+                           HopMode::blocking, Movement::ring, [](const auto& layout, const auto& partition, int rank) {
                              return Lanes{pattern::ring_hops(layout, partition, rank, 1, int(partition.size()) - 1)};
                            });
 }

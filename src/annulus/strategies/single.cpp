@@ -14,6 +14,7 @@ class Single final : public Strategy {
     return pattern::root_partition(problem.shape.sequence, ranks);
   }
 
+  CommunicationShape communication(const Problem&, int) const override { return {Movement::none}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
     return {local_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, pattern::KeyRows::raw(rows))};

@@ -19,6 +19,20 @@ struct Prediction {
   Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
 };
 
+/// What moves between ranks; the cost model has a closed form for each.
+///   none            nothing                        gather      all of K and V to every rank, in one collective
+///   ring            neighbour to neighbour          both_ways   neighbours on both sides
+///   direct          from each owner what is read    heads       all-to-all, heads against rows
+///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
+///   unknown         only predict() tells: such a strategy is planned up to some dozens of ranks
+enum class Movement { none, gather, ring, both_ways, direct, heads, heads_in_ring, unknown };
+
+struct CommunicationShape {
+  Movement movement = Movement::unknown;
+  bool overlapped = true;  ///< messages travel while the kernel works
+  int group = 1;           ///< ranks of a group
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -29,6 +43,8 @@ class Strategy {
   virtual std::string_view description() const = 0;
   /// Which rank holds which rows.
   virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
+  /// What moves, for the cost model.
+  virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
   /// Computes out and lse of this rank's rows; collective. q and kv are only read. Throws core::Error.
   virtual core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition,
@@ -39,10 +55,7 @@ class Strategy {
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
 
-/// The strategy of this name, nullptr when there is none ("auto" is none: see choose()).
+/// The strategy of this name, nullptr when there is none ("auto" is none: see choose.hpp).
 const Strategy* find(std::string_view name);
-
-/// What `auto` means: one rank for short sequences (below `local_below` rows) and for runs of one rank, else the ring.
-const Strategy& choose(const Problem& problem, int ranks, Index local_below);
 
 }  // namespace annulus::strategies

@@ -1,0 +1,44 @@
+// What a plan must know of a machine: how fast a rank computes, copies and talks. Plain numbers, from a machine file, a
+// calibration or the built-in default.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::core {
+
+/// A kernel rate: holds for heads of up to head_dim numbers.
+struct KernelRate {
+  Index head_dim = 256;
+  double seconds_per_gflop = 1;  ///< of one rank while all ranks of its node compute
+};
+
+/// Latency and bandwidth of a message while all ranks talk at once.
+struct Link {
+  double seconds_per_message = 0;
+  double seconds_per_byte = 0;
+};
+
+struct Machine {
+  std::string source = "built-in default";  ///< where the numbers come from, for the user
+  std::vector<KernelRate> kernel;           ///< ascending head_dim; the last one serves all larger heads
+  double float64_factor = 2;                ///< time of float64 arithmetic over float32
+  double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors over float32
+  double single_factor = 1;                 ///< time of one rank computing alone on its node over the rates above
+  Link inside_node;
+  Link between_nodes;
+  double overlap = 0.6;                   ///< share of a transfer that compute can hide, 0 ... 1
+  double seconds_per_copied_byte = 1e-9;  ///< collecting rows for a message
+  Index ranks_per_node = 1;
+  double memory_per_rank = 0;  ///< bytes
+
+  /// Seconds that one rank needs for a GFLOP of attention.
+  double seconds_per_gflop(Index head_dim, DType type, Precision precision) const;
+};
+
+/// Typical numbers of a present-day cluster: a rank is one core at 30 to 60 GFLOP/s, 16 ranks of 4 GiB share a node.
+Machine default_machine();
+
+}  // namespace annulus::core

@@ -1,0 +1,42 @@
+// What every rank receives in each kind of exchange, for any P, without looking at pairs of ranks.
+//
+// Seen from one owner, the other ranks fall into few runs that read the same of it: all that changes the set is a rank
+// at which a segment that crosses the owner's rows begins or ends. So O(pairs) runs per owner stand for P consumers,
+// difference arrays add them up, and owners that look alike (same length, same places in their segments) are evaluated
+// once. Worked example: dense causal, P = 4, contiguous: owner 1 has the runs {0}: nothing, {2, 3}: all its rows.
+#pragma once
+
+#include <vector>
+
+#include "annulus/pattern/plan.hpp"
+
+namespace annulus::pattern {
+
+/// Counts of one kind of exchange; rows are (row, key/value head) pairs as in head_rows().
+struct Traffic {
+  std::vector<Index> received;  ///< [P]
+  std::vector<Index> sent;      ///< [P]
+  std::vector<Index> messages;  ///< [P] that arrive
+  Index largest = 0;            ///< rows of the largest message
+
+  bool operator==(const Traffic&) const = default;
+};
+
+/// How good the counts are.
+///   exact      what the hops of all ranks would count
+///   estimate   ranks hold fewer rows than a dilation, so that not every rank reads every offset, or the ranks are of
+///              too many kinds: ranks are taken like their likes
+///   bound      ranks hold too many intervals to look at: what the dense exchange moves, at most
+enum class Basis { exact, estimate, bound };
+
+struct TrafficCounts {
+  Traffic direct;     ///< rotation_hops
+  Traffic ring;       ///< ring_hops, once round
+  Traffic both_ways;  ///< ring_hops upwards by P / 2 and downwards by (P - 1) / 2
+  Basis basis = Basis::exact;
+};
+
+/// Counts for all ranks. Costs O(P pairs intervals^2), `intervals` being those of a rank.
+TrafficCounts traffic_counts(const Layout& layout, const Partition& partition);
+
+}  // namespace annulus::pattern

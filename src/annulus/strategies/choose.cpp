@@ -1,0 +1,126 @@
+#include "annulus/strategies/choose.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::PartitionKind;
+
+constexpr double as_good_as = 1.05;
+
+/// block_cyclic is there to compare: it resonates with segment lengths and moves the most rows. A user may name it.
+bool is_offered(const Candidate& candidate, const Problem& problem) {
+  return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
+}
+
+bool fits(const Candidate& candidate, const core::Machine& machine) {
+  return candidate.cost && candidate.cost->memory_bytes <= machine.memory_per_rank;
+}
+
+/// The candidate with the fewest bytes among those as good as the fastest that
+/// fits; the smallest one when none fits.
+std::size_t best(const std::vector<Candidate>& all, const Problem& problem, const core::Machine& machine) {
+  double fastest = -1;
+  for (const Candidate& one : all) {
+    if (!is_offered(one, problem)) continue;
+    if (fits(one, machine) && (fastest < 0 || one.cost->seconds < fastest)) fastest = one.cost->seconds;
+  }
+  std::size_t taken = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Candidate& one = all[i];
+    if (!is_offered(one, problem)) continue;
+    if (fastest < 0) {  // nothing fits
+      if (taken == all.size() || one.cost->memory_bytes < all[taken].cost->memory_bytes) taken = i;
+    } else if (fits(one, machine) && one.cost->seconds <= fastest * as_good_as) {
+      const auto order = [](const Cost& cost) { return std::pair(cost.total_bytes, cost.seconds); };
+      if (taken == all.size() || order(*one.cost) < order(*all[taken].cost)) taken = i;
+    }
+  }
+  return taken;
+}
+
+std::string describe(const Choice& choice, const core::Machine& machine) {
+  const Candidate& taken = choice.candidates[choice.taken];
+  constexpr double mib = 1024 * 1024;
+  if (!fits(taken, machine)) {
+    return fmt::format("{}: needs the least memory, {:.0f} MiB per rank; none fits into {:.0f} MiB", name_of(taken),
+                       taken.cost->memory_bytes / mib, machine.memory_per_rank / mib);
+  }
+  const Candidate* next = nullptr;
+  std::size_t too_big = 0;
+  for (const Candidate& one : choice.candidates) {
+    if (one.cost && !fits(one, machine)) ++too_big;
+    if (one.strategy == taken.strategy || !fits(one, machine)) continue;
+    if (next == nullptr || one.cost->seconds < next->cost->seconds) next = &one;
+  }
+  std::string text = fmt::format("{}: predicted {:.3g} s", name_of(taken), taken.cost->seconds);
+  if (next != nullptr) {
+    text += fmt::format(", next {} with {:.3g} s", name_of(*next), next->cost->seconds);
+    if (next->cost->seconds < taken.cost->seconds * as_good_as) {
+      text += fmt::format(" (within 5 %, {:.1f} against {:.1f} MiB on the wire)", taken.cost->total_bytes / mib,
+                          next->cost->total_bytes / mib);
+    }
+  }
+  if (too_big > 0) text += fmt::format("; {} of {} do not fit into memory", too_big, choice.candidates.size());
+  return text;
+}
+
+}  // namespace
+
+std::string name_of(const Candidate& candidate) {
+  const std::string strategy(candidate.strategy->name());
+  return candidate.partition ? strategy + ", " + std::string(pattern::name_of(*candidate.partition)) : strategy;
+}
+
+std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine) {
+  struct Cut {
+    pattern::Partition partition;
+    Counted counted;
+  };
+  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies share partitions
+  std::vector<Candidate> all;
+  for (const auto& strategy : registry()) {
+    const CommunicationShape shape = strategy->communication(problem, ranks);
+    for (const pattern::PartitionEntry& entry : pattern::partition_table) {
+      const bool chooses = shape.movement != Movement::none;
+      if (problem.partition && *problem.partition != entry.value && chooses) continue;
+      Problem cut = problem;
+      cut.partition = entry.value;
+      const auto kind = chooses ? std::optional(entry.value) : std::nullopt;
+      auto known = cuts.find(kind);
+      if (known == cuts.end()) {
+        known = cuts.emplace(kind, Cut{strategy->partition(cut, ranks), {}}).first;
+        known->second.counted = count(cut, known->second.partition);
+      }
+      Candidate candidate{strategy.get(), kind, std::nullopt};
+      const auto loads = loads_of(*strategy, cut, known->second.partition, known->second.counted);
+      if (loads) candidate.cost = cost_of(*loads, shape, cut, machine);
+      all.push_back(candidate);
+      if (!chooses) break;
+    }
+  }
+  return all;
+}
+
+Choice choose(const Problem& problem, int ranks, Index local_below, const core::Machine& machine) {
+  Choice choice;
+  choice.candidates = candidates(problem, ranks, machine);
+  const Strategy* single = find("single");
+  const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
+                                  [&](const Candidate& one) { return one.strategy == single; });
+  const bool is_short = problem.shape.sequence < local_below;
+  if (ranks == 1 || (is_short && fits(*local, machine))) {
+    choice.taken = std::size_t(local - choice.candidates.begin());
+    choice.reason = ranks == 1 ? std::string("single: one rank")
+                               : fmt::format("single: {} rows are fewer than distribution.local_below, {}",
+                                             problem.shape.sequence, local_below);
+    return choice;
+  }
+  choice.taken = best(choice.candidates, problem, machine);
+  choice.reason = describe(choice, machine);
+  return choice;
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,36 @@
+// What `auto` takes, and why.
+#pragma once
+
+#include "annulus/strategies/cost.hpp"
+
+namespace annulus::strategies {
+
+/// One line of a plan: a strategy and a partition, with its cost; no cost where no closed form is known.
+struct Candidate {
+  const Strategy* strategy = nullptr;
+  std::optional<pattern::PartitionKind> partition;  ///< empty where the strategy decides for itself
+  std::optional<Cost> cost;
+};
+
+/// A decision with the table it was made from.
+struct Choice {
+  std::vector<Candidate> candidates;  ///< in the order of the registry
+  std::size_t taken = 0;              ///< of candidates
+  std::string reason;                 ///< one line for the user
+
+  const Strategy& strategy() const { return *candidates[taken].strategy; }
+  std::optional<pattern::PartitionKind> partition() const { return candidates[taken].partition; }
+};
+
+/// "ring, zigzag".
+std::string name_of(const Candidate& candidate);
+
+/// Every strategy x partition at `ranks` ranks; the problem's own partition alone where it names one.
+std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
+
+/// Below `local_below` rows and on one rank `single`, if it fits; else the cheapest that fits into the machine's memory
+/// per rank. Candidates within 5 % count as equal: then fewer bytes on the wire decide. A pure function: all ranks that
+/// ask with the same arguments get the same answer.
+Choice choose(const Problem& problem, int ranks, Index local_below, const core::Machine& machine);
+
+}  // namespace annulus::strategies

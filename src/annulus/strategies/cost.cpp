@@ -1,0 +1,219 @@
+#include "annulus/strategies/cost.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "annulus/pattern/counts.hpp"
+#include "annulus/strategies/computation.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Partition;
+using pattern::Traffic;
+
+double most(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+Index most_rows(const Partition& partition) {
+  Index rows = 0;
+  for (const pattern::StoredRows& one : partition) rows = std::max(rows, one.count());
+  return rows;
+}
+
+/// Bytes of K and V of so many (row, head) pairs, all batch entries.
+double kv_bytes(const Problem& problem, double head_rows) {
+  return 2.0 * double(problem.shape.batch) * head_rows * double(problem.head_row_bytes());
+}
+
+void add(std::vector<double>& to, const std::vector<Index>& counts, double factor) {
+  to.resize(counts.size());
+  for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * double(counts[p]);
+}
+
+/// The hop loop: own rows, and per lane a block to send and one or two that arrive.
+void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int lanes, Loads& loads) {
+  add(loads.received, traffic.received, kv_bytes(problem, 1));
+  add(loads.sent, traffic.sent, kv_bytes(problem, 1));
+  add(loads.messages, traffic.messages, 1);
+  const Index hops = Index(partition.size()) - 1;
+  const double buffers = lanes * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
+  loads.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
+}
+
+void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
+  const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
+  for (const pattern::StoredRows& rows : partition) {
+    const double own = double(rows.count());
+    loads.received.push_back(kv_bytes(problem, (n - own) * heads));
+    loads.sent.push_back(kv_bytes(problem, own * heads * double(partition.size() - 1)));
+    loads.messages.push_back(double(partition.size() - 1));
+  }
+  loads.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
+}
+
+/// All-to-all inside groups of ranks: a rank of the group computes some heads of all the group's rows.
+void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
+  const core::Shape& s = problem.shape;
+  const Index ranks = Index(partition.size());
+  const double element = double(core::bytes_of(problem.type)), batch = double(s.batch);
+  std::vector<double> kept(loads.kept.size());
+  for (Index begin = 0; begin < ranks; begin += group) {
+    const Index end = std::min(begin + group, ranks), members = end - begin;
+    double rows = 0, work = 0;
+    for (Index p = begin; p < end; ++p) {
+      rows += double(partition[std::size_t(p)].count());
+      work += loads.kept[std::size_t(p)];
+    }
+    for (Index i = 0; i < members; ++i) {
+      const auto p = std::size_t(begin + i);
+      const double own = double(partition[p].count());
+      const Index heads = s.heads / members + (i < s.heads % members ? 1 : 0);
+      const double kv = double(std::min(s.kv_heads, heads == 0 ? 0 : core::ceil_div(heads, s.group())));
+      const double there = (double(heads) + 2 * kv) * double(s.head_dim) * element;
+      const double back = double(s.heads - heads) * (double(s.head_dim) * element + 4);
+      kept[p] = work * double(heads) / double(s.heads);
+      loads.group_received.push_back(batch * ((rows - own) * there + own * back));
+      loads.group_messages.push_back(2.0 * double(members - 1));
+      const double copies = batch * rows * (there + double(heads) * double(s.head_dim + 2) * 8);
+      loads.memory = std::max(loads.memory, double(local_memory(problem, partition[p].count(), 0)) + copies);
+    }
+  }
+  loads.kept = std::move(kept);
+  loads.sent = loads.group_received;  // as much goes out as comes in, up to uneven heads
+  loads.received.assign(loads.group_received.size(), 0);
+  loads.messages.assign(loads.group_messages.size(), 0);
+}
+
+/// The ring across groups of ranks: a rank receives its share of the heads of what its group receives.
+void add_group_ring(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
+  Partition groups;
+  for (std::size_t p = 0; p < partition.size(); p += std::size_t(group)) {
+    std::vector<core::Interval> rows;
+    for (std::size_t q = p; q < std::min(p + std::size_t(group), partition.size()); ++q) {
+      const auto& more = partition[q].intervals();
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    groups.emplace_back(rows);
+  }
+  const pattern::TrafficCounts counts = traffic_counts(problem.layout(), groups);
+  loads.basis = std::max(loads.basis, counts.basis);
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const std::size_t g = p / std::size_t(group);
+    const double bytes = kv_bytes(problem, 1) / double(std::min<Index>(group, problem.shape.kv_heads));
+    loads.received[p] += bytes * double(counts.ring.received[g]);
+    loads.sent[p] += bytes * double(counts.ring.sent[g]);
+    loads.messages[p] += double(counts.ring.messages[g]);
+  }
+}
+
+std::optional<Loads> enumerated(const Strategy& strategy, const Problem& problem, const Partition& partition) {
+  if (int(partition.size()) > largest_enumerated) return std::nullopt;
+  Loads loads;
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const Prediction one = strategy.predict(problem, partition, int(p));
+    loads.kept.push_back(double(one.kept));
+    loads.sent.push_back(double(one.bytes_sent));
+    loads.received.push_back(double(one.bytes_received));
+    loads.messages.push_back(double(partition.size() - 1));
+    loads.memory = std::max(loads.memory, double(one.memory_bytes));
+  }
+  return loads;
+}
+
+}  // namespace
+
+Counted count(const Problem& problem, const Partition& partition) {
+  const pattern::Layout layout = problem.layout();
+  const pattern::KeptCounts counts(layout);
+  Counted counted;
+  for (const pattern::StoredRows& rows : partition) counted.kept.push_back(counts.of(rows));
+  counted.traffic = traffic_counts(layout, partition);
+  return counted;
+}
+
+std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
+                              const Counted& counted) {
+  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+  Loads loads;
+  loads.kept = counted.kept;
+  for (double& kept : loads.kept) kept *= double(problem.shape.batch);
+  loads.basis = counted.traffic.basis;
+  switch (shape.movement) {
+    case Movement::none:
+      loads.memory = double(local_memory(problem, most_rows(partition), 0));
+      loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
+      loads.basis = pattern::Basis::exact;
+      return loads;
+    case Movement::gather:
+      add_gather(problem, partition, loads);
+      loads.basis = pattern::Basis::exact;
+      return loads;
+    case Movement::ring:
+      add_hops(problem, partition, counted.traffic.ring, 1, loads);
+      return loads;
+    case Movement::both_ways:
+      add_hops(problem, partition, counted.traffic.both_ways, 2, loads);
+      return loads;
+    case Movement::direct:
+      add_hops(problem, partition, counted.traffic.direct, 1, loads);
+      return loads;
+    case Movement::heads:
+    case Movement::heads_in_ring:
+      loads.basis = pattern::Basis::estimate;
+      add_heads(problem, partition, std::max(1, shape.group), loads);
+      if (shape.movement == Movement::heads_in_ring) add_group_ring(problem, partition, shape.group, loads);
+      return loads;
+    case Movement::unknown:
+      break;
+  }
+  return enumerated(strategy, problem, partition);
+}
+
+Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem,
+             const core::Machine& machine) {
+  const Index ranks = Index(loads.kept.size());
+  const auto link_of = [&](Index size) {
+    return size <= machine.ranks_per_node ? machine.inside_node : machine.between_nodes;
+  };
+  const core::Link link = link_of(ranks), group_link = link_of(shape.group);
+  const bool alone = shape.movement == Movement::none;
+  const double rate = machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision) *
+                      (alone ? machine.single_factor : 1);
+  Cost cost;
+  for (std::size_t p = 0; p < loads.kept.size(); ++p) {
+    const double compute = 1e-9 * 4 * double(problem.shape.head_dim) * loads.kept[p] * rate;
+    // A collective and an all-to-all place the rows themselves.
+    const bool packs = shape.movement != Movement::gather;
+    const double copy = packs ? loads.sent[p] * machine.seconds_per_copied_byte : 0;
+    // Blocking ranks send, then receive: nobody does both at once.
+    const double phases = shape.overlapped || shape.movement == Movement::gather ? 1 : 2;
+    const double transfer =
+        phases * (loads.messages[p] * link.seconds_per_message + loads.received[p] * link.seconds_per_byte);
+    double exposed = shape.overlapped ? transfer - std::min(machine.overlap * transfer, compute) : transfer;
+    if (!loads.group_received.empty()) {
+      exposed += loads.group_messages[p] * group_link.seconds_per_message +
+                 loads.group_received[p] * group_link.seconds_per_byte;
+    }
+    if (const double seconds = compute + copy + exposed; seconds > cost.seconds) {
+      cost.seconds = seconds;
+      cost.compute_seconds = compute;
+      cost.copy_seconds = copy;
+      cost.exposed_seconds = exposed;
+    }
+  }
+  const double group_total = sum(loads.group_received);
+  cost.memory_bytes = loads.memory;
+  cost.received_bytes = most(loads.received) + most(loads.group_received);
+  cost.sent_bytes = most(loads.sent);
+  cost.total_bytes = sum(loads.received) + group_total;
+  cost.messages = most(loads.messages) + most(loads.group_messages);
+  cost.balance = most(loads.kept) * double(ranks) / std::max(sum(loads.kept), 1.0);
+  cost.basis = loads.basis;
+  return cost;
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,56 @@
+// What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
+// ranks.
+//   seconds of a rank = kept triples x 4 D x rate + packed bytes x copy rate + exposed(messages x alpha + bytes x beta)
+//   exposed(t)        = t when nothing overlaps, else t - min(overlap x t, compute)
+// and the slowest rank is the run's time: ranks run free, nothing waits for a common hop.
+#pragma once
+
+#include "annulus/core/machine.hpp"
+#include "annulus/pattern/traffic.hpp"
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::strategies {
+
+/// Loads of every rank; bytes of all batch entries.
+struct Loads {
+  std::vector<double> kept;
+  std::vector<double> sent;
+  std::vector<double> received;
+  std::vector<double> messages;  ///< that arrive
+  /// Of these, what the all-to-all inside groups brings: nothing hides it.
+  std::vector<double> group_received, group_messages;
+  double memory = 0;  ///< bytes of the fullest rank, at most
+  pattern::Basis basis = pattern::Basis::exact;
+};
+
+/// Times are seconds of the slowest rank; copy_seconds, compute_seconds and exposed_seconds are its parts.
+struct Cost {
+  double seconds = 0;
+  double compute_seconds = 0;
+  double exposed_seconds = 0;
+  double copy_seconds = 0;
+  double memory_bytes = 0;    ///< fullest rank
+  double received_bytes = 0;  ///< busiest rank
+  double sent_bytes = 0;      ///< busiest rank
+  double total_bytes = 0;     ///< received by all ranks
+  double messages = 0;        ///< busiest rank
+  double balance = 1;         ///< work of the busiest rank over the mean
+  pattern::Basis basis = pattern::Basis::exact;
+};
+
+/// Closed forms of one partition, shared by all strategies that use it.
+struct Counted {
+  std::vector<double> kept;  ///< per rank, one batch entry
+  pattern::TrafficCounts traffic;
+};
+Counted count(const Problem& problem, const pattern::Partition& partition);
+
+/// Loads of a strategy by the closed form of its shape; `counted` belongs to `partition`. A strategy of unknown shape
+/// is asked rank by rank, up to largest_enumerated ranks; beyond there is nothing to say.
+inline constexpr int largest_enumerated = 64;
+std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
+                              const Counted& counted);
+
+Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem, const core::Machine& machine);
+
+}  // namespace annulus::strategies

@@ -1,0 +1,125 @@
+// Closed forms against enumeration: kept triples of every rank, and rows received, sent and messages of every exchange.
+#include <gtest/gtest.h>
+
+#include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/traffic.hpp"
+#include "support/random_layout.hpp"
+
+namespace annulus::pattern {
+namespace {
+
+using test::draw_layout;
+using test::RandomLayout;
+
+std::vector<Partition> partitions(const RandomLayout& drawn, int ranks, Index block) {
+  return {contiguous_partition(drawn.n, ranks), zigzag_partition(drawn.layout.documents, ranks),
+          block_cyclic_partition(drawn.n, ranks, block)};
+}
+
+Layout layout_of(std::vector<Pair> pairs, bool causal, Index n, Index heads) {
+  Layout layout;
+  layout.pattern.pairs = std::move(pairs);
+  layout.pattern.causal = causal;
+  layout.documents = {0, n};
+  layout.heads = layout.kv_heads = heads;
+  return layout;
+}
+
+/// Adds one rank's hops.
+void add(const std::vector<Hops>& lanes, std::size_t rank, Traffic& sum) {
+  for (const Hops& hops : lanes) {
+    for (const Hop& hop : hops) {
+      const Index rows = head_rows(hop.receive);
+      sum.received[rank] += rows;
+      sum.sent[rank] += head_rows(hop.send);
+      sum.messages[rank] += rows > 0 ? 1 : 0;
+      sum.largest = std::max(sum.largest, rows);
+    }
+  }
+}
+
+TrafficCounts enumerated(const Layout& layout, const Partition& partition) {
+  const std::vector<Index> none(partition.size());
+  TrafficCounts counts{{none, none, none, 0}, {none, none, none, 0}, {none, none, none, 0}, Basis::exact};
+  const int ranks = int(partition.size());
+  for (int p = 0; p < ranks; ++p) {
+    add({rotation_hops(layout, partition, p)}, std::size_t(p), counts.direct);
+    add({ring_hops(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring);
+    add({ring_hops(layout, partition, p, 1, ranks / 2), ring_hops(layout, partition, p, -1, (ranks - 1) / 2)},
+        std::size_t(p), counts.both_ways);
+  }
+  return counts;
+}
+
+void expect_same(const TrafficCounts& counts, const TrafficCounts& expected) {
+  EXPECT_EQ(counts.direct, expected.direct);
+  EXPECT_EQ(counts.ring, expected.ring);
+  EXPECT_EQ(counts.both_ways, expected.both_ways);
+}
+
+TEST(KeptCounts, EqualTheWorkListsOfEveryRank) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 400; ++round) {
+    const RandomLayout drawn = draw_layout(random, 90);
+    const int ranks = 1 + int(random() % 64);
+    const KeptCounts counts(drawn.layout);
+    const auto all = KeyRows::raw(StoredRows({{0, drawn.n}}));
+    for (const Partition& partition : partitions(drawn, ranks, 1 + Index(random() % 7))) {
+      double total = 0;
+      for (const StoredRows& rows : partition) {
+        EXPECT_EQ(counts.of(rows), double(kept_triples(work_lists(drawn.layout, rows, all))))
+            << ranks << " ranks: " << test::describe(drawn);
+        total += counts.of(rows);
+      }
+      EXPECT_EQ(total, counts.total());
+    }
+  }
+}
+
+TEST(KeptCounts, WorkedExample) {
+  const KeptCounts counts(layout_of({{8, 2}}, true, 10, 1));
+  EXPECT_EQ(counts.before(7), 10);
+  EXPECT_EQ(counts.before(9), 11);
+  EXPECT_EQ(counts.total(), 11);
+}
+
+TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
+  std::mt19937_64 random(12);
+  int exact = 0, estimates = 0;
+  for (int round = 0; round < 150; ++round) {
+    const RandomLayout drawn = draw_layout(random, round % 3 == 0 ? 60 : 600);
+    const int ranks = 1 + int(random() % (round % 10 == 0 ? 64 : 12));
+    for (const Partition& partition : partitions(drawn, ranks, 10 + Index(random() % 20))) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
+      const TrafficCounts counts = traffic_counts(drawn.layout, partition);
+      (counts.basis == Basis::exact ? exact : estimates) += 1;
+      if (counts.basis == Basis::exact) expect_same(counts, enumerated(drawn.layout, partition));
+    }
+  }
+  EXPECT_GT(exact, 150) << "most settings have ranks of more rows than the largest dilation";
+  EXPECT_GT(estimates, 20);
+}
+
+TEST(TrafficCounts, OfTheMainSetting) {
+  // Segments 2048 8192 32768 all over 65,536 rows, dilations 1 4 16 64, P = 4: 6 MiB of 192 MiB, 9 MiB in the ring.
+  const Layout layout = layout_of({{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, 65536, 8);
+  const TrafficCounts counts = traffic_counts(layout, contiguous_partition(65536, 4));
+  const Index mib = 1024 * 1024 / (2 * 64 * 4);  // head rows of K and V, 64 float32 each
+  EXPECT_EQ(counts.basis, Basis::exact);
+  EXPECT_EQ(counts.direct.received, (std::vector<Index>(4, 6 * mib)));
+  EXPECT_EQ(counts.ring.received, (std::vector<Index>(4, 9 * mib)));
+  EXPECT_EQ(counts.direct.messages, (std::vector<Index>(4, 3)));
+}
+
+TEST(TrafficCounts, SayWhenTheyAreNoMoreThanAnEstimateOrABound) {
+  const Layout layout = layout_of({{whole_document, 16}}, true, 1024, 4);
+  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 64)).basis, Basis::exact) << "16 rows, every offset";
+  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 128)).basis, Basis::estimate) << "8 rows";
+  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 16, 8)).basis, Basis::estimate);
+  const TrafficCounts bound = traffic_counts(layout, block_cyclic_partition(1024, 2, 1));
+  EXPECT_EQ(bound.basis, Basis::bound) << "512 intervals on each rank";
+  EXPECT_EQ(bound.direct.received[0], 512 * 4);
+}
+
+}  // namespace
+}  // namespace annulus::pattern

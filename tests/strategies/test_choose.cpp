@@ -1,0 +1,178 @@
+// The cost model and what `auto` makes of it: loads against every rank's own prediction, decisions where they are
+// clear.
+#include <gtest/gtest.h>
+
+#include "annulus/strategies/choose.hpp"
+#include "support/random_layout.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::PartitionKind;
+
+Problem problem_of(Index n, std::vector<pattern::Pair> pairs, bool causal) {
+  Problem problem;
+  problem.shape = {1, n, 4, 4, 16};
+  problem.pattern.pairs = std::move(pairs);
+  problem.pattern.causal = causal;
+  problem.documents = {0, n};
+  return problem;
+}
+
+const Candidate& candidate(const std::vector<Candidate>& all, std::string_view strategy,
+                           std::optional<PartitionKind> partition = PartitionKind::contiguous) {
+  for (const Candidate& one : all) {
+    if (one.strategy->name() == strategy && one.partition == partition) return one;
+  }
+  throw std::runtime_error("no such candidate: " + std::string(strategy));
+}
+
+TEST(Loads, EqualThePredictionsOfAllRanks) {
+  std::mt19937_64 random(31);
+  int compared = 0;
+  for (int round = 0; round < 40; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn.n, drawn.layout.pattern.pairs, drawn.layout.pattern.causal);
+    problem.pattern = drawn.layout.pattern;
+    problem.documents = drawn.layout.documents;
+    problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    const int ranks = 1 + int(random() % (round < 5 ? 64 : 8));
+    for (const auto& strategy : registry()) {
+      if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
+      for (const auto& entry : pattern::partition_table) {
+        SCOPED_TRACE(fmt::format("{} {} on {}: {}", strategy->name(), entry.name, ranks, test::describe(drawn)));
+        problem.partition = entry.value;
+        const pattern::Partition partition = strategy->partition(problem, ranks);
+        const Counted counted = count(problem, partition);
+        if (counted.traffic.basis != pattern::Basis::exact) continue;
+        const auto loads = loads_of(*strategy, problem, partition, counted);
+        ASSERT_TRUE(loads);
+        double memory = 0;
+        for (int p = 0; p < ranks; ++p) {
+          const Prediction expected = strategy->predict(problem, partition, p);
+          EXPECT_EQ(loads->kept[std::size_t(p)], double(expected.kept));
+          EXPECT_EQ(loads->received[std::size_t(p)], double(expected.bytes_received));
+          EXPECT_EQ(loads->sent[std::size_t(p)], double(expected.bytes_sent));
+          memory = std::max(memory, double(expected.memory_bytes));
+          ++compared;
+        }
+        EXPECT_GE(loads->memory, memory) << "an upper bound";
+        EXPECT_LE(loads->memory, 3 * memory);
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
+  core::Machine machine = core::default_machine();
+  machine.kernel = {{256, 0.5}};
+  machine.inside_node = {1e-3, 1e-6};
+  machine.overlap = 0.25;
+  machine.seconds_per_copied_byte = 1e-7;
+  const Problem problem = problem_of(64, {{}}, false);
+  Loads loads{{1e6, 2e6}, {5000, 5000}, {1000, 4000}, {1, 3}, {}, {}, 77, pattern::Basis::exact};
+  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
+  Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
+  EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
+  EXPECT_DOUBLE_EQ(cost.exposed_seconds, 0.75 * transfer);
+  EXPECT_DOUBLE_EQ(cost.seconds, compute + copy + 0.75 * transfer);
+  EXPECT_DOUBLE_EQ(cost.balance, 2e6 / 1.5e6);
+  EXPECT_EQ(cost.received_bytes, 4000);
+  EXPECT_EQ(cost.total_bytes, 5000);
+  EXPECT_EQ(cost.memory_bytes, 77);
+  cost = cost_of(loads, {Movement::ring, false}, problem, machine);
+  EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "send, then receive";
+  machine.ranks_per_node = 1;
+  machine.between_nodes = {2e-3, 2e-6};
+  cost = cost_of(loads, {Movement::gather, false}, problem, machine);
+  EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "links between nodes";
+  EXPECT_DOUBLE_EQ(cost.copy_seconds, 0) << "a collective packs nothing";
+}
+
+TEST(Cost, HidesNoMoreThanThereIsCompute) {
+  core::Machine machine = core::default_machine();
+  machine.inside_node = {1, 1e-9};
+  machine.overlap = 1;
+  const Problem problem = problem_of(64, {{}}, false);
+  const Loads loads{{1000}, {0}, {0}, {1}, {}, {}, 0, pattern::Basis::exact};
+  const Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
+  EXPECT_DOUBLE_EQ(cost.seconds, 1) << "the message alone takes a second, compute almost nothing";
+}
+
+TEST(Auto, TakesOneRankForShortSequencesAndOnOneRank) {
+  const core::Machine machine = core::default_machine();
+  const Problem problem = problem_of(100000, {{}}, true);
+  EXPECT_EQ(choose(problem, 4, 100001, machine).strategy().name(), "single");
+  EXPECT_NE(choose(problem, 4, 100000, machine).strategy().name(), "single");
+  EXPECT_EQ(choose(problem, 1, 0, machine).strategy().name(), "single");
+  EXPECT_NE(choose(problem, 4, 100001, machine).reason.find("local_below"), std::string::npos);
+}
+
+TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
+  core::Machine machine = core::default_machine();
+  machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
+  const Problem problem = problem_of(1 << 16, {{}}, true);
+  const auto all = candidates(problem, 8, machine);
+  const double gather = candidate(all, "allgather").cost->memory_bytes;
+  const double ring = candidate(all, "ring").cost->memory_bytes;
+  ASSERT_LT(ring, gather);
+  machine.memory_per_rank = (ring + gather) / 2;
+  const Choice choice = choose(problem, 8, 0, machine);
+  EXPECT_LE(choice.candidates[choice.taken].cost->memory_bytes, machine.memory_per_rank);
+  EXPECT_NE(choice.reason.find("do not fit"), std::string::npos) << choice.reason;
+  EXPECT_NE(choose(problem, 8, 1 << 20, machine).strategy().name(), "single") << "too big for one rank";
+  machine.memory_per_rank = 1000;
+  EXPECT_NE(choose(problem, 8, 0, machine).reason.find("none fits"), std::string::npos);
+}
+
+TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
+  const core::Machine machine = core::default_machine();
+  EXPECT_EQ(choose(problem_of(1 << 16, {{}}, true), 8, 0, machine).partition(), PartitionKind::zigzag);
+  const Choice dilated = choose(problem_of(1 << 16, {{2048, 1}, {8192, 4}, {32768, 16}, {0, 64}}, true), 8, 0, machine);
+  EXPECT_EQ(dilated.partition(), PartitionKind::contiguous);
+  const Cost& taken = *dilated.candidates[dilated.taken].cost;
+  for (const Candidate& one :
+       dilated.candidates) {  // of equals the one with the fewest bytes, and of those the fastest
+    if (one.cost->seconds > 1.05 * taken.seconds) continue;
+    EXPECT_GE(one.cost->total_bytes, taken.total_bytes) << name_of(one);
+    if (one.cost->total_bytes == taken.total_bytes) {
+      EXPECT_GE(one.cost->seconds, taken.seconds) << name_of(one);
+    }
+  }
+  Problem named = problem_of(1 << 16, {{}}, true);
+  named.partition = PartitionKind::contiguous;
+  EXPECT_EQ(choose(named, 8, 0, machine).partition(), PartitionKind::contiguous) << "the user's word counts";
+}
+
+TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
+  // Contiguous is unbalanced, and a block per rank and segment is as balanced as zigzag: only the rule keeps it out.
+  core::Machine machine = core::default_machine();
+  machine.inside_node = {1e-12, 1e-18};
+  for (const Index block : {16, 64, 1024}) {
+    Problem problem = problem_of(1 << 14, {{1024, 1}, {0, 4}}, true);
+    problem.block_size = block;
+    EXPECT_NE(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
+    problem.partition = PartitionKind::block_cyclic;
+    EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
+  }
+}
+
+TEST(Auto, HasALineForEveryStrategyEvenAtManyRanks) {
+  const Problem problem = problem_of(1 << 20, {{2048, 1}, {0, 16}}, true);
+  for (const int ranks : {2, 100, 4096}) {
+    const auto all = candidates(problem, ranks, core::default_machine());
+    for (const auto& strategy : registry()) {
+      const auto found = [&](const Candidate& one) { return one.strategy == strategy.get(); };
+      EXPECT_TRUE(std::any_of(all.begin(), all.end(), found)) << strategy->name();
+    }
+    for (const Candidate& one : all) {
+      if (!one.cost) continue;
+      EXPECT_GT(one.cost->seconds, 0) << name_of(one);
+      EXPECT_GT(one.cost->memory_bytes, 0) << name_of(one);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
