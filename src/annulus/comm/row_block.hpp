@@ -1,6 +1,8 @@
 // Rows of K and V as MPI sees them.
 #pragma once
 
+#include <vector>
+
 #include "annulus/comm/communicator.hpp"
 
 namespace annulus::comm {
@@ -25,6 +27,9 @@ class Datatype {
   static Datatype contiguous(Index bytes);
   /// The rows of a block, relative to the address of its first selected row.
   static Datatype rows(const RowBlock& block);
+  /// Bytes `columns` of some rows of every part of an array, relative to the array's address; its selected rows are not
+  /// looked at.
+  static Datatype columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns);
   ~Datatype();
   Datatype(Datatype&& other) noexcept;
   Datatype& operator=(Datatype&&) = delete;
@@ -33,6 +38,13 @@ class Datatype {
 
  private:
   explicit Datatype(MPI_Datatype type) : type_(type) {}
+  /// A type, not yet committed, that MPI call `call` makes.
+  template <class Make>
+  static Datatype made(const char* call, Make&& make) {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    check_mpi(make(&type), call);
+    return Datatype(type);
+  }
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 

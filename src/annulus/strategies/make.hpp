@@ -11,5 +11,6 @@ std::unique_ptr<Strategy> make_ring();
 std::unique_ptr<Strategy> make_ring_blocking();
 std::unique_ptr<Strategy> make_ring_bidirectional();
 std::unique_ptr<Strategy> make_rotation();
+std::unique_ptr<Strategy> make_ulysses();
 
 }  // namespace annulus::strategies

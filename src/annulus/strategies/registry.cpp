@@ -11,6 +11,7 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
     all.push_back(make_ring());
     all.push_back(make_rotation());
     all.push_back(make_ring_bidirectional());
+    all.push_back(make_ulysses());
     return all;
   }();
   return strategies;
