@@ -48,6 +48,12 @@ TEST(Communicator, SplitsByColourAndKeepsTheOrder) {
   EXPECT_NE(MPI_Send(&value, 1, MPI_INT, half.size(), 0, half.handle()), MPI_SUCCESS) << "errors are returned";
 }
 
+TEST(Communicator, FindsTheRanksOfItsNode) {
+  const Communicator comm(MPI_COMM_WORLD);  // tests run on one machine
+  EXPECT_EQ(comm.ranks_of_node(), comm.size());
+  EXPECT_EQ(comm.split(comm.rank()).ranks_of_node(), 1);
+}
+
 TEST(Communicator, ReportsMpiErrorsInsteadOfAborting) {
   const Communicator comm(MPI_COMM_WORLD);
   int value = 0;

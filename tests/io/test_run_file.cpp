@@ -38,6 +38,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.compute.precision, std::nullopt);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_EQ(s.distribution.local_below, 32768);
+  EXPECT_EQ(s.distribution.ulysses_ranks, std::nullopt);
   EXPECT_FALSE(s.output.overwrite);
   EXPECT_EQ(s.output.report, std::nullopt);
 }
@@ -52,7 +53,7 @@ attention:
   causal: false
   scale: 1.25e-1
 compute: {precision: float64}
-distribution: {strategy: "ring", partition: contiguous, local_below: 0}
+distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, ulysses_ranks: 4}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
 
@@ -68,7 +69,8 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_FALSE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, 0.125);
   EXPECT_EQ(s.compute.precision, Precision::float64);
-  EXPECT_EQ(s.distribution.strategy, "ring");
+  EXPECT_EQ(s.distribution.strategy, "hybrid");
+  EXPECT_EQ(s.distribution.ulysses_ranks, 4);
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);
   EXPECT_EQ(s.distribution.local_below, 0);
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");

@@ -28,6 +28,21 @@ Problem make_problem(const io::Settings& settings, const std::optional<io::Tenso
   return problem;
 }
 
+/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. A dry
+/// run for other ranks than these knows no nodes and takes all of them for one. Collective.
+int ulysses_ranks(const io::RunFile& run, int ranks, const comm::Communicator& comm) {
+  if (const auto asked = run.settings.distribution.ulysses_ranks) {
+    if (ranks % *asked == 0) return int(*asked);
+    core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
+               run.where("distribution.ulysses_ranks"), *asked, ranks);
+  }
+  if (ranks != comm.size()) return ranks;
+  // The smallest node decides, so that all groups are alike.
+  Index size = -comm.max(-Index(comm.ranks_of_node()));
+  while (ranks % size != 0) --size;
+  return int(size);
+}
+
 /// The named strategy, or what `auto` chooses.
 const strategies::Strategy& pick(const io::RunFile& run, const Problem& problem, int ranks) {
   const std::string& name = run.settings.distribution.strategy;
@@ -52,6 +67,7 @@ Job make_job(const std::string& run_file, const std::vector<std::string>& overri
   if (settings.input.file) job.input.emplace(settings.input, comm);
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job.input);
+    job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
     io::check_heads(job.run, job.problem.shape.heads);
     job.strategy = &pick(job.run, job.problem, ranks);
     job.chosen = settings.distribution.strategy == "auto";

@@ -38,6 +38,12 @@ Communicator Communicator::split(int colour) const {
   return Communicator(Owned{part});
 }
 
+int Communicator::ranks_of_node() const {
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  return Communicator(Owned{node}).size();
+}
+
 void Communicator::barrier() const { check_mpi(MPI_Barrier(comm_), "MPI_Barrier"); }
 
 Index Communicator::sum(Index value) const {

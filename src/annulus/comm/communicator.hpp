@@ -26,6 +26,8 @@ class Communicator {
 
   /// The ranks that give the same colour, in the order of their ranks here; collective.
   Communicator split(int colour) const;
+  /// Ranks that share a machine's memory with this one; collective.
+  int ranks_of_node() const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }

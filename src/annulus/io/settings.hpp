@@ -44,6 +44,7 @@ struct DistributionSettings {
   std::string strategy = "auto";                    ///< a name of the registry, which the app checks
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
+  std::optional<Index> ulysses_ranks;               ///< ranks of a group, for hybrid; empty: auto
   Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
 };
 

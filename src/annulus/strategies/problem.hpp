@@ -33,6 +33,7 @@ struct Problem {
   kernels::Backend backend = kernels::Backend::host;
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
+  int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
 
   pattern::Layout layout() const {
