@@ -38,6 +38,22 @@ TEST(Communicator, IsADuplicate) {
   EXPECT_EQ(result, MPI_CONGRUENT) << "messages of ours must not meet messages of others";
 }
 
+TEST(Communicator, SplitsByColourAndKeepsTheOrder) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Communicator half = comm.split(comm.rank() % 2);  // even ranks, odd ranks
+  EXPECT_EQ(half.size(), (comm.size() + 1 - comm.rank() % 2) / 2);
+  EXPECT_EQ(half.rank(), comm.rank() / 2);
+  EXPECT_EQ(half.sum(1), half.size());
+  int value = 0;
+  EXPECT_NE(MPI_Send(&value, 1, MPI_INT, half.size(), 0, half.handle()), MPI_SUCCESS) << "errors are returned";
+}
+
+TEST(Communicator, FindsTheRanksOfItsNode) {
+  const Communicator comm(MPI_COMM_WORLD);  // tests run on one machine
+  EXPECT_EQ(comm.ranks_of_node(), comm.size());
+  EXPECT_EQ(comm.split(comm.rank()).ranks_of_node(), 1);
+}
+
 TEST(Communicator, ReportsMpiErrorsInsteadOfAborting) {
   const Communicator comm(MPI_COMM_WORLD);
   int value = 0;

@@ -68,6 +68,14 @@ TEST(Types, CeilDiv) {
   EXPECT_EQ(ceil_div(5, 4), 2);
 }
 
+TEST(Types, EvenParts) {
+  EXPECT_EQ(even_part(7, 3, 0), (Interval{0, 3}));
+  EXPECT_EQ(even_part(7, 3, 1), (Interval{3, 5}));
+  EXPECT_EQ(even_part(7, 3, 2), (Interval{5, 7}));
+  EXPECT_EQ(even_part(2, 4, 1), (Interval{1, 2}));
+  EXPECT_EQ(even_part(2, 4, 3), (Interval{2, 2}));
+}
+
 TEST(Types, GroupedHeads) { EXPECT_EQ((Shape{1, 8, 12, 4, 32}.group()), 3); }
 
 TEST(TensorView, ContiguousStrides) {

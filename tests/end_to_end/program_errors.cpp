@@ -59,6 +59,8 @@ TEST_F(Errors, RunFile) {
   expect(deck("input: {file: in.h5}\n" + rest + "---\ninput: {}\n"), 2, {"run.yaml:4:1", "document"}, alone);
   expect(deck("input: {file: in.h5}\ndistribution: {strategy: rings}\n" + rest), 2,
          {"run.yaml:2:16", "rings", "'ring'"});
+  expect(deck("input: {file: in.h5}\ndistribution: {strategy: hybrid, ulysses_ranks: 5}\n" + rest), 2,
+         {"run.yaml:2:34", "ulysses_ranks: 5 does not divide the number of ranks"});
   expect(deck("input: {file: in.h5}\nattention: {group_scale: true}\n" + rest), 2,
          {"run.yaml:2", "group_scale", "grouped"}, alone);
   expect(deck("input: {file: in.h5}\ncompute: {reproducible: true}\n" + rest), 2, {"run.yaml:2:11", "reproducible"},

@@ -41,6 +41,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::automatic);
   EXPECT_EQ(s.distribution.stall_timeout, 300);
   EXPECT_EQ(s.distribution.machine, std::nullopt);
+  EXPECT_EQ(s.distribution.ulysses_ranks, std::nullopt);
   EXPECT_FALSE(s.output.overwrite);
   EXPECT_EQ(s.output.report, std::nullopt);
 }
@@ -55,7 +56,7 @@ attention:
   causal: false
   scale: 1.25e-1
 compute: {precision: float64}
-distribution: {strategy: "ring", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml}
+distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml, ulysses_ranks: 4}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
 
@@ -71,7 +72,8 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_FALSE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, 0.125);
   EXPECT_EQ(s.compute.precision, Precision::float64);
-  EXPECT_EQ(s.distribution.strategy, "ring");
+  EXPECT_EQ(s.distribution.strategy, "hybrid");
+  EXPECT_EQ(s.distribution.ulysses_ranks, 4);
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);
   EXPECT_EQ(s.distribution.local_below, 0);
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::off);

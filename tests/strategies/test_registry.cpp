@@ -25,7 +25,7 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
     EXPECT_EQ(find(strategy->name()), strategy.get());
   }
   EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "allgather_overlap", "ring_blocking", "ring",
-                                               "rotation", "ring_bidirectional", "onesided"}));
+                                               "rotation", "ring_bidirectional", "onesided", "ulysses", "hybrid"}));
   EXPECT_EQ(find("auto"), nullptr);
   EXPECT_EQ(find("rings"), nullptr);
 }

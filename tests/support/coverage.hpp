@@ -31,7 +31,8 @@ inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
   return -1;
 }
 
-/// Adds every triple of the lists. Returns false when a query head does not read the item's key/value head.
+/// Adds every triple of the lists, heads as the whole problem numbers them. Returns false when a query head does not
+/// read the item's key/value head.
 inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern::Layout& layout,
                         const pattern::StoredRows& queries, const pattern::KeyRows& keys, Triples& triples) {
   bool heads_fit = true;
@@ -44,8 +45,8 @@ inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern:
   for (const core::WorkList& list : lists) {
     for (const core::WorkItem& item : list.items) {
       for (Index h = 0; h < item.head_count; ++h) {
-        const Index head = item.head_first + h * item.head_stride;
-        heads_fit = heads_fit && head / (layout.heads / layout.kv_heads) == item.kv_head;
+        const Index head = layout.query_heads().begin + item.head_first + h * item.head_stride;
+        heads_fit = heads_fit && head / layout.group() == layout.key_heads().begin + item.kv_head;
         each(list, item.query, [&](Index tq, Index query) {
           each(list, item.key, [&](Index tk, Index key) {
             if (item.causal && tk > tq) return;

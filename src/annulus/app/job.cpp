@@ -31,6 +31,21 @@ Problem make_problem(const io::Settings& settings, const std::optional<io::Tenso
   return problem;
 }
 
+/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. A dry
+/// run for other ranks than these knows no nodes and takes all of them for one. Collective.
+int ulysses_ranks(const io::RunFile& run, int ranks, const comm::Communicator& comm) {
+  if (const auto asked = run.settings.distribution.ulysses_ranks) {
+    if (ranks % *asked == 0) return int(*asked);
+    core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
+               run.where("distribution.ulysses_ranks"), *asked, ranks);
+  }
+  if (ranks != comm.size()) return ranks;
+  // The smallest node decides, so that all groups are alike.
+  Index size = -comm.max(-Index(comm.ranks_of_node()));
+  while (ranks % size != 0) --size;
+  return int(size);
+}
+
 /// The strategy of this name; `run` is for the place in the error message.
 const strategies::Strategy& named(const io::RunFile& run, const std::string& name) {
   if (const strategies::Strategy* strategy = strategies::find(name)) return *strategy;
@@ -66,6 +81,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   if (settings.input.file) job.input.emplace(settings.input, comm);
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job.input);
+    job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
     io::check_heads(job.run, job.problem.shape.heads);
   });
   return job;

@@ -14,14 +14,37 @@ void check_mpi(int code, const char* what) {
   core::fail(core::ErrorKind::failure, "{}: {}", what, std::string(text.data(), std::size_t(length)));
 }
 
-Communicator::Communicator(MPI_Comm parent) {
-  check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
+namespace {
+
+MPI_Comm duplicate(MPI_Comm parent) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(parent, &comm), "MPI_Comm_dup");
+  return comm;
+}
+
+}  // namespace
+
+Communicator::Communicator(MPI_Comm parent) : Communicator(Owned{duplicate(parent)}) {}
+
+Communicator::Communicator(Owned owned) : comm_(owned.handle) {
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
 Communicator::~Communicator() { MPI_Comm_free(&comm_); }
+
+Communicator Communicator::split(int colour) const {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm_, colour, rank_, &part), "MPI_Comm_split");
+  return Communicator(Owned{part});
+}
+
+int Communicator::ranks_of_node() const {
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  return Communicator(Owned{node}).size();
+}
 
 // Every collective is started without blocking and then waited for, so that a rank that does not come is noticed.
 

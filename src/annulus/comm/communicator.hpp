@@ -24,6 +24,11 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  /// The ranks that give the same colour, in the order of their ranks here; collective.
+  Communicator split(int colour) const;
+  /// Ranks that share a machine's memory with this one; collective.
+  int ranks_of_node() const;
+
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
@@ -43,6 +48,11 @@ class Communicator {
   std::string broadcast(const std::string& from_root) const;
 
  private:
+  struct Owned {
+    MPI_Comm handle;
+  };
+  explicit Communicator(Owned owned);
+
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;

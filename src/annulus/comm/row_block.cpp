@@ -63,6 +63,30 @@ Index Datatype::bytes() const {
   return Index(bytes);
 }
 
+Datatype Datatype::columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns) {
+  // From the inside out: the bytes of a row, as far apart as rows; intervals of rows; parts.
+  const Datatype bytes = contiguous(columns.size());
+  const Datatype row = made("MPI_Type_create_resized", [&](MPI_Datatype* type) {
+    return MPI_Type_create_resized(bytes.handle(), 0, MPI_Aint(array.row_bytes), type);
+  });
+  std::vector<int> counts;
+  std::vector<MPI_Aint> begins;
+  for (const core::Interval& interval : rows) {
+    counts.push_back(as_int(interval.size(), "rows"));
+    begins.push_back(MPI_Aint(interval.begin * array.row_bytes + columns.begin));
+  }
+  const Datatype part = made("MPI_Type_create_hindexed", [&](MPI_Datatype* type) {
+    return MPI_Type_create_hindexed(as_int(Index(rows.size()), "intervals"), counts.data(), begins.data(), row.handle(),
+                                    type);
+  });
+  Datatype parts = made("MPI_Type_create_hvector", [&](MPI_Datatype* type) {
+    return MPI_Type_create_hvector(as_int(array.parts, "parts"), 1, MPI_Aint(array.held * array.row_bytes),
+                                   part.handle(), type);
+  });
+  check_mpi(MPI_Type_commit(&parts.type_), "MPI_Type_commit");
+  return parts;
+}
+
 Datatype::~Datatype() {
   if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
 }

@@ -40,6 +40,9 @@ class Datatype {
   /// Run after run of every part of an array (parts, held, row_bytes), relative to the array's address.
   /// Worked example: runs {0, 2, 3} and {7, 1, 2} of (2, 10, 1): bytes 0 2 4 7 8, then 10 12 14 17 18.
   static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes);
+  /// Bytes `columns` of some rows of every part of an array, relative to the array's address; its selected rows are not
+  /// looked at.
+  static Datatype columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns);
   ~Datatype();
   Datatype(Datatype&& other) noexcept;
   Datatype& operator=(Datatype&&) = delete;
@@ -50,6 +53,13 @@ class Datatype {
 
  private:
   explicit Datatype(MPI_Datatype type) : type_(type) {}
+  /// A type, not yet committed, that MPI call `call` makes.
+  template <class Make>
+  static Datatype made(const char* call, Make&& make) {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    check_mpi(make(&type), call);
+    return Datatype(type);
+  }
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 

@@ -45,6 +45,13 @@ constexpr Interval intersect(Interval a, Interval b) {
   return both.begin < both.end ? both : Interval{both.begin, both.begin};
 }
 
+/// Part `i` of 0 ... n-1 cut into `parts` consecutive parts, the first n mod parts of which are one longer.
+constexpr Interval even_part(Index n, Index parts, Index i) {
+  const Index each = n / parts, longer = n % parts;
+  const Index begin = i * each + (i < longer ? i : longer);
+  return {begin, begin + each + (i < longer ? 1 : 0)};
+}
+
 /// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
 enum class DType { float64, float32, float16, bfloat16 };
 

@@ -54,6 +54,10 @@ void check_distribution(const RunFile& run) {
     fail(ErrorKind::usage, "{}distribution.block_size needs partition: block_cyclic",
          run.where("distribution.block_size"));
   }
+  if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
+    fail(ErrorKind::usage, "{}distribution.ulysses_ranks needs strategy: hybrid, which is {}",
+         run.where("distribution.ulysses_ranks"), distribution.strategy);
+  }
 }
 
 void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {

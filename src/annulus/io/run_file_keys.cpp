@@ -14,6 +14,7 @@ using core::Precision;
 // Beyond any problem, and small enough that products with heads and bytes stay in 64 bits.
 constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
+constexpr Index max_ranks = 1'000'000'000;  // an int in MPI
 
 std::string absolute(const std::string& path, const std::string& folder) {
   return (std::filesystem::path(folder) / path).lexically_normal().string();
@@ -135,13 +136,15 @@ Access strategy() {
           [](const Settings& s) { return quote(s.distribution.strategy); }};
 }
 
-Access block_size() {
-  return {[](const KeyValue& v, Settings& s) {
-            s.distribution.block_size.reset();
-            if (!is_word(v.node, "auto")) s.distribution.block_size = read_integer(v.node, v.name, 1, max_rows);
+/// `auto` or a whole number from 1 to `most`.
+Access auto_or_count(std::optional<Index> DistributionSettings::*member, Index most) {
+  return {[=](const KeyValue& v, Settings& s) {
+            (s.distribution.*member).reset();
+            if (!is_word(v.node, "auto")) s.distribution.*member = read_integer(v.node, v.name, 1, most);
           },
-          [](const Settings& s) {
-            return s.distribution.block_size ? std::to_string(*s.distribution.block_size) : "auto";
+          [=](const Settings& s) {
+            const std::optional<Index>& value = s.distribution.*member;
+            return value ? std::to_string(*value) : "auto";
           }};
 }
 
@@ -242,7 +245,10 @@ Keys further_keys() {
            partitions, [](auto& s) -> auto& { return s.distribution.partition; }),
        false},
       {{"distribution.block_size", "auto", "auto, or rows of a block, 1 or more; for partition block_cyclic"},
-       block_size(),
+       auto_or_count(&DistributionSettings::block_size, max_rows),
+       false},
+      {{"distribution.ulysses_ranks", "auto", "auto: ranks of a node, or a divisor of the ranks; for strategy hybrid"},
+       auto_or_count(&DistributionSettings::ulysses_ranks, max_ranks),
        false},
       {{"distribution.local_below", "32768", "rows, 0 or more; strategy auto runs shorter sequences on one rank"},
        local_below(),

@@ -45,10 +45,11 @@ struct DistributionSettings {
   std::string strategy = "auto";                    ///< a name of the registry, which the app checks
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
+  std::optional<Index> ulysses_ranks;               ///< ranks of a group, for hybrid; empty: auto
   Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
   comm::GpuAware gpu_aware = comm::GpuAware::automatic;
-  double stall_timeout = 300;  ///< s without progress of any rank, until the run is ended
-  std::optional<std::string> machine;               ///< absolute path of the machine file that `auto` goes by
+  double stall_timeout = 300;          ///< s without progress of any rank, until the run is ended
+  std::optional<std::string> machine;  ///< absolute path of the machine file that `auto` goes by
 };
 
 struct OutputSettings {

@@ -21,13 +21,10 @@ namespace {
 }
 #endif
 
-void check(const Operands& operands, const State& state) {
+void check(const Operands& operands) {
   core::require(operands.q.type == operands.k.type && operands.k.type == operands.v.type, [&] {
     return fmt::format("q, k, v are stored as {}, {}, {}; expected one type", name_of(operands.q.type),
                        name_of(operands.k.type), name_of(operands.v.type));
-  });
-  core::require(state.shape.heads % state.shape.kv_heads == 0, [&] {
-    return fmt::format("{} query heads are no multiple of {} key heads", state.shape.heads, state.shape.kv_heads);
   });
 }
 
@@ -45,7 +42,7 @@ std::string_view host_instruction_set() {
 
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll) {
-  check(operands, state);
+  check(operands);
   if (work.empty()) return;
   if (backend == Backend::device) {
     device_attend(work, operands, state, poll);

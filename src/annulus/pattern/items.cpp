@@ -52,8 +52,8 @@ Interval hull(const RowMap& map, const std::vector<Run>& runs) {
   return {first.t, last.t + last.count};
 }
 
-/// Adds the item of one comb and one key/value head. Causal: queries before the first key see nothing, keys behind the
-/// last query are seen by none; both are left out.
+/// Adds the item of one comb and one key/value head, heads as the share numbers them. Causal: queries before the first
+/// key see nothing, keys behind the last query are seen by none; both are left out.
 void append_item(const Layout& layout, const Comb& comb, const HeadSet& heads, Index kv, const StoredRows& queries,
                  const KeyRows& keys, WorkList& list) {
   const std::size_t mark = list.runs.size();
@@ -74,16 +74,12 @@ void append_item(const Layout& layout, const Comb& comb, const HeadSet& heads, I
   list.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, layout.pattern.causal});
 }
 
-/// Adds the items of one comb: one per key/value head that its query heads read.
+/// Adds the items of one comb: one per key/value head that its query heads, those of the share, read.
 void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, const StoredRows& queries,
                   const KeyRows& keys, WorkList& list) {
-  const Index group = layout.heads / layout.kv_heads;
-  const Index first_kv = heads.first / group;
-  const Index last_kv = (heads.first + (heads.count - 1) * heads.stride) / group;
-  for (Index kv = first_kv; kv <= last_kv; ++kv) {
-    const HeadSet served = intersect(heads, {kv * group, (kv + 1) * group});
-    if (served.count > 0) append_item(layout, comb, served, kv, queries, keys, list);
-  }
+  for_each_key_head(layout, heads, [&](Index kv, const HeadSet& served) {
+    append_item(layout, comb, served, kv, queries, keys, list);
+  });
 }
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.

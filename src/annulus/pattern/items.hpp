@@ -1,6 +1,7 @@
 // From rows to work: which pieces of combs in a block of keys the query rows of a rank may see.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "annulus/core/work_item.hpp"
@@ -9,13 +10,43 @@
 
 namespace annulus::pattern {
 
+/// End of a share that has all heads from its begin on.
+inline constexpr Index every_head = std::numeric_limits<Index>::max();
+
 /// The pattern laid over one problem: everything that decides which rows meet.
+///
+/// A rank may work on some heads only: a share. Offsets stay those of the whole problem, while work items and cargo
+/// number the share's heads from 0, as they lie in the tensors of such a rank. Worked example: H = 6, Hkv = 2, share
+/// [2, 5): query head 2 is item head 0, heads 3 and 4 are 1 and 2; they read both K/V heads, 0 and 1.
 struct Layout {
   Pattern pattern;
   Documents documents;
-  Index heads = 1;
-  Index kv_heads = 1;
+  Index heads = 1;                ///< of the whole problem
+  Index kv_heads = 1;             ///< of the whole problem
+  Interval share{0, every_head};  ///< query heads to work on
+
+  /// Query heads that read one key/value head.
+  Index group() const { return heads / kv_heads; }
+  Interval query_heads() const { return core::intersect(share, {0, heads}); }
+  /// K/V heads that the query heads read.
+  Interval key_heads() const { return heads_read(query_heads(), group()); }
 };
+
+/// Calls visit(kv, served) for every K/V head that some of `heads` read and that the share includes: `kv` and the heads
+/// `served` that read it as the share numbers them.
+template <class Visit>
+void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit) {
+  const Index group = layout.group(), first_head = layout.query_heads().begin, first_kv = layout.key_heads().begin;
+  const HeadSet ours = intersect(heads, layout.query_heads());
+  if (ours.count == 0) return;
+  const Index last = ours.first + (ours.count - 1) * ours.stride;
+  for (Index kv = ours.first / group; kv <= last / group; ++kv) {
+    HeadSet served = intersect(ours, {kv * group, (kv + 1) * group});
+    if (served.count == 0) continue;
+    served.first -= first_head;
+    visit(kv - first_kv, served);
+  }
+}
 
 /// All work that a block storing `keys` makes possible for a rank storing `queries`: one list per pair, in the order of
 /// the pairs. Inside a list no (query row, head) appears twice. Comb indices count from the comb's own start, so `t_key

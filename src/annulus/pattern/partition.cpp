@@ -15,13 +15,6 @@ StoredRows::StoredRows(std::vector<Interval> intervals) {
 
 namespace {
 
-/// Chunk p of `chunks` of rows [0, n); the first n mod chunks are one row longer.
-Interval chunk(Index n, Index chunks, Index p) {
-  const Index each = n / chunks, larger = n % chunks;
-  const Index begin = p * each + std::min(p, larger);
-  return {begin, begin + each + (p < larger ? 1 : 0)};
-}
-
 /// Joins neighbours: chunks P - 1 and P of a document are one interval on the last rank.
 StoredRows merged(const std::vector<Interval>& ascending) {
   std::vector<Interval> joined;
@@ -42,7 +35,7 @@ std::string_view name_of(PartitionKind kind) { return partition_table[std::size_
 
 Partition contiguous_partition(Index n, int ranks) {
   Partition partition;
-  for (int p = 0; p < ranks; ++p) partition.push_back(StoredRows({chunk(n, ranks, p)}));
+  for (int p = 0; p < ranks; ++p) partition.push_back(StoredRows({core::even_part(n, ranks, p)}));
   return partition;
 }
 
@@ -53,7 +46,7 @@ Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
     for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
       const Index begin = documents[d], n = documents[d + 1] - begin;
       for (const Index c : {p, 2 * ranks - 1 - p}) {
-        const Interval part = chunk(n, 2 * ranks, c);
+        const Interval part = core::even_part(n, 2 * ranks, c);
         rows.push_back({begin + part.begin, begin + part.end});
       }
     }
@@ -76,6 +69,30 @@ Partition root_partition(Index n, int ranks) {
   Partition partition(static_cast<std::size_t>(ranks));
   partition[0] = StoredRows({{0, n}});
   return partition;
+}
+
+StoredRows united(const Partition& partition, Interval ranks) {
+  std::vector<Interval> rows;
+  for (Index p = ranks.begin; p < ranks.end; ++p) {
+    const auto& intervals = partition[std::size_t(p)].intervals();
+    rows.insert(rows.end(), intervals.begin(), intervals.end());
+  }
+  std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  return merged(rows);
+}
+
+std::vector<Interval> places(const StoredRows& whole, const StoredRows& part) {
+  std::vector<Interval> stored;
+  for (const Interval& rows : part.intervals()) {
+    // The last interval that begins at or before the rows: it holds them all, because neighbours are one interval.
+    const auto& all = whole.intervals();
+    const auto next = std::upper_bound(all.begin(), all.end(), rows.begin,
+                                       [](Index row, const Interval& interval) { return row < interval.begin; });
+    const auto i = std::size_t(next - all.begin()) - 1;
+    const Index begin = whole.stored_begin(i) + rows.begin - all[i].begin;
+    stored.push_back({begin, begin + rows.size()});
+  }
+  return stored;
 }
 
 }  // namespace annulus::pattern

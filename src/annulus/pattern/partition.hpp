@@ -66,4 +66,11 @@ Partition block_cyclic_partition(Index n, int ranks, Index block);
 /// All n rows on rank 0.
 Partition root_partition(Index n, int ranks);
 
+/// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.
+StoredRows united(const Partition& partition, Interval ranks);
+
+/// Stored rows of `whole`, a united() block, where each interval of `part`, one of its ranks, lies.
+/// Worked example: of {[0, 4), [10, 16)} the rows {[2, 4), [12, 14)} are stored at [2, 4) and [6, 8).
+std::vector<Interval> places(const StoredRows& whole, const StoredRows& part);
+
 }  // namespace annulus::pattern

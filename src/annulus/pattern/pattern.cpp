@@ -3,19 +3,6 @@
 #include <algorithm>
 
 namespace annulus::pattern {
-namespace {
-
-/// Heads of group `i` when `heads` heads are cut into `groups` consecutive groups, the first heads mod groups one
-/// larger.
-core::Interval head_group(Index i, Index heads, Index groups) {
-  const Index small = heads / groups;
-  const Index larger = heads % groups;
-  const Index begin = i * small + std::min(i, larger);
-  return {begin, begin + small + (i < larger ? 1 : 0)};
-}
-
-}  // namespace
-
 std::string_view name_of(Semantics semantics) {
   for (const auto& entry : semantics_table) {
     if (entry.value == semantics) return entry.name;
@@ -34,7 +21,7 @@ HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index 
       return offset < heads ? HeadSet{offset, r, core::ceil_div(heads - offset, r)} : HeadSet{};
     case Semantics::grouped: {
       if (offset != pair % r) return {};
-      const core::Interval group = head_group(pair, heads, Index(pattern.pairs.size()));
+      const core::Interval group = core::even_part(heads, Index(pattern.pairs.size()), pair);
       return {group.begin, 1, group.size()};
     }
   }
@@ -48,6 +35,11 @@ HeadSet intersect(HeadSet set, core::Interval range) {
   const Index fitting = first < range.end ? core::ceil_div(range.end - first, set.stride) : 0;
   const Index count = std::min(set.count - skipped, fitting);
   return count > 0 ? HeadSet{first, set.stride, count} : HeadSet{};
+}
+
+core::Interval heads_read(core::Interval query, Index group) {
+  if (query.empty()) return {};
+  return {query.begin / group, core::ceil_div(query.end, group)};
 }
 
 }  // namespace annulus::pattern

@@ -65,6 +65,9 @@ HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index 
 /// The heads of `set` that lie in [range.begin, range.end).
 HeadSet intersect(HeadSet set, core::Interval range);
 
+/// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share one.
+core::Interval heads_read(core::Interval query, Index group);
+
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed.
 using Documents = std::vector<Index>;
 

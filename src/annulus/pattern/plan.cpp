@@ -15,17 +15,14 @@ bool holds_any(const StoredRows& consumer, const Comb& comb, Index after) {
 /// Appends the pieces of one segment of pair `pair` that lie in the owner's interval and that the consumer reads.
 void append_read(const Layout& layout, std::size_t pair, Interval segment, const StoredRows& consumer,
                  Stretch& stretch) {
-  const Index group = layout.heads / layout.kv_heads;
   const Index after = layout.pattern.causal ? stretch.rows.end : 0;
   for (const UsedOffset& used : used_offsets(layout.pattern, Index(pair), layout.heads)) {
     const Comb comb = comb_of(segment, layout.pattern.pairs[pair].dilation, used.offset);
     const Interval t = indices_within(comb, stretch.rows);
     if (t.empty() || !holds_any(consumer, comb, after)) continue;
-    const Index last = used.heads.first + (used.heads.count - 1) * used.heads.stride;
-    for (Index kv = used.heads.first / group; kv <= last / group; ++kv) {
-      if (intersect(used.heads, {kv * group, (kv + 1) * group}).count == 0) continue;
+    for_each_key_head(layout, used.heads, [&](Index kv, const HeadSet&) {
       stretch.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
-    }
+    });
   }
 }
 
@@ -64,7 +61,7 @@ Cargo join(Cargo a, const Cargo& b) {
 Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
   Cargo cargo;
   for (const Interval& rows : owner.intervals()) {
-    Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.kv_heads))};
+    Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.key_heads().size()))};
     for (std::size_t i = 0; i < layout.pattern.pairs.size(); ++i) {
       const Interval first = segment_of(layout.pattern.pairs[i], layout.documents, rows.begin);
       const Interval last = segment_of(layout.pattern.pairs[i], layout.documents, rows.end - 1);

@@ -79,12 +79,20 @@ void Computation::finish(core::HopMetrics& metrics) {
   metrics.compute_seconds += core::wall_seconds() - start;
 }
 
+Index kernel_memory(const Problem& problem, Index rows) {
+  // An item holds query heads of one K/V head, and no more than there are.
+  const core::Shape& s = problem.shape;
+  const Index together = std::min(s.heads, problem.layout().group());
+  return kernels::attend_bytes(problem.backend, {s.batch, s.sequence, together, 1, s.head_dim}, rows,
+                               problem.precision);
+}
+
 Index local_memory(const Problem& problem, Index rows, Index extra) {
   const Index b = problem.shape.batch;
   const Index inputs = b * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
   const Index outputs = b * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
-  return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) +
-         kernels::attend_bytes(problem.backend, problem.shape, rows, problem.precision) + std::max(extra, outputs);
+  return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) + kernel_memory(problem, rows) +
+         std::max(extra, outputs);
 }
 
 Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

@@ -44,6 +44,9 @@ class Computation {
   Index done_ = 0;
 };
 
+/// Bytes that the kernel keeps for its panels once it has computed `rows` rows.
+Index kernel_memory(const Problem& problem, Index rows);
+
 /// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it computes, and makes out and lse
 /// at the end.
 Index local_memory(const Problem& problem, Index rows, Index extra);

@@ -13,5 +13,7 @@ std::unique_ptr<Strategy> make_ring_blocking();
 std::unique_ptr<Strategy> make_ring_bidirectional();
 std::unique_ptr<Strategy> make_rotation();
 std::unique_ptr<Strategy> make_onesided();
+std::unique_ptr<Strategy> make_ulysses();
+std::unique_ptr<Strategy> make_hybrid();
 
 }  // namespace annulus::strategies

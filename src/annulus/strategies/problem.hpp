@@ -15,6 +15,13 @@ namespace annulus::strategies {
 
 using core::Index;
 
+/// Query heads of a problem that a rank works on.
+struct HeadShare {
+  Index heads = 1;     ///< of the whole problem
+  Index kv_heads = 1;  ///< of the whole problem
+  core::Interval query;
+};
+
 /// One attention problem, the same on every rank.
 struct Problem {
   core::Shape shape;
@@ -26,8 +33,13 @@ struct Problem {
   kernels::Backend backend = kernels::Backend::host;
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
+  int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
+  std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
 
-  pattern::Layout layout() const { return {pattern, documents, shape.heads, shape.kv_heads}; }
+  pattern::Layout layout() const {
+    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query};
+    return {pattern, documents, shape.heads, shape.kv_heads};
+  }
   /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
   Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
   Index kv_row_bytes() const { return shape.kv_heads * shape.head_dim * Index(core::bytes_of(type)); }
@@ -35,6 +47,10 @@ struct Problem {
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
 };
+
+/// The problem of a rank that works on query heads `query` only: a shape of these heads and of the K/V heads that they
+/// read, while offsets remain those of the whole problem.
+Problem narrowed(const Problem& whole, core::Interval query);
 
 /// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows.
 struct Tensors {

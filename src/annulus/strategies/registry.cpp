@@ -13,6 +13,8 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
     all.push_back(make_rotation());
     all.push_back(make_ring_bidirectional());
     all.push_back(make_onesided());
+    all.push_back(make_ulysses());
+    all.push_back(make_hybrid());
     return all;
   }();
   return strategies;

@@ -1,0 +1,63 @@
+// Ranks that share heads: groups of consecutive ranks, inside which rows are exchanged for heads, so that every rank
+// holds all rows of its group for a share of the heads.
+#pragma once
+
+#include "annulus/comm/alltoall.hpp"
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::strategies {
+
+/// One rank's view of its group. Rank p is at place p mod `size` of group p / `size`; query heads are dealt evenly over
+/// the places, so with more ranks than heads the last ones get none. A K/V head goes to every rank whose query heads
+/// read it.
+///
+/// Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have query heads 0 1 2, ranks 1 and 3 heads 3
+/// 4, all of them K/V head 0; ranks 0 and 1 hold the rows of both.
+class HeadGroup {
+ public:
+  /// `size` divides the number of ranks.
+  HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank);
+
+  int number() const { return number_; }  ///< of the group
+  int place() const { return place_; }    ///< of the rank in it
+  /// Rows of every group.
+  const pattern::Partition& rows() const { return rows_; }
+  /// What is computed on those rows: the problem of this rank's heads.
+  const Problem& narrow() const { return narrow_; }
+
+  /// Bytes of both exchanges that this rank sends to, or receives from, others.
+  Index bytes_sent() const;
+  Index bytes_received() const;
+  /// Rows that others send.
+  Index rows_received() const;
+  /// Peak bytes, given those of the work on the group's rows.
+  Index memory(Index narrow_memory) const;
+
+  /// q and kv of the group's rows and this rank's heads; collective over the group.
+  Tensors take_heads(const comm::Communicator& group, const Tensors& own) const;
+  /// Makes own.out and own.lse from those of the group's rows; collective over the group.
+  void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
+
+ private:
+  /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and what member m
+  /// has of them: its heads of the one, its rows of the other.
+  struct TwoForms {
+    comm::RowBlock own, narrow;  ///< without data
+    std::vector<comm::Piece> heads_of, rows_of;
+  };
+  TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads) const;
+  /// Bytes of the others' pieces.
+  Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
+
+  int number_;
+  int place_;
+  pattern::Partition members_;  // rows of each rank of the group
+  pattern::Partition rows_;
+  Problem whole_;
+  Problem narrow_;
+  TwoForms q_;  // and out
+  TwoForms kv_;
+  TwoForms lse_;
+};
+
+}  // namespace annulus::strategies

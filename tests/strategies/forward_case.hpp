@@ -1,0 +1,91 @@
+// One case of a strategy on the ranks at hand, against the float64 definition. Each rank checks its own rows of out and
+// lse, and what the strategy said that it would cost.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "annulus/core/memory.hpp"
+#include "annulus/strategies/strategy.hpp"
+#include "support/attention_case.hpp"
+#include "support/random_layout.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::strategies {
+
+using test::AttentionCase;
+
+/// A problem in the words of the strategies and of the reference.
+struct Case {
+  std::string name;
+  Problem problem;
+  std::uint64_t seed = 1;
+
+  AttentionCase numbers() const {
+    return {problem.shape, test::reference_pattern(problem.layout(), problem.scale), problem.type, seed, 1};
+  }
+};
+
+inline Case make_case(const std::string& name, core::Shape shape, pattern::Pattern pattern,
+                      pattern::Documents documents = {}, core::DType type = core::DType::float32) {
+  Case made{name, {}, 1};
+  made.problem.shape = shape;
+  made.problem.type = type;
+  made.problem.precision = core::default_precision(type);
+  made.problem.scale = 1 / std::sqrt(double(shape.head_dim));
+  made.problem.pattern = std::move(pattern);
+  made.problem.documents = documents.empty() ? pattern::Documents{0, shape.sequence} : std::move(documents);
+  made.problem.backend = kernels::default_backend();
+  return made;
+}
+
+/// The rank's rows of q, k and v, laid out as a strategy wants them.
+inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows) {
+  const core::Shape& s = problem.shape;
+  const auto bytes = [&](const std::vector<double>& whole) {
+    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows.intervals()), problem.type);
+  };
+  const auto q = bytes(numbers.q()), k = bytes(numbers.k()), v = bytes(numbers.v());
+  Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};
+  core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
+  core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
+  core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
+  return tensors;
+}
+
+/// Bytes the kernel's threads hold from call to call.
+inline Index scratch_bytes() { return core::memory_ledger().peak_by_purpose()["kernel scratch"]; }
+
+inline void check(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
+  SCOPED_TRACE(std::string(strategy.name()) + ", " + one.name);
+  const core::Shape& s = one.problem.shape;
+  const AttentionCase numbers = one.numbers();
+  const kernels::ReferenceResult expected = numbers.reference();
+  const pattern::Partition partition = strategy.partition(one.problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  Tensors tensors = take_tensors(numbers, one.problem, rows);
+  core::memory_ledger().reset_peak();
+  const Index scratch_before = scratch_bytes();
+  const core::RankMetrics metrics = strategy.forward(one.problem, partition, comm, tensors, {});
+
+  const Index numbers_of_lse = s.batch * rows.count() * s.heads;
+  const auto out = test::from_device(tensors.out, numbers_of_lse * s.head_dim, one.problem.type);
+  const auto lse = test::from_device(tensors.lse, numbers_of_lse, core::lse_type(one.problem.type));
+  const double tolerance = core::forward_tolerance(one.problem.type);
+  EXPECT_TRUE(test::close_to(out, test::take_rows(expected.out, s.batch, s.sequence, rows.intervals()), tolerance));
+  EXPECT_TRUE(test::close_to(lse, test::take_rows(expected.lse, s.batch, s.sequence, rows.intervals()), tolerance));
+
+  const Prediction predicted = strategy.predict(one.problem, partition, comm.rank());
+  const core::HopMetrics total = metrics.total();
+  EXPECT_EQ(metrics.rows, rows.count());
+  EXPECT_EQ(total.kept, predicted.kept);
+  EXPECT_EQ(total.bytes_received, predicted.bytes_received);
+  EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
+  EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
+  // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for.
+  const Index others = scratch_before + core::memory_ledger().peak_by_purpose()["work list"];
+  EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes) << "more memory than was announced";
+}
+
+}  // namespace annulus::strategies

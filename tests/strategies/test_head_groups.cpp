@@ -1,0 +1,88 @@
+// Strategies that exchange rows for heads: what they move and hold, for any rank in one process, and more groups than
+// test_forward makes.
+#include "annulus/strategies/head_groups.hpp"
+#include "forward_case.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+const pattern::Pattern dilated{
+    pattern::Semantics::longnet, {{8, 1}, {20, 3}, {pattern::whole_document, 4}}, true, false};
+
+TEST(HeadGroups, DealHeadsAndJoinRows) {
+  const Case one = make_case("worked example", {1, 8, 5, 1, 4}, dilated);
+  const pattern::Partition partition = pattern::contiguous_partition(8, 4);
+  const HeadGroup group(one.problem, partition, 2, 3);  // the second of group 1: heads 3 4
+  EXPECT_EQ(group.number(), 1);
+  EXPECT_EQ(group.place(), 1);
+  EXPECT_EQ(group.rows()[0].intervals(), (std::vector<core::Interval>{{0, 4}}));
+  EXPECT_EQ(group.rows()[1].intervals(), (std::vector<core::Interval>{{4, 8}}));
+  EXPECT_EQ(group.narrow().shape, (core::Shape{1, 8, 2, 1, 4}));
+  EXPECT_EQ(group.narrow().layout().query_heads(), (core::Interval{3, 5}));
+  // Rank 3 sends heads 0 1 2 of q and the K/V head of its 2 rows, then out and lse of 2 heads for 2 rows, float32.
+  EXPECT_EQ(group.bytes_sent(), 4 * (2 * 3 * 4 + 2 * 2 * 4 + 2 * 2 * 4 + 2 * 2));
+  EXPECT_EQ(group.bytes_received(), 4 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 3 * 4 + 2 * 3));
+  EXPECT_EQ(group.rows_received(), 2);
+}
+
+TEST(HeadGroups, WhatIsSentIsReceivedAtAnyNumberOfRanks) {
+  for (const core::Shape shape :
+       {core::Shape{2, 29, 6, 2, 8}, core::Shape{1, 5, 9, 3, 4}, core::Shape{1, 64, 1, 1, 8}}) {
+    const Case one = make_case("", shape, dilated);
+    for (const int ranks : {1, 2, 4, 6, 7, 12}) {
+      for (int size = 1; size <= ranks; ++size) {
+        if (ranks % size != 0) continue;
+        const pattern::Partition partition = pattern::zigzag_partition(one.problem.documents, ranks);
+        Index sent = 0, received = 0, heads = 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const HeadGroup group(one.problem, partition, size, rank);
+          sent += group.bytes_sent();
+          received += group.bytes_received();
+          heads += group.narrow().shape.heads;
+        }
+        EXPECT_EQ(sent, received) << ranks << " ranks in groups of " << size;
+        EXPECT_EQ(sent > 0, size > 1);
+        EXPECT_EQ(heads, shape.heads * (ranks / size)) << "every group has every head once";
+      }
+    }
+  }
+}
+
+TEST(Hybrid, IsTheRingInGroupsOfOneAndUlyssesInOneGroup) {
+  Case one = make_case("", {1, 60, 4, 2, 8}, dilated);
+  one.problem.partition = pattern::PartitionKind::contiguous;
+  const auto sent = [&](const char* name, int ranks, int rank) {
+    const Strategy& strategy = *find(name);
+    return strategy.predict(one.problem, strategy.partition(one.problem, ranks), rank).bytes_sent;
+  };
+  for (int rank = 0; rank < 6; ++rank) {
+    one.problem.ulysses_ranks = 1;
+    EXPECT_EQ(sent("hybrid", 6, rank), sent("ring", 6, rank));
+    one.problem.ulysses_ranks = 6;
+    EXPECT_EQ(sent("hybrid", 6, rank), sent("ulysses", 6, rank));
+  }
+  one.problem.ulysses_ranks = 4;
+  EXPECT_THROW(sent("hybrid", 6, 0), core::Error);
+}
+
+TEST(Hybrid, ComputesInGroupsOfEverySize) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (int size = 1; size <= comm.size(); ++size) {
+    if (comm.size() % size != 0) continue;
+    for (const auto& entry : pattern::partition_table) {
+      for (const Index kv_heads : {6, 3, 1}) {
+        Case one = make_case("groups of " + std::to_string(size) + ", " + std::string(entry.name),
+                             {2, 53, 6, kv_heads, 8}, dilated, {0, 11, 11, 40, 53}, core::DType::float64);
+        one.problem.ulysses_ranks = size;
+        one.problem.partition = entry.value;
+        check(*find("hybrid"), one, comm);
+        one.problem.pattern.causal = false;
+        one.problem.pattern.semantics = pattern::Semantics::grouped;
+        check(*find("hybrid"), one, comm);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
