@@ -53,8 +53,8 @@ TEST_F(Runs, EveryStrategyAndRankCountGivesTheSameNumbersAndVerifies) {
   const auto out = numbers(folder / "result.h5", "/out"), lse = numbers(folder / "result.h5", "/lse");
   ASSERT_EQ(out.size(), 2u * 77 * 4 * 20);
   ASSERT_EQ(lse.size(), 2u * 77 * 4);
-  for (const char* strategy :
-       {"auto", "single", "allgather", "ring", "ring_blocking", "rotation", "ring_bidirectional"}) {
+  for (const char* strategy : {"auto", "single", "allgather", "ring", "ring_blocking", "rotation", "ring_bidirectional",
+                               "ulysses", "hybrid"}) {
     for (const int ranks : {1, 2, 3, 4}) {
       const std::string named = fmt::format("run.yaml --set distribution.strategy={}", strategy);
       const Outcome ran = annulus(ranks, "run " + named);

@@ -1,6 +1,8 @@
 // Strategies that exchange rows for heads: what they move and hold, for any rank in one process, and more groups than
 // test_forward makes.
 #include "annulus/strategies/head_groups.hpp"
+
+#include "annulus/strategies/computation.hpp"
 #include "forward_case.hpp"
 
 namespace annulus::strategies {
@@ -23,6 +25,10 @@ TEST(HeadGroups, DealHeadsAndJoinRows) {
   EXPECT_EQ(group.bytes_sent(), 4 * (2 * 3 * 4 + 2 * 2 * 4 + 2 * 2 * 4 + 2 * 2));
   EXPECT_EQ(group.bytes_received(), 4 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 3 * 4 + 2 * 3));
   EXPECT_EQ(group.rows_received(), 2);
+  // Own q, k, v; out and lse of the share, then of the own rows; the kernel's panels stay.
+  const Index outputs = 4 * (4 * 2 * (4 + 1)) + 4 * (2 * 5 * (4 + 1));
+  EXPECT_EQ(group.memory(0), 4 * (2 * 5 * 4 + 2 * 2 * 4) + outputs + kernel_memory(group.narrow(), 4));
+  EXPECT_EQ(group.memory(1 << 30), 4 * (2 * 5 * 4 + 2 * 2 * 4) + (1 << 30));
 }
 
 TEST(HeadGroups, WhatIsSentIsReceivedAtAnyNumberOfRanks) {
