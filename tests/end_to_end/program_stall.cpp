@@ -64,6 +64,17 @@ TEST_F(Stall, RankThatComputesForLongerThanTheTimeoutIsNotStalled) {
   EXPECT_TRUE(exists("result.h5"));
 }
 
+TEST_F(Stall, RanksInsideCallsThatDoNotReturnAreEndedByTheirWatchdogs) {
+  const Outcome hung = shell(fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_HANG);
+  EXPECT_EQ(hung.status, 4) << hung.err;
+  for (const int rank : {0, 1}) {
+    const auto lines = diagnoses(hung.err, rank);
+    ASSERT_EQ(lines.size(), 1u) << hung.err;
+    EXPECT_NE(lines[0].find("a call did not return for 1 s"), std::string::npos) << lines[0];
+    EXPECT_NE(lines[0].find("in a receive that nobody answers for "), std::string::npos) << lines[0];
+  }
+}
+
 TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
   write("run.yaml", deck);
   Launched run(folder, launch(3));

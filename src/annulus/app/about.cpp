@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include "annulus/app/run_alone.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
@@ -48,7 +49,7 @@ void print_list() {
 }
 
 void print_info(const comm::Communicator& comm) {
-  comm::choose_transfers(comm::GpuAware::automatic, comm);
+  comm::choose_transfers(comm::GpuAware::automatic, comm, try_device_self_send);
   const std::string place = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
   const std::vector<std::string> places = comm.gather_all(place);
   if (!comm.is_root()) return;

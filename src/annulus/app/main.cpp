@@ -13,6 +13,7 @@
 #include "annulus/app/generate.hpp"
 #include "annulus/app/plan.hpp"
 #include "annulus/app/run.hpp"
+#include "annulus/app/run_alone.hpp"
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
@@ -178,7 +179,7 @@ int main(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
   const annulus::comm::Runtime runtime(argc, argv);
-  if (argc == 2 && std::string_view(argv[1]) == annulus::comm::self_send_word) {
+  if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {
     return annulus::comm::send_device_memory_to_self();
   }
   return annulus::app::main(argc, argv);

@@ -6,6 +6,7 @@
 #include "annulus/app/job.hpp"
 #include "annulus/app/progress.hpp"
 #include "annulus/app/record.hpp"
+#include "annulus/app/run_alone.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
@@ -133,7 +134,7 @@ int run(const RunOptions& options, const comm::Communicator& comm) {
   if (options.dry_run) return dry_run(job, comm);
 
   const io::DistributionSettings& distribution = job.run.settings.distribution;
-  comm::choose_transfers(distribution.gpu_aware, comm);
+  comm::choose_transfers(distribution.gpu_aware, comm, try_device_self_send);
   comm::Watchdog watchdog(comm, distribution.stall_timeout);
   try {
     run_job(job, options, comm);

@@ -1,6 +1,5 @@
 #include "annulus/comm/staging.hpp"
 
-#include "annulus/comm/device_probe.hpp"
 #include "annulus/core/buffer.hpp"
 
 namespace annulus::comm {
@@ -27,16 +26,13 @@ Choice& choice() {
   return one;
 }
 
-constexpr double child_patience = 60;  // s: a first start of MPI and of the device's driver can be slow
-
 }  // namespace
 
-void choose_transfers(GpuAware wanted, const Communicator& comm) {
+void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial) {
   if (core::device_is_host()) return;
   const std::string straight = "device memory, straight to MPI", staged = "device memory staged through host memory";
   if (wanted == GpuAware::automatic) {
-    const std::string trouble =
-        comm.broadcast(comm.is_root() ? run_self_alone(self_send_word, child_patience) : std::string());
+    const std::string trouble = comm.broadcast(comm.is_root() ? trial() : std::string());
     choice() =
         trouble.empty()
             ? Choice{true, straight + " (distribution.gpu_aware: auto, a device self-send arrived)"}

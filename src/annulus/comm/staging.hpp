@@ -2,6 +2,7 @@
 // device memory does where distribution.gpu_aware says so, and is staged through host memory else.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,18 +14,17 @@ namespace annulus::comm {
 enum class GpuAware { automatic, on, off };
 
 /// Decides how device memory travels; collective, the same on all ranks. `automatic` believes neither version macros
-/// nor query functions, which are wrong both ways: rank 0 starts a child process that sends device memory to itself and
-/// looks at what arrives. A library that cannot do it then kills the child and not the run.
-void choose_transfers(GpuAware wanted, const Communicator& comm);
+/// nor query functions, which are wrong both ways: on rank 0 `trial` has a child process do
+/// send_device_memory_to_self(). A library that cannot do it then ends the child and not the run. `trial` returns what
+/// went wrong, or nothing; it is called only where the answer matters.
+void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// What was chosen and why: "device memory staged through host memory (distribution.gpu_aware: off)". Before any choice
 /// device memory is staged.
 const std::string& transfers();
 
-/// The child's part, for main(): runs as a job of its own. Returns 0 when device memory arrived unchanged.
+/// The child's part. Returns 0 when device memory that was sent arrived unchanged.
 int send_device_memory_to_self();
-/// The word by which the child knows that it is one.
-inline constexpr const char* self_send_word = "--device-self-send";
 
 /// A block as MPI may read or write it: the block itself, or a packed copy in host memory.
 class Staged {

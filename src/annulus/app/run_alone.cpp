@@ -1,4 +1,4 @@
-#include "annulus/comm/device_probe.hpp"
+#include "annulus/app/run_alone.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/core/metrics.hpp"
 
-namespace annulus::comm {
+namespace annulus::app {
 namespace {
 
 /// Variables by which launchers tell a process that it is a rank; without them it is a job of one rank. The user's own
@@ -66,4 +66,4 @@ std::string run_self_alone(const char* word, double patience_seconds) {
   return WEXITSTATUS(status) == 0 ? "" : fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
-}  // namespace annulus::comm
+}  // namespace annulus::app

@@ -1,0 +1,18 @@
+// This program once more, as a child process: for trials that may end it.
+#pragma once
+
+#include <string>
+
+namespace annulus::app {
+
+/// Starts this program again with the argument `word`, outside the launcher's job, and waits for it. Empty when it
+/// ended with status 0, else what happened: "ended with status 1", "was killed by signal 11", "took more than 60 s".
+std::string run_self_alone(const char* word, double patience_seconds);
+
+/// The word that makes a child of this program try whether MPI moves device memory, and that trial.
+inline constexpr const char* self_send_word = "--device-self-send";
+inline std::string try_device_self_send() {
+  return run_self_alone(self_send_word, 60);  // a first start of MPI and of the device's driver can be slow
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,36 @@
+// A child process out of a job of several ranks.
+#include "annulus/app/run_alone.hpp"
+
+#include <gtest/gtest.h>
+
+#include "annulus/comm/communicator.hpp"
+
+namespace annulus::app {
+namespace {
+
+using comm::Communicator;
+
+// This test program is its own child: GoogleTest's filter is the one word that it gets.
+
+TEST(SelfAlone, RunsThisProgramAsAJobOfOneRank) {
+  const Communicator comm(MPI_COMM_WORLD);
+  if (!comm.is_root()) return;
+  EXPECT_EQ(run_self_alone("--gtest_filter=Child.IsARankOfItsOwn", 60), "");
+}
+
+TEST(SelfAlone, TellsWhatWentWrong) {
+  const Communicator comm(MPI_COMM_WORLD);
+  if (!comm.is_root()) return;
+  EXPECT_EQ(run_self_alone("--gtest_filter=No.SuchTest", 60), "ended with status 1");
+  EXPECT_EQ(run_self_alone("--gtest_filter=Child.IsARankOfItsOwn", 0), "took more than 0 s");
+}
+
+TEST(Child, IsARankOfItsOwn) {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const bool is_child = GTEST_FLAG_GET(filter) == "Child.IsARankOfItsOwn";
+  EXPECT_TRUE(!is_child || ranks == 1) << ranks;
+}
+
+}  // namespace
+}  // namespace annulus::app
