@@ -81,7 +81,6 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   if (settings.input.file) job.input.emplace(settings.input, comm);
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job.input);
-    job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
     io::check_heads(job.run, job.problem.shape.heads);
   });
   return job;
@@ -92,6 +91,7 @@ Job make_job(const std::string& run_file, const std::vector<std::string>& overri
   Job job = read_job(run_file, overrides, comm);
   const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
   comm::agree(comm, [&] {
+    job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
     decide(job, ranks, machine);
     job.partition = job.strategy->partition(job.problem, ranks);
   });
