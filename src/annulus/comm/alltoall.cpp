@@ -1,5 +1,6 @@
 #include "annulus/comm/alltoall.hpp"
 
+#include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
 
 namespace annulus::comm {
@@ -23,7 +24,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
                      const RowBlock& to, const std::vector<Piece>& receives) {
   Staged source(whole(from)), target(whole(to));
   source.load();
-  std::vector<MPI_Request> requests;
+  Requests requests;
   // Step d receives from rank - d and sends to rank + d: at any time every rank is the target of about one other.
   for (int d = 0; d < comm.size(); ++d) {
     const int peer = (comm.rank() - d + comm.size()) % comm.size();
@@ -31,7 +32,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
     if (piece.empty()) continue;
     const Datatype type = Datatype::columns(target.block(), piece.rows, piece.columns);
     check_mpi(MPI_Irecv(target.block().data, 1, type.handle(), peer, 0, comm.handle(),
-                        &requests.emplace_back(MPI_REQUEST_NULL)),
+                        requests.add({Outstanding::Kind::receive, peer, type.bytes(), ""})),
               "MPI_Irecv");
   }
   for (int d = 0; d < comm.size(); ++d) {
@@ -40,10 +41,10 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
     if (piece.empty()) continue;
     const Datatype type = Datatype::columns(source.block(), piece.rows, piece.columns);
     check_mpi(MPI_Isend(source.block().data, 1, type.handle(), peer, 0, comm.handle(),
-                        &requests.emplace_back(MPI_REQUEST_NULL)),
+                        requests.add({Outstanding::Kind::send, peer, type.bytes(), ""})),
               "MPI_Isend");
   }
-  check_mpi(MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  requests.wait();
   target.store();
 }
 

@@ -1,5 +1,9 @@
 #include "annulus/comm/gather.hpp"
 
+#include <algorithm>
+
+#include "annulus/comm/watchdog.hpp"
+
 namespace annulus::comm {
 namespace {
 
@@ -54,16 +58,29 @@ void Gather::progress() {
   check_mpi(MPI_Testsome(int(requests_.size()), requests_.data(), &completed, indices_.data(), MPI_STATUSES_IGNORE),
             "MPI_Testsome");
   note(completed);
+  if (completed > 0) watchdog_progress();  // MPI_UNDEFINED is negative
+}
+
+std::vector<Outstanding> Gather::outstanding() const {
+  std::vector<Outstanding> open;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    const bool receive = i < peers_.size();
+    const Index bytes = (receive ? incoming_[i] : *outgoing_).block().bytes();
+    const int distance = int(i - peers_.size()) + 1;  // sends follow the receives, to rank + 1, rank + 2, ...
+    open.push_back({receive ? Outstanding::Kind::receive : Outstanding::Kind::send,
+                    receive ? peers_[i] : (comm_.rank() + distance) % comm_.size(), bytes, ""});
+  }
+  return open;
 }
 
 std::optional<int> Gather::next() {
   if (handed_out_ == peers_.size()) return std::nullopt;
-  while (arrived_.empty()) {
-    int completed = 0;
-    check_mpi(MPI_Waitsome(int(requests_.size()), requests_.data(), &completed, indices_.data(), MPI_STATUSES_IGNORE),
-              "MPI_Waitsome");
-    note(completed);
-  }
+  const auto has_block = [this] {
+    if (arrived_.empty()) progress();
+    return !arrived_.empty();
+  };
+  wait_until(has_block, [this] { return outstanding(); });
   const std::size_t index = arrived_.front();
   arrived_.pop_front();
   ++handed_out_;
@@ -73,7 +90,11 @@ std::optional<int> Gather::next() {
 
 void Gather::finish() {
   core::require(handed_out_ == peers_.size(), [] { return "a gather was finished before all blocks were taken"; });
-  check_mpi(MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  const auto all_complete = [this] {
+    progress();
+    return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+  };
+  wait_until(all_complete, [this] { return outstanding(); });
   requests_.clear();
   peers_.clear();
   incoming_.clear();

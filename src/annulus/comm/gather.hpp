@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
 
 namespace annulus::comm {
@@ -33,6 +34,7 @@ class Gather {
  private:
   /// Notes the receives among the completed requests.
   void note(int completed);
+  std::vector<Outstanding> outstanding() const;
 
   const Communicator& comm_;
   std::vector<MPI_Request> requests_;  // receives first, then sends

@@ -39,6 +39,25 @@ std::string describe(const std::vector<Outstanding>& outstanding) {
   return text;
 }
 
+void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding) {
+  if (done()) return;
+  const double start = core::wall_seconds();
+  const Waiting waiting;
+  std::vector<Outstanding> told;
+  while (!done()) {
+    if (std::vector<Outstanding> now = outstanding(); now != told) {
+      waiting.about(now);
+      told = std::move(now);
+    }
+    waiting.look();
+    if (core::wall_seconds() - start < eager_seconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+    }
+  }
+}
+
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
@@ -72,23 +91,12 @@ void Requests::advance() {
 }
 
 void Requests::wait() {
-  advance();
-  if (empty()) return;
-  const double start = core::wall_seconds();
-  const Waiting waiting;
-  std::vector<Outstanding> told;
-  for (advance(); !empty(); advance()) {
-    if (std::vector<Outstanding> now = outstanding(); now != told) {
-      waiting.about(now);
-      told = std::move(now);
-    }
-    waiting.look();
-    if (core::wall_seconds() - start < eager_seconds) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(pause);
-    }
-  }
+  wait_until(
+      [this] {
+        advance();
+        return empty();
+      },
+      [this] { return outstanding(); });
 }
 
 std::vector<Outstanding> Requests::outstanding() const {

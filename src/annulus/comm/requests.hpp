@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ struct Outstanding {
 /// "receive of 512 bytes from rank 1, send of 256 bytes to rank 2; 512 bytes in and 256 bytes out outstanding".
 std::string describe(const std::vector<Outstanding>& outstanding);
 
+/// Calls `done` again and again until it says true, instead of sleeping inside MPI, so that the watchdog can end a wait
+/// that has become hopeless; `outstanding` says what is waited for. `done` lets MPI move data.
+void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
+
 /// Requests started together and waited for together.
 class Requests {
  public:
@@ -39,8 +44,7 @@ class Requests {
   MPI_Request* add(const Outstanding& what);
   /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is under way.
   void advance();
-  /// Returns when all are complete. Tests again and again instead of sleeping inside MPI, so that the watchdog can end
-  /// a wait that has become hopeless.
+  /// Returns when all are complete; see wait_until().
   void wait();
 
  private:

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "annulus/comm/requests.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/memory.hpp"
 
@@ -29,8 +31,10 @@ void Window::publish() {
 }
 
 void Window::close() {
+  comm_.barrier();  // MPI_Win_free waits for the others, too, but where the watchdog could not tell why
+  const Blocked blocked;
   check_mpi(MPI_Win_unlock_all(window_), "MPI_Win_unlock_all");
-  check_mpi(MPI_Win_free(&window_), "MPI_Win_free");  // is itself a barrier
+  check_mpi(MPI_Win_free(&window_), "MPI_Win_free");
   core::memory_ledger().remove(purpose_, bytes_);
 }
 
@@ -47,6 +51,7 @@ Index WindowRead::start(int owner, Index held, const std::vector<RowRun>& runs, 
   core::require(target.bytes() == into.bytes(),
                 [&] { return fmt::format("{} bytes are read into {}", target.bytes(), into.bytes()); });
   const RowBlock& block = incoming_.emplace(into).block();
+  owner_ = owner;
   check_mpi(MPI_Rget(block.first_row(), 1, Datatype::rows(block).handle(), owner, 0, 1, target.handle(),
                      window_.handle(), &request_),
             "MPI_Rget");
@@ -57,10 +62,17 @@ void WindowRead::progress() {
   if (request_ == MPI_REQUEST_NULL) return;
   int done = 0;
   check_mpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  if (done != 0) watchdog_progress();
 }
 
 void WindowRead::wait() {
-  check_mpi(MPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait");
+  const auto complete = [this] {
+    progress();
+    return request_ == MPI_REQUEST_NULL;
+  };
+  wait_until(complete, [this] {
+    return std::vector<Outstanding>{{Outstanding::Kind::receive, owner_, incoming_->block().bytes(), "MPI_Rget"}};
+  });
   if (incoming_) incoming_->store();
   incoming_.reset();
 }

@@ -58,6 +58,7 @@ class WindowRead {
  private:
   const Window& window_;
   MPI_Request request_ = MPI_REQUEST_NULL;
+  int owner_ = 0;                   // of the read under way
   std::optional<Staged> incoming_;  // while a read is under way
 };
 
