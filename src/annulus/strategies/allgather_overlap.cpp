@@ -37,6 +37,8 @@ class AllgatherOverlap final : public Strategy {
     return distributed_partition(problem, ranks);
   }
 
+  CommunicationShape communication(const Problem&, int) const override { return {Movement::gather, true}; }
+
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
     const Index n = problem.shape.sequence, foreign = row_bytes(problem) * (n - rows.count());

@@ -21,6 +21,11 @@ class HeadStrategy final : public Strategy {
     return distributed_partition(cut, ranks);
   }
 
+  CommunicationShape communication(const Problem& problem, int ranks) const override {
+    const int group = group_size_(problem, ranks);
+    return {group == ranks ? Movement::heads : Movement::heads_in_ring, group < ranks, group};
+  }
+
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const HeadGroup group(problem, partition, group_size_(problem, int(partition.size())), rank);
     Prediction prediction = predict_hops(group.narrow(), group.rows(), hops(group), group.number());
