@@ -9,6 +9,7 @@
 
 #include "annulus/core/random.hpp"
 #include "annulus/core/storage.hpp"
+#include "annulus/core/tolerance.hpp"
 #include "annulus/io/generated.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/run_file.hpp"
@@ -29,21 +30,6 @@ using core::TensorId;
 
 constexpr Index chunk_bytes = Index(16) << 20;  // of K, as doubles; bounds what a rank holds
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// The contract with users: max |error| / max(1, max |reference|), by storage type.
-double tolerance_of(DType type) {
-  switch (type) {
-    case DType::float64:
-      return 1e-12;
-    case DType::float32:
-      return 1e-5;
-    case DType::float16:
-      return 3e-3;
-    case DType::bfloat16:
-      return 2e-2;
-  }
-  return 0;
-}
 
 std::vector<double> to_double(const std::vector<std::byte>& bytes, DType type) {
   std::vector<double> numbers(bytes.size() / core::bytes_of(type));
@@ -320,7 +306,8 @@ int verify(const VerifyOptions& options, const comm::Communicator& comm) {
 
   // Sums in float32 of float64 tensors are right to float32's accuracy only.
   const bool single = run.settings.compute.precision == core::Precision::float32;
-  const double tolerance = std::max(tolerance_of(input.type), single ? tolerance_of(DType::float32) : 0);
+  const double tolerance =
+      std::max(core::forward_tolerance(input.type), single ? core::forward_tolerance(DType::float32) : 0);
   const bool good = out.relative() <= tolerance && lse.relative() <= tolerance;
   if (comm.is_root()) {
     std::printf("%s against the definition in float64: %zu of %lld rows, all %lld heads, %lld batch entr%s\n",
