@@ -47,7 +47,7 @@ inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal) 
   core::WorkItem item;
   item.query = {0, 1, rows};
   item.key = {1, 1, keys};
-  item.causal = causal;
+  item.mask = causal ? core::Mask::upto : core::Mask::all;
   list.items = {item};
   test.calls = {list};
   return test;
@@ -75,7 +75,7 @@ void for_each_meeting(const HostCase& test, const See& see) {
     for (const core::WorkItem& item : list.items) {
       for (const CombRow query : comb_rows(list, item.query)) {
         for (const CombRow key : comb_rows(list, item.key)) {
-          if (item.causal && key.t > query.t) continue;
+          if (item.mask == core::Mask::upto && key.t > query.t) continue;
           for (Index b = 0; b < shape.batch; ++b) {
             for (Index h = 0; h < item.head_count; ++h) {
               see((b * test.query_rows + query.row) * shape.heads + item.head_first + h * item.head_stride,

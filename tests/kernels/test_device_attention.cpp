@@ -66,16 +66,17 @@ DeviceCase awkward_case(Index head_dim, DType type, Precision precision, bool ca
       {0, 7, 1, 15},   {17, 30, 2, 25},  {80, 85, 1, 41},   // 5-7: 81 keys
       {40, 169, 1, 1}, {95, 130, 3, 12},                    // 8-9: 13 keys
   };
+  const core::Mask mask = causal ? core::Mask::upto : core::Mask::all;
   const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
   core::WorkList first, second;
   first.runs = second.runs = runs;
-  first.items = {{queries, keys, 0, 0, 1, 1, causal},      // head 0
-                 {few_queries, keys, 0, 1, 1, 1, causal},  // head 1
-                 {queries, few_keys, 1, 2, 1, 2, causal},  // heads 2 and 3
-                 {none, keys, 1, 2, 1, 2, causal}};
-  second.items = {{queries, few_keys, 0, 0, 1, 2, causal},
-                  {few_queries, none, 1, 2, 1, 2, causal},
-                  {few_queries, keys, 1, 2, 1, 2, causal}};
+  first.items = {{queries, keys, 0, 0, 1, 1, mask},      // head 0
+                 {few_queries, keys, 0, 1, 1, 1, mask},  // head 1
+                 {queries, few_keys, 1, 2, 1, 2, mask},  // heads 2 and 3
+                 {none, keys, 1, 2, 1, 2, mask}};
+  second.items = {{queries, few_keys, 0, 0, 1, 2, mask},
+                  {few_queries, none, 1, 2, 1, 2, mask},
+                  {few_queries, keys, 1, 2, 1, 2, mask}};
   test.calls = {first, second};
   return test;
 }
@@ -132,8 +133,9 @@ TYPED_TEST(DeviceAttention, HeadsAStrideApart) {
   test.query_rows = test.key_rows = 33;
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 33}, {0, 0, 1, 20}};
-  test.calls[0].items = {{{0, 1, 33}, {0, 1, 33}, 0, 0, 2, 3, true},   // heads 0 2 4
-                         {{0, 1, 33}, {1, 1, 20}, 0, 1, 4, 2, true}};  // heads 1 5, fewer keys; head 3: none
+  test.calls[0].items = {
+      {{0, 1, 33}, {0, 1, 33}, 0, 0, 2, 3, core::Mask::upto},   // heads 0 2 4
+      {{0, 1, 33}, {1, 1, 20}, 0, 1, 4, 2, core::Mask::upto}};  // heads 1 5, fewer keys; head 3: none
   this->expect_right(test, tolerance(test), "heads a stride apart");
 }
 
@@ -205,7 +207,7 @@ TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
   test.query_rows = test.key_rows = 70;
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 70}};
-  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, true}};
+  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, core::Mask::upto}};
   int polls = 0;
   const auto answer = device_answer<typename TypeParam::Space, Tuning>(test, TypeParam::team_size(), [&] { ++polls; });
   const Index tiles = core::ceil_div(70, Tuning::tiles[0].query_rows);

@@ -58,7 +58,7 @@ TEST(DeviceWork, EveryTileBelongsToOneTeam) {
       EXPECT_TRUE(tile.head == 2 || tile.head == 5) << tile.head;
     } else {
       EXPECT_EQ(tile.head, 0);
-      EXPECT_TRUE(tile.item.causal);
+      EXPECT_EQ(tile.item.mask, core::Mask::upto);
     }
     rows += tile.query_rows;
   }

@@ -86,7 +86,7 @@ WorkList gappy_list(bool causal) {
   WorkItem item;
   item.query = {0, 4, 36};
   item.key = {4, 4, 30};
-  item.causal = causal;
+  item.mask = causal ? core::Mask::upto : core::Mask::all;
   list.items = {item};
   return list;
 }
@@ -110,14 +110,14 @@ TEST(HostAttend, GroupedHeadsWithStrideShareTheirKeys) {
   item.key = {1, 1, 31};
   item.head_stride = 2;
   item.head_count = 3;
-  item.causal = true;
+  item.mask = core::Mask::upto;
   list.items = {item};
   item.kv_head = 1;
   item.head_first = 1;
   item.head_stride = 4;
   item.head_count = 2;
   item.key = {2, 1, 20};
-  item.causal = false;
+  item.mask = core::Mask::all;
   list.items.push_back(item);
   test.calls = {list};
   test.output_scale = 0.25;

@@ -31,7 +31,7 @@ WorkList two_items() {
   item.query = {0, 2, 1000};
   item.key = {2, 1, 700};
   item.head_count = 3;
-  item.causal = true;
+  item.mask = core::Mask::upto;
   list.items = {item};
   item.query = {3, 1, 10};
   item.key = {4, 1, 20};
@@ -90,7 +90,7 @@ TEST(RowWalk, CountsTheKeysThatARowSees) {
   WorkList list;
   list.runs = {{2, 0, 1, 2}, {7, 0, 1, 3}};  // t = 2 3 7 8 9
   const Index expected[] = {0, 0, 1, 2, 2, 2, 2, 3, 4, 5, 5, 5};
-  VisibleKeys causal(list, {0, 2, 5}, true), all(list, {0, 2, 5}, false);
+  VisibleKeys causal(list, {0, 2, 5}, core::Mask::upto), all(list, {0, 2, 5}, core::Mask::all);
   for (Index t = 0; t < 12; ++t) {
     EXPECT_EQ(causal.at(t), expected[t]) << t;
     EXPECT_EQ(all.at(t), 5);

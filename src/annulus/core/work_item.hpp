@@ -2,8 +2,8 @@
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
 // rank holds pieces of combs, in blocks of stored rows. A Run says where a stretch of comb indices lies in such a
-// block; causal attention inside a comb is simply t_key <= t_query, so the kernel needs no global row numbers, no
-// dilation and no ranks.
+// block; causal attention inside a comb is simply t_key <= t_query (Mask::upto), so the kernel needs no global row
+// numbers, no dilation and no ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
 // rows 10..15, stored from 0, holds the Run {t = 1, row = 2, stride = 3, count = 2}: comb index 1 is global row 12 =
@@ -35,6 +35,13 @@ struct RowMap {
   bool operator==(const RowMap&) const = default;
 };
 
+/// Which keys of an item a query row sees, by comb index.
+///   all    every key
+///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
+///   after  t_key > t_query: the second part of that order
+/// `upto` and `after` together are `all`.
+enum class Mask { all, upto, after };
+
 /// "Let these query rows see these key rows", for every batch entry and for the query heads
 /// head_first, head_first + head_stride, ... (head_count of them), all of which read key/value head kv_head.
 struct WorkItem {
@@ -44,7 +51,7 @@ struct WorkItem {
   Index head_first = 0;
   Index head_stride = 1;
   Index head_count = 1;
-  bool causal = false;
+  Mask mask = Mask::all;
 };
 
 /// Items that may be worked on in any order and at the same time: no two of them share a (query row, head).

@@ -5,6 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
+using core::Mask;
 using core::RowMap;
 using core::Run;
 using core::WorkItem;
@@ -71,7 +72,8 @@ void append_item(const Layout& layout, const Comb& comb, const HeadSet& heads, I
     list.runs.resize(mark);
     return;
   }
-  list.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, layout.pattern.causal});
+  list.items.push_back(
+      {query, key, kv, heads.first, heads.stride, heads.count, layout.pattern.causal ? Mask::upto : Mask::all});
 }
 
 /// Adds the items of one comb: one per key/value head that its query heads, those of the share, read.
@@ -120,8 +122,8 @@ Index kept_triples(const std::vector<WorkList>& lists) {
   Index kept = 0;
   for (const WorkList& list : lists) {
     for (const WorkItem& item : list.items) {
-      Index pairs = item.causal ? 0 : item.query.count * item.key.count;
-      for (Index a = 0; item.causal && a < item.query.runs; ++a) {
+      Index pairs = item.mask == Mask::upto ? 0 : item.query.count * item.key.count;
+      for (Index a = 0; item.mask == Mask::upto && a < item.query.runs; ++a) {
         const Run& q = list.runs[std::size_t(item.query.first_run + a)];
         for (Index b = 0; b < item.key.runs; ++b) {
           const Run& k = list.runs[std::size_t(item.key.first_run + b)];

@@ -90,7 +90,7 @@ class AttendTeam {
       const Index left = keys.count - first;
       const int count = left < layout.tile.key_rows ? int(left) : layout.tile.key_rows;
       // Comb indices ascend in both maps: once a tile of keys lies after the last query, so do all later ones.
-      if (c.tile.item.causal && work.row_of(keys, first).t > c.last_query_t) break;
+      if ((c.tile.item.mask == core::Mask::upto) && work.row_of(keys, first).t > c.last_query_t) break;
       load_keys(c, first, count);
       multiply_scores(c, count);
       update_rows(c, count);
@@ -183,7 +183,7 @@ class AttendTeam {
   }
 
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
-    const bool masked = c.tile.item.causal && c.key_t[count - 1] > c.query_t[0];
+    const bool masked = (c.tile.item.mask == core::Mask::upto) && c.key_t[count - 1] > c.query_t[0];
     for_each_block<Tuning>(c.team, c.tile.query_rows, count, [&](int row, int column, int step) {
       T sum[Tuning::block_rows][Tuning::block_columns] = {};
       multiply_block<Tuning::columns_side_by_side>(sum, c.q + row * layout.q_stride(), layout.q_stride(), c.kv + column,

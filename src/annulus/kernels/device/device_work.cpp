@@ -48,7 +48,8 @@ std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {
     const core::WorkItem& item = items_[i].item;
     const Index item_end = i + 1 < items_.size() ? items_[i + 1].first_team : teams_;
     const double rows = double(std::min<Index>(item.query.count, view_.tile_rows));
-    const double team_flops = 4.0 * double(head_dim) * rows * double(item.key.count) * (item.causal ? 0.5 : 1.0);
+    const double team_flops =
+        4.0 * double(head_dim) * rows * double(item.key.count) * (item.mask == core::Mask::all ? 1.0 : 0.5);
     for (Index team = items_[i].first_team; team < item_end;) {
       // How many of the item's teams this launch still takes; one at least when it has none yet.
       const double fit = std::min(left / team_flops, double(most_teams - (team - begin)));

@@ -15,7 +15,7 @@ namespace {
 /// About the (query row, head, key) triples of an item: half of all where the mask is causal.
 Index item_cost(const WorkItem& item) {
   const Index all = item.query.count * item.head_count * item.key.count;
-  return item.causal ? all / 2 + 1 : all;
+  return item.mask == core::Mask::all ? all : all / 2 + 1;
 }
 
 /// Query rows of a task of this item when a task should cost about `target`.
@@ -32,7 +32,7 @@ void add_item_tasks(const WorkList& work, Index batch, Index index, Index most, 
   const WorkItem& item = work.items[index];
   const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
   RowWalk walk(work, item.query);
-  VisibleKeys visible(work, item.key, item.causal);
+  VisibleKeys visible(work, item.key, item.mask);
   for (Index first = 0; first < item.query.count; first += rows) {
     const Index count = std::min(rows, item.query.count - first);
     walk.skip(count - 1);

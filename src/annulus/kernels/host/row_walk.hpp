@@ -40,8 +40,11 @@ class RowWalk {
 ///   keys t = 2 3 | 7 8 9:   t = 3 sees 2, t = 6 sees 2, t = 8 sees 4
 class VisibleKeys {
  public:
-  VisibleKeys(const core::WorkList& work, const core::RowMap& keys, bool causal)
-      : run_(work.runs.data() + keys.first_run), end_(run_ + keys.runs), count_(keys.count), causal_(causal) {}
+  VisibleKeys(const core::WorkList& work, const core::RowMap& keys, core::Mask mask)
+      : run_(work.runs.data() + keys.first_run),
+        end_(run_ + keys.runs),
+        count_(keys.count),
+        causal_(mask == core::Mask::upto) {}
 
   core::Index at(core::Index t) {
     if (!causal_) return count_;

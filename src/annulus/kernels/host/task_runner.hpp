@@ -128,7 +128,7 @@ class TaskRunner {
     const WorkItem& item = work_.items[task.item];
     RowWalk walk(work_, item.query);
     walk.skip(task.first);
-    VisibleKeys visible(work_, item.key, item.causal);
+    VisibleKeys visible(work_, item.key, item.mask);
     Index i = 0;
     for (Index n = 0; n < task.count; ++n) {
       const auto [t, row] = walk.next();

@@ -1,0 +1,68 @@
+// Gradients of attention, piece by piece like attend() (attention.hpp): probabilities are recomputed from the LSE, no
+// n x n buffer exists. Formulas: with s = scale * q.k and the keys' multiplicity already in the items,
+//   P = exp(s - lse)   dP = output_scale * dout.v   dS = P (dP - delta)   delta = dout.out - dlse
+//   dq = scale sum_keys dS k      dk = scale sum_queries dS q      dv = output_scale sum_queries P dout
+// With grouped-query heads dk and dv of a key/value head sum over its query heads. Rows with lse = -inf give nothing.
+#pragma once
+
+#include <functional>
+
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/core/work_item.hpp"
+#include "annulus/kernels/attention.hpp"
+
+namespace annulus::kernels {
+
+/// One call's tensors. q, dout (B, rows, H, D), k and v (B, stored rows, Hkv, D): one storage type for all four.
+struct BackwardOperands {
+  core::TensorView q;
+  core::TensorView k;
+  core::TensorView v;
+  core::TensorView dout;
+  core::TensorView lse;     ///< (B, rows, H), float32 or float64, as finish() writes it; -inf: the row saw no key
+  core::TensorView delta;   ///< (B, rows, H) of the accumulation precision; see backward_delta()
+  double scale = 1;         ///< scores are scale * q.k
+  double output_scale = 1;  ///< as in finish()
+};
+
+/// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q
+/// does (B, rows, H, D), dk and dv as k and v do (packed blocks too: same strides in numbers). Zero before the first
+/// call.
+struct GradientViews {
+  core::TensorView dq;
+  core::TensorView dk;
+  core::TensorView dv;
+};
+
+/// delta = sum_d dout * out - dlse, for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is
+/// (B, rows, H) of any storage type, or data = nullptr: zero. Where out is 0 because the row saw no key, delta matters
+/// to nobody. Complete on return.
+void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
+                    const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
+
+/// Adds to `gradients` what the items' (query, key) pairs contribute. Same promise about items as attend(): every
+/// (query row, head) and every (key row, key/value head) appears in at most one item of the list. For one item the
+/// order of additions is fixed, whatever the number of threads: dq takes keys in descending comb order, dk and dv take
+/// queries in ascending comb order (heads of the group ascending inside a row), one after another. `poll` as in
+/// attend(). Complete on return.
+///   rows  query rows: q's, dout's, lse's and dq's
+void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
+                     core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
+                     const std::function<void()>& poll = {});
+
+/// Bytes that attend_backward() takes at most for its own panels, all threads together, for `rows` query rows.
+core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
+                                  core::Precision precision);
+
+/// Which gradient an accumulator holds: its unit differs, since factors common to all terms are taken out.
+enum class Gradient { dq, dk, dv };
+
+/// to = unit(which) * accumulator, rounded to `to`'s type; (B, rows, heads, D) both. They may be the same memory when
+/// the types have the same size. `scale` and `output_scale` as in BackwardOperands. Complete on return.
+///   backends may keep different units inside, so accumulators of one backend are finished by the same one
+void finish_gradient(Backend backend, Gradient which, core::Index batch, core::Index rows, core::Index heads,
+                     core::Index head_dim, const core::TensorView& accumulator, const core::TensorView& to,
+                     double scale, double output_scale);
+
+}  // namespace annulus::kernels
