@@ -231,7 +231,7 @@ TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
   const DeviceTensor q = to_device(dense, type, rows, 1, D);
   core::WorkList list;
   list.runs = {{0, 0, 1, rows}};
-  list.items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, false}};
+  list.items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1}};
 
   std::vector<double> lse[2];
   for (const bool spread : {false, true}) {

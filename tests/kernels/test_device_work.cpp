@@ -13,10 +13,10 @@ namespace {
 core::WorkList two_items() {
   core::WorkList list;
   list.runs = {{5, 100, 1, 3}, {0, 10, 2, 40}, {50, 95, 1, 1}, {60, 7, 3, 29}};
-  list.items = {{{1, 3, 70}, {0, 4, 73}, 0, 2, 3, 2, false},  // heads 2 and 5
-                {{0, 0, 0}, {0, 1, 3}, 0, 0, 1, 6, false},    // no queries: no team
-                {{1, 1, 40}, {0, 0, 0}, 0, 0, 1, 6, false},   // no keys: no team
-                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, true}};
+  list.items = {{{1, 3, 70}, {0, 4, 73}, 0, 2, 3, 2},  // heads 2 and 5
+                {{0, 0, 0}, {0, 1, 3}, 0, 0, 1, 6},    // no queries: no team
+                {{1, 1, 40}, {0, 0, 0}, 0, 0, 1, 6},   // no keys: no team
+                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, core::Mask::upto}};
   return list;
 }
 
@@ -83,7 +83,7 @@ TEST(DeviceWork, RowsOfAMapThatStartsInTheMiddleOfTheRuns) {
 TEST(DeviceWork, RunsWithoutRowsArePassedOver) {
   core::WorkList list;
   list.runs = {{0, 9, 1, 0}, {1, 4, 1, 1}, {2, 9, 1, 0}, {2, 9, 1, 0}, {3, 6, 1, 1}};
-  list.items = {{{0, 5, 2}, {0, 5, 2}, 0, 0, 1, 1, false}};
+  list.items = {{{0, 5, 2}, {0, 5, 2}, 0, 0, 1, 1}};
   const DeviceWork work(list, 1, 4);
   const HostCopy host(work, list);
   EXPECT_EQ(host.view.row_of(list.items[0].query, 0).row, 4);
@@ -104,7 +104,7 @@ TEST(DeviceWork, LaunchesStayBelowTheSizeOfALeague) {
   // 2^31 rows of a batch of 2 in tiles of one row: 2^32 teams.
   core::WorkList list;
   list.runs = {{0, 0, 1, Index(1) << 31}};
-  list.items = {{{0, 1, Index(1) << 31}, {0, 1, 5}, 0, 0, 1, 1, false}};
+  list.items = {{{0, 1, Index(1) << 31}, {0, 1, 5}, 0, 0, 1, 1}};
   const std::vector<Index> ends = DeviceWork(list, 2, 1).launches(64, std::numeric_limits<double>::max());
   EXPECT_EQ(ends, (std::vector<Index>{Index(1) << 30, Index(2) << 30, Index(3) << 30, Index(4) << 30}));
 }
