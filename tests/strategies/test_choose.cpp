@@ -71,7 +71,7 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   machine.overlap = 0.25;
   machine.seconds_per_copied_byte = 1e-7;
   const Problem problem = problem_of(64, {{}}, false);
-  Loads loads{{1e6, 2e6}, {5000, 5000}, {1000, 4000}, {1, 3}, {}, {}, 77, pattern::Basis::exact};
+  Loads loads{{1e6, 2e6}, {5000, 5000}, {1000, 4000}, {1, 3}, {5000, 5000}, {}, {}, 77, pattern::Basis::exact};
   const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
   Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
@@ -85,6 +85,7 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "send, then receive";
   machine.ranks_per_node = 1;
   machine.between_nodes = {2e-3, 2e-6};
+  loads.copied.clear();
   cost = cost_of(loads, {Movement::gather, false}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "links between nodes";
   EXPECT_DOUBLE_EQ(cost.copy_seconds, 0) << "a collective packs nothing";
@@ -95,7 +96,7 @@ TEST(Cost, HidesNoMoreThanThereIsCompute) {
   machine.inside_node = {1, 1e-9};
   machine.overlap = 1;
   const Problem problem = problem_of(64, {{}}, false);
-  const Loads loads{{1000}, {0}, {0}, {1}, {}, {}, 0, pattern::Basis::exact};
+  const Loads loads{{1000}, {0}, {0}, {1}, {}, {}, {}, 0, pattern::Basis::exact};
   const Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.seconds, 1) << "the message alone takes a second, compute almost nothing";
 }

@@ -33,14 +33,31 @@ void add(std::vector<double>& to, const std::vector<Index>& counts, double facto
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * double(counts[p]);
 }
 
-/// The hop loop: own rows, and per lane a block to send and one or two that arrive.
-void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int lanes, Loads& loads) {
+/// K and V of every rank, and who sends what of it.
+void add_traffic(const Problem& problem, const Traffic& traffic, Loads& loads) {
   add(loads.received, traffic.received, kv_bytes(problem, 1));
   add(loads.sent, traffic.sent, kv_bytes(problem, 1));
   add(loads.messages, traffic.messages, 1);
+}
+
+/// The hop loop: own rows, and per lane a block to send and one or two that arrive.
+void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int lanes, Loads& loads) {
+  add_traffic(problem, traffic, loads);
+  loads.copied = loads.sent;
   const Index hops = Index(partition.size()) - 1;
   const double buffers = lanes * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
   loads.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
+}
+
+/// Windows: own rows and a copy of them, and what onesided.cpp reads ahead: three blocks.
+void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, Loads& loads) {
+  add_traffic(problem, traffic, loads);
+  for (const pattern::StoredRows& rows : partition)
+    loads.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
+  const double reads = double(std::min<Index>(3, Index(partition.size()) - 1));
+  loads.memory =
+      double(local_memory(problem, most_rows(partition), Index(reads * kv_bytes(problem, double(traffic.largest))))) +
+      most(loads.copied);
 }
 
 void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
@@ -83,6 +100,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   }
   loads.kept = std::move(kept);
   loads.sent = loads.group_received;  // as much goes out as comes in, up to uneven heads
+  loads.copied = loads.sent;
   loads.received.assign(loads.group_received.size(), 0);
   loads.messages.assign(loads.group_messages.size(), 0);
 }
@@ -106,6 +124,7 @@ void add_group_ring(const Problem& problem, const Partition& partition, Index gr
     const double bytes = kv_bytes(problem, 1) / double(std::min<Index>(group, problem.shape.kv_heads));
     loads.received[p] += bytes * double(counts.ring.received[g]);
     loads.sent[p] += bytes * double(counts.ring.sent[g]);
+    loads.copied[p] += bytes * double(counts.ring.sent[g]);
     loads.messages[p] += double(counts.ring.messages[g]);
   }
 }
@@ -161,6 +180,9 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
     case Movement::direct:
       add_hops(problem, partition, counted.traffic.direct, 1, loads);
       return loads;
+    case Movement::window:
+      add_window(problem, partition, counted.traffic.direct, loads);
+      return loads;
     case Movement::heads:
     case Movement::heads_in_ring:
       loads.basis = pattern::Basis::estimate;
@@ -186,9 +208,7 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
   Cost cost;
   for (std::size_t p = 0; p < loads.kept.size(); ++p) {
     const double compute = 1e-9 * 4 * double(problem.shape.head_dim) * loads.kept[p] * rate;
-    // A collective and an all-to-all place the rows themselves.
-    const bool packs = shape.movement != Movement::gather;
-    const double copy = packs ? loads.sent[p] * machine.seconds_per_copied_byte : 0;
+    const double copy = loads.copied.empty() ? 0 : loads.copied[p] * machine.seconds_per_copied_byte;
     // Blocking ranks send, then receive: nobody does both at once.
     const double phases = shape.overlapped || shape.movement == Movement::gather ? 1 : 2;
     const double transfer =

@@ -1,6 +1,6 @@
 // What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
-//   seconds of a rank = kept triples x 4 D x rate + packed bytes x copy rate + exposed(messages x alpha + bytes x beta)
+//   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate + exposed(messages x alpha + bytes x beta)
 //   exposed(t)        = t when nothing overlaps, else t - min(overlap x t, compute)
 // and the slowest rank is the run's time: ranks run free, nothing waits for a common hop.
 #pragma once
@@ -17,6 +17,7 @@ struct Loads {
   std::vector<double> sent;
   std::vector<double> received;
   std::vector<double> messages;  ///< that arrive
+  std::vector<double> copied;    ///< collected from a rank's own memory before they can travel; empty: none
   /// Of these, what the all-to-all inside groups brings: nothing hides it.
   std::vector<double> group_received, group_messages;
   double memory = 0;  ///< bytes of the fullest rank, at most

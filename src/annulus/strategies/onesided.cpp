@@ -151,6 +151,7 @@ class Onesided final : public Strategy {
     return distributed_partition(problem, ranks);
   }
 
+  CommunicationShape communication(const Problem&, int) const override { return {Movement::window}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
     const Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);

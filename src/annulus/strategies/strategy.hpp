@@ -23,9 +23,10 @@ struct Prediction {
 ///   none            nothing                        gather      all of K and V to every rank, in one collective
 ///   ring            neighbour to neighbour          both_ways   neighbours on both sides
 ///   direct          from each owner what is read    heads       all-to-all, heads against rows
+///   window          the same, read by its reader out of a copy of the owner's rows
 ///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
 ///   unknown         only predict() tells: such a strategy is planned up to some dozens of ranks
-enum class Movement { none, gather, ring, both_ways, direct, heads, heads_in_ring, unknown };
+enum class Movement { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, unknown };
 
 struct CommunicationShape {
   Movement movement = Movement::unknown;
