@@ -64,6 +64,42 @@ TEST(Loads, EqualThePredictionsOfAllRanks) {
   EXPECT_GT(compared, 1000);
 }
 
+/// Exact but for rings across groups, where all K/V heads are taken to move equally many rows.
+TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
+  std::mt19937_64 random(32);
+  int compared = 0;
+  for (int round = 0; round < 60; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn.n, drawn.layout.pattern.pairs, drawn.layout.pattern.causal);
+    problem.pattern = drawn.layout.pattern;
+    problem.documents = drawn.layout.documents;
+    problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    problem.ulysses_ranks = 2;
+    const int ranks = 2 * (1 + int(random() % 4));
+    for (const auto& strategy : registry()) {
+      const Movement movement = strategy->communication(problem, ranks).movement;
+      if (movement != Movement::heads && movement != Movement::heads_in_ring) continue;
+      SCOPED_TRACE(fmt::format("{} on {}: {}", strategy->name(), ranks, test::describe(drawn)));
+      const pattern::Partition partition = strategy->partition(problem, ranks);
+      const auto loads = loads_of(*strategy, problem, partition, count(problem, partition));
+      ASSERT_TRUE(loads);
+      const Cost cost = cost_of(*loads, strategy->communication(problem, ranks), problem, core::default_machine());
+      double received = 0, memory = 0;
+      for (int p = 0; p < ranks; ++p) {
+        const Prediction expected = strategy->predict(problem, partition, p);
+        received = std::max(received, double(expected.bytes_received));
+        memory = std::max(memory, double(expected.memory_bytes));
+      }
+      EXPECT_GE(cost.received_bytes, 0.9 * received);
+      EXPECT_LE(cost.received_bytes, 1.5 * received);
+      EXPECT_GE(loads->memory, 0.95 * memory);
+      EXPECT_LE(loads->memory, 1.2 * memory);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
 TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   core::Machine machine = core::default_machine();
   machine.kernel = {{256, 0.5}};

@@ -71,62 +71,54 @@ void add_gather(const Problem& problem, const Partition& partition, Loads& loads
   loads.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
 }
 
-/// All-to-all inside groups of ranks: a rank of the group computes some heads of all the group's rows.
-void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
-  const core::Shape& s = problem.shape;
-  const Index ranks = Index(partition.size());
-  const double element = double(core::bytes_of(problem.type)), batch = double(s.batch);
-  std::vector<double> kept(loads.kept.size());
-  for (Index begin = 0; begin < ranks; begin += group) {
-    const Index end = std::min(begin + group, ranks), members = end - begin;
-    double rows = 0, work = 0;
-    for (Index p = begin; p < end; ++p) {
-      rows += double(partition[std::size_t(p)].count());
-      work += loads.kept[std::size_t(p)];
-    }
-    for (Index i = 0; i < members; ++i) {
-      const auto p = std::size_t(begin + i);
-      const double own = double(partition[p].count());
-      const Index heads = s.heads / members + (i < s.heads % members ? 1 : 0);
-      const double kv = double(std::min(s.kv_heads, heads == 0 ? 0 : core::ceil_div(heads, s.group())));
-      const double there = (double(heads) + 2 * kv) * double(s.head_dim) * element;
-      const double back = double(s.heads - heads) * (double(s.head_dim) * element + 4);
-      kept[p] = work * double(heads) / double(s.heads);
-      loads.group_received.push_back(batch * ((rows - own) * there + own * back));
-      loads.group_messages.push_back(2.0 * double(members - 1));
-      const double copies = batch * rows * (there + double(heads) * double(s.head_dim + 2) * 8);
-      loads.memory = std::max(loads.memory, double(local_memory(problem, partition[p].count(), 0)) + copies);
-    }
-  }
-  loads.kept = std::move(kept);
-  loads.sent = loads.group_received;  // as much goes out as comes in, up to uneven heads
-  loads.copied = loads.sent;
-  loads.received.assign(loads.group_received.size(), 0);
-  loads.messages.assign(loads.group_messages.size(), 0);
+/// Bytes of a row before and after the attention: q, k, v; out and lse. One batch entry.
+double row_inputs(const Problem& problem) { return double(problem.query_row_bytes() + 2 * problem.kv_row_bytes()); }
+double row_outputs(const Problem& problem) { return double(problem.query_row_bytes() + problem.lse_row_bytes()); }
+
+/// Peak bytes of a rank with `own` rows that works on the heads of `narrow` in all `rows` rows of its group; see
+/// HeadGroup::memory().
+double head_memory(const Problem& problem, const Problem& narrow, Index own, Index rows, double buffers) {
+  const double batch = double(problem.shape.batch);
+  const double there = double(local_memory(narrow, rows, Index(buffers)));
+  const double back = batch * (double(rows) * row_outputs(narrow) + double(own) * row_outputs(problem)) +
+                      double(kernel_memory(narrow, rows));
+  return batch * double(own) * row_inputs(problem) + std::max(there, back);
 }
 
-/// The ring across groups of ranks: a rank receives its share of the heads of what its group receives.
-void add_group_ring(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
+/// Exchanges of heads inside groups of `group` ranks, after which each works on some heads of all rows of its group,
+/// and the ring across the groups with those heads. An estimate in two ways: the heads of a group are taken to have
+/// equal work, and all K/V heads to move equally many rows.
+void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
+  const core::Shape& s = problem.shape;
+  const double batch = double(s.batch);
   Partition groups;
-  for (std::size_t p = 0; p < partition.size(); p += std::size_t(group)) {
-    std::vector<core::Interval> rows;
-    for (std::size_t q = p; q < std::min(p + std::size_t(group), partition.size()); ++q) {
-      const auto& more = partition[q].intervals();
-      rows.insert(rows.end(), more.begin(), more.end());
-    }
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
-    groups.emplace_back(rows);
-  }
-  const pattern::TrafficCounts counts = traffic_counts(problem.layout(), groups);
-  loads.basis = std::max(loads.basis, counts.basis);
+  for (Index p = 0; p < Index(partition.size()); p += group)
+    groups.push_back(pattern::united(partition, {p, p + group}));
+  std::vector<Problem> narrow;
+  for (Index i = 0; i < group; ++i) narrow.push_back(narrowed(problem, core::even_part(s.heads, group, i)));
+  const pattern::TrafficCounts across = traffic_counts(problem.layout(), groups);
+  const Traffic& ring = across.ring;
+  loads.basis = std::max(across.basis, pattern::Basis::estimate);
+  std::vector<double> kept(groups.size());  // of the groups
+  for (std::size_t p = 0; p < partition.size(); ++p) kept[p / std::size_t(group)] += loads.kept[p];
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = p / std::size_t(group);
-    const double bytes = kv_bytes(problem, 1) / double(std::min<Index>(group, problem.shape.kv_heads));
-    loads.received[p] += bytes * double(counts.ring.received[g]);
-    loads.sent[p] += bytes * double(counts.ring.sent[g]);
-    loads.copied[p] += bytes * double(counts.ring.sent[g]);
-    loads.messages[p] += double(counts.ring.messages[g]);
+    const Problem& here = narrow[p % std::size_t(group)];
+    const Index own = partition[p].count(), rows = groups[g].count();
+    const double others = double(rows - own);
+    const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1);
+    loads.kept[p] = kept[g] * double(here.shape.heads) / double(s.heads);
+    loads.group_received.push_back(
+        batch * (others * row_inputs(here) + double(own) * (row_outputs(problem) - row_outputs(here))));
+    loads.group_messages.push_back(2.0 * double(group - 1));
+    loads.received.push_back(head_rows * double(ring.received[g]));
+    loads.messages.push_back(double(ring.messages[g]));
+    loads.sent.push_back(batch * others * row_outputs(here) +
+                         batch * double(own) * (row_inputs(problem) - row_inputs(here)) +
+                         head_rows * double(ring.sent[g]));
+    loads.memory = std::max(loads.memory, head_memory(problem, here, own, rows, 3 * head_rows * double(ring.largest)));
   }
+  loads.copied = loads.sent;
 }
 
 std::optional<Loads> enumerated(const Strategy& strategy, const Problem& problem, const Partition& partition) {
@@ -185,9 +177,7 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
       return loads;
     case Movement::heads:
     case Movement::heads_in_ring:
-      loads.basis = pattern::Basis::estimate;
       add_heads(problem, partition, std::max(1, shape.group), loads);
-      if (shape.movement == Movement::heads_in_ring) add_group_ring(problem, partition, shape.group, loads);
       return loads;
     case Movement::unknown:
       break;
