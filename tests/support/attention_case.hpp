@@ -119,7 +119,15 @@ struct AttentionCase {
   std::vector<double> q() const { return values(core::TensorId::q, shape.heads, amplitude); }
   std::vector<double> k() const { return values(core::TensorId::k, shape.kv_heads, 1); }
   std::vector<double> v() const { return values(core::TensorId::v, shape.kv_heads, 1); }
+  std::vector<double> dout() const { return values(core::TensorId::dout, shape.heads, 1); }
+  /// (B, S, H)
+  std::vector<double> dlse() const { return random_values(core::TensorId::dlse, rows() * shape.heads, type, seed); }
   kernels::ReferenceResult reference() const { return kernels::reference_forward(shape, pattern, q(), k(), v()); }
+  /// Gradients for dout() and, if wanted, dlse().
+  kernels::ReferenceGradients reference_gradients(bool with_dlse = false) const {
+    return kernels::reference_backward(shape, pattern, q(), k(), v(), dout(),
+                                       with_dlse ? dlse() : std::vector<double>{});
+  }
 
  private:
   std::vector<double> values(core::TensorId tensor, Index heads, double size) const {

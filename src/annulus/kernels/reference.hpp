@@ -84,4 +84,19 @@ ReferenceResult reference_forward(const core::Shape& shape, const ReferencePatte
                                   const std::vector<double>& q, const std::vector<double>& k,
                                   const std::vector<double>& v);
 
+/// dq (B, S, H, D), dk and dv (B, S, Hkv, D).
+struct ReferenceGradients {
+  std::vector<double> dq;
+  std::vector<double> dk;
+  std::vector<double> dv;
+};
+
+/// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
+/// (B, S, H, D), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
+/// its dout and dlse.
+ReferenceGradients reference_backward(const core::Shape& shape, const ReferencePattern& pattern,
+                                      const std::vector<double>& q, const std::vector<double>& k,
+                                      const std::vector<double>& v, const std::vector<double>& dout,
+                                      const std::vector<double>& dlse = {});
+
 }  // namespace annulus::kernels
