@@ -6,6 +6,8 @@
 #include "annulus/kernels/device/device_backend.hpp"
 #if defined(ANNULUS_HAS_HOST_TILES)
 #include "annulus/kernels/host/host_backend.hpp"
+#else
+#include "annulus/kernels/no_host_backend.hpp"
 #endif
 
 namespace annulus::kernels {
@@ -13,13 +15,6 @@ namespace annulus::kernels {
 using core::TensorView;
 
 namespace {
-
-#if !defined(ANNULUS_HAS_HOST_TILES)
-[[noreturn]] void no_host_backend() {
-  core::fail(core::ErrorKind::failure,
-             "this build computes on a device and has no host back end; expected Backend::device");
-}
-#endif
 
 void check(const Operands& operands) {
   core::require(operands.q.type == operands.k.type && operands.k.type == operands.v.type, [&] {

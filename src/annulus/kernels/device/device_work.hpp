@@ -9,22 +9,9 @@
 
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/work_item.hpp"
+#include "annulus/kernels/device/device_list.hpp"
 
 namespace annulus::kernels::device {
-
-using core::Index;
-
-/// A run, and how many rows all runs of the list before it hold.
-struct DeviceRun {
-  core::Run run;
-  Index rows_before;
-};
-
-/// An item, and the number of its first team.
-struct DeviceItem {
-  core::WorkItem item;
-  Index first_team;
-};
 
 /// What one team works on: query rows [query_begin, query_begin + query_rows) of the item's query map.
 struct TeamTile {
@@ -35,23 +22,14 @@ struct TeamTile {
   int query_rows;
 };
 
-/// Comb index and stored row of one row of a map.
-struct CombRow {
-  Index t;
-  Index row;
-};
-
 /// Plain pointers for device code; DeviceWork owns the memory.
-struct DeviceWorkView {
-  const DeviceRun* runs;
+struct DeviceWorkView : DeviceRunsView {
   const DeviceItem* items;
   Index item_count;
   Index batch;
   int tile_rows;
 
   KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
-  /// Row number `index` of the map, 0 <= index < map.count.
-  KOKKOS_FUNCTION CombRow row_of(const core::RowMap& map, Index index) const;
 };
 
 /// Owner of a list's copy in device memory.
@@ -76,16 +54,10 @@ class DeviceWork {
 };
 
 KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
-  // The last item whose first team is not beyond `team`.
-  Index low = 0;
-  Index high = item_count;
-  while (high - low > 1) {
-    const Index middle = low + (high - low) / 2;
-    (items[middle].first_team <= team ? low : high) = middle;
-  }
+  const DeviceItem& found = item_of(items, item_count, team);
   TeamTile tile;
-  tile.item = items[low].item;
-  Index rest = team - items[low].first_team;
+  tile.item = found.item;
+  Index rest = team - found.first_team;
   tile.head = tile.item.head_first + rest % tile.item.head_count * tile.item.head_stride;
   rest /= tile.item.head_count;
   // Last tiles first: with causal they see the most keys, and the longest work should not start last.
@@ -95,18 +67,6 @@ KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
   const Index left = tile.item.query.count - tile.query_begin;
   tile.query_rows = left < tile_rows ? int(left) : tile_rows;
   return tile;
-}
-
-KOKKOS_INLINE_FUNCTION CombRow DeviceWorkView::row_of(const core::RowMap& map, Index index) const {
-  const Index target = runs[map.first_run].rows_before + index;
-  Index low = map.first_run;
-  Index high = map.first_run + map.runs;
-  while (high - low > 1) {
-    const Index middle = low + (high - low) / 2;
-    (runs[middle].rows_before <= target ? low : high) = middle;
-  }
-  const Index step = target - runs[low].rows_before;
-  return {runs[low].run.t + step, runs[low].run.row + step * runs[low].run.stride};
 }
 
 }  // namespace annulus::kernels::device

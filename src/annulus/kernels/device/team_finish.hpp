@@ -5,29 +5,13 @@
 #include <numbers>
 
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/device/any_type.hpp"
 #include "annulus/kernels/device/attend_team.hpp"
 #include "annulus/kernels/device/team_tools.hpp"
 
 namespace annulus::kernels::device {
-
-/// Stores x as number `at` of a tensor. The type is looked at here and not in a template: finish only moves memory, and
-/// all threads go the same way.
-template <class T>
-KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, Index at, T x) {
-  switch (tensor.type) {
-    case core::DType::float64:
-      return core::store_as(static_cast<double*>(tensor.data)[at], x);
-    case core::DType::float32:
-      return core::store_as(static_cast<float*>(tensor.data)[at], x);
-    case core::DType::float16:
-      return core::store_as(static_cast<core::Half*>(tensor.data)[at], x);
-    case core::DType::bfloat16:
-      return core::store_as(static_cast<core::BFloat16*>(tensor.data)[at], x);
-  }
-}
 
 /// A team finishes rows_per_team of the B * rows * heads states.
 template <class ExecSpace, class T>

@@ -24,6 +24,13 @@ struct TileSize {
   int key_rows;
 };
 
+/// Rows that a team of the backward kernels owns, and rows of the other side that it meets at a time; multiples of the
+/// block.
+struct BackwardTile {
+  int owned;
+  int met;
+};
+
 /// Host spaces: Serial, OpenMP, Threads.
 struct HostTuning {
   static constexpr int team_size = 1;
@@ -34,6 +41,7 @@ struct HostTuning {
   static constexpr int row_parts = 1;  ///< threads that share the softmax of one row
   /// In order of preference.
   static constexpr TileSize tiles[] = {{64, 64}};
+  static constexpr BackwardTile backward_tiles[] = {{64, 64}};
   /// Work between two calls of poll, some milliseconds at 10 GFLOP/s per thread.
   static double flops_per_launch(int concurrency) { return 5e7 * concurrency; }
 };
@@ -48,6 +56,7 @@ struct GpuTuning {
   static constexpr int pad = 1;
   static constexpr int row_parts = 4;
   static constexpr TileSize tiles[] = {{32, 64}, {32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}};
+  static constexpr BackwardTile backward_tiles[] = {{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}, {4, 8}};
   /// Some milliseconds at 5 TFLOP/s. (A GPU's concurrency() counts its resident threads: of no use here.)
   static double flops_per_launch(int /*concurrency*/) { return 2e10; }
 };

@@ -1,0 +1,50 @@
+// Numbers of a tensor whose type is looked at here and not in a template: for kernels that only move memory, and all
+// threads of which go the same way.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/core/tensor_view.hpp"
+
+namespace annulus::kernels::device {
+
+using core::Index;
+
+/// Number of element (batch, row, head, 0).
+KOKKOS_INLINE_FUNCTION Index number_of(const core::TensorView& tensor, Index batch, Index row, Index head) {
+  return batch * tensor.batch_stride + row * tensor.row_stride + head * tensor.head_stride;
+}
+
+/// Number `at` of a tensor as a T.
+template <class T>
+KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, Index at) {
+  switch (tensor.type) {
+    case core::DType::float64:
+      return core::load_as<T>(static_cast<const double*>(tensor.data)[at]);
+    case core::DType::float32:
+      return core::load_as<T>(static_cast<const float*>(tensor.data)[at]);
+    case core::DType::float16:
+      return core::load_as<T>(static_cast<const core::Half*>(tensor.data)[at]);
+    case core::DType::bfloat16:
+      return core::load_as<T>(static_cast<const core::BFloat16*>(tensor.data)[at]);
+  }
+  return T(0);
+}
+
+/// Stores x as number `at` of a tensor.
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, Index at, T x) {
+  switch (tensor.type) {
+    case core::DType::float64:
+      return core::store_as(static_cast<double*>(tensor.data)[at], x);
+    case core::DType::float32:
+      return core::store_as(static_cast<float*>(tensor.data)[at], x);
+    case core::DType::float16:
+      return core::store_as(static_cast<core::Half*>(tensor.data)[at], x);
+    case core::DType::bfloat16:
+      return core::store_as(static_cast<core::BFloat16*>(tensor.data)[at], x);
+  }
+}
+
+}  // namespace annulus::kernels::device

@@ -1,0 +1,288 @@
+// One team's work in the backward pass: a tile of rows that it owns against all rows of the other side of its item,
+// tile by tile. For owned rows i and rows j that it meets, with s = scale q.k:
+//
+//   S = X Y^T      X, Y = Q, K where the team owns queries, K, Q where it owns keys
+//   W = X' Y'^T    X', Y' = dO, V and V, dO
+//   P = exp(S - lse), hidden ones 0       dS = P (output_scale W - delta)
+//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
+//
+// Each sum goes on from the accumulator in memory and takes one row after another, keys met descending, queries met
+// ascending: its bits depend neither on the tiles nor on where lists are cut. Scratch memory holds X, X', P, dS and,
+// one after the other in the same place, Y and Y' transposed, then Y and Y' as they are.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <numbers>
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/storage.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/device/any_type.hpp"
+#include "annulus/kernels/device/backward_work.hpp"
+#include "annulus/kernels/device/team_tools.hpp"
+#include "annulus/kernels/device/tuning.hpp"
+
+namespace annulus::kernels::device {
+
+/// Sizes and places of a team's scratch memory.
+///   numbers   own, own_too (owned x D), met (D x met, then met x D), p, ds (owned x met; one place where queries are
+///             owned, which need no p), lse, delta (of the side that is queries)
+///   indices   t, row, head of the owned rows and of those met
+template <class Tuning, Owner owner>
+struct BackwardLayout {
+  BackwardTile tile;
+  int head_dim;
+
+  KOKKOS_FUNCTION int own_stride() const { return head_dim + Tuning::pad; }
+  KOKKOS_FUNCTION int transposed_stride() const { return tile.met + Tuning::pad; }
+  KOKKOS_FUNCTION int plain_stride() const { return round_up(head_dim, Tuning::block_columns); }
+  KOKKOS_FUNCTION int weight_stride() const { return tile.met + Tuning::pad; }
+
+  KOKKOS_FUNCTION int own_size() const { return tile.owned * own_stride(); }
+  KOKKOS_FUNCTION int met_size() const {
+    const int transposed = head_dim * transposed_stride();
+    const int plain = tile.met * plain_stride();
+    return transposed > plain ? transposed : plain;
+  }
+  KOKKOS_FUNCTION int weight_size() const { return tile.owned * weight_stride(); }
+  KOKKOS_FUNCTION int queries() const { return owner == Owner::queries ? tile.owned : tile.met; }
+  KOKKOS_FUNCTION int numbers() const {
+    const int weights = owner == Owner::queries ? 1 : 2;
+    return 2 * own_size() + met_size() + weights * weight_size() + 2 * queries();
+  }
+  KOKKOS_FUNCTION int indices() const { return 3 * (tile.owned + tile.met); }
+};
+
+template <class ExecSpace, class Tuning, class Storage, class T, Owner owner>
+class BackwardTeam {
+ public:
+  using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  using Member = typename Policy::member_type;
+  using Layout = BackwardLayout<Tuning, owner>;
+  template <class Element>
+  using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
+
+  BackwardWorkView work;
+  Index first_team;  ///< of this launch
+  BackwardOperands operands;
+  GradientViews gradients;
+  Layout layout;
+  int scratch_level;
+
+  static std::size_t scratch_bytes(const Layout& layout) {
+    return Scratch<T>::shmem_size(std::size_t(layout.numbers())) +
+           Scratch<Index>::shmem_size(std::size_t(layout.indices()));
+  }
+
+  KOKKOS_FUNCTION void operator()(const Member& team) const {
+    const Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
+    load_owned(c);
+    const core::WorkItem& item = c.tile.item;
+    const Index all = owns_queries ? item.key.count : queries_of(item);
+    for (Index first = 0; first < all; first += layout.tile.met) {
+      const Index left = all - first;
+      const int count = left < layout.tile.met ? int(left) : layout.tile.met;
+      if (!any_visible(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
+      look_up(c, c.met_rows, count, round_up(count, Tuning::block_columns), !owns_queries,
+              [&](int j) { return met_row(item, first + j); });
+      load_transposed(c, owns_queries ? operands.k : operands.q, count);
+      multiply_scores(c, count);
+      load_transposed(c, owns_queries ? operands.v : operands.dout, count);
+      weigh(c, count);
+      load_plain(c, owns_queries ? operands.k : operands.q, count);
+      add_products(c, c.ds, owns_queries ? gradients.dq : gradients.dk, count);
+      if constexpr (!owns_queries) {
+        load_plain(c, operands.dout, count);
+        add_products(c, c.p, gradients.dv, count);
+      }
+    }
+  }
+
+ private:
+  static constexpr bool owns_queries = owner == Owner::queries;
+
+  /// Looked-up rows of one side.
+  struct Rows {
+    Index* t;
+    Index* row;
+    Index* head;
+  };
+
+  /// Where this team finds its things.
+  struct Context {
+    const Member& team;
+    OwnedTile tile;
+    Index lowest_t;  // of the owned rows
+    Index highest_t;
+    T* own;
+    T* own_too;
+    T* met;
+    T* p;
+    T* ds;
+    T* lse;  // +inf where a row saw no key
+    T* delta;
+    Rows own_rows;
+    Rows met_rows;
+
+    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Member& member, const OwnedTile& owned)
+        : team(member), tile(owned) {
+      const Layout& layout = kernel.layout;
+      const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
+      const Scratch<Index> indices(team.team_scratch(kernel.scratch_level), std::size_t(layout.indices()));
+      own = numbers.data();
+      own_too = own + layout.own_size();
+      met = own_too + layout.own_size();
+      p = met + layout.met_size();
+      ds = owns_queries ? p : p + layout.weight_size();
+      lse = ds + layout.weight_size();
+      delta = lse + layout.queries();
+      own_rows = {indices.data(), indices.data() + layout.tile.owned, indices.data() + 2 * layout.tile.owned};
+      Index* rest = indices.data() + 3 * layout.tile.owned;
+      met_rows = {rest, rest + layout.tile.met, rest + 2 * layout.tile.met};
+      lowest_t = kernel.owned_row(tile.item, tile.begin).t;
+      highest_t = kernel.owned_row(tile.item, tile.begin + tile.count - 1).t;
+    }
+  };
+
+  KOKKOS_FUNCTION ItemRow owned_row(const core::WorkItem& item, Index number) const {
+    return owns_queries ? work.query_of(item, number) : work.key_of(item, number);
+  }
+  /// Number 0, 1, ... in the order of meeting: keys descending, queries ascending.
+  KOKKOS_FUNCTION ItemRow met_row(const core::WorkItem& item, Index number) const {
+    return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
+  }
+
+  /// Whether any owned row and any row between comb indices `first` and `last` (in the order of meeting) see each
+  /// other.
+  KOKKOS_FUNCTION bool any_visible(const Context& c, Index first, Index last) const {
+    switch (c.tile.item.mask) {
+      case core::Mask::all:
+        return true;
+      case core::Mask::upto:  // the lowest key and the highest query
+        return owns_queries ? last <= c.highest_t : c.lowest_t <= last;
+      case core::Mask::after:  // the highest key and the lowest query
+        return owns_queries ? first > c.lowest_t : c.highest_t > first;
+    }
+    return true;
+  }
+
+  KOKKOS_FUNCTION bool hidden(const Context& c, int i, int j) const {
+    const Index query_t = owns_queries ? c.own_rows.t[i] : c.met_rows.t[j];
+    const Index key_t = owns_queries ? c.met_rows.t[j] : c.own_rows.t[i];
+    return (c.tile.item.mask == core::Mask::upto && key_t > query_t) ||
+           (c.tile.item.mask == core::Mask::after && key_t <= query_t);
+  }
+
+  /// Fills `rows` (and lse and delta if they are queries) with rows 0, 1, ... of a tile. Blocks reach up to `padded`
+  /// rows: the last row stands in for those beyond the tile, whose results nobody reads.
+  template <class RowAt>
+  KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, int padded, bool queries,
+                               const RowAt& row_at) const {
+    for (int i = c.team.team_rank(); i < padded; i += c.team.team_size()) {
+      const ItemRow found = row_at(i < count ? i : count - 1);
+      rows.t[i] = found.t;
+      rows.row[i] = found.row;
+      rows.head[i] = found.head;
+      if (!queries) continue;
+      const T lse = load_number<T>(operands.lse, number_of(operands.lse, c.tile.batch, found.row, found.head));
+      const bool empty = lse == T(-INFINITY);
+      c.lse[i] = empty ? T(INFINITY) : lse;  // exp(s - inf) = 0
+      c.delta[i] =
+          empty ? T(0) : load_number<T>(operands.delta, number_of(operands.delta, c.tile.batch, found.row, found.head));
+    }
+  }
+
+  KOKKOS_FUNCTION T number_at(const Context& c, const core::TensorView& tensor, const Rows& rows, int i, int d) const {
+    const Index at = number_of(tensor, c.tile.batch, rows.row[i], rows.head[i]);
+    return core::load_as<T>(static_cast<const Storage*>(tensor.data)[at + d]);
+  }
+
+  KOKKOS_FUNCTION void load_owned(const Context& c) const {
+    const int padded = round_up(c.tile.count, Tuning::block_rows);
+    look_up(c, c.own_rows, c.tile.count, padded, owns_queries,
+            [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
+    c.team.team_barrier();
+    for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
+      c.own[i * layout.own_stride() + d] = number_at(c, owns_queries ? operands.q : operands.k, c.own_rows, i, d);
+      c.own_too[i * layout.own_stride() + d] =
+          number_at(c, owns_queries ? operands.dout : operands.v, c.own_rows, i, d);
+    });
+  }
+
+  /// Rows met, transposed: met[d][j]. The barriers: rows are looked up and the old tile is no longer read; all of the
+  /// new one is there.
+  KOKKOS_FUNCTION void load_transposed(const Context& c, const core::TensorView& tensor, int count) const {
+    c.team.team_barrier();
+    for_each_element(c.team, round_up(count, Tuning::block_columns), layout.head_dim, [&](int j, int d) {
+      c.met[d * layout.transposed_stride() + j] = number_at(c, tensor, c.met_rows, j, d);
+    });
+    c.team.team_barrier();
+  }
+
+  /// Rows met as they are: met[j][d], columns up to a whole block filled with zeros.
+  KOKKOS_FUNCTION void load_plain(const Context& c, const core::TensorView& tensor, int count) const {
+    c.team.team_barrier();
+    for_each_element(c.team, count, layout.plain_stride(), [&](int j, int d) {
+      c.met[j * layout.plain_stride() + d] = d < layout.head_dim ? number_at(c, tensor, c.met_rows, j, d) : T(0);
+    });
+    c.team.team_barrier();
+  }
+
+  /// p = own met, not yet scaled.
+  KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
+    for_each_product(c, c.own, count, [&](int i, int j, T product) { c.p[i * layout.weight_stride() + j] = product; });
+  }
+
+  /// Scores to weights, and dS. Every thread turns the scores that it has computed itself.
+  KOKKOS_FUNCTION void weigh(const Context& c, int count) const {
+    const T scale = T(operands.scale), output_scale = T(operands.output_scale);
+    for_each_product(c, c.own_too, count, [&](int i, int j, T product) {
+      const int at = i * layout.weight_stride() + j;
+      const int query = owns_queries ? i : j;
+      const T exponent = std::numbers::log2e_v<T> * (scale * c.p[at] - c.lse[query]);
+      const T weight = hidden(c, i, j) ? T(0) : core::exp2(exponent);
+      if constexpr (!owns_queries) c.p[at] = weight;
+      c.ds[at] = weight * (output_scale * product - c.delta[query]);
+    });
+  }
+
+  /// Calls visit(i, j, own_i . met_j) for whole blocks of the tile.
+  template <class Visit>
+  KOKKOS_FUNCTION void for_each_product(const Context& c, const T* own, int count, const Visit& visit) const {
+    for_each_block<Tuning>(c.team, c.tile.count, count, [&](int row, int column, int step) {
+      T sum[Tuning::block_rows][Tuning::block_columns] = {};
+      multiply_block<Tuning::columns_side_by_side>(sum, own + row * layout.own_stride(), layout.own_stride(),
+                                                   c.met + column, layout.transposed_stride(), step, layout.head_dim);
+      for (int r = 0; r < Tuning::block_rows; ++r) {
+        for (int b = 0; b < Tuning::block_columns; ++b) visit(row + r, column + b * step, sum[r][b]);
+      }
+    });
+  }
+
+  /// gradient_i += sum_j weights_ij met_j, one j after another.
+  KOKKOS_FUNCTION void add_products(const Context& c, const T* weights, const core::TensorView& gradient,
+                                    int count) const {
+    T* const numbers = static_cast<T*>(gradient.data);
+    for_each_block<Tuning>(c.team, c.tile.count, layout.head_dim, [&](int row, int column, int step) {
+      T sum[Tuning::block_rows][Tuning::block_columns] = {};
+      const auto for_each_number = [&](const auto& visit) {
+        for (int r = 0; r < Tuning::block_rows; ++r) {
+          const int i = row + r;
+          if (i >= c.tile.count) break;
+          T* const to = numbers + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
+          for (int b = 0; b < Tuning::block_columns; ++b) {
+            const int d = column + b * step;
+            if (d < layout.head_dim) visit(to[d], sum[r][b]);
+          }
+        }
+      };
+      for_each_number([](const T& number, T& here) { here = number; });
+      multiply_block<Tuning::columns_side_by_side>(sum, weights + row * layout.weight_stride(), layout.weight_stride(),
+                                                   c.met + column, layout.plain_stride(), step, count);
+      for_each_number([](T& number, const T& here) { number = here; });
+    });
+  }
+};
+
+}  // namespace annulus::kernels::device
