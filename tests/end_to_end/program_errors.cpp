@@ -38,6 +38,7 @@ TEST_F(Errors, CommandLine) {
   expect("run", 2, {"file"});
   expect("run --frobnicate x.yaml", 2, {"frobnicate"});
   expect("run absent.yaml", 2, {"absent.yaml"});
+  expect("run absent.yaml --threads=2", 2, {"--threads=2"});  // Kokkos 3.4 would take it
   expect("run absent.yaml --ranks 4", 2, {"--dry-run"});
   expect("generate --output x.h5 --sequence 0 --heads 2", 2, {"sequence"});
   expect("generate --output x.h5 --sequence 10 --heads 4 --kv-heads 3", 2, {"4", "3"});

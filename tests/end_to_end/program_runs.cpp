@@ -180,7 +180,9 @@ TEST_F(Runs, ListAndInfoAndHelp) {
   for (const char* word : {"kokkos", "mpi", "tiles", "rank 0", "rank 1", "CPUs"}) {
     EXPECT_NE(info.out.find(word), std::string::npos) << word;
   }
-  EXPECT_EQ(annulus(2, "--help").status, 0);
+  const Outcome help = annulus(2, "--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_EQ(help.out.rfind("annulus: ", 0), 0u) << "ours, not Kokkos' own:\n" << help.out;
   EXPECT_EQ(annulus(0, "run --help").status, 0);
   EXPECT_EQ(annulus(0, "--version").status, 0);
 }

@@ -2,6 +2,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -24,34 +25,36 @@ int device_count() {
 int device_count() { return 0; }
 #endif
 
-bool names_device(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word(argv[i]);
-    if (word.rfind("--kokkos-device-id", 0) == 0 || word.rfind("--device-id", 0) == 0) return true;
-  }
-  return false;
+bool starts_with(std::string_view word, std::string_view beginning) {
+  return word.substr(0, beginning.size()) == beginning;
 }
 
 }  // namespace
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
   // Words, because they are the one spelling all versions understand; the argument struct changed its name in 3.7.
+  // Only the prefixed ones: version 3.4 would take --help and --threads for its own.
   // Kokkos' advice to set OMP_PROC_BIND is kept quiet: followed under mpirun, it puts all ranks of a node on one core.
   std::string quiet = "--kokkos-disable-warnings", gpu;
-  std::vector<char*> words(argv, argv + argc);
+  const auto is_theirs = [](char* word) { return starts_with(word, "--kokkos-"); };
+  std::vector<char*> words{argv[0]};
+  std::copy_if(argv + 1, argv + argc, std::back_inserter(words), is_theirs);
+  const bool names_device =
+      std::any_of(words.begin(), words.end(), [](char* word) { return starts_with(word, "--kokkos-device-id"); });
+  char** end = std::remove_if(argv + 1, argv + argc, is_theirs);
   words.push_back(quiet.data());
   const int devices = device_count();
-  if (devices > 0 && !names_device(argc, argv)) {
+  if (devices > 0 && !names_device) {
     gpu = "--kokkos-device-id=" + std::to_string(device % devices);
     words.push_back(gpu.data());
   }
   int count = int(words.size());
   words.push_back(nullptr);
   Kokkos::initialize(count, words.data());
-  // Kokkos took its own words out; what is left goes back to the caller, in the caller's array.
-  argc = count;
-  std::copy_n(words.begin(), count, argv);
-  argv[count] = nullptr;
+  // Kokkos took the words that it knows; the others go back to the caller, who will object to them.
+  for (int i = 1; i < count; ++i) *end++ = words[std::size_t(i)];
+  argc = int(end - argv);
+  argv[argc] = nullptr;
 }
 
 std::string kokkos_version() {
