@@ -14,15 +14,17 @@ int as_int(Index value, const char* what) {
 
 }  // namespace
 
-Datatype Datatype::contiguous(Index bytes) {
+Datatype Datatype::contiguous(Index bytes, MPI_Datatype number) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  check_mpi(MPI_Type_contiguous(as_int(bytes, "bytes of a row"), MPI_BYTE, &type), "MPI_Type_contiguous");
+  int size = 1;
+  check_mpi(MPI_Type_size(number, &size), "MPI_Type_size");
+  check_mpi(MPI_Type_contiguous(as_int(bytes / size, "numbers of a row"), number, &type), "MPI_Type_contiguous");
   check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
   return Datatype(type);
 }
 
-Datatype Datatype::rows(const RowBlock& block) {
-  const Datatype row = contiguous(block.row_bytes);
+Datatype Datatype::rows(const RowBlock& block, MPI_Datatype number) {
+  const Datatype row = contiguous(block.row_bytes, number);
   MPI_Datatype type = MPI_DATATYPE_NULL;
   check_mpi(MPI_Type_create_hvector(as_int(block.parts, "parts"), as_int(block.rows.size(), "rows"),
                                     MPI_Aint(block.held * block.row_bytes), row.handle(), &type),
@@ -31,8 +33,9 @@ Datatype Datatype::rows(const RowBlock& block) {
   return Datatype(type);
 }
 
-Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes) {
-  const Datatype row = contiguous(row_bytes);
+Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
+                        MPI_Datatype number) {
+  const Datatype row = contiguous(row_bytes, number);
   std::vector<Datatype> pieces;  // one type per run, alive until the whole is made
   std::vector<MPI_Datatype> handles;
   std::vector<MPI_Aint> starts;

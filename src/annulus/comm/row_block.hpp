@@ -33,13 +33,14 @@ struct RowRun {
 /// An MPI datatype freed at the end of its scope.
 class Datatype {
  public:
-  /// `bytes` contiguous bytes: counts of it stay below 2^31 where counts of bytes would not.
-  static Datatype contiguous(Index bytes);
+  /// `bytes` contiguous bytes, as `number`s: counts of it stay below 2^31 where counts of bytes would not.
+  static Datatype contiguous(Index bytes, MPI_Datatype number = MPI_BYTE);
   /// The rows of a block, relative to the address of its first selected row.
-  static Datatype rows(const RowBlock& block);
+  static Datatype rows(const RowBlock& block, MPI_Datatype number = MPI_BYTE);
   /// Run after run of every part of an array (parts, held, row_bytes), relative to the array's address.
   /// Worked example: runs {0, 2, 3} and {7, 1, 2} of (2, 10, 1): bytes 0 2 4 7 8, then 10 12 14 17 18.
-  static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes);
+  static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
+                       MPI_Datatype number = MPI_BYTE);
   /// Bytes `columns` of some rows of every part of an array, relative to the array's address; its selected rows are not
   /// looked at.
   static Datatype columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns);

@@ -1,8 +1,8 @@
 #include "annulus/comm/window.hpp"
 
+#include <cstring>
 #include <utility>
 
-#include "annulus/comm/requests.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/memory.hpp"
@@ -25,9 +25,29 @@ void Window::write(Index offset, const void* data, Index bytes) {
   core::copy_to_host(static_cast<std::byte*>(data_) + offset, data, bytes);
 }
 
+void Window::clear() {
+  if (bytes_ > 0) std::memset(data_, 0, std::size_t(bytes_));
+}
+
+void Window::read(Index offset, void* data, Index bytes) const {
+  core::require(offset >= 0 && bytes >= 0 && offset + bytes <= bytes_, [&] {
+    return fmt::format("bytes [{}, {}) are read from a window of {}", offset, offset + bytes, bytes_);
+  });
+  core::copy_to_device(data, static_cast<const std::byte*>(data_) + offset, bytes);
+}
+
 void Window::publish() {
   check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");  // plain stores become visible to reads
   comm_.barrier();
+}
+
+void Window::collect() {
+  {
+    const Blocked blocked;
+    check_mpi(MPI_Win_flush_all(window_), "MPI_Win_flush_all");
+  }
+  comm_.barrier();
+  check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");
 }
 
 void Window::close() {
@@ -38,43 +58,66 @@ void Window::close() {
   core::memory_ledger().remove(purpose_, bytes_);
 }
 
-WindowRead::~WindowRead() {
-  // Open only when an error unwinds. A read cannot be withdrawn, and its target is about to be freed; it ends without
+WindowAccess::~WindowAccess() {
+  // Open only when an error unwinds. An access cannot be withdrawn, and its rows are about to be freed; it ends without
   // the owner's help.
-  MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+}
+
+void WindowAccess::progress() {
+  if (requests_.empty()) return;
+  int done = 0;
+  check_mpi(MPI_Testall(int(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+  if (done == 0) return;
+  requests_.clear();
+  watchdog_progress();
+}
+
+void WindowAccess::wait() {
+  const auto complete = [this] {
+    progress();
+    return requests_.empty();
+  };
+  wait_until(complete, [this] { return std::vector<Outstanding>{{kind_, owner_, rows_->block().bytes(), call_}}; });
+  if (rows_ && kind_ == Outstanding::Kind::receive) rows_->store();
+  rows_.reset();
 }
 
 Index WindowRead::start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& into) {
-  core::require(!incoming_, [] { return "a read was started before the last one was waited for"; });
+  core::require(!rows_, [] { return "a read was started before the last one was waited for"; });
   if (into.rows.empty()) return 0;
   const Datatype target = Datatype::runs(runs, into.parts, held, into.row_bytes);
   core::require(target.bytes() == into.bytes(),
                 [&] { return fmt::format("{} bytes are read into {}", target.bytes(), into.bytes()); });
-  const RowBlock& block = incoming_.emplace(into).block();
+  const RowBlock& block = rows_.emplace(into).block();
   owner_ = owner;
   check_mpi(MPI_Rget(block.first_row(), 1, Datatype::rows(block).handle(), owner, 0, 1, target.handle(),
-                     window_.handle(), &request_),
-            "MPI_Rget");
+                     window_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
+            call_);
   return target.bytes();
 }
 
-void WindowRead::progress() {
-  if (request_ == MPI_REQUEST_NULL) return;
-  int done = 0;
-  check_mpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-  if (done != 0) watchdog_progress();
-}
-
-void WindowRead::wait() {
-  const auto complete = [this] {
-    progress();
-    return request_ == MPI_REQUEST_NULL;
-  };
-  wait_until(complete, [this] {
-    return std::vector<Outstanding>{{Outstanding::Kind::receive, owner_, incoming_->block().bytes(), "MPI_Rget"}};
+void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from,
+                      core::Precision precision) {
+  core::require(!rows_, [] { return "an addition was started before the last one was waited for"; });
+  if (from.rows.empty()) return;
+  const MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
+  rows_.emplace(from).load();
+  RowBlock block = rows_->block();
+  owner_ = owner;
+  Index next = block.rows.begin;
+  for (const RowRun& run : runs) {
+    block.rows = {next, next + run.count};
+    next += run.count;
+    const Datatype source = Datatype::rows(block, number);
+    const Datatype target = Datatype::runs({run}, from.parts, held, from.row_bytes, number);
+    check_mpi(MPI_Raccumulate(block.first_row(), 1, source.handle(), owner, 0, 1, target.handle(), MPI_SUM,
+                              window_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
+              call_);
+  }
+  core::require(next == rows_->block().rows.end, [&] {
+    return fmt::format("{} rows are added to {}", from.rows.size(), next - rows_->block().rows.begin);
   });
-  if (incoming_) incoming_->store();
-  incoming_.reset();
 }
 
 }  // namespace annulus::comm

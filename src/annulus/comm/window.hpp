@@ -1,16 +1,18 @@
-// Memory that other ranks read by themselves (MPI RMA, passive target): its owner computes on meanwhile.
+// Memory that other ranks read, or add to, by themselves (MPI RMA, passive target): its owner computes on meanwhile.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
 
 namespace annulus::comm {
 
-/// Host memory of this rank that every rank of the communicator may read between publish() and close(). MPI allocates
-/// it: strided reads of memory that was allocated elsewhere were 40 times slower (Open MPI 4.1, 4,096 pieces).
+/// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
+/// allocates it: strided reads of memory that was allocated elsewhere were 40 times slower (Open MPI 4.1, 4,096
+/// pieces).
 class Window {
  public:
   /// Collective; ranks may offer different sizes, also none. Counted in the memory ledger under `purpose`.
@@ -26,8 +28,14 @@ class Window {
 
   /// Copies `bytes` from the default execution space's memory to the window's bytes [offset, offset + bytes).
   void write(Index offset, const void* data, Index bytes);
+  /// Fills the window with zero bytes.
+  void clear();
   /// Collective: on return every rank may read what any rank has written.
   void publish();
+  /// Collective: on return this rank's window holds all that any rank has added to it.
+  void collect();
+  /// Copies the window's bytes [offset, offset + bytes) to the default execution space's memory.
+  void read(Index offset, void* data, Index bytes) const;
   /// Collective: returns when no rank reads any more, the memory is gone.
   void close();
 
@@ -39,27 +47,50 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// One read from a window. Use: start(), progress() now and then while computing, wait() before touching the rows.
-class WindowRead {
+/// Accesses to another rank's window under way, and this rank's rows that it reads or writes. Use: start() of a derived
+/// class, progress() now and then while computing, wait() before touching the rows.
+class WindowAccess {
  public:
-  explicit WindowRead(const Window& window) : window_(window) {}
-  ~WindowRead();
-  WindowRead(const WindowRead&) = delete;
-  WindowRead& operator=(const WindowRead&) = delete;
+  WindowAccess(const WindowAccess&) = delete;
+  WindowAccess& operator=(const WindowAccess&) = delete;
+
+  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
+  void progress();
+  /// Returns when MPI is done with this rank's rows and what was read lies there.
+  void wait();
+
+ protected:
+  WindowAccess(const Window& window, Outstanding::Kind kind, const char* call)
+      : window_(window), kind_(kind), call_(call) {}
+  ~WindowAccess();
+
+  const Window& window_;
+  const Outstanding::Kind kind_;
+  const char* const call_;
+  std::vector<MPI_Request> requests_;
+  int owner_ = 0;               // of the window, while an access is under way
+  std::optional<Staged> rows_;  // likewise
+};
+
+/// One read from a window.
+class WindowRead : public WindowAccess {
+ public:
+  explicit WindowRead(const Window& window) : WindowAccess(window, Outstanding::Kind::receive, "MPI_Rget") {}
 
   /// Starts reading from `owner`, whose window begins with an array (into.parts, held, into.row_bytes): of each part
   /// run after run, which become the rows of `into`. Returns the bytes that travel. No rows, no message.
   Index start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& into);
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
-  void progress();
-  /// Returns when the rows lie where they belong.
-  void wait();
+};
 
- private:
-  const Window& window_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  int owner_ = 0;                   // of the read under way
-  std::optional<Staged> incoming_;  // while a read is under way
+/// One addition to a window; after wait() this rank's rows may change, while the sum is there after Window::collect().
+/// Several ranks may add to the same number at a time: no addition is lost, their order is not fixed.
+class WindowAdd : public WindowAccess {
+ public:
+  explicit WindowAdd(const Window& window) : WindowAccess(window, Outstanding::Kind::send, "MPI_Raccumulate") {}
+
+  /// Starts adding the rows of `from`, numbers of `precision`, to the runs of the owner's window, laid out as above.
+  /// Runs may have rows in common: each is an access of its own, since MPI forbids overlaps inside one.
+  void start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
 };
 
 }  // namespace annulus::comm

@@ -1,4 +1,4 @@
-// Collecting rows for a message.
+// Collecting rows for a message, and adding those of a message where they belong.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,13 @@
 
 namespace annulus::kernels {
 
-/// Source rows from, from + stride, ... (count of them) become target rows to, to + 1, ...
+/// Rows from, from + stride, ... (count of them) of one array belong to rows to, to + to_stride, ... of another.
 struct RowCopy {
   core::Index from = 0;
   core::Index stride = 1;
   core::Index count = 0;
   core::Index to = 0;
+  core::Index to_stride = 1;
 };
 
 /// An array (parts, held, row_bytes) in the default execution space's memory; row_bytes is a multiple of 2.
@@ -26,5 +27,13 @@ struct RowArray {
 /// Copies the named rows of every part. Source and target have the same parts and row_bytes and do not overlap.
 /// Complete on return.
 void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
+
+/// The same, and the source rows become zero: a row that two copies name is moved by the first, the second finds zeros.
+void move_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
+
+/// The way back, for numbers of `precision`: adds rows to ... of `collected` to rows from ... of `target`, copy after
+/// copy; a row that several copies name gets the sum of all. Complete on return.
+void add_rows(const std::vector<RowCopy>& copies, const RowArray& collected, const RowArray& target,
+              core::Precision precision);
 
 }  // namespace annulus::kernels

@@ -74,24 +74,24 @@ Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows&
   return cargo;
 }
 
+std::vector<Cargo> rows_carried(const Layout& layout, const Partition& partition, int owner, int direction, int reach) {
+  // From the far end back: a nearer rank passes on all that a farther one reads.
+  const auto rows = [&](int p) -> const StoredRows& { return partition[std::size_t(p)]; };
+  std::vector<Cargo> cargos(std::size_t(std::max(reach, 0)));
+  for (int d = reach; d >= 1; --d) {
+    const auto at = std::size_t(d - 1);
+    const int consumer = wrap(owner + d * direction, int(partition.size()));
+    cargos[at] = join(rows_read(layout, rows(owner), rows(consumer)), d < reach ? cargos[at + 1] : Cargo{});
+  }
+  return cargos;
+}
+
 Hops ring_hops(const Layout& layout, const Partition& partition, int rank, int direction, int reach) {
   const int ranks = int(partition.size());
-  // carried(owner)[d - 1]: what arrives at distance d, from the far end back: a nearer rank passes on all that a
-  // farther one reads.
-  const auto carried = [&](int owner) {
-    std::vector<Cargo> cargos(std::size_t(std::max(reach, 0)));
-    for (int d = reach; d >= 1; --d) {
-      const auto at = std::size_t(d - 1);
-      const int consumer = wrap(owner + d * direction, ranks);
-      const Cargo beyond = d < reach ? cargos[at + 1] : Cargo{};
-      cargos[at] = join(rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]), beyond);
-    }
-    return cargos;
-  };
   std::vector<bool> any(std::size_t(std::max(reach, 0)));
   Hops hops(any.size());
   for (int owner = 0; owner < ranks; ++owner) {
-    const std::vector<Cargo> cargos = carried(owner);
+    const std::vector<Cargo> cargos = rows_carried(layout, partition, owner, direction, reach);
     const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
     for (int d = 1; d <= reach; ++d) {
       const auto at = std::size_t(d - 1);

@@ -29,6 +29,10 @@ struct Hop {
 /// have equally many).
 using Hops = std::vector<Hop>;
 
+/// What the neighbour ring brings to the ranks at distance 1, 2, ... reach from `owner`: element d - 1 is what ranks at
+/// distance d, d + 1, ... read of it; every part of one element lies inside a part of the one before.
+std::vector<Cargo> rows_carried(const Layout& layout, const Partition& partition, int owner, int direction, int reach);
+
 /// The neighbour ring: at hop d (from 1) a rank sends to rank + direction and receives rows of rank - d * direction. A
 /// row is carried to hop d only when a rank at distance d, d + 1, ... or `reach` from its owner reads it.
 ///

@@ -2,7 +2,7 @@
 // memory per rank.
 #include "annulus/comm/collectives.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/gather_backward.hpp"
 #include "annulus/strategies/make.hpp"
 
 namespace annulus::strategies {
@@ -63,6 +63,15 @@ class Allgather final : public Strategy {
     }
     computation.finish(hop);
     return metrics;
+  }
+
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    return predict_gathered_backward(problem, partition, rank);
+  }
+  core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
+                             const comm::Communicator& comm, Tensors& tensors,
+                             const Progress& progress) const override {
+    return backward_gathered(problem, partition, HopMode::blocking, comm, tensors, progress);
   }
 
  private:

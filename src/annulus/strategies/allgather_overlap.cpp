@@ -1,7 +1,7 @@
 // allgather_overlap: all of K and V on every rank as in allgather, but while they travel the kernel works on the own
 // rows, and then on each rank's rows as they arrive, whichever come first. O(n) memory per rank.
 #include "annulus/comm/gather.hpp"
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/gather_backward.hpp"
 #include "annulus/strategies/make.hpp"
 
 namespace annulus::strategies {
@@ -9,22 +9,6 @@ namespace {
 
 /// Bytes of K and V of one row, all batch entries.
 Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
-
-/// Where each rank's rows lie: the own ones in tensors.kv, the others in `gathered`, rank after rank.
-std::vector<KeyBlock> blocks_of(const Problem& problem, const pattern::Partition& partition, int rank,
-                                const Tensors& tensors, const core::Buffer& gathered) {
-  std::vector<KeyBlock> blocks;
-  Index offset = 0;
-  for (std::size_t p = 0; p < partition.size(); ++p) {
-    if (int(p) == rank) {
-      blocks.push_back(own_block(tensors, partition[p]));
-      continue;
-    }
-    blocks.push_back({gathered.at(offset), partition[p].count(), pattern::KeyRows::raw(partition[p])});
-    offset += row_bytes(problem) * partition[p].count();
-  }
-  return blocks;
-}
 
 class AllgatherOverlap final : public Strategy {
  public:
@@ -57,6 +41,15 @@ class AllgatherOverlap final : public Strategy {
     return metrics;
   }
 
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    return predict_gathered_backward(problem, partition, rank);
+  }
+  core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
+                             const comm::Communicator& comm, Tensors& tensors,
+                             const Progress& progress) const override {
+    return backward_gathered(problem, partition, HopMode::overlapped, comm, tensors, progress);
+  }
+
  private:
   /// Hop d of the metrics is the rows of rank - d, whenever they come.
   static void gather_and_compute(const Problem& problem, const pattern::Partition& partition,
@@ -65,7 +58,7 @@ class AllgatherOverlap final : public Strategy {
     const int ranks = comm.size(), rank = comm.rank();
     const Index own = partition[std::size_t(rank)].count();
     const core::Buffer gathered("gathered kv", row_bytes(problem) * (problem.shape.sequence - own));
-    const std::vector<KeyBlock> blocks = blocks_of(problem, partition, rank, tensors, gathered);
+    const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, rank, tensors, gathered);
     std::vector<comm::RowBlock> messages;
     for (const KeyBlock& block : blocks)
       messages.push_back(kv_block(problem, block.data, block.held, problem.kv_row_bytes()));

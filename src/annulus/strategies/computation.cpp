@@ -41,13 +41,7 @@ void Computation::add(const KeyBlock& block, const std::string& place, core::Hop
       core::contiguous_view(tensors_.q.data(), problem_.type, queries_.count(), s.heads, s.head_dim),
       block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
   const comm::Place here(place);
-  std::function<void()> poll_and_tell;
-  if (poll || comm::is_watched()) {
-    poll_and_tell = [&poll] {
-      comm::watchdog_progress();
-      if (poll) poll();
-    };
-  }
+  const std::function<void()> poll_and_tell = watched(poll);
   const double start = core::wall_seconds();
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
   for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
@@ -79,12 +73,21 @@ void Computation::finish(core::HopMetrics& metrics) {
   metrics.compute_seconds += core::wall_seconds() - start;
 }
 
-Index kernel_memory(const Problem& problem, Index rows) {
-  // An item holds query heads of one K/V head, and no more than there are.
+std::function<void()> watched(const std::function<void()>& poll) {
+  if (!poll && !comm::is_watched()) return {};
+  return [poll] {
+    comm::watchdog_progress();
+    if (poll) poll();
+  };
+}
+
+core::Shape item_shape(const Problem& problem) {
   const core::Shape& s = problem.shape;
-  const Index together = std::min(s.heads, problem.layout().group());
-  return kernels::attend_bytes(problem.backend, {s.batch, s.sequence, together, 1, s.head_dim}, rows,
-                               problem.precision);
+  return {s.batch, s.sequence, std::min(s.heads, problem.layout().group()), 1, s.head_dim};
+}
+
+Index kernel_memory(const Problem& problem, Index rows) {
+  return kernels::attend_bytes(problem.backend, item_shape(problem), rows, problem.precision);
 }
 
 Index local_memory(const Problem& problem, Index rows, Index extra) {

@@ -44,6 +44,12 @@ class Computation {
   Index done_ = 0;
 };
 
+/// `poll` for a kernel: the watchdog hears of it, too.
+std::function<void()> watched(const std::function<void()>& poll);
+
+/// Shape that bounds the heads of one work item: query heads of one K/V head, and no more than there are.
+core::Shape item_shape(const Problem& problem);
+
 /// Bytes that the kernel keeps for its panels once it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 

@@ -1,6 +1,7 @@
 #include "annulus/strategies/head_groups.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "annulus/strategies/computation.hpp"
 
@@ -35,15 +36,20 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
       rows_(rows_of_groups(partition, size)),
       whole_(whole) {
   const core::Shape& s = whole.shape;
-  std::vector<core::Interval> heads, kv_heads;
+  std::vector<core::Interval> heads, sums;
+  Index served = 0;
   for (Index m = 0; m < size; ++m) {
     heads.push_back(core::even_part(s.heads, size, m));
-    kv_heads.push_back(pattern::heads_read(heads.back(), s.group()));
+    kv_heads_.push_back(pattern::heads_read(heads.back(), s.group()));
+    sums.push_back({served, served + kv_heads_.back().size()});
+    served = sums.back().end;
   }
   narrow_ = narrowed(whole, heads[std::size_t(place_)]);
   q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads);
-  kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads);
+  kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_);
   lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads);
+  delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads);
+  sums_ = forms(2 * s.batch, whole.head_row_sum_bytes(), served, sums);
 }
 
 HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_heads,
@@ -102,6 +108,71 @@ void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& nar
   own.lse = core::Buffer("lse", array_bytes(lse_.own));
   comm::alltoall_pieces(group, at(q_.narrow, narrow.out), q_.rows_of, at(q_.own, own.out), q_.heads_of);
   comm::alltoall_pieces(group, at(lse_.narrow, narrow.lse), lse_.rows_of, at(lse_.own, own.lse), lse_.heads_of);
+}
+
+Index HeadGroup::backward_bytes_sent() const {
+  Index bytes = 0;
+  for (const TwoForms* out : {&q_, &kv_, &q_, &lse_, &delta_}) bytes += others(out->own, out->heads_of);
+  for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->narrow, home->rows_of);
+  return bytes;
+}
+
+Index HeadGroup::backward_bytes_received() const {
+  Index bytes = 0;
+  for (const TwoForms* out : {&q_, &kv_, &q_, &lse_, &delta_}) bytes += others(out->narrow, out->rows_of);
+  for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->own, home->heads_of);
+  return bytes;
+}
+
+Index HeadGroup::backward_memory(Index narrow_work) const {
+  const Index rows = q_.own.held, dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
+  const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(lse_.narrow);
+  const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
+  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
+  const bool in_place = whole_.sum_type() == whole_.type;
+  const Index dkv = in_place ? 0 : array_bytes(kv_.own);
+  const Index panels =
+      kernels::attend_backward_bytes(narrow_.backend, item_shape(narrow_), q_.narrow.held, narrow_.precision);
+  const Index sums = own_sums > 0 ? own_sums : received;
+  return backward_inputs(whole_, rows) +
+         std::max({narrow_inputs + delta + array_bytes(delta_.own), narrow_inputs + narrow_work,
+                   panels + narrow_sums + dq + std::max(array_bytes(q_.narrow), received),
+                   panels + dq + std::max(received + own_sums, sums + dkv)});
+}
+
+HeadGroup::BackwardInputs HeadGroup::take_backward_heads(const comm::Communicator& group, const Tensors& own,
+                                                         const core::Buffer& delta) const {
+  BackwardInputs narrow{take_heads(group, own), core::Buffer("delta", array_bytes(delta_.narrow))};
+  narrow.tensors.dout = core::Buffer("dout", array_bytes(q_.narrow));
+  narrow.tensors.lse = core::Buffer("lse", array_bytes(lse_.narrow));
+  comm::alltoall_pieces(group, at(q_.own, own.dout), q_.heads_of, at(q_.narrow, narrow.tensors.dout), q_.rows_of);
+  comm::alltoall_pieces(group, at(lse_.own, own.lse), lse_.heads_of, at(lse_.narrow, narrow.tensors.lse), lse_.rows_of);
+  comm::alltoall_pieces(group, at(delta_.own, delta), delta_.heads_of, at(delta_.narrow, narrow.delta), delta_.rows_of);
+  return narrow;
+}
+
+void HeadGroup::return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const {
+  own.dq = core::Buffer("dq", array_bytes(q_.own));
+  comm::alltoall_pieces(group, at(q_.narrow, narrow.dq), q_.rows_of, at(q_.own, own.dq), q_.heads_of);
+}
+
+core::Buffer HeadGroup::return_key_sums(const comm::Communicator& group, core::Buffer narrow) const {
+  const core::Buffer received("dkv", array_bytes(sums_.own));
+  comm::alltoall_pieces(group, at(sums_.narrow, narrow), sums_.rows_of, at(sums_.own, received), sums_.heads_of);
+  narrow = {};
+  if (!are_heads_shared()) return received;
+  const Index rows = q_.own.held, unit = whole_.head_row_sum_bytes(), heads = whole_.shape.kv_heads;
+  const Index served = sums_.own.row_bytes / unit;
+  const core::Buffer sums("dkv", key_sum_bytes(whole_, rows));
+  core::fill_zero(sums.data(), sums.bytes());
+  std::vector<kernels::RowCopy> copies;
+  Index column = 0;
+  for (const core::Interval& read : kv_heads_) {
+    for (Index kv = read.begin; kv < read.end; ++kv) copies.push_back({kv, heads, rows, column++, served});
+  }
+  kernels::add_rows(copies, {received.data(), sums_.own.parts, rows * served, unit},
+                    {sums.data(), sums_.own.parts, rows * heads, unit}, whole_.precision);
+  return sums;
 }
 
 }  // namespace annulus::strategies

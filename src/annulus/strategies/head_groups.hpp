@@ -3,7 +3,7 @@
 #pragma once
 
 #include "annulus/comm/alltoall.hpp"
-#include "annulus/strategies/strategy.hpp"
+#include "annulus/strategies/backward_computation.hpp"
 
 namespace annulus::strategies {
 
@@ -38,6 +38,25 @@ class HeadGroup {
   /// Makes own.out and own.lse from those of the group's rows; collective over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
+  // The same for the backward pass, where delta and the sums for K/V rows travel too.
+  Index backward_bytes_sent() const;
+  Index backward_bytes_received() const;
+  /// Peak bytes, given those of the work on the group's rows without what it reads.
+  Index backward_memory(Index narrow_work) const;
+
+  /// What the work on the group's rows reads: tensors.q, kv, dout, lse, and delta.
+  struct BackwardInputs {
+    Tensors tensors;
+    core::Buffer delta;
+  };
+  BackwardInputs take_backward_heads(const comm::Communicator& group, const Tensors& own,
+                                     const core::Buffer& delta) const;
+  /// Makes own.dq from that of the group's rows.
+  void return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
+  /// Sums for the rank's own K/V rows, all heads, from each rank's sums for its own heads and the group's rows, which
+  /// are freed. Where several ranks read a K/V head, theirs are added in the order of their places.
+  core::Buffer return_key_sums(const comm::Communicator& group, core::Buffer narrow) const;
+
  private:
   /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and what member m
   /// has of them: its heads of the one, its rows of the other.
@@ -55,9 +74,15 @@ class HeadGroup {
   pattern::Partition rows_;
   Problem whole_;
   Problem narrow_;
-  TwoForms q_;  // and out
+  /// K/V heads appear as often as places read them, place after place.
+  bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
+
+  TwoForms q_;  // and out, dout, dq
   TwoForms kv_;
   TwoForms lse_;
+  TwoForms delta_;
+  TwoForms sums_;                         // for K/V rows
+  std::vector<core::Interval> kv_heads_;  // that each place reads
 };
 
 }  // namespace annulus::strategies

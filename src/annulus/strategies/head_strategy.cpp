@@ -1,7 +1,9 @@
 #include "annulus/strategies/head_strategy.hpp"
 
+#include <utility>
+
 #include "annulus/strategies/head_groups.hpp"
-#include "annulus/strategies/hop_loop.hpp"
+#include "annulus/strategies/hop_backward.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -57,7 +59,72 @@ class HeadStrategy final : public Strategy {
     return metrics;
   }
 
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    const HeadGroup group(problem, partition, group_size_(problem, int(partition.size())), rank);
+    Prediction prediction = predict_backward_hops(group.narrow(), group.rows(), backward_lanes(group), group.number());
+    prediction.memory_bytes = group.backward_memory(prediction.memory_bytes);
+    prediction.bytes_sent += group.backward_bytes_sent();
+    prediction.bytes_received += group.backward_bytes_received();
+    return prediction;
+  }
+
+  core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
+                             const comm::Communicator& comm, Tensors& tensors,
+                             const Progress& progress) const override {
+    const Index own_rows = partition[std::size_t(comm.rank())].count();
+    const HeadGroup group(problem, partition, group_size_(problem, comm.size()), comm.rank());
+    const comm::Communicator inside = comm.split(group.number()), across = comm.split(group.place());
+    core::RankMetrics metrics{own_rows, {}};
+    core::HopMetrics exchanged;
+    HeadGroup::BackwardInputs narrow = take_inputs(group, inside, problem, own_rows, tensors, exchanged);
+    core::Buffer sums = compute(group, across, narrow, progress, metrics);
+    const double start = core::wall_seconds();
+    group.return_query_gradients(inside, narrow.tensors, tensors);
+    narrow = {};
+    sums = group.return_key_sums(inside, std::move(sums));
+    exchanged.wait_seconds += core::wall_seconds() - start;
+
+    core::HopMetrics& first = metrics.hops.front();  // both exchanges are counted there
+    first.wait_seconds += exchanged.wait_seconds;
+    first.bytes_sent += group.backward_bytes_sent();
+    first.bytes_received += group.backward_bytes_received();
+    first.rows_received += group.rows_received();
+    tensors.dkv = finish_keys(problem, own_rows, std::move(sums), first);
+    return metrics;
+  }
+
  private:
+  static BackwardLanes backward_lanes(const HeadGroup& group) {
+    const int groups = int(group.rows().size());
+    return {hops(group),
+            {pattern::ring_gradients(group.narrow().layout(), group.rows(), group.number(), 1, groups - 1)}};
+  }
+
+  static HeadGroup::BackwardInputs take_inputs(const HeadGroup& group, const comm::Communicator& inside,
+                                               const Problem& problem, Index own_rows, const Tensors& tensors,
+                                               core::HopMetrics& metrics) {
+    const core::Buffer delta = make_delta(problem, own_rows, tensors);
+    const double start = core::wall_seconds();
+    HeadGroup::BackwardInputs narrow = group.take_backward_heads(inside, tensors, delta);
+    metrics.wait_seconds += core::wall_seconds() - start;
+    return narrow;
+  }
+
+  /// Makes narrow.tensors.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
+  static core::Buffer compute(const HeadGroup& group, const comm::Communicator& across,
+                              HeadGroup::BackwardInputs& narrow, const Progress& progress, core::RankMetrics& metrics) {
+    const BackwardLanes lanes = backward_lanes(group);
+    const pattern::StoredRows& rows = group.rows()[std::size_t(group.number())];
+    const Index kept = predict_backward_hops(group.narrow(), group.rows(), lanes, group.number()).kept;
+    BackwardComputation computation(group.narrow(), rows, narrow.tensors, std::exchange(narrow.delta, {}), kept,
+                                    progress);
+    backward_in_hops(group.narrow(), group.rows(), lanes, HopMode::overlapped, across, own_block(narrow.tensors, rows),
+                     computation, metrics);
+    core::Buffer sums = computation.finish_queries(metrics.hops.back());
+    narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.lse = {};
+    return sums;
+  }
+
   /// Between ranks at the same place of their groups.
   static Lanes hops(const HeadGroup& group) {
     const int groups = int(group.rows().size());

@@ -1,92 +1,23 @@
 #include "annulus/strategies/hop_loop.hpp"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 
-#include "annulus/comm/exchange.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/hop_lane.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-using pattern::Cargo;
 using pattern::Hop;
 using pattern::Hops;
-
-/// A message that passes on exactly what the hop before brought leaves from the receive buffer; all others are
-/// collected first.
-bool passes_on(const Hops& hops, std::size_t h) { return !hops[h].send_own && hops[h].send == hops[h - 1].receive; }
-
-/// Bytes of a lane's buffers: what hop h brings lands in receive buffer h mod 2.
-struct BufferBytes {
-  std::array<Index, 2> receive{};
-  Index send = 0;
-
-  Index total() const { return receive[0] + receive[1] + send; }
-};
-BufferBytes buffer_bytes(const Problem& problem, const Hops& hops) {
-  BufferBytes bytes;
-  for (std::size_t h = 0; h < hops.size(); ++h) {
-    bytes.receive[h % 2] = std::max(bytes.receive[h % 2], cargo_bytes(problem, hops[h].receive));
-    if (!passes_on(hops, h)) bytes.send = std::max(bytes.send, cargo_bytes(problem, hops[h].send));
-  }
-  return bytes;
-}
 
 std::size_t hop_count(const Lanes& lanes) {
   std::size_t count = 0;
   for (const Hops& hops : lanes) count = std::max(count, hops.size());
   return count;
 }
-
-/// One direction: its buffers and the block in hand.
-class Lane {
- public:
-  Lane(const Problem& problem, const Hops& hops, const KeyBlock& own) : problem_(problem), hops_(hops), own_(own) {
-    const BufferBytes bytes = buffer_bytes(problem, hops);
-    for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes.receive[i]);
-    send_ = core::Buffer("hop buffers", bytes.send);
-  }
-
-  bool has(std::size_t h) const { return h < hops_.size(); }
-  const Hop& hop(std::size_t h) const { return hops_[h]; }
-
-  /// Collects the rows of hop h where they must be collected.
-  comm::Message outgoing(std::size_t h) const {
-    const Hop& hop = hops_[h];
-    const Index rows = pattern::head_rows(hop.send), unit = problem_.head_row_bytes();
-    if (passes_on(hops_, h)) return {hop.send_to, kv_block(problem_, in_hand_.data, rows, unit)};
-    if (rows > 0) {
-      const KeyBlock& source = hop.send_own ? own_ : in_hand_;
-      const Index parts = 2 * problem_.shape.batch;
-      const Index held = source.held * source.unit_bytes(problem_) / unit;  // in rows of one head
-      kernels::gather_rows(collect(problem_, source, hop.send), {source.data, parts, held, unit},
-                           {send_.data(), parts, rows, unit});
-    }
-    return {hop.send_to, kv_block(problem_, send_.data(), rows, unit)};
-  }
-  comm::Message incoming(std::size_t h) const {
-    const Index rows = pattern::head_rows(hops_[h].receive);
-    return {hops_[h].receive_from, kv_block(problem_, receive_[h % 2].data(), rows, problem_.head_row_bytes())};
-  }
-
-  /// What hop h brought becomes the block in hand.
-  const KeyBlock& take(std::size_t h) {
-    const Cargo& cargo = hops_[h].receive;
-    in_hand_ = {receive_[h % 2].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
-    return in_hand_;
-  }
-
- private:
-  const Problem& problem_;
-  const Hops& hops_;
-  const KeyBlock& own_;
-  std::array<core::Buffer, 2> receive_;
-  core::Buffer send_;
-  KeyBlock in_hand_;
-};
 
 /// Walks the hops of all lanes together.
 class HopLoop {

@@ -5,8 +5,14 @@ namespace {
 
 class HopStrategy final : public Strategy {
  public:
-  HopStrategy(std::string_view name, std::string_view description, HopMode mode, Movement movement, MakeLanes lanes)
-      : name_(name), description_(description), mode_(mode), movement_(movement), lanes_(std::move(lanes)) {}
+  HopStrategy(std::string_view name, std::string_view description, HopMode mode, Movement movement, MakeLanes lanes,
+              MakeGradients gradients)
+      : name_(name),
+        description_(description),
+        mode_(mode),
+        movement_(movement),
+        lanes_(std::move(lanes)),
+        gradients_(std::move(gradients)) {}
 
   std::string_view name() const override { return name_; }
   std::string_view description() const override { return description_; }
@@ -26,19 +32,42 @@ class HopStrategy final : public Strategy {
     return forward_in_hops(problem, partition, lanes, mode_, comm, tensors, progress);
   }
 
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    Prediction prediction = predict_backward_hops(problem, partition, backward_lanes(problem, partition, rank), rank);
+    prediction.memory_bytes += backward_inputs(problem, partition[std::size_t(rank)].count());
+    return prediction;
+  }
+  core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
+                             const comm::Communicator& comm, Tensors& tensors,
+                             const Progress& progress) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    const BackwardLanes lanes = backward_lanes(problem, partition, comm.rank());
+    core::RankMetrics metrics{rows.count(), {}};
+    BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
+                                    predict_backward_hops(problem, partition, lanes, comm.rank()).kept, progress);
+    backward_in_hops(problem, partition, lanes, mode_, comm, own_block(tensors, rows), computation, metrics);
+    computation.finish(metrics.hops.back());
+    return metrics;
+  }
+
  private:
+  BackwardLanes backward_lanes(const Problem& problem, const pattern::Partition& partition, int rank) const {
+    return {lanes_(problem.layout(), partition, rank), gradients_(problem.layout(), partition, rank)};
+  }
+
   std::string_view name_;
   std::string_view description_;
   HopMode mode_;
   Movement movement_;
   MakeLanes lanes_;
+  MakeGradients gradients_;
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> make_hop_strategy(std::string_view name, std::string_view description, HopMode mode,
-                                            Movement movement, MakeLanes lanes) {
-  return std::make_unique<HopStrategy>(name, description, mode, movement, std::move(lanes));
+                                            Movement movement, MakeLanes lanes, MakeGradients gradients) {
+  return std::make_unique<HopStrategy>(name, description, mode, movement, std::move(lanes), std::move(gradients));
 }
 
 }  // namespace annulus::strategies

@@ -46,6 +46,11 @@ struct Problem {
   /// Bytes of one row of one key/value head: what travels is counted in these.
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
+  /// Type of the numbers in which gradients are added up and travel, and bytes of a row of one head of them.
+  core::DType sum_type() const {
+    return precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
+  }
+  Index head_row_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
 };
 
 /// The problem of a rank that works on query heads `query` only: a shape of these heads and of the K/V heads that they
@@ -56,8 +61,13 @@ Problem narrowed(const Problem& whole, core::Interval query);
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
   core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both
-  core::Buffer out;  ///< (B, rows, H, D), made by the strategy
-  core::Buffer lse;  ///< (B, rows, H), made by the strategy
+  core::Buffer out;  ///< (B, rows, H, D), made by forward(), read by backward()
+  core::Buffer lse;  ///< (B, rows, H), made by forward(), read by backward()
+
+  core::Buffer dout = {};  ///< (B, rows, H, D), read by backward()
+  core::Buffer dlse = {};  ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros
+  core::Buffer dq = {};    ///< (B, rows, H, D), made by backward()
+  core::Buffer dkv = {};   ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
 };
 
 /// A (2, B, held, unit_bytes) array of K and V rows as a message block with all its rows selected.

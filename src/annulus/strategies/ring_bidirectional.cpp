@@ -6,13 +6,19 @@
 namespace annulus::strategies {
 
 std::unique_ptr<Strategy> make_ring_bidirectional() {
-  return make_hop_strategy("ring_bidirectional", "the ring in both directions at once, half the hops",
-                           HopMode::overlapped, Movement::both_ways,
-                           [](const auto& layout, const auto& partition, int rank) {
-                             const int ranks = int(partition.size());
-                             return Lanes{pattern::ring_hops(layout, partition, rank, 1, ranks / 2),
-                                          pattern::ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
-                           });
+  return make_hop_strategy(
+      "ring_bidirectional", "the ring in both directions at once, half the hops", HopMode::overlapped,
+      Movement::both_ways,
+      [](const auto& layout, const auto& partition, int rank) {
+        const int ranks = int(partition.size());
+        return Lanes{pattern::ring_hops(layout, partition, rank, 1, ranks / 2),
+                     pattern::ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
+      },
+      [](const auto& layout, const auto& partition, int rank) {
+        const int ranks = int(partition.size());
+        return std::vector{pattern::ring_gradients(layout, partition, rank, 1, ranks / 2),
+                           pattern::ring_gradients(layout, partition, rank, -1, (ranks - 1) / 2)};
+      });
 }
 
 }  // namespace annulus::strategies

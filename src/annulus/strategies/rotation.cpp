@@ -8,8 +8,13 @@ namespace annulus::strategies {
 std::unique_ptr<Strategy> make_rotation() {
   return make_hop_strategy(
       "rotation", "hop d reads straight from rank p-d exactly the rows needed: fewest bytes, no forwarding",
-      HopMode::overlapped, Movement::direct, [](const auto& layout, const auto& partition, int rank) {
+      HopMode::overlapped, Movement::direct,
+      [](const auto& layout, const auto& partition, int rank) {
         return Lanes{pattern::rotation_hops(layout, partition, rank)};
+      },
+      [](const auto& layout, const auto& partition, int rank) {
+        const pattern::Hops hops = pattern::rotation_hops(layout, partition, rank);
+        return std::vector{pattern::direct_gradients(hops, rank, int(partition.size()))};
       });
 }
 

@@ -1,5 +1,5 @@
 // single: rank 0 holds all rows and computes, the others wait.
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/backward_computation.hpp"
 #include "annulus/strategies/make.hpp"
 
 namespace annulus::strategies {
@@ -26,6 +26,23 @@ class Single final : public Strategy {
     core::RankMetrics metrics{rows.count(), {{}}};
     Computation computation(problem, rows, tensors, kept_between(problem, rows, pattern::KeyRows::raw(rows)), progress);
     computation.add(own_block(tensors, rows), "own rows", metrics.hops[0]);
+    computation.finish(metrics.hops[0]);
+    return metrics;
+  }
+
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(rank)];
+    return {backward_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, pattern::KeyRows::raw(rows))};
+  }
+
+  core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
+                             const comm::Communicator& comm, Tensors& tensors,
+                             const Progress& progress) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    core::RankMetrics metrics{rows.count(), {{}}};
+    const Index kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+    BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors), kept, progress);
+    computation.add(own_block(tensors, rows), computation.own(), "own rows", metrics.hops[0]);
     computation.finish(metrics.hops[0]);
     return metrics;
   }

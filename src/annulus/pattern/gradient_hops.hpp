@@ -1,0 +1,40 @@
+// The way of the gradients of K and V rows that hops (plan.hpp) brought to other ranks: back to their owners.
+//
+// A rank that has received rows computes what its queries give their gradients, in a block of the same form as the
+// rows. At the next hop but one, when that block is complete, its rows leave: onward, to be added to the same rows'
+// block on the next rank, or home. Every number that was added anywhere comes home exactly once, and in an order that
+// the plan alone decides.
+#pragma once
+
+#include <vector>
+
+#include "annulus/pattern/plan.hpp"
+
+namespace annulus::pattern {
+
+/// What becomes of the gradients of the rows that hop d brought. Cargo without rows means no message.
+struct GradientHop {
+  int next = 0;      ///< gets `onward`
+  int owner = 0;     ///< of the rows: gets `home`
+  int previous = 0;  ///< sends `arriving`
+  int reader = 0;    ///< of this rank's rows at hop d: sends `returned`
+  Cargo onward;      ///< taken out of the block before `home` leaves; lies inside the next rank's rows of hop d + 1
+  Cargo home;        ///< whole parts of the block; rows that went onward are zero in them
+  Cargo arriving;    ///< sums for the rows that hop d + 1 brings here
+  Cargo returned;    ///< sums for this rank's own rows
+};
+
+/// Element d - 1 belongs to hop d.
+using GradientHops = std::vector<GradientHop>;
+
+/// Every rank's sums go straight home: with rotation_hops(), whose hops of the same rank are given.
+GradientHops direct_gradients(const Hops& hops, int rank, int ranks);
+
+/// Sums travel with the rows, with ring_hops() of the same arguments. A head's parts travel only behind the first rank
+/// that reads any of that head; parts that are passed on unchanged go onward, all others go home.
+///
+/// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 1, whose sums go onward to rank 2, then
+/// with its own added to rank 3, and from there home: 3 messages, as many as K and V needed.
+GradientHops ring_gradients(const Layout& layout, const Partition& partition, int rank, int direction, int reach);
+
+}  // namespace annulus::pattern

@@ -1,0 +1,188 @@
+#include "annulus/strategies/backward_computation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "annulus/comm/watchdog.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using kernels::Gradient;
+
+/// Out is divided by the number of pairs where the pattern says so, and so is what flows back.
+double output_scale(const Problem& problem) {
+  return problem.pattern.group_scale ? 1.0 / double(problem.pattern.pairs.size()) : 1.0;
+}
+
+/// Sums and results may be the same memory where their numbers have the same size.
+bool is_in_place(const Problem& problem) { return core::bytes_of(problem.type) == core::bytes_of(problem.precision); }
+
+Index query_sum_bytes(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows * problem.shape.heads * problem.head_row_sum_bytes();
+}
+
+/// One of the three gradients of `rows` rows of `heads` heads, `offset` numbers into both arrays.
+void finish_one(const Problem& problem, Gradient which, Index rows, Index heads, const core::Buffer& sums,
+                const core::Buffer& result, Index offset) {
+  const core::Shape& s = problem.shape;
+  const auto view = [&](const core::Buffer& buffer, core::DType type) {
+    return core::contiguous_view(buffer.at(offset * Index(core::bytes_of(type))), type, rows, heads, s.head_dim);
+  };
+  kernels::finish_gradient(problem.backend, which, s.batch, rows, heads, s.head_dim, view(sums, problem.sum_type()),
+                           view(result, problem.type), problem.scale, output_scale(problem));
+}
+
+/// Adds the time that `work` takes to the metrics.
+template <class Work>
+void timed(core::HopMetrics& metrics, Work&& work) {
+  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
+  work();
+  metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
+  metrics.compute_seconds += core::wall_seconds() - start;
+}
+
+}  // namespace
+
+Index GradientBlock::unit_bytes(const Problem& problem) const {
+  return (packed ? 1 : problem.shape.kv_heads) * problem.head_row_sum_bytes();
+}
+
+core::TensorView GradientBlock::view(const Problem& problem, Index which) const {
+  const core::Shape& s = problem.shape;
+  auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
+  if (!packed) return core::contiguous_view(start, problem.sum_type(), held, s.kv_heads, s.head_dim);
+  return {start, problem.sum_type(), held * s.head_dim, s.head_dim, 0};
+}
+
+kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
+  const Index rows = held * unit_bytes(problem) / problem.head_row_sum_bytes();
+  return {data, 2 * problem.shape.batch, rows, problem.head_row_sum_bytes()};
+}
+
+core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors) {
+  const core::Shape& s = problem.shape;
+  const Index all = s.batch * rows, out_bytes = all * problem.query_row_bytes();
+  core::require(tensors.out.bytes() == out_bytes && tensors.dout.bytes() == out_bytes &&
+                    tensors.lse.bytes() == all * problem.lse_row_bytes(),
+                [&] {
+                  return fmt::format("backward() got {}, {} and {} bytes of out, dout and lse; expected {}, {} and {}",
+                                     tensors.out.bytes(), tensors.dout.bytes(), tensors.lse.bytes(), out_bytes,
+                                     out_bytes, all * problem.lse_row_bytes());
+                });
+  const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
+    return core::contiguous_view(buffer.data(), type, rows, s.heads, head_dim);
+  };
+  core::Buffer delta("delta", all * s.heads * Index(core::bytes_of(problem.precision)));
+  if (all == 0) return delta;
+  kernels::backward_delta(problem.backend, s, rows, view(tensors.out, problem.type, s.head_dim),
+                          view(tensors.dout, problem.type, s.head_dim),
+                          view(tensors.dlse, core::lse_type(problem.type), 1), view(delta, problem.sum_type(), 1));
+  return delta;
+}
+
+BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
+                                         core::Buffer delta, Index expected, const Progress& progress)
+    : problem_(problem),
+      queries_(queries),
+      tensors_(tensors),
+      progress_(progress),
+      delta_(std::move(delta)),
+      dq_("dq", query_sum_bytes(problem, queries.count())),
+      dkv_("dkv", key_sum_bytes(problem, queries.count())),
+      own_{dkv_.data(), queries.count(), false},
+      expected_(expected) {
+  core::fill_zero(dq_.data(), dq_.bytes());
+  core::fill_zero(dkv_.data(), dkv_.bytes());
+}
+
+void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, const std::string& place,
+                              core::HopMetrics& metrics, const std::function<void()>& poll) {
+  const core::Shape& s = problem_.shape;
+  const Index rows = queries_.count();
+  const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
+    return core::contiguous_view(buffer.data(), type, rows, s.heads, head_dim);
+  };
+  const kernels::BackwardOperands operands{view(tensors_.q, problem_.type, s.head_dim),
+                                           block.view(problem_, 0),
+                                           block.view(problem_, 1),
+                                           view(tensors_.dout, problem_.type, s.head_dim),
+                                           view(tensors_.lse, core::lse_type(problem_.type), 1),
+                                           view(delta_, problem_.sum_type(), 1),
+                                           problem_.scale,
+                                           output_scale(problem_)};
+  const kernels::GradientViews gradients{view(dq_, problem_.sum_type(), s.head_dim), into.view(problem_, 0),
+                                         into.view(problem_, 1)};
+  const comm::Place here(place);
+  const std::function<void()> poll_and_tell = watched(poll);
+  // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
+  for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
+    if (list.empty()) continue;
+    timed(metrics, [&] {
+      kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll_and_tell);
+    });
+    const Index kept = pattern::kept_triples({list}) * s.batch;
+    metrics.kept += kept;
+    done_ += kept;
+    if (progress_) progress_(double(done_) / double(std::max<Index>(1, expected_)), place);
+  }
+}
+
+core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
+  const Index rows = queries_.count();
+  delta_ = {};
+  timed(metrics, [&] {
+    tensors_.dq =
+        is_in_place(problem_) ? dq_ : core::Buffer("dq", problem_.shape.batch * rows * problem_.query_row_bytes());
+    if (rows > 0) finish_one(problem_, Gradient::dq, rows, problem_.shape.heads, dq_, tensors_.dq, 0);
+    dq_ = {};
+  });
+  own_ = {};
+  return std::exchange(dkv_, {});
+}
+
+void BackwardComputation::finish(core::HopMetrics& metrics) {
+  tensors_.dkv = finish_keys(problem_, queries_.count(), finish_queries(metrics), metrics);
+}
+
+core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
+  const core::Shape& s = problem.shape;
+  core::Buffer result = is_in_place(problem) ? sums : core::Buffer("dkv", 2 * s.batch * rows * problem.kv_row_bytes());
+  timed(metrics, [&] {
+    if (rows == 0) return;
+    finish_one(problem, Gradient::dk, rows, s.kv_heads, sums, result, 0);
+    finish_one(problem, Gradient::dv, rows, s.kv_heads, sums, result, s.batch * rows * s.kv_heads * s.head_dim);
+  });
+  return result;
+}
+
+Index key_sum_bytes(const Problem& problem, Index rows) {
+  return 2 * problem.shape.batch * rows * problem.shape.kv_heads * problem.head_row_sum_bytes();
+}
+
+Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo) {
+  return 2 * problem.shape.batch * pattern::head_rows(cargo) * problem.head_row_sum_bytes();
+}
+
+Index backward_inputs(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows *
+         (3 * problem.query_row_bytes() + 2 * problem.kv_row_bytes() + 2 * problem.lse_row_bytes());
+}
+
+Index backward_work(const Problem& problem, Index rows, Index extra) {
+  const Index all = problem.shape.batch * rows;
+  const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
+  const Index query_sums = query_sum_bytes(problem, rows), key_sums = key_sum_bytes(problem, rows);
+  const Index dq = is_in_place(problem) ? 0 : all * problem.query_row_bytes();
+  const Index dkv = is_in_place(problem) ? 0 : 2 * all * problem.kv_row_bytes();
+  const Index panels = kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision);
+  // At the end dq replaces the queries' sums, then dkv the keys'.
+  const Index after_dq = is_in_place(problem) ? query_sums : dq;
+  return panels + std::max({query_sums + key_sums + std::max(delta + extra, dq), after_dq + key_sums + dkv});
+}
+
+Index backward_memory(const Problem& problem, Index rows, Index extra) {
+  return backward_inputs(problem, rows) + backward_work(problem, rows, extra);
+}
+
+}  // namespace annulus::strategies

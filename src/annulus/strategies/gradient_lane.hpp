@@ -1,0 +1,63 @@
+// One direction of hops, the way back: gradients of the rows that hops brought, and those of the own rows coming home.
+#pragma once
+
+#include <array>
+
+#include "annulus/comm/exchange.hpp"
+#include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/strategies/backward_computation.hpp"
+
+namespace annulus::strategies {
+
+/// Messages of one hop's gradients; `near` to and from the neighbour, `home` to owners and from readers.
+struct GradientMessages {
+  comm::Message near;
+  comm::Message home;
+};
+
+/// Bytes of a lane's gradient buffers: the sums for hop h's rows are in block h mod 2.
+struct GradientBytes {
+  std::array<Index, 2> blocks{};
+  Index outgoing = 0;  ///< what must be collected to leave
+  Index incoming = 0;
+
+  Index total() const { return blocks[0] + blocks[1] + outgoing + incoming; }
+};
+GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops,
+                                    const pattern::GradientHops& gradients);
+
+/// Use for hop h (from 0): begin(h) and compute into the block, settle(h - 1), then outgoing(h) and incoming(h), send
+/// and receive while the kernel works on the block of hop h + 1, settle(h). Arguments are not copied.
+class GradientLane {
+ public:
+  GradientLane(const Problem& problem, const pattern::Hops& hops, const pattern::GradientHops& gradients,
+               const pattern::StoredRows& rows, const GradientBlock& own);
+
+  bool has(std::size_t h) const { return h < hops_.size(); }
+  const pattern::GradientHop& hop(std::size_t h) const { return gradients_[h]; }
+
+  /// Zeros for the rows that hop h brought.
+  GradientBlock begin(std::size_t h);
+  /// Where the sums for hop h's rows go; collects what must be collected.
+  GradientMessages outgoing(std::size_t h);
+  GradientMessages incoming(std::size_t h);
+  /// Adds what came with the messages of hop h: to the sums for hop h + 1's rows and to those for the own rows.
+  void settle(std::size_t h);
+
+ private:
+  GradientBlock block(std::size_t h) const;
+  /// `cargo` in a buffer, as a message block and as an array of rows of one head.
+  comm::RowBlock as_message(const pattern::Cargo& cargo, void* data) const;
+  void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::Cargo& cargo, void* data) const;
+
+  const Problem& problem_;
+  const pattern::Hops& hops_;
+  const pattern::GradientHops& gradients_;
+  pattern::KeyRows own_rows_;
+  const GradientBlock& own_;
+  std::array<core::Buffer, 2> blocks_;
+  core::Buffer outgoing_;
+  core::Buffer incoming_;
+};
+
+}  // namespace annulus::strategies

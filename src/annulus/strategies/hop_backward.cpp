@@ -1,0 +1,186 @@
+#include "annulus/strategies/hop_backward.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/hop_lane.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using comm::Message;
+
+std::size_t hop_count(const Lanes& lanes) {
+  std::size_t count = 0;
+  for (const pattern::Hops& hops : lanes) count = std::max(count, hops.size());
+  return count;
+}
+
+/// All messages of a step one way. Two ranks list what they have for each other in the same order.
+struct Messages {
+  std::vector<Message> near;  ///< between neighbours of the hops
+  std::vector<Message> home;
+};
+
+/// Walks the hops of all lanes together. Step s works on the own rows (s = 0) or those of hop s - 1, while K and V of
+/// hop s and the gradients of hop s - 2 travel. So two more steps than hops: the last one only brings gradients home.
+class BackwardLoop {
+ public:
+  BackwardLoop(const Problem& problem, const BackwardLanes& lanes, const pattern::StoredRows& rows, HopMode mode,
+               const comm::Communicator& comm, const KeyBlock& own, BackwardComputation& computation,
+               core::RankMetrics& metrics)
+      : problem_(problem),
+        own_(own),
+        hops_(hop_count(lanes.keys)),
+        mode_(mode),
+        computation_(computation),
+        metrics_(metrics),
+        exchange_(comm) {
+    metrics.hops.resize(hops_ + 1);
+    for (std::size_t l = 0; l < lanes.keys.size(); ++l) {
+      keys_.emplace_back(problem, lanes.keys[l], own_);
+      gradients_.emplace_back(problem, lanes.keys[l], lanes.gradients[l], rows, computation.own());
+    }
+  }
+
+  void run() {
+    for (std::size_t s = 0; s < hops_ + (hops_ > 0 ? 2 : 1); ++s) {
+      if (mode_ == HopMode::overlapped) start(s);
+      if (s <= hops_) compute(s);
+      complete(s);
+    }
+  }
+
+ private:
+  static int tag(std::size_t s) { return int(s % 1024); }
+  std::string place(std::size_t s) const { return s == 0 ? "own rows" : fmt::format("hop {} of {}", s, hops_); }
+  /// Where the waits of step s are counted: with the hop whose rows it brings, at the end with the last one.
+  core::HopMetrics& waits(std::size_t s) { return metrics_.hops[std::min(s + 1, hops_)]; }
+
+  void compute(std::size_t s) {
+    const auto poll = [this] { exchange_.progress(); };
+    core::HopMetrics& metrics = metrics_.hops[s];
+    if (s == 0) return computation_.add(own_, computation_.own(), place(s), metrics, poll);
+    for (std::size_t l = 0; l < keys_.size(); ++l) {
+      if (!keys_[l].has(s - 1)) continue;
+      computation_.add(keys_[l].in_hand(), gradients_[l].begin(s - 1), place(s), metrics, poll);
+    }
+  }
+
+  Messages outgoing(std::size_t s) {
+    Messages messages;
+    for (std::size_t l = 0; l < keys_.size(); ++l) {
+      if (keys_[l].has(s)) messages.near.push_back(keys_[l].outgoing(s));
+      if (s >= 2 && gradients_[l].has(s - 2)) append(gradients_[l].outgoing(s - 2), messages);
+    }
+    return messages;
+  }
+  Messages incoming(std::size_t s) {
+    Messages messages;
+    for (std::size_t l = 0; l < keys_.size(); ++l) {
+      if (keys_[l].has(s)) messages.near.push_back(keys_[l].incoming(s));
+      if (s >= 2 && gradients_[l].has(s - 2)) append(gradients_[l].incoming(s - 2), messages);
+    }
+    return messages;
+  }
+  static void append(const GradientMessages& gradients, Messages& messages) {
+    messages.near.push_back(gradients.near);
+    messages.home.push_back(gradients.home);
+  }
+
+  /// Collecting rows is not waiting; starting to send is, where device memory is staged.
+  void start(std::size_t s) { start(outgoing(s), incoming(s), s); }
+  void start(Messages sends, Messages receives, std::size_t s) {
+    sends.near.insert(sends.near.end(), sends.home.begin(), sends.home.end());
+    receives.near.insert(receives.near.end(), receives.home.begin(), receives.home.end());
+    const double began = core::wall_seconds();
+    exchange_.start(sends.near, receives.near, tag(s));
+    waits(s).wait_seconds += core::wall_seconds() - began;
+  }
+
+  /// Ends the messages of step s.
+  void complete(std::size_t s) {
+    const comm::Place here(fmt::format("messages of {}", place(std::min(s + 1, hops_))));
+    if (mode_ == HopMode::blocking) {
+      // Even and odd ranks take turns between neighbours; home may be any rank, where turns could wait for each other
+      // for ever.
+      const Messages sends = outgoing(s), receives = incoming(s);
+      const double began = core::wall_seconds();
+      exchange_.run_blocking(sends.near, receives.near, tag(s));
+      waits(s).wait_seconds += core::wall_seconds() - began;
+      start({{}, sends.home}, {{}, receives.home}, s);
+    }
+    const double began = core::wall_seconds();
+    exchange_.wait();
+    waits(s).wait_seconds += core::wall_seconds() - began;
+    for (std::size_t l = 0; l < keys_.size(); ++l) {
+      if (keys_[l].has(s)) take_keys(l, s);
+      if (s >= 2 && gradients_[l].has(s - 2)) settle_gradients(l, s - 2);
+    }
+  }
+
+  void take_keys(std::size_t lane, std::size_t h) {
+    keys_[lane].take(h);
+    core::HopMetrics& metrics = metrics_.hops[h + 1];
+    const pattern::Hop& hop = keys_[lane].hop(h);
+    metrics.bytes_sent += cargo_bytes(problem_, hop.send);
+    metrics.bytes_received += cargo_bytes(problem_, hop.receive);
+    metrics.rows_received += pattern::head_rows(hop.receive);
+  }
+  void settle_gradients(std::size_t lane, std::size_t h) {
+    gradients_[lane].settle(h);
+    core::HopMetrics& metrics = metrics_.hops[h + 1];
+    const pattern::GradientHop& hop = gradients_[lane].hop(h);
+    for (const pattern::Cargo* sent : {&hop.onward, &hop.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
+    for (const pattern::Cargo* received : {&hop.arriving, &hop.returned}) {
+      metrics.bytes_received += gradient_bytes(problem_, *received);
+      metrics.rows_received += pattern::head_rows(*received);
+    }
+  }
+
+  const Problem& problem_;
+  const KeyBlock own_;
+  const std::size_t hops_;
+  const HopMode mode_;
+  BackwardComputation& computation_;
+  core::RankMetrics& metrics_;
+  std::deque<Lane> keys_;  // deques: lanes do not move, messages and blocks point into them
+  std::deque<GradientLane> gradients_;
+  comm::Exchange exchange_;  // behind the lanes: when an error unwinds, messages end before their buffers do
+};
+
+}  // namespace
+
+Prediction predict_backward_hops(const Problem& problem, const pattern::Partition& partition,
+                                 const BackwardLanes& lanes, int rank) {
+  const pattern::StoredRows& rows = partition[std::size_t(rank)];
+  Prediction prediction;
+  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  Index buffers = 0;
+  for (std::size_t l = 0; l < lanes.keys.size(); ++l) {
+    const pattern::Hops& hops = lanes.keys[l];
+    const pattern::GradientHops& gradients = lanes.gradients[l];
+    buffers += buffer_bytes(problem, hops).total() + gradient_buffer_bytes(problem, hops, gradients).total();
+    for (std::size_t h = 0; h < hops.size(); ++h) {
+      prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hops[h].receive));
+      prediction.bytes_sent += cargo_bytes(problem, hops[h].send) + gradient_bytes(problem, gradients[h].onward) +
+                               gradient_bytes(problem, gradients[h].home);
+      prediction.bytes_received += cargo_bytes(problem, hops[h].receive) +
+                                   gradient_bytes(problem, gradients[h].arriving) +
+                                   gradient_bytes(problem, gradients[h].returned);
+    }
+  }
+  prediction.memory_bytes = backward_work(problem, rows.count(), buffers);
+  return prediction;
+}
+
+void backward_in_hops(const Problem& problem, const pattern::Partition& partition, const BackwardLanes& lanes,
+                      HopMode mode, const comm::Communicator& comm, const KeyBlock& own,
+                      BackwardComputation& computation, core::RankMetrics& metrics) {
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  BackwardLoop(problem, lanes, rows, mode, comm, own, computation, metrics).run();
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,70 @@
+// One case of a strategy's backward pass on the ranks at hand, against the float64 definition. Each rank checks its own
+// rows of dq, dk and dv, and what the strategy said that it would cost.
+#pragma once
+
+#include "forward_case.hpp"
+
+namespace annulus::strategies {
+
+/// Puts the rank's rows of dout and dlse beside the others, and of out and lse as the definition has them.
+inline void add_backward_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows,
+                                 bool with_dlse, Tensors& tensors) {
+  const core::Shape& s = problem.shape;
+  const auto take = [&](const std::vector<double>& whole, core::DType type) {
+    const auto bytes = test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows.intervals()), type);
+    core::Buffer buffer("test tensor", Index(bytes.size()));
+    core::copy_to_device(buffer.data(), bytes.data(), buffer.bytes());
+    return buffer;
+  };
+  const kernels::ReferenceResult forward = numbers.reference();
+  tensors.out = take(forward.out, problem.type);
+  tensors.lse = take(forward.lse, core::lse_type(problem.type));
+  tensors.dout = take(numbers.dout(), problem.type);
+  if (with_dlse) tensors.dlse = take(numbers.dlse(), core::lse_type(problem.type));
+}
+
+/// dK (which = 0) or dV (which = 1) of the rank's rows.
+inline std::vector<double> key_gradient(const Tensors& tensors, const Problem& problem, Index rows, Index which) {
+  const Index each = problem.shape.batch * rows * problem.shape.kv_heads * problem.shape.head_dim;
+  const std::vector<double> both = test::from_device(tensors.dkv, 2 * each, problem.type);
+  return {both.begin() + which * each, both.begin() + (which + 1) * each};
+}
+
+inline void check_backward(const Strategy& strategy, const Case& one, const comm::Communicator& comm, bool with_dlse) {
+  SCOPED_TRACE(std::string(strategy.name()) + ", " + one.name + (with_dlse ? ", dlse" : ""));
+  const Problem& problem = one.problem;
+  const core::Shape& s = problem.shape;
+  const AttentionCase numbers = one.numbers();
+  const kernels::ReferenceGradients expected = numbers.reference_gradients(with_dlse);
+  const pattern::Partition partition = strategy.partition(problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  Tensors tensors = take_tensors(numbers, problem, rows);
+  add_backward_tensors(numbers, problem, rows, with_dlse, tensors);
+  core::memory_ledger().reset_peak();
+  const Index scratch_before = scratch_bytes();
+  const core::RankMetrics metrics = strategy.backward(problem, partition, comm, tensors, {});
+
+  const double tolerance = core::gradient_tolerance(problem.type);
+  const auto own = [&](const std::vector<double>& whole) {
+    return test::take_rows(whole, s.batch, s.sequence, rows.intervals());
+  };
+  const Index numbers_of_dq = s.batch * rows.count() * s.heads * s.head_dim;
+  EXPECT_TRUE(test::close_to(test::from_device(tensors.dq, numbers_of_dq, problem.type), own(expected.dq), tolerance))
+      << "dq";
+  EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 0), own(expected.dk), tolerance)) << "dk";
+  EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 1), own(expected.dv), tolerance)) << "dv";
+
+  const Prediction predicted = strategy.predict_backward(problem, partition, comm.rank());
+  const core::HopMetrics total = metrics.total();
+  EXPECT_EQ(metrics.rows, rows.count());
+  EXPECT_EQ(total.kept, predicted.kept);
+  EXPECT_EQ(total.bytes_received, predicted.bytes_received);
+  EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
+  EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
+  EXPECT_EQ(predicted.kept, strategy.predict(problem, partition, comm.rank()).kept);
+  // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for.
+  const Index others = scratch_before + core::memory_ledger().peak_by_purpose()["work list"];
+  EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes) << "more memory than was announced";
+}
+
+}  // namespace annulus::strategies
