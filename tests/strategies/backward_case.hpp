@@ -2,12 +2,26 @@
 // rows of dq, dk and dv, and what the strategy said that it would cost.
 #pragma once
 
+#include <array>
+
 #include "forward_case.hpp"
 
 namespace annulus::strategies {
 
+/// What the definition says, computed once for all strategies.
+struct Truth {
+  explicit Truth(const Case& one)
+      : numbers(one.numbers()),
+        forward(numbers.reference()),
+        gradients{numbers.reference_gradients(false), numbers.reference_gradients(true)} {}
+
+  AttentionCase numbers;
+  kernels::ReferenceResult forward;
+  std::array<kernels::ReferenceGradients, 2> gradients;  ///< without dlse, with dlse
+};
+
 /// Puts the rank's rows of dout and dlse beside the others, and of out and lse as the definition has them.
-inline void add_backward_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows,
+inline void add_backward_tensors(const Truth& truth, const Problem& problem, const pattern::StoredRows& rows,
                                  bool with_dlse, Tensors& tensors) {
   const core::Shape& s = problem.shape;
   const auto take = [&](const std::vector<double>& whole, core::DType type) {
@@ -16,11 +30,10 @@ inline void add_backward_tensors(const AttentionCase& numbers, const Problem& pr
     core::copy_to_device(buffer.data(), bytes.data(), buffer.bytes());
     return buffer;
   };
-  const kernels::ReferenceResult forward = numbers.reference();
-  tensors.out = take(forward.out, problem.type);
-  tensors.lse = take(forward.lse, core::lse_type(problem.type));
-  tensors.dout = take(numbers.dout(), problem.type);
-  if (with_dlse) tensors.dlse = take(numbers.dlse(), core::lse_type(problem.type));
+  tensors.out = take(truth.forward.out, problem.type);
+  tensors.lse = take(truth.forward.lse, core::lse_type(problem.type));
+  tensors.dout = take(truth.numbers.dout(), problem.type);
+  if (with_dlse) tensors.dlse = take(truth.numbers.dlse(), core::lse_type(problem.type));
 }
 
 /// dK (which = 0) or dV (which = 1) of the rank's rows.
@@ -30,16 +43,16 @@ inline std::vector<double> key_gradient(const Tensors& tensors, const Problem& p
   return {both.begin() + which * each, both.begin() + (which + 1) * each};
 }
 
-inline void check_backward(const Strategy& strategy, const Case& one, const comm::Communicator& comm, bool with_dlse) {
+inline void check_backward(const Strategy& strategy, const Case& one, const Truth& truth,
+                           const comm::Communicator& comm, bool with_dlse) {
   SCOPED_TRACE(std::string(strategy.name()) + ", " + one.name + (with_dlse ? ", dlse" : ""));
   const Problem& problem = one.problem;
   const core::Shape& s = problem.shape;
-  const AttentionCase numbers = one.numbers();
-  const kernels::ReferenceGradients expected = numbers.reference_gradients(with_dlse);
+  const kernels::ReferenceGradients& expected = truth.gradients[with_dlse ? 1 : 0];
   const pattern::Partition partition = strategy.partition(problem, comm.size());
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
-  Tensors tensors = take_tensors(numbers, problem, rows);
-  add_backward_tensors(numbers, problem, rows, with_dlse, tensors);
+  Tensors tensors = take_tensors(truth.numbers, problem, rows);
+  add_backward_tensors(truth, problem, rows, with_dlse, tensors);
   core::memory_ledger().reset_peak();
   const Index scratch_before = scratch_bytes();
   const core::RankMetrics metrics = strategy.backward(problem, partition, comm, tensors, {});

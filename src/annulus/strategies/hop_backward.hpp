@@ -6,10 +6,12 @@
 
 namespace annulus::strategies {
 
-/// Hops of K and V, and the ways of their gradients, lane by lane.
+/// The ways of the gradients of what the hops of each lane bring.
+using GradientLanes = std::vector<pattern::GradientHops>;
+
 struct BackwardLanes {
-  Lanes keys;
-  std::vector<pattern::GradientHops> gradients;
+  Lanes keys;  ///< hops of K and V
+  GradientLanes gradients;
 };
 
 /// Predicted cost of backward_in_hops() for one rank; memory without what it reads (backward_inputs()).

@@ -11,9 +11,8 @@ namespace annulus::strategies {
 /// Hops of one rank.
 using MakeLanes = std::function<Lanes(const pattern::Layout&, const pattern::Partition&, int rank)>;
 
-/// The ways of the gradients of what these hops bring, lane by lane.
-using MakeGradients =
-    std::function<std::vector<pattern::GradientHops>(const pattern::Layout&, const pattern::Partition&, int rank)>;
+/// The ways of the gradients of what they bring.
+using MakeGradients = std::function<GradientLanes(const pattern::Layout&, const pattern::Partition&, int rank)>;
 
 /// A strategy that runs these hops through forward_in_hops() and backward_in_hops(); `movement` names them for the cost
 /// model.

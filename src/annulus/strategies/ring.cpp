@@ -14,7 +14,7 @@ std::unique_ptr<Strategy> make_ring() {
       },
       [](const auto& layout, const auto& partition, int rank) {
         const int reach = int(partition.size()) - 1;
-        return std::vector{pattern::ring_gradients(layout, partition, rank, 1, reach)};
+        return GradientLanes{pattern::ring_gradients(layout, partition, rank, 1, reach)};
       });
 }
 

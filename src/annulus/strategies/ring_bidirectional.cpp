@@ -16,8 +16,8 @@ std::unique_ptr<Strategy> make_ring_bidirectional() {
       },
       [](const auto& layout, const auto& partition, int rank) {
         const int ranks = int(partition.size());
-        return std::vector{pattern::ring_gradients(layout, partition, rank, 1, ranks / 2),
-                           pattern::ring_gradients(layout, partition, rank, -1, (ranks - 1) / 2)};
+        return GradientLanes{pattern::ring_gradients(layout, partition, rank, 1, ranks / 2),
+                             pattern::ring_gradients(layout, partition, rank, -1, (ranks - 1) / 2)};
       });
 }
 

@@ -14,7 +14,7 @@ std::unique_ptr<Strategy> make_rotation() {
       },
       [](const auto& layout, const auto& partition, int rank) {
         const pattern::Hops hops = pattern::rotation_hops(layout, partition, rank);
-        return std::vector{pattern::direct_gradients(hops, rank, int(partition.size()))};
+        return GradientLanes{pattern::direct_gradients(hops, rank, int(partition.size()))};
       });
 }
 

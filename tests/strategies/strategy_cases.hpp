@@ -1,0 +1,110 @@
+// The settings under which every strategy is tested, forward and backward.
+#pragma once
+
+#include "forward_case.hpp"
+
+namespace annulus::strategies {
+
+constexpr std::uint64_t seed = 20261121;
+
+/// Calls check(strategy, case, comm) for every case and every strategy, under every partition and what `auto` makes of
+/// it. On more than 4 ranks, which share few cores, for a seeded tenth of all that.
+template <class Check>
+void for_every_strategy(const std::vector<Case>& cases, Check&& check) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  std::mt19937_64 random(seed + std::uint64_t(comm.size()));  // the same draws on all ranks
+  using pattern::PartitionKind;
+  for (const Case& one : cases) {
+    for (const auto& strategy : registry()) {
+      for (const auto partition : {std::optional<PartitionKind>(), std::optional(PartitionKind::contiguous),
+                                   std::optional(PartitionKind::zigzag), std::optional(PartitionKind::block_cyclic)}) {
+        if (comm.size() > 4 && random() % 10 != 0) continue;
+        Case cut = one;
+        cut.problem.partition = partition;
+        cut.problem.ulysses_ranks = comm.size() % 2 == 0 ? 2 : 1;
+        cut.name += partition ? ", " + std::string(pattern::partition_table[std::size_t(*partition)].name) : ", auto";
+        check(*strategy, cut, comm);
+      }
+    }
+  }
+}
+
+/// Semantics x causal x grouped heads x documents.
+inline std::vector<Case> semantics_cases() {
+  std::vector<Case> cases;
+  for (const auto& semantics : pattern::semantics_table) {
+    for (const bool causal : {false, true}) {
+      for (const Index kv_heads : {6, 2, 1}) {
+        for (const pattern::Documents& documents : {pattern::Documents{}, pattern::Documents{0, 11, 11, 40, 53}}) {
+          const std::string name = std::string(semantics.name) + (causal ? " causal" : "") + " Hkv " +
+                                   std::to_string(kv_heads) + " documents " + std::to_string(documents.size());
+          const pattern::Pattern pattern{
+              semantics.value, {{8, 1}, {20, 3}, {pattern::whole_document, 4}}, causal, false};
+          cases.push_back(make_case(name, {1, 53, 6, kv_heads, 8}, pattern, documents));
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+inline std::vector<Case> awkward_cases() {
+  using pattern::Semantics;
+  const Index all = pattern::whole_document;
+  return {
+      make_case("one row", {1, 1, 1, 1, 1}, {Semantics::longnet, {{}}, true, false}),
+      make_case("fewer rows than ranks", {2, 3, 2, 1, 5}, {Semantics::paper, {{2, 1}, {all, 2}}, false, false}),
+      make_case("n prime, batch 3", {3, 97, 4, 2, 31}, {Semantics::longnet, {{32, 1}, {64, 4}}, true, false}),
+      make_case("segments longer than n", {1, 29, 4, 4, 16}, {Semantics::longnet, {{1000, 2}, {77, 1}}, false, false}),
+      make_case("r > w and H < r", {1, 40, 2, 2, 12}, {Semantics::paper, {{4, 9}, {16, 16}}, true, false}),
+      make_case("rows that see nothing", {1, 40, 2, 2, 12}, {Semantics::longnet, {{20, 7}}, false, false}),
+      make_case("heads of 256", {1, 20, 2, 1, 256}, {Semantics::longnet, {{8, 2}, {all, 1}}, true, false}),
+      make_case("heads of 80", {1, 70, 3, 3, 80}, {Semantics::longnet, {{all, 1}}, true, false}),
+      make_case("group_scale", {1, 60, 5, 5, 8}, {Semantics::grouped, {{8, 1}, {all, 2}}, false, true}),
+      make_case("many hops, dense", {2, 64, 2, 2, 8}, {Semantics::longnet, {{all, 1}}, false, false}),
+  };
+}
+
+inline std::vector<Case> storage_cases() {
+  std::vector<Case> cases;
+  for (const core::DType type :
+       {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
+    for (const bool causal : {false, true}) {
+      const pattern::Pattern pattern{
+          pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 3}}, causal, false};
+      cases.push_back(make_case(std::string(core::name_of(type)), {2, 45, 4, 2, 24}, pattern, {}, type));
+    }
+  }
+  Case doubled = cases[2];  // float32 storage, float64 accumulation
+  doubled.problem.precision = core::Precision::float64;
+  doubled.name = "float32 with float64 accumulation";
+  cases.push_back(doubled);
+  return cases;
+}
+
+inline std::vector<Case> device_cases() {
+  Case one = make_case("device tiles", {2, 53, 4, 2, 20},
+                       {pattern::Semantics::longnet, {{8, 1}, {pattern::whole_document, 3}}, true, false}, {0, 30, 53});
+  one.problem.backend = kernels::Backend::device;
+  return {one};
+}
+
+/// 60 settings of its own for every rank count.
+inline std::vector<Case> random_cases() {
+  const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
+  std::mt19937_64 random(own_seed);
+  std::vector<Case> cases;
+  for (int i = 0; i < 60; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 70);
+    const Index head_dim = 1 + Index(random() % 40);
+    Case one =
+        make_case("seed " + std::to_string(own_seed) + " case " + std::to_string(i) + ": " + test::describe(drawn),
+                  {1 + Index(random() % 2), drawn.n, drawn.layout.heads, drawn.layout.kv_heads, head_dim},
+                  drawn.layout.pattern, drawn.layout.documents);
+    one.seed = random();
+    cases.push_back(one);
+  }
+  return cases;
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,31 @@
+// The backward pass of every strategy of the registry under the settings of the forward test, against the float64
+// definition. Each rank checks its own rows of dq, dk and dv.
+#include "backward_case.hpp"
+#include "strategy_cases.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// Every other check with a gradient of the LSE.
+void check_all(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    const Truth truth(one);
+    int checks = 0;
+    for_every_strategy({one}, [&](const Strategy& strategy, const Case& cut, const comm::Communicator& comm) {
+      check_backward(strategy, cut, truth, comm, checks++ % 2 == 1);
+    });
+  }
+}
+
+TEST(Backward, SemanticsCausalDocumentsAndGroupedHeads) { check_all(semantics_cases()); }
+
+TEST(Backward, AwkwardShapes) { check_all(awkward_cases()); }
+
+TEST(Backward, EveryStorageType) { check_all(storage_cases()); }
+
+TEST(Backward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
+
+TEST(Backward, RandomSettings) { check_all(random_cases()); }
+
+}  // namespace
+}  // namespace annulus::strategies
