@@ -21,17 +21,19 @@ namespace annulus::kernels::host {
 /// Sizes of panels and chunks for one head size; see QueryChunk and KeyChunk.
 template <class T>
 struct BackwardLayout {
-  BackwardLayout(const BackwardFunctions<T>& functions, Index head_dim)
-      : depth(core::ceil_div(head_dim, functions.depth_step) * functions.depth_step),
+  BackwardLayout(const BackwardFunctions<T>& functions, const core::Shape& shape, Index rows)
+      : head_dim(shape.head_dim),
+        depth(core::ceil_div(head_dim, functions.depth_step) * functions.depth_step),
         slabs(core::ceil_div(head_dim, functions.key_block)),
         columns(slabs * functions.key_block) {
     const Index key_bytes = (2 * depth + 3 * columns) * Index(sizeof(T));
     max_keys = std::max<Index>(1, tuning::host_key_panel_bytes / key_bytes / functions.key_step) * functions.key_step;
-    static_assert(tuning::host_query_chunk % 12 == 0);
+    const Index most = std::min(rows * shape.group(), tuning::host_query_chunk);
+    chunk_rows = core::ceil_div(most, functions.row_step) * functions.row_step;
   }
-  Index depth, slabs, columns;
-  Index max_keys;  // keys of a task
-  Index chunk_rows = tuning::host_query_chunk;
+  Index head_dim, depth, slabs, columns;
+  Index max_keys;    // keys of a task
+  Index chunk_rows;  // query rows, times heads, of a chunk
 };
 
 /// How many numbers of each kind a task of `count` keys needs.
@@ -59,15 +61,9 @@ struct BackwardSizes {
 template <class T>
 class BackwardRunner {
  public:
-  BackwardRunner(const BackwardFunctions<T>& functions, const WorkList& work, const core::Shape& shape,
+  BackwardRunner(const BackwardFunctions<T>& functions, const BackwardLayout<T>& layout, const WorkList& work,
                  const BackwardOperands& operands, const GradientViews& gradients, std::size_t tasks)
-      : functions_(functions),
-        work_(work),
-        shape_(shape),
-        operands_(operands),
-        gradients_(gradients),
-        layout_(functions, shape.head_dim),
-        done_(tasks) {}
+      : functions_(functions), layout_(layout), work_(work), operands_(operands), gradients_(gradients), done_(tasks) {}
 
   /// wait(ready) returns once ready() holds. poll() is called after every chunk of query rows.
   template <class Wait, class Poll>
@@ -144,7 +140,7 @@ class BackwardRunner {
                  scratch.take<int>(sizes.rows),
                  0,
                  int(sizes.rows),
-                 int(shape_.head_dim)};
+                 int(layout_.head_dim)};
     return w;
   }
 
@@ -233,25 +229,24 @@ class BackwardRunner {
     return panels + ((i / mr * layout_.slabs + s) * mr + i % mr) * nr;
   }
   void load_rows(T* const* rows, Index count, Index padded, T* panels) const {
-    const Index d = shape_.head_dim, nr = functions_.key_block;
+    const Index d = layout_.head_dim, nr = functions_.key_block;
     std::memset(panels, 0, std::size_t(padded * layout_.columns) * sizeof(T));
     for (Index i = 0; i < count; ++i)
       for (Index s = 0; s < layout_.slabs; ++s)
         std::memcpy(block_row(panels, i, s), rows[i] + s * nr, std::size_t(std::min(nr, d - s * nr)) * sizeof(T));
   }
   void store_rows(T* panels, Index count, T* const* rows) const {
-    const Index d = shape_.head_dim, nr = functions_.key_block;
+    const Index d = layout_.head_dim, nr = functions_.key_block;
     for (Index i = 0; i < count; ++i)
       for (Index s = 0; s < layout_.slabs; ++s)
         std::memcpy(rows[i] + s * nr, block_row(panels, i, s), std::size_t(std::min(nr, d - s * nr)) * sizeof(T));
   }
 
   const BackwardFunctions<T>& functions_;
+  const BackwardLayout<T>& layout_;
   const WorkList& work_;
-  const core::Shape& shape_;
   const BackwardOperands& operands_;
   const GradientViews& gradients_;
-  BackwardLayout<T> layout_;
   std::vector<std::atomic<Index>> done_;  // [place of the task] query rows of the item it needs no more
 };
 

@@ -36,17 +36,17 @@ void host_backward_delta(const core::Shape& shape, core::Index rows, const core:
                          const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta,
                          InstructionSet set = best_instruction_set());
 
-void host_attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
-                          const BackwardOperands& operands, const GradientViews& gradients,
+void host_attend_backward(const core::WorkList& work, const core::Shape& shape, core::Index rows,
+                          core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set = best_instruction_set());
 
 /// See attend_backward_bytes() of backward.hpp.
-core::Index host_attend_backward_bytes(const core::Shape& shape, core::Precision precision,
+core::Index host_attend_backward_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,
                                        InstructionSet set = best_instruction_set());
 
-/// Accumulators hold dq / scale, log2(e) dk and dv.
+/// Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them already.
 void host_finish_gradient(Gradient which, core::Index batch, core::Index rows, core::Index heads, core::Index head_dim,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
-                          InstructionSet set = best_instruction_set());
+                          double output_scale, InstructionSet set = best_instruction_set());
 
 }  // namespace annulus::kernels::host

@@ -12,13 +12,13 @@ namespace {
 struct Abandoned {};
 
 template <class T>
-void attend_backward_in(const WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
+void attend_backward_in(const WorkList& work, const core::Shape& shape, Index rows, const BackwardOperands& operands,
                         const GradientViews& gradients, const std::function<void()>& poll,
                         const BackwardFunctions<T>& functions) {
-  const BackwardLayout<T> layout(functions, shape.head_dim);
+  const BackwardLayout<T> layout(functions, shape, rows);
   const Index threads = Kokkos::DefaultHostExecutionSpace().concurrency();
   const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, functions.key_step, threads);
-  BackwardRunner<T> runner(functions, work, shape, operands, gradients, tasks.size());
+  BackwardRunner<T> runner(functions, layout, work, operands, gradients, tasks.size());
   const auto caller = std::this_thread::get_id();
   const auto poll_here = [&] {
     if (poll && std::this_thread::get_id() == caller) poll();
@@ -38,28 +38,28 @@ void attend_backward_in(const WorkList& work, const core::Shape& shape, const Ba
 }
 
 template <class T>
-Index task_bytes(const core::Shape& shape, const BackwardFunctions<T>& functions) {
-  const BackwardLayout<T> layout(functions, shape.head_dim);
+Index task_bytes(const core::Shape& shape, Index rows, const BackwardFunctions<T>& functions) {
+  const BackwardLayout<T> layout(functions, shape, rows);
   return BackwardSizes<T>(functions, layout, layout.max_keys).bytes();
 }
 
 }  // namespace
 
-void host_attend_backward(const WorkList& work, const core::Shape& shape, core::Precision precision,
+void host_attend_backward(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                           const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set) {
   core::require(shape.head_dim >= 1 && shape.head_dim <= kMaxHeadDim,
                 [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
   if (precision == core::Precision::float64) {
-    attend_backward_in(work, shape, operands, gradients, poll, backward_of<double>(set));
+    attend_backward_in(work, shape, rows, operands, gradients, poll, backward_of<double>(set));
   } else {
-    attend_backward_in(work, shape, operands, gradients, poll, backward_of<float>(set));
+    attend_backward_in(work, shape, rows, operands, gradients, poll, backward_of<float>(set));
   }
 }
 
-Index host_attend_backward_bytes(const core::Shape& shape, core::Precision precision, InstructionSet set) {
-  const Index one = precision == core::Precision::float64 ? task_bytes(shape, backward_of<double>(set))
-                                                          : task_bytes(shape, backward_of<float>(set));
+Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
+  const Index one = precision == core::Precision::float64 ? task_bytes(shape, rows, backward_of<double>(set))
+                                                          : task_bytes(shape, rows, backward_of<float>(set));
   return one * Kokkos::DefaultHostExecutionSpace().concurrency();
 }
 

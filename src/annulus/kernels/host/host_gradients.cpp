@@ -87,7 +87,8 @@ void host_backward_delta(const core::Shape& shape, Index rows, const TensorView&
 }
 
 void host_finish_gradient(Gradient which, Index batch, Index rows, Index heads, Index head_dim,
-                          const TensorView& accumulator, const TensorView& to, double scale, InstructionSet set) {
+                          const TensorView& accumulator, const TensorView& to, double scale, double /*output_scale*/,
+                          InstructionSet set) {
   const double unit = unit_of(which, scale);
   if (accumulator.type == core::DType::float64) {
     finish_in<double>(batch, rows, heads, head_dim, accumulator, to, unit, backward_of<double>(set));
