@@ -1,13 +1,14 @@
 # No function compiled for one instruction set may serve another: in the objects of the host tiles every symbol that the
 # linker may merge with other files' (weak, unique) must lie in the namespace of its instruction set.
-# cmake -DNM=<nm> -DOBJECTS=<name=object;...> -P check_instruction_sets.cmake
+# cmake -DNM=<nm> -DOBJECTS=<name=object,object...;...> -P check_instruction_sets.cmake
 if(NOT NM OR NOT OBJECTS)
   message(FATAL_ERROR "NM and OBJECTS are needed; got '${NM}', '${OBJECTS}'")
 endif()
 foreach(entry IN LISTS OBJECTS)
   string(REGEX MATCH "^([^=]+)=(.+)$" matched "${entry}")
   set(name ${CMAKE_MATCH_1})
-  execute_process(COMMAND ${NM} --demangle --defined-only ${CMAKE_MATCH_2} OUTPUT_VARIABLE symbols
+  string(REPLACE "," ";" files "${CMAKE_MATCH_2}")
+  execute_process(COMMAND ${NM} --demangle --defined-only ${files} OUTPUT_VARIABLE symbols
                   COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE ";" "," symbols "${symbols}")
   string(REGEX MATCHALL "[0-9a-f]+ [VvWwu] [^\n]+" mergeable "${symbols}")

@@ -16,6 +16,15 @@ inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 /// about as long as 5 to 10 query rows need for it.
 inline constexpr core::Index host_min_task_rows = 192;
 
+/// Backward: packed keys, values and accumulators of one task.
+inline constexpr core::Index host_key_panel_bytes = 640 * 1024;
+
+/// Query rows, times heads, that pass over a task's keys at a time; a multiple of 12.
+inline constexpr core::Index host_query_chunk = 96;
+
+/// Keys of a task at least, where there are too few tasks for the threads.
+inline constexpr core::Index host_min_task_keys = 96;
+
 /// Tasks per thread wanted, so that threads end at about the same time.
 inline constexpr core::Index host_tasks_per_thread = 6;
 

@@ -1,60 +1,14 @@
 // attend() on the host: a work list's tasks dealt to the threads.
-#include <Kokkos_Core.hpp>
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
+#include "annulus/kernels/host/run_on_threads.hpp"
 #include "annulus/kernels/host/task_runner.hpp"
 
 namespace annulus::kernels::host {
 
 namespace {
-
-/// Lets every thread take the next task until none is left. The calling thread polls after every tile of its own tasks
-/// (run_task does) and, when it is done before the others, goes on polling until they are.
-/// Exceptions do not leave a parallel region by themselves: the first one is kept, the threads stop, and the calling
-/// thread throws it again.
-template <class RunTask, class Poll>
-void run_on_all_threads(Index tasks, const RunTask& run_task, const Poll& poll) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
-  std::atomic<Index> next{0};
-  std::atomic<int> working{0};
-  std::exception_ptr error;
-  std::mutex error_mutex;
-  const auto guarded = [&](const auto& work) {
-    try {
-      work();
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(error_mutex);
-      if (!error) error = std::current_exception();
-      next = tasks;
-    }
-  };
-  const auto caller = std::this_thread::get_id();
-  const auto worker = [&](const int) {
-    ++working;
-    guarded([&] {
-      for (Index i = next++; i < tasks; i = next++) run_task(i);
-    });
-    --working;
-    if (!poll || std::this_thread::get_id() != caller) return;
-    guarded([&] {
-      while (working > 0) {
-        poll();
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-    });
-  };
-  const int threads = int(std::min<Index>(Space().concurrency(), tasks));
-  Kokkos::parallel_for("annulus::attend", Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), worker);
-  Space().fence();
-  if (error) std::rethrow_exception(error);
-}
 
 template <class T>
 void attend_in(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
@@ -66,8 +20,9 @@ void attend_in(const WorkList& work, const Operands& operands, State& state, con
   const auto poll_after_tile = [&] {
     if (poll && std::this_thread::get_id() == caller) poll();
   };
-  run_on_all_threads(
-      Index(tasks.size()), [&](Index i) { runner.run(tasks[i], poll_after_tile); }, poll);
+  std::atomic<bool> failed{false};  // tasks wait for nobody, so nobody asks
+  run_on_threads(
+      "annulus::attend", Index(tasks.size()), [&](Index i) { runner.run(tasks[i], poll_after_tile); }, poll, failed);
   if (poll) poll();
 }
 

@@ -36,28 +36,49 @@ InstructionSet best_instruction_set() {
   return best;
 }
 
-template <class T>
-const TileFunctions<T>& tiles_of(InstructionSet set) {
-  constexpr bool wide = std::is_same_v<T, double>;
-  const auto pick = [](const TileFunctions<float>& narrow_tiles,
-                       const TileFunctions<double>& wide_tiles) -> const TileFunctions<T>& {
-    if constexpr (wide) {
-      return wide_tiles;
-    } else {
-      return narrow_tiles;
-    }
-  };
+namespace {
+
+void require_usable(InstructionSet set) {
   const auto usable = usable_instruction_sets();
   core::require(std::find(usable.begin(), usable.end(), set) != usable.end(),
                 [&] { return fmt::format("this processor or build has no {} tiles", name_of(set)); });
+}
+
+/// The table for T of the two.
+template <class T, class Narrow, class Wide>
+const auto& pick(const Narrow& narrow, const Wide& wide) {
+  if constexpr (std::is_same_v<T, double>) {
+    return wide;
+  } else {
+    return narrow;
+  }
+}
+
+}  // namespace
+
+template <class T>
+const TileFunctions<T>& tiles_of(InstructionSet set) {
+  require_usable(set);
 #if defined(ANNULUS_HAS_X86_TILES)
-  if (set == InstructionSet::avx512) return pick(avx512::float_tiles, avx512::double_tiles);
-  if (set == InstructionSet::avx2) return pick(avx2::float_tiles, avx2::double_tiles);
+  if (set == InstructionSet::avx512) return pick<T>(avx512::float_tiles, avx512::double_tiles);
+  if (set == InstructionSet::avx2) return pick<T>(avx2::float_tiles, avx2::double_tiles);
 #endif
-  return pick(baseline::float_tiles, baseline::double_tiles);
+  return pick<T>(baseline::float_tiles, baseline::double_tiles);
+}
+
+template <class T>
+const BackwardFunctions<T>& backward_of(InstructionSet set) {
+  require_usable(set);
+#if defined(ANNULUS_HAS_X86_TILES)
+  if (set == InstructionSet::avx512) return pick<T>(avx512::float_backward, avx512::double_backward);
+  if (set == InstructionSet::avx2) return pick<T>(avx2::float_backward, avx2::double_backward);
+#endif
+  return pick<T>(baseline::float_backward, baseline::double_backward);
 }
 
 template const TileFunctions<float>& tiles_of<float>(InstructionSet);
 template const TileFunctions<double>& tiles_of<double>(InstructionSet);
+template const BackwardFunctions<float>& backward_of<float>(InstructionSet);
+template const BackwardFunctions<double>& backward_of<double>(InstructionSet);
 
 }  // namespace annulus::kernels::host

@@ -1,0 +1,137 @@
+// The register-blocked product behind all five of the backward pass: MR x NV vectors of accumulators that take in
+// outer products of a column of A (broadcast numbers) and a row of B (vectors), one after another. The five differ only
+// in where A lies and which way the sum runs, given as compile-time strides.
+#pragma once
+
+#include "annulus/kernels/host/exp2.hpp"
+#include "annulus/kernels/host/layout.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// Keys of a tile, a multiple of MR and NR: what P and dS hold at a time.
+constexpr int kTileKeys = 96;
+
+/// Numbers from one row of P (or dS) to the next. Not a power of two: a column of a block would otherwise fall into few
+/// sets of the first-level cache.
+template <class T>
+constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
+
+/// Rows of queries are padded to this: whole groups of MR, and whole steps of kUnroll.
+constexpr int kRowStep = 12;
+
+template <class T, int NV>
+using Block = Vec<T>[kRowBlock][NV];
+
+/// c[i][...] += sum_k A(i, k) * B(k), k ascending: A(i, k) = a[i * kRow + k * kStep], B(k) = b[k * kNext + ...].
+/// `count` is a multiple of kUnroll.
+template <int kRow, int kStep, int kNext, class T, int NV>
+ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Block<T, NV>& c) {
+  for (int k = 0; k < count; k += kUnroll<T>) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll<T>; ++u) {
+      Vec<T> row[NV];
+#pragma GCC unroll 2
+      for (int v = 0; v < NV; ++v) row[v] = load<Vec<T>>(b + v * kLanes<T>);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRowBlock; ++i) {
+        const Vec<T> x = broadcast(a[i * kRow]);
+#pragma GCC unroll 2
+        for (int v = 0; v < NV; ++v) accumulate(c[i][v], x, row[v]);
+      }
+      a += kStep;
+      b += kNext;
+    }
+  }
+}
+
+/// Rows of Q (or G) times a panel of keys (or values): c[i][...] = sum_d rows[i][d] * panel[d][...], d ascending.
+///   rows [slab][capacity][NR], the first of MR rows   panel [depth][NR]
+template <class T, int NV>
+ANNULUS_INLINE void row_times_panel(const T* rows, int slab_stride, const T* panel, int depth, Block<T, NV>& c) {
+  constexpr int nr = kKeyBlock<T>;
+  int d = 0;
+  for (; d + nr <= depth; d += nr, rows += slab_stride, panel += nr * nr) add_products<nr, 1, nr>(rows, panel, nr, c);
+  if (d < depth) add_products<nr, 1, nr>(rows, panel, depth - d, c);
+}
+
+template <class T, int NV>
+ANNULUS_INLINE void load_block(const T* from, Block<T, NV>& c) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlock; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<T>>(from + i * kKeyBlock<T> + v * kLanes<T>);
+}
+template <class T, int NV>
+ANNULUS_INLINE void store_block(T* to, const Block<T, NV>& c) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlock; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
+}
+
+/// Probabilities of MR rows for one panel: p[i][...] = 2^(S - lse2[i]), 0 for keys outside [begin[i], end[i]) when
+/// kMasked. `begin` and `end` count from the panel's first key.
+///   p [MR][kStripStride]
+template <class T, int NV, bool kMasked>
+ANNULUS_INLINE void probability_block(const T* queries, int slab_stride, const T* keys, int depth, const T* lse2,
+                                      const int* begin, const int* end, int first, T* p) {
+  constexpr int n = kLanes<T>;
+  Block<T, NV> c = {};
+  row_times_panel<T, NV>(queries, slab_stride, keys, depth, c);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlock; ++i) {
+    const Vec<T> shift = broadcast(lse2[i]);
+    Vec<T> x[NV];
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) x[v] = c[i][v] - shift;
+    exp2_of<T>(x);
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) {
+      if constexpr (kMasked) {
+        const Vec<IntOf<T>> key = count_up<T>() + IntOf<T>(first + v * n);
+        const auto seen = (key >= IntOf<T>(begin[i])) & (key < IntOf<T>(end[i]));
+        x[v] = seen ? x[v] : Vec<T>{};
+      }
+      store(p + i * kStripStride<T> + v * n, x[v]);
+    }
+  }
+}
+
+/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel.
+template <class T, int NV>
+ANNULUS_INLINE void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth, const T* delta,
+                                         const T* p, T* ds) {
+  constexpr int n = kLanes<T>, stride = kStripStride<T>;
+  Block<T, NV> c = {};
+  row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlock; ++i) {
+    const Vec<T> shift = broadcast(delta[i]);
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v)
+      store(ds + i * stride + v * n, load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift));
+  }
+}
+
+/// One slab of dv (or dk) of MR keys takes in `rows` query rows, ascending: acc[i][...] += sum_u p[u][i] * rows_b[u].
+///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   acc [MR][NR]
+template <class T, int NV>
+ANNULUS_INLINE void key_gradient_block(const T* p, const T* b, int rows, T* acc) {
+  Block<T, NV> c;
+  load_block<T, NV>(acc, c);
+  add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, rows, c);
+  store_block<T, NV>(acc, c);
+}
+
+/// One slab of dq of MR rows takes in `count` keys, descending: acc[i][...] += sum_j ds[i][j] * keys[j].
+///   ds [MR][kStripStride]   keys [count][NR]   acc [MR][NR]
+template <class T, int NV>
+ANNULUS_INLINE void query_gradient_block(const T* ds, const T* keys, int count, T* acc) {
+  constexpr int nr = kKeyBlock<T>;
+  Block<T, NV> c;
+  load_block<T, NV>(acc, c);
+  add_products<kStripStride<T>, -1, -nr>(ds + count - 1, keys + std::int64_t(count - 1) * nr, count, c);
+  store_block<T, NV>(acc, c);
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

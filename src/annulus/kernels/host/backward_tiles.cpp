@@ -1,0 +1,150 @@
+// The backward operations of one instruction set (see tiles.cpp). Tile after tile of kTileKeys keys:
+//   for groups of MR rows: P, dS    for blocks of MR keys: dV, dK    for groups of MR rows: dQ
+// with P and dS of all rows for one tile in the caches.
+#include "annulus/kernels/host/backward_block.hpp"
+#include "annulus/kernels/host/backward_functions.hpp"
+#include "annulus/kernels/host/backward_pack.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+namespace {
+
+static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0 && kRowStep % kRowBlock == 0);
+
+struct Range {
+  int begin;
+  int end;
+};
+ANNULUS_INLINE int at_least(int x, int least) { return x < least ? least : x; }
+ANNULUS_INLINE int at_most(int x, int most) { return x > most ? most : x; }
+
+/// Whole panels (their halves at the end) of the tile's keys that a group of MR rows needs, from the tile's first key.
+template <class T>
+ANNULUS_INLINE Range panels_of(const QueryChunk<T>& q, int row, int tile, int keys) {
+  const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
+  const int end = round_up(at_most(q.end[row + kRowBlock - 1] - tile, keys), kLanes<T>);
+  return {begin, end > begin ? end : begin};
+}
+
+/// P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
+template <class T, int NV, bool kMasked>
+ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
+                               int from) {
+  constexpr int nr = kKeyBlock<T>;
+  const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
+  const std::int64_t panel = std::int64_t(tile + from) * depth, at = std::int64_t(row) * kStripStride<T> + from;
+  probability_block<T, NV, kMasked>(q.queries + row * nr, slab_stride, k.keys + panel, depth, q.lse2 + row,
+                                    q.begin + row, q.end + row, tile + from, strips.p + at);
+  score_gradient_block<T, NV>(q.dout + row * nr, slab_stride, k.values + panel, depth, q.delta + row, strips.p + at,
+                              strips.ds + at);
+}
+
+/// P and dS of MR rows for a tile of `keys` keys; zero in every place of the strips that no row of the group needs.
+template <class T>
+void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys) {
+  constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+  const Range panels = panels_of(q, row, tile, keys);
+  // Panels that every row sees whole need no mask.
+  const int whole_begin = q.begin[row + kRowBlock - 1] - tile, whole_end = q.end[row] - tile;
+  int j = panels.begin;
+  for (; j + nr <= panels.end; j += nr) {
+    if (j >= whole_begin && j + nr <= whole_end)
+      fill_panel<T, 2, false>(q, k, strips, row, tile, j);
+    else
+      fill_panel<T, 2, true>(q, k, strips, row, tile, j);
+  }
+  if (j < panels.end) fill_panel<T, 1, true>(q, k, strips, row, tile, j);
+  if (panels.begin == 0 && panels.end == kTileKeys) return;
+  for (int i = row; i < row + kRowBlock; ++i) {
+    T *p = strips.p + i * kStripStride<T>, *ds = strips.ds + i * kStripStride<T>;
+    for (int z = 0; z < kTileKeys; z += n) {
+      if (z >= panels.begin && z < panels.end) continue;
+      store(p + z, Vec<T>{});
+      store(ds + z, Vec<T>{});
+    }
+  }
+}
+
+/// dV and dK of a tile's keys, block after block of MR keys, each from the rows that see one of them.
+template <class T>
+void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
+  constexpr int nr = kKeyBlock<T>;
+  const int slabs = slab_count<T>(q.head_dim);
+  int first = 0, last = 0;  // rows [first, last) see a key of the block; both ascend with the block
+  for (int block = 0; block < keys; block += kRowBlock) {
+    const int key = tile + block;
+    while (first < q.rows && q.end[first] <= key) ++first;
+    while (last < q.rows && q.begin[last] < key + kRowBlock) ++last;
+    const int from = first / kUnroll<T> * kUnroll<T>, rows = round_up(last, kUnroll<T>) - from;
+    if (rows <= 0) continue;
+    const std::int64_t at = std::int64_t(from) * kStripStride<T> + block;
+    for (int s = 0; s < slabs; ++s) {
+      const std::int64_t acc = (std::int64_t(key / kRowBlock) * slabs + s) * kRowBlock * nr;
+      const std::int64_t b = (std::int64_t(s) * q.capacity + from) * nr;
+      if (q.head_dim - s * nr > kLanes<T>) {
+        key_gradient_block<T, 2>(strips.p + at, q.dout + b, rows, k.dv + acc);
+        key_gradient_block<T, 2>(strips.ds + at, q.queries + b, rows, k.dk + acc);
+      } else {
+        key_gradient_block<T, 1>(strips.p + at, q.dout + b, rows, k.dv + acc);
+        key_gradient_block<T, 1>(strips.ds + at, q.queries + b, rows, k.dk + acc);
+      }
+    }
+  }
+}
+
+template <class T>
+void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
+  constexpr int nr = kKeyBlock<T>;
+  const int slabs = slab_count<T>(q.head_dim);
+  for (int row = 0; row < q.rows; row += kRowBlock) {
+    const Range panels = panels_of(q, row, tile, keys);
+    const int count = panels.end - panels.begin;
+    if (count == 0) continue;
+    const T* ds = strips.ds + std::int64_t(row) * kStripStride<T> + panels.begin;
+    for (int s = 0; s < slabs; ++s) {
+      T* acc = q.dq + (std::int64_t(row / kRowBlock) * slabs + s) * kRowBlock * nr;
+      const T* rows = k.key_rows + (std::int64_t(s) * k.capacity + tile + panels.begin) * nr;
+      if (q.head_dim - s * nr > kLanes<T>)
+        query_gradient_block<T, 2>(ds, rows, count, acc);
+      else
+        query_gradient_block<T, 1>(ds, rows, count, acc);
+    }
+  }
+}
+
+template <class T>
+void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
+  const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
+  for (int tile = (k.count - 1) / kTileKeys * kTileKeys; tile >= 0; tile -= kTileKeys) {
+    const int keys = at_most(kTileKeys, k.count - tile);
+    if (tile >= end || tile + keys <= begin) continue;
+    for (int row = 0; row < q.rows; row += kRowBlock) fill_group(q, k, strips, row, tile, keys);
+    add_to_keys(q, k, strips, tile, keys);
+    add_to_queries(q, k, strips, tile, keys);
+  }
+}
+
+/// 96, 48, 24 or 12: a multiple of NR, and of MR = 6 or 12 for every NR >= 4.
+template <class T>
+constexpr int kKeyStep = 3 * kKeyBlock<T>;
+static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
+
+template <class T>
+constexpr BackwardFunctions<T> kTable = {
+    kRowBlock,
+    kKeyBlock<T>,
+    kUnroll<T>,
+    kRowStep,
+    kKeyStep<T>,
+    kStripStride<T>,
+    {pack_keys<T, double>, pack_keys<T, float>, pack_keys<T, HalfBits>, pack_keys<T, BFloat16Bits>},
+    {pack_rows<T, double>, pack_rows<T, float>, pack_rows<T, HalfBits>, pack_rows<T, BFloat16Bits>},
+    add_chunks<T>,
+    {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
+    {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
+
+}  // namespace
+
+const BackwardFunctions<float> float_backward = kTable<float>;
+const BackwardFunctions<double> double_backward = kTable<double>;
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

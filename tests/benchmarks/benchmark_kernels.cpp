@@ -1,0 +1,144 @@
+// The host kernels alone: forward and backward on one dense head after another, GFLOP per CPU-second (4 D flops per
+// kept (query, key, head) triple forward, 10 D backward), and the processor's multiply-add peak measured beside each.
+//
+//   OMP_NUM_THREADS=1 build/dev/tests/benchmarks/benchmark_kernels --benchmark_filter=backward/float32
+//     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
+//
+// Columns: gflop_per_cpu_s, the kernel; peak, one thread's multiply-add peak; share = gflop_per_cpu_s / peak.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <Kokkos_Core.hpp>
+#include <cmath>
+
+#include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/host/host_backend.hpp"
+#include "benchmarks/multiply_add_peak.hpp"
+#include "support/attention_case.hpp"
+
+namespace annulus::benchmarks {
+namespace {
+
+using core::DType;
+using core::Index;
+using test::DeviceTensor;
+
+struct Case {
+  bool backward;
+  DType type;
+  Index n, heads, head_dim;
+  bool causal;
+
+  core::Shape shape() const { return {1, n, heads, heads, head_dim}; }
+  double scale() const { return 1 / std::sqrt(double(head_dim)); }
+  core::Precision precision() const { return core::default_precision(type); }
+  DType sums() const { return type == DType::float64 ? DType::float64 : DType::float32; }
+  double flops() const {
+    const double kept = causal ? 0.5 * double(n) * double(n + 1) : double(n) * double(n);
+    return (backward ? 10 : 4) * double(head_dim) * kept * double(heads);
+  }
+  core::WorkList work() const {
+    core::WorkList list;
+    list.runs = {{0, 0, 1, n}};
+    core::WorkItem item;
+    item.query = item.key = {0, 1, n};
+    item.mask = causal ? core::Mask::upto : core::Mask::all;
+    for (item.kv_head = 0; item.kv_head < heads; ++item.kv_head) {
+      item.head_first = item.kv_head;
+      list.items.push_back(item);
+    }
+    return list;
+  }
+};
+
+/// Everything one case needs; made once, used in every iteration.
+struct Tensors {
+  explicit Tensors(const Case& c)
+      : q(random(c, core::TensorId::q)),
+        k(random(c, core::TensorId::k)),
+        v(random(c, core::TensorId::v)),
+        dout(random(c, core::TensorId::dout)),
+        out(zeros(c, c.type, c.head_dim)),
+        lse(zeros(c, core::lse_type(c.type), 1)),
+        delta(zeros(c, c.sums(), 1)),
+        dq(zeros(c, c.sums(), c.head_dim)),
+        dk(zeros(c, c.sums(), c.head_dim)),
+        dv(zeros(c, c.sums(), c.head_dim)) {}
+
+  static DeviceTensor random(const Case& c, core::TensorId tensor) {
+    return test::to_device(test::random_values(tensor, c.n * c.heads * c.head_dim, c.type), c.type, c.n, c.heads,
+                           c.head_dim);
+  }
+  static DeviceTensor zeros(const Case& c, DType type, Index width) {
+    return test::to_device(std::vector<double>(std::size_t(c.n * c.heads * width), 0.0), type, c.n, c.heads, width);
+  }
+  DeviceTensor q, k, v, dout, out, lse, delta, dq, dk, dv;
+};
+
+void attend_once(const Case& c, const core::WorkList& work, const Tensors& t, bool finish) {
+  kernels::State state(c.shape(), c.n, c.precision());
+  kernels::host::host_attend(work, {t.q.view, t.k.view, t.v.view, c.scale()}, state, {});
+  if (finish) kernels::host::host_finish(state, t.out.view, t.lse.view, 1);
+}
+
+void differentiate_once(const Case& c, const core::WorkList& work, const Tensors& t) {
+  kernels::host::host_attend_backward(work, c.shape(), c.n, c.precision(),
+                                      {t.q.view, t.k.view, t.v.view, t.dout.view, t.lse.view, t.delta.view, c.scale()},
+                                      {t.dq.view, t.dk.view, t.dv.view}, {});
+}
+
+void run(benchmark::State& state, const Case& c) {
+  const Tensors tensors(c);
+  const core::WorkList work = c.work();
+  const auto peak = [&] { return multiply_add_peak(kernels::host_instruction_set(), c.type == DType::float64); };
+  attend_once(c, work, tensors, true);
+  if (c.backward) {
+    kernels::host::host_backward_delta(c.shape(), c.n, tensors.out.view, tensors.dout.view, {}, tensors.delta.view);
+    differentiate_once(c, work, tensors);
+  }
+  double before = peak(), spent = 0;
+  for (auto _ : state) {
+    const double start = cpu_seconds();
+    if (c.backward)
+      differentiate_once(c, work, tensors);
+    else
+      attend_once(c, work, tensors, false);
+    spent += cpu_seconds() - start;
+  }
+  const double rate = c.flops() * double(state.iterations()) / spent * 1e-9, most = (before + peak()) / 2;
+  state.counters["gflop_per_cpu_s"] = rate;
+  state.counters["peak"] = most;
+  state.counters["share"] = rate / most;
+}
+
+void register_cases() {
+  for (const bool backward : {false, true}) {
+    for (const DType type : {DType::float32, DType::bfloat16, DType::float16, DType::float64}) {
+      for (const Index n : {1024, 4096}) {
+        for (const Index head_dim : {32, 64, 80, 128, 256}) {
+          for (const bool causal : {false, true}) {
+            const Case c{backward, type, n, 8, head_dim, causal};
+            const std::string name = fmt::format("{}/{}/n:{}/D:{}/{}", backward ? "backward" : "forward",
+                                                 core::name_of(type), n, head_dim, causal ? "causal" : "full");
+            benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
+                ->Unit(benchmark::kMillisecond)
+                ->MeasureProcessCPUTime();
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::benchmarks
+
+int main(int argc, char** argv) {
+  Kokkos::ScopeGuard kokkos(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::AddCustomContext("instruction set", std::string(annulus::kernels::host_instruction_set()));
+  annulus::benchmarks::register_cases();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -1,0 +1,373 @@
+// The host backward pass against the definition in double, on every instruction set this machine has.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kernels/host_backward_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+using core::WorkItem;
+using core::WorkList;
+
+constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
+constexpr std::pair<DType, Precision> all_types[] = {
+    {DType::float64, Precision::float64},  {DType::float64, Precision::float32}, {DType::float32, Precision::float64},
+    {DType::float32, Precision::float32},  {DType::float16, Precision::float64}, {DType::float16, Precision::float32},
+    {DType::bfloat16, Precision::float64}, {DType::bfloat16, Precision::float32}};
+
+std::string name_of(Mask mask) { return mask == Mask::all ? "all" : mask == Mask::upto ? "upto" : "after"; }
+
+void expect_close(const Gradients& actual, const Gradients& expected, double tolerance) {
+  EXPECT_TRUE(close_to(actual.dq, expected.dq, tolerance)) << "dq";
+  EXPECT_TRUE(close_to(actual.dk, expected.dk, tolerance)) << "dk";
+  EXPECT_TRUE(close_to(actual.dv, expected.dv, tolerance)) << "dv";
+}
+
+/// Arithmetic decides, not storage: inputs are exact in their type and the results are taken before rounding to it.
+void expect_right(const BackwardCase& test, const std::string& what) {
+  const kernels::ReferenceResult forward = stored_forward(test);
+  const Gradients expected = naive_gradients(test, forward);
+  // lse is kept as float32 beside float32 and narrower tensors, whatever the arithmetic.
+  const bool wide = test.precision == Precision::float64 && test.type == DType::float64;
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    SCOPED_TRACE(what + ", " + std::string(name_of(set)));
+    expect_close(host_gradients(test, forward, {set}), expected,
+                 core::gradient_tolerance(wide ? DType::float64 : DType::float32));
+  }
+}
+
+void expect_same_bits(const Gradients& actual, const Gradients& expected) {
+  EXPECT_EQ(actual.dq, expected.dq) << "dq";
+  EXPECT_EQ(actual.dk, expected.dk) << "dk";
+  EXPECT_EQ(actual.dv, expected.dv) << "dv";
+}
+
+TEST(HostBackward, TheDefinitionIsTheDerivativeOfTheForwardPass) {
+  BackwardCase test = backward_case(7, 9, 5, Mask::upto);
+  test.type = DType::float64;
+  test.output_scale = 0.5;
+  test.fill_all();
+  const auto loss = [&] {
+    const kernels::ReferenceResult forward = naive_forward(test);
+    double sum = 0;
+    for (std::size_t i = 0; i < forward.out.size(); ++i) sum += forward.out[i] * test.dout[i];
+    for (std::size_t i = 0; i < forward.lse.size(); ++i) sum += forward.lse[i] * test.dlse[i];
+    return sum;
+  };
+  const Gradients g = naive_gradients(test, naive_forward(test));
+  const auto expect_slopes = [&](std::vector<double>& x, const std::vector<double>& slopes, const char* name) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double at = x[i], step = 1e-5;
+      x[i] = at + step;
+      const double above = loss();
+      x[i] = at - step;
+      const double below = loss();
+      x[i] = at;
+      EXPECT_NEAR((above - below) / (2 * step), slopes[i], 1e-8) << name << " " << i;
+    }
+  };
+  expect_slopes(test.q, g.dq, "dq");
+  expect_slopes(test.k, g.dk, "dk");
+  expect_slopes(test.v, g.dv, "dv");
+}
+
+TEST(HostBackward, EveryHeadSizeInBothPrecisionsAndEveryMask) {
+  for (const Index D : {1, 3, 5, 8, 16, 17, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256}) {
+    for (const Mask mask : all_masks) {
+      for (const auto& [type, precision] : {all_types[0], all_types[3]}) {
+        BackwardCase test = backward_case(53, 59, D, mask);
+        test.type = type;
+        test.precision = precision;
+        test.fill_all();
+        expect_right(test, fmt::format("D {} {} {}", D, name_of(mask), name_of(type)));
+      }
+    }
+  }
+}
+
+TEST(HostBackward, EveryStorageTypeWithEveryPrecision) {
+  for (const auto& [type, precision] : all_types) {
+    for (const Index D : {7, 48}) {
+      BackwardCase test = backward_case(37, 41, D, Mask::upto);
+      test.type = type;
+      test.precision = precision;
+      test.output_scale = 0.25;
+      test.fill_all();
+      expect_right(test, fmt::format("{} in {}, D {}", name_of(type), name_of(precision), D));
+    }
+  }
+}
+
+TEST(HostBackward, NumbersOfRowsAndKeysAroundTheBlocks) {
+  for (const Index rows : {1, 2, 5, 6, 7, 11, 12, 13, 95, 96, 97, 193}) {
+    for (const Index keys : {1, 4, 11, 15, 16, 17, 31, 32, 33, 95, 96, 97, 191, 193}) {
+      for (const Mask mask : all_masks) {
+        BackwardCase test = backward_case(rows, keys, 20, mask);
+        test.fill_all();
+        expect_right(test, fmt::format("{} rows, {} keys, {}", rows, keys, name_of(mask)));
+      }
+    }
+  }
+}
+
+TEST(HostBackward, LongRowsCrossChunksAndTasks) {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const Mask mask : all_masks) {
+      BackwardCase test = backward_case(1607, 1607, 64, mask);  // a prime; more than a task's keys
+      test.type = precision == Precision::float32 ? DType::float32 : DType::float64;
+      test.precision = precision;
+      test.fill_all();
+      expect_right(test, std::string(name_of(precision)) + " " + name_of(mask));
+    }
+  }
+}
+
+/// Query and key pieces of several runs, with gaps in t and strides in storage.
+///   queries t = 3 4 5 | 9 | 20 ... 49 | 60 61, keys t = 0 1 | 4 ... 8 | 22 ... 41 | 61 62 63
+BackwardCase gappy_case(Mask mask) {
+  BackwardCase test;
+  test.shape = {2, 0, 1, 1, 24};
+  test.query_rows = 150;
+  test.key_rows = 64;
+  WorkList list;
+  list.runs = {{3, 50, 2, 3}, {9, 0, 1, 1}, {20, 60, 3, 30}, {60, 10, 7, 2},
+               {0, 7, 1, 2},  {4, 9, 2, 5}, {22, 40, 1, 20}, {61, 0, 3, 3}};
+  WorkItem item;
+  item.query = {0, 4, 36};
+  item.key = {4, 4, 30};
+  item.mask = mask;
+  list.items = {item};
+  test.calls = {list};
+  test.fill_all();
+  return test;
+}
+
+TEST(HostBackward, RunsWithGapsOnBothSides) {
+  for (const Mask mask : all_masks) expect_right(gappy_case(mask), name_of(mask));
+}
+
+TEST(HostBackward, RowsInNoItemAreNeitherReadNorWritten) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  BackwardCase test = gappy_case(Mask::upto);
+  const auto poison = [&](std::vector<double>& x, Index rows, const core::RowMap& map) {
+    std::vector<bool> used(std::size_t(rows), false);
+    for (const CombRow at : comb_rows(test.calls[0], map)) used[std::size_t(at.row)] = true;
+    const std::size_t width = x.size() / std::size_t(2 * rows);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (!used[i / width % std::size_t(rows)]) x[i] = nan;
+  };
+  const kernels::ReferenceResult forward = stored_forward(test);
+  const Gradients expected = naive_gradients(test, forward);
+  const WorkItem& item = test.calls[0].items[0];
+  poison(test.q, test.query_rows, item.query);
+  poison(test.dout, test.query_rows, item.query);
+  poison(test.k, test.key_rows, item.key);
+  poison(test.v, test.key_rows, item.key);
+  for (const InstructionSet set : kernels::host::usable_instruction_sets())
+    expect_close(host_gradients(test, forward, {set}), expected, 3e-5);
+}
+
+/// 6 query heads on 2 key heads: heads 0 2 4 read key head 0 and heads 1 5 key head 1; head 3 reads nothing.
+BackwardCase grouped_case(Index rows) {
+  BackwardCase test;
+  test.shape = {2, 0, 6, 2, 40};
+  test.query_rows = rows;
+  test.key_rows = rows + 2;
+  WorkList list;
+  list.runs = {{0, 0, 1, rows}, {0, 0, 1, rows + 2}, {5, 11, 1, rows - 9}};
+  WorkItem item;
+  item.query = {0, 1, rows};
+  item.key = {1, 1, rows + 2};
+  item.head_stride = 2;
+  item.head_count = 3;
+  item.mask = Mask::upto;
+  list.items = {item};
+  item.kv_head = 1;
+  item.head_first = 1;
+  item.head_stride = 4;
+  item.head_count = 2;
+  item.key = {2, 1, rows - 9};
+  item.mask = Mask::after;
+  list.items.push_back(item);
+  test.calls = {list};
+  test.output_scale = 0.25;
+  test.fill_all();
+  return test;
+}
+
+TEST(HostBackward, GroupedHeadsSumIntoTheirKeyHead) {
+  expect_right(grouped_case(29), "short");
+  expect_right(grouped_case(131), "rows of a head group on both sides of a chunk's end");
+}
+
+TEST(HostBackward, MoreHeadsThanAChunkHasRows) {
+  BackwardCase test = backward_case(5, 7, 8, Mask::upto);
+  test.shape.heads = 200;
+  test.calls[0].items[0].head_count = 200;
+  test.fill_all();
+  expect_right(test, "200 heads on one key head");
+}
+
+TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
+  BackwardCase test = backward_case(11, 5, 8, Mask::upto);
+  test.calls[0].runs = {{0, 2, 1, 6}, {4, 0, 1, 5}};  // t = 0 ... 3 see none, rows 0 1 8 9 10 are in no item
+  test.calls[0].items[0].query.count = 6;
+  test.fill_all();
+  expect_right(test, "rows without keys");
+  // lse = -inf wins even where an item lets the row see keys: a caller that says so knows of no key.
+  kernels::ReferenceResult forward = stored_forward(test);
+  test.calls[0].items[0].mask = Mask::all;
+  for (double& lse : forward.lse) lse = -std::numeric_limits<double>::infinity();
+  const Gradients nothing = host_gradients(test, forward);
+  for (const auto* gradient : {&nothing.dq, &nothing.dk, &nothing.dv})
+    EXPECT_TRUE(std::all_of(gradient->begin(), gradient->end(), [](double x) { return x == 0; }));
+}
+
+TEST(HostBackward, EmptyPiecesAndListsChangeNothing) {
+  BackwardCase test = backward_case(5, 5, 8, Mask::all);
+  WorkItem item = test.calls[0].items[0];
+  item.key = {0, 0, 0};
+  WorkList list = test.calls[0];
+  list.items = {item};
+  item = test.calls[0].items[0];
+  item.query = {0, 0, 0};
+  list.items.push_back(item);
+  test.calls.push_back(list);
+  test.calls.push_back(WorkList{});
+  test.fill_all();
+  expect_right(test, "empty pieces after a full list");
+}
+
+TEST(HostBackward, NoGradientOfTheLse) {
+  BackwardCase test = backward_case(20, 20, 16, Mask::upto);
+  test.fill_all();
+  test.dlse.clear();
+  expect_right(test, "no dlse");
+}
+
+TEST(HostBackward, LargeScoresKeepProbabilitiesExact) {
+  BackwardCase test = backward_case(40, 40, 16, Mask::upto);
+  test.type = DType::float64;
+  test.precision = Precision::float64;
+  test.fill_all(60);  // scores of several hundred: all probability lies on a key or two
+  expect_right(test, "large scores");
+}
+
+TEST(HostBackward, ResultsAreRoundedToEveryStorageType) {
+  BackwardCase test = grouped_case(29);
+  const kernels::ReferenceResult forward = stored_forward(test);
+  const Gradients exact = host_gradients(test, forward);
+  for (const DType type : {DType::float32, DType::float16, DType::bfloat16}) {
+    SCOPED_TRACE(core::name_of(type));
+    const Gradients stored = host_gradients(test, forward, {.result = type});
+    if (type == DType::float32) {
+      expect_close(stored, exact, 1e-7);
+    } else {
+      expect_close(stored, exact, type == DType::float16 ? 5e-4 : 4e-3);  // half a unit in the last place
+    }
+  }
+}
+
+// Bits. A call of one query row and one key is one product after another in the order that backward.hpp promises; every
+// other way of cutting the work, and every number of threads (this program runs with several), must give its bits.
+
+/// The case with its only item cut: keys at `key_cuts`, the last keys first, and inside queries at `row_cuts`.
+BackwardCase cut(const BackwardCase& whole, const std::vector<Index>& row_cuts, const std::vector<Index>& key_cuts) {
+  BackwardCase test = whole;
+  const WorkList list = whole.calls[0];
+  const std::vector<CombRow> rows = comb_rows(list, list.items[0].query), keys = comb_rows(list, list.items[0].key);
+  test.calls.clear();
+  for (std::size_t k = key_cuts.size() - 1; k-- > 0;) {
+    for (std::size_t r = 0; r + 1 < row_cuts.size(); ++r) {
+      WorkList part;
+      const auto piece = [&](const std::vector<CombRow>& of, Index begin, Index end) {
+        const core::RowMap map{Index(part.runs.size()), end - begin, end - begin};
+        for (Index i = begin; i < end; ++i) part.runs.push_back({of[std::size_t(i)].t, of[std::size_t(i)].row, 1, 1});
+        return map;
+      };
+      WorkItem item = list.items[0];
+      item.query = piece(rows, row_cuts[r], row_cuts[r + 1]);
+      item.key = piece(keys, key_cuts[k], key_cuts[k + 1]);
+      part.items = {item};
+      test.calls.push_back(part);
+    }
+  }
+  return test;
+}
+
+std::vector<Index> random_cuts(Index n, int parts, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Index> cuts{0, n};
+  for (int i = 1; i < parts; ++i) cuts.push_back(Index(random() % unsigned(n)));
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+std::vector<Index> every(Index n) {
+  std::vector<Index> cuts;
+  for (Index i = 0; i <= n; ++i) cuts.push_back(i);
+  return cuts;
+}
+
+/// One K/V head for 2 query heads, batch 2.
+BackwardCase bits_case(Index rows, Index keys, Index head_dim, Mask mask, Precision precision) {
+  BackwardCase test = backward_case(rows, keys, head_dim, mask);
+  test.shape.batch = 2;
+  test.shape.heads = 2;
+  test.calls[0].items[0].head_count = 2;
+  test.precision = precision;
+  test.type = precision == Precision::float64 ? DType::float64 : DType::float32;
+  test.fill_all(3);
+  return test;
+}
+
+TEST(HostBackwardBits, PairByPairIsTheSame) {
+  for (const Mask mask : all_masks) {
+    for (const Precision precision : {Precision::float32, Precision::float64}) {
+      for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+        SCOPED_TRACE(name_of(mask) + " " + std::string(name_of(precision)) + " " + std::string(name_of(set)));
+        const BackwardCase test = bits_case(61, 113, 33, mask, precision);
+        const kernels::ReferenceResult forward = stored_forward(test);
+        expect_same_bits(host_gradients(test, forward, {set, false}),
+                         host_gradients(cut(test, every(61), every(113)), forward, {set, false}));
+      }
+    }
+  }
+}
+
+TEST(HostBackwardBits, AnyCutsAreTheSame) {
+  for (const Mask mask : all_masks) {
+    const BackwardCase test = bits_case(611, 947, 64, mask, Precision::float32);
+    const kernels::ReferenceResult forward = stored_forward(test);
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      const Gradients expected = host_gradients(test, forward, {set, false});
+      for (unsigned seed = 0; seed < 3; ++seed) {
+        SCOPED_TRACE(fmt::format("{}, {}, cuts {}", name_of(mask), name_of(set), seed));
+        const BackwardCase parts = cut(test, random_cuts(611, 4, seed), random_cuts(947, 5, seed + 10));
+        expect_same_bits(host_gradients(parts, forward, {set, false}), expected);
+      }
+    }
+  }
+}
+
+TEST(HostBackwardBits, UptoThenAfterIsTheOrderOfAll) {
+  // Not causal and with descending keys x ... 0, N - 1 ... x + 1: the two halves leave every pair in exactly one.
+  BackwardCase halves = bits_case(100, 100, 16, Mask::upto, Precision::float64);
+  const kernels::ReferenceResult forward = [&] {
+    BackwardCase all = halves;
+    all.calls[0].items[0].mask = Mask::all;
+    return stored_forward(all);
+  }();
+  halves.calls.push_back(halves.calls[0]);
+  halves.calls[1].items[0].mask = Mask::after;
+  expect_close(host_gradients(halves, forward), naive_gradients(halves, forward), 1e-11);
+}
+
+}  // namespace
+}  // namespace annulus::test

@@ -1,0 +1,151 @@
+// Cutting work lists into backward tasks, and what attend_backward() promises its caller about poll, threads and
+// memory.
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/kernels/host/backward_tasks.hpp"
+#include "kernels/host_backward_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+using kernels::host::BackwardTask;
+using kernels::host::make_backward_tasks;
+
+/// Two items: 700 rows on 3 heads and 1000 keys, and 10 rows and 20 keys; a third has no key.
+core::WorkList three_items() {
+  core::WorkList list;
+  list.runs = {{0, 0, 1, 700}, {0, 0, 1, 1000}, {0, 700, 1, 10}, {0, 1000, 1, 20}};
+  core::WorkItem item;
+  item.query = {0, 1, 700};
+  item.key = {1, 1, 1000};
+  item.head_count = 3;
+  item.mask = Mask::upto;
+  list.items = {item};
+  item.query = {2, 1, 10};
+  item.key = {3, 1, 20};
+  list.items.push_back(item);
+  item.key = {0, 0, 0};
+  list.items.push_back(item);
+  return list;
+}
+
+TEST(BackwardTasks, CoverEveryKeyOnceInDescendingOrder) {
+  const core::WorkList list = three_items();
+  for (const Index threads : {1, 2, 16}) {
+    const std::vector<BackwardTask> tasks = make_backward_tasks(list, 2, 192, 48, threads);
+    std::map<std::pair<Index, Index>, Index> rest, place;  // of (batch, item): keys without a task, last place
+    for (const BackwardTask& task : tasks) {
+      const std::pair<Index, Index> of{task.batch, task.item};
+      if (!rest.count(of)) {
+        EXPECT_TRUE(task.highest);
+        rest[of] = list.items[std::size_t(task.item)].key.count;
+      } else {
+        EXPECT_FALSE(task.highest);
+        EXPECT_EQ(task.place, place[of] + 1);
+      }
+      place[of] = task.place;
+      EXPECT_EQ(task.first + task.count, rest[of]);
+      EXPECT_EQ(task.first % 48, 0);
+      EXPECT_LE(task.count, 192);
+      rest[of] = task.first;
+    }
+    EXPECT_EQ(rest.size(), 4u) << "two items in two batch entries";
+    for (const auto& [of, keys] : rest) EXPECT_EQ(keys, 0);
+  }
+}
+
+TEST(BackwardTasks, EqualItemsTakeTurns) {
+  core::WorkList list = three_items();
+  list.items = {list.items[0], list.items[0]};
+  const std::vector<BackwardTask> tasks = make_backward_tasks(list, 1, 192, 48, 1);
+  for (std::size_t i = 0; i < tasks.size(); ++i) EXPECT_EQ(tasks[i].item, Index(i % 2));
+}
+
+TEST(BackwardTasks, FewKeysAreCutForManyThreads) {
+  const BackwardCase test = backward_case(2000, 2000, 64, Mask::all);
+  EXPECT_EQ(make_backward_tasks(test.calls[0], 1, 512, 96, 1).size(), 4u);
+  EXPECT_GE(make_backward_tasks(test.calls[0], 1, 512, 96, 16).size(), 16u);
+}
+
+TEST(HostBackwardCaller, PollIsCalledByItsThreadWhileWorkGoesOn) {
+  BackwardCase test = backward_case(960, 600, 64, Mask::all);
+  test.fill_all();
+  int polls = 0;
+  const auto caller = std::this_thread::get_id();
+  const auto poll = [&] {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    ++polls;
+  };
+  host_gradients(test, stored_forward(test), {.set = InstructionSet::baseline, .poll = poll});
+  // Once at the end, and with one thread after each chunk of rows.
+  EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? 11 : 1);
+}
+
+TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
+  // 0.14 GFLOP, which even a core of 14 GFLOP/s does in 10 ms: messages move on in time.
+  constexpr double most_flops = 1.4e8;
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const Index head_dim : {8, 64, 256}) {
+      const Index n = head_dim == 8 ? 6000 : 2000;
+      BackwardCase test = backward_case(n, n, head_dim, Mask::all);
+      test.precision = precision;
+      test.fill_all();
+      int polls = 0;
+      const kernels::ReferenceResult forward{test.dout, test.dlse};  // any numbers: only time matters
+      host_gradients(test, forward, {.poll = [&] { ++polls; }});
+      const double least = 10.0 * double(head_dim * n * n) / most_flops;
+      EXPECT_GE(least, 8) << "too little work to tell";
+      EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? int(least) : 1) << head_dim;
+    }
+  }
+}
+
+TEST(HostBackwardCaller, AnErrorInPollReachesTheCaller) {
+  BackwardCase test = backward_case(400, 1200, 8, Mask::upto);
+  test.fill_all();
+  const kernels::ReferenceResult forward = stored_forward(test);
+  EXPECT_THROW(host_gradients(test, forward, {.poll = [] { throw std::runtime_error("peer gone"); }}),
+               std::runtime_error);
+  EXPECT_TRUE(std::isfinite(host_gradients(test, forward).dq[0]));  // and the next call works
+}
+
+TEST(HostBackwardCaller, ScratchStaysWithinWhatIsAnnounced) {
+  // Threads keep the most that any call took, so what is held is compared with the most announced so far.
+  Index announced = 0;
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    BackwardCase test = backward_case(300, 2500, 256, Mask::all);
+    test.precision = Precision::float64;
+    test.fill_all();
+    const kernels::ReferenceResult forward{test.dout, test.dlse};
+    host_gradients(test, forward, {set});
+    const auto peaks = core::memory_ledger().peak_by_purpose();
+    announced = std::max(announced, kernels::host::host_attend_backward_bytes(test.shape, 300, test.precision, set));
+    const Index held = peaks.at("kernel scratch");
+    EXPECT_LE(held, announced);
+    EXPECT_GE(2 * held, announced / Kokkos::DefaultHostExecutionSpace().concurrency()) << "a useless bound";
+    host_gradients(test, forward, {set});
+    EXPECT_EQ(core::memory_ledger().peak_by_purpose().at("kernel scratch"), held);
+  }
+}
+
+TEST(HostBackwardCaller, RefusesWhatItHasNoRoomFor) {
+  BackwardCase test = backward_case(2, 2, 257, Mask::all);
+  test.fill_all();
+  EXPECT_THROW(host_gradients(test, stored_forward(test)), core::Error);
+  test = backward_case(2, 2, 8, Mask::all);
+  test.fill_all();
+  const DeviceTensor a = to_device(test.q, DType::float32, 2, 1, 8), b = to_device(test.q, DType::float16, 2, 1, 8);
+  EXPECT_THROW(kernels::host::host_backward_delta(test.shape, 2, a.view, b.view, {}, a.view), core::Error);
+}
+
+}  // namespace
+}  // namespace annulus::test
