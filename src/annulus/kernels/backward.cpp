@@ -4,13 +4,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/device/backward_backend.hpp"
 #if defined(ANNULUS_HAS_HOST_TILES)
-namespace annulus::kernels::host {
-// The teams run on host threads too.
-constexpr auto& host_backward_delta = device_backward_delta;
-constexpr auto& host_attend_backward = device_attend_backward;
-constexpr auto& host_attend_backward_bytes = device_attend_backward_bytes;
-constexpr auto& host_finish_gradient = device_finish_gradient;
-}  // namespace annulus::kernels::host
+#include "annulus/kernels/host/host_backend.hpp"
 #else
 #include "annulus/kernels/no_host_backend.hpp"
 #endif
