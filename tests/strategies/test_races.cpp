@@ -64,26 +64,44 @@ Problem make_problem(core::Shape shape, pattern::Pattern pattern, std::optional<
   return problem;
 }
 
-/// This rank's out and lse, as stored.
-std::vector<std::byte> result(const Strategy& strategy, const Problem& problem, const comm::Communicator& comm) {
+/// This rank's inputs.
+Tensors make_tensors(const Problem& problem, const pattern::StoredRows& rows) {
   const test::AttentionCase numbers{problem.shape, test::reference_pattern(problem.layout(), problem.scale),
                                     problem.type, 3, 1};
-  const pattern::Partition partition = strategy.partition(problem, comm.size());
   const core::Shape& s = problem.shape;
   const auto stored = [&](const std::vector<double>& whole) {
-    const auto& rows = partition[std::size_t(comm.rank())].intervals();
-    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows), problem.type);
+    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows.intervals()), problem.type);
   };
-  const auto q = stored(numbers.q()), k = stored(numbers.k()), v = stored(numbers.v());
+  const auto q = stored(numbers.q()), k = stored(numbers.k()), v = stored(numbers.v()), dout = stored(numbers.dout());
   Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};
+  tensors.dout = core::Buffer("dout", Index(dout.size()));
   core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
   core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
   core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
-  strategy.forward(problem, partition, comm, tensors, {});
-  std::vector<std::byte> all(std::size_t(tensors.out.bytes() + tensors.lse.bytes()));
-  core::copy_to_host(all.data(), tensors.out.data(), tensors.out.bytes());
-  core::copy_to_host(all.data() + tensors.out.bytes(), tensors.lse.data(), tensors.lse.bytes());
+  core::copy_to_device(tensors.dout.data(), dout.data(), Index(dout.size()));
+  return tensors;
+}
+
+std::vector<std::byte> bytes_of(const core::Buffer& first, const core::Buffer& second) {
+  std::vector<std::byte> all(std::size_t(first.bytes() + second.bytes()));
+  core::copy_to_host(all.data(), first.data(), first.bytes());
+  core::copy_to_host(all.data() + first.bytes(), second.data(), second.bytes());
   return all;
+}
+
+/// This rank's out and lse, as stored.
+std::vector<std::byte> result(const Strategy& strategy, const Problem& problem, const comm::Communicator& comm) {
+  const pattern::Partition partition = strategy.partition(problem, comm.size());
+  Tensors tensors = make_tensors(problem, partition[std::size_t(comm.rank())]);
+  strategy.forward(problem, partition, comm, tensors, {});
+  return bytes_of(tensors.out, tensors.lse);
+}
+
+/// This rank's dq, dk and dv, as stored. `tensors` has what a forward pass left.
+std::vector<std::byte> gradients(const Strategy& strategy, const Problem& problem, const comm::Communicator& comm,
+                                 Tensors tensors) {
+  strategy.backward(problem, strategy.partition(problem, comm.size()), comm, tensors, {});
+  return bytes_of(tensors.dq, tensors.dkv);
 }
 
 class Races : public testing::TestWithParam<const char*> {};
@@ -112,6 +130,37 @@ TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
     }
   }
   EXPECT_GE(receives, 3 * 8 * (comm.size() - 1)) << "nothing was poisoned";
+}
+
+TEST_P(Races, GradientsKeepTheirBitsToo) {
+  using pattern::PartitionKind;
+  using pattern::Semantics;
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Strategy& strategy = *find(GetParam());
+  const Index all = pattern::whole_document;
+  const Problem problems[] = {
+      make_problem({2, 97, 4, 2, 24}, {Semantics::longnet, {{all, 1}}, false, false}, PartitionKind::contiguous),
+      // Rows whose sums leave in two directions: some go on with the ring, some go home.
+      make_problem({1, 203, 3, 3, 16}, {Semantics::paper, {{64, 1}, {all, 3}, {120, 4}}, false, false},
+                   PartitionKind::zigzag),
+      // Messages far beyond what MPI sends without asking.
+      make_problem({1, 300 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, true, false},
+                   PartitionKind::zigzag),
+  };
+  Index receives = 0;
+  for (const Problem& problem : problems) {
+    const pattern::Partition partition = strategy.partition(problem, comm.size());
+    Tensors tensors = make_tensors(problem, partition[std::size_t(comm.rank())]);
+    strategy.forward(problem, partition, comm, tensors, {});
+    const std::vector<std::byte> expected = gradients(strategy, problem, comm, tensors);
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      Trouble trouble(seed, comm.rank());
+      EXPECT_EQ(gradients(strategy, problem, comm, tensors), expected)
+          << strategy.name() << ", n = " << problem.shape.sequence << ", seed " << seed;
+      receives += trouble.receives;
+    }
+  }
+  EXPECT_GE(receives, 3 * 4 * 2 * (comm.size() - 1)) << "nothing was poisoned, or only K and V";
 }
 
 INSTANTIATE_TEST_SUITE_P(Hops, Races, testing::Values("ring", "ring_bidirectional", "rotation", "ring_blocking"),
