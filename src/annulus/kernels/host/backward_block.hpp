@@ -1,6 +1,9 @@
 // The register-blocked product behind all five of the backward pass: MR x NV vectors of accumulators that take in
 // outer products of a column of A (broadcast numbers) and a row of B (vectors), one after another. The five differ only
 // in where A lies and which way the sum runs, given as compile-time strides.
+//
+// Blocks are functions of their own, never inlined: GCC would otherwise keep what it needs after the product (constants
+// of exp2, addresses) in registers during it and move accumulators to the stack, up to 30 times per 96 multiply-adds.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -22,36 +25,42 @@ constexpr int kRowStep = 12;
 template <class T, int NV>
 using Block = Vec<T>[kRowBlock][NV];
 
+/// c[i][...] += A(i) * B: A(i) = a[i * kRow], B the NV vectors at b.
+template <int kRow, class T, int NV>
+ANNULUS_INLINE void add_product(const T* a, const T* b, Block<T, NV>& c) {
+  Vec<T> row[NV];
+#pragma GCC unroll 2
+  for (int v = 0; v < NV; ++v) row[v] = load<Vec<T>>(b + v * kLanes<T>);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlock; ++i) {
+    const Vec<T> x = broadcast(a[i * kRow]);
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) accumulate(c[i][v], x, row[v]);
+  }
+}
+
 /// c[i][...] += sum_k A(i, k) * B(k), k ascending: A(i, k) = a[i * kRow + k * kStep], B(k) = b[k * kNext + ...].
 /// `count` is a multiple of kUnroll.
 template <int kRow, int kStep, int kNext, class T, int NV>
 ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Block<T, NV>& c) {
-  for (int k = 0; k < count; k += kUnroll<T>) {
+  for (int k = 0; k < count; k += kUnroll<T>, a += kStep * kUnroll<T>, b += kNext * kUnroll<T>) {
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll<T>; ++u) {
-      Vec<T> row[NV];
-#pragma GCC unroll 2
-      for (int v = 0; v < NV; ++v) row[v] = load<Vec<T>>(b + v * kLanes<T>);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRowBlock; ++i) {
-        const Vec<T> x = broadcast(a[i * kRow]);
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; ++v) accumulate(c[i][v], x, row[v]);
-      }
-      a += kStep;
-      b += kNext;
-    }
+    for (int u = 0; u < kUnroll<T>; ++u) add_product<kRow>(a + u * kStep, b + u * kNext, c);
   }
 }
 
-/// Rows of Q (or G) times a panel of keys (or values): c[i][...] = sum_d rows[i][d] * panel[d][...], d ascending.
+/// Rows of Q (or G) times a panel of keys (or values): c[i][...] = sum_d rows[i][d] * panel[d][...], d ascending. One
+/// loop over all slabs, for the same reason.
 ///   rows [slab][capacity][NR], the first of MR rows   panel [depth][NR]
 template <class T, int NV>
-ANNULUS_INLINE void row_times_panel(const T* rows, int slab_stride, const T* panel, int depth, Block<T, NV>& c) {
-  constexpr int nr = kKeyBlock<T>;
-  int d = 0;
-  for (; d + nr <= depth; d += nr, rows += slab_stride, panel += nr * nr) add_products<nr, 1, nr>(rows, panel, nr, c);
-  if (d < depth) add_products<nr, 1, nr>(rows, panel, depth - d, c);
+ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,
+                                    Block<T, NV>& c) {
+  constexpr int nr = kKeyBlock<T>, step = kUnroll<T>;
+  for (int d = step; d <= depth; d += step, panel += nr * step) {
+#pragma GCC unroll 4
+    for (int u = 0; u < step; ++u) add_product<nr>(rows + u, panel + u * nr, c);
+    rows += d % nr == 0 ? slab_stride - nr + step : step;
+  }
 }
 
 template <class T, int NV>
@@ -73,8 +82,8 @@ ANNULUS_INLINE void store_block(T* to, const Block<T, NV>& c) {
 /// kMasked. `begin` and `end` count from the panel's first key.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked>
-ANNULUS_INLINE void probability_block(const T* queries, int slab_stride, const T* keys, int depth, const T* lse2,
-                                      const int* begin, const int* end, int first, T* p) {
+__attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
+                                                 const T* lse2, const int* begin, const int* end, int first, T* p) {
   constexpr int n = kLanes<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(queries, slab_stride, keys, depth, c);
@@ -99,8 +108,8 @@ ANNULUS_INLINE void probability_block(const T* queries, int slab_stride, const T
 
 /// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel.
 template <class T, int NV>
-ANNULUS_INLINE void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth, const T* delta,
-                                         const T* p, T* ds) {
+__attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
+                                                    const T* delta, const T* p, T* ds) {
   constexpr int n = kLanes<T>, stride = kStripStride<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
@@ -116,7 +125,7 @@ ANNULUS_INLINE void score_gradient_block(const T* dout, int slab_stride, const T
 /// One slab of dv (or dk) of MR keys takes in `rows` query rows, ascending: acc[i][...] += sum_u p[u][i] * rows_b[u].
 ///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   acc [MR][NR]
 template <class T, int NV>
-ANNULUS_INLINE void key_gradient_block(const T* p, const T* b, int rows, T* acc) {
+__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, T* acc) {
   Block<T, NV> c;
   load_block<T, NV>(acc, c);
   add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, rows, c);
@@ -126,7 +135,7 @@ ANNULUS_INLINE void key_gradient_block(const T* p, const T* b, int rows, T* acc)
 /// One slab of dq of MR rows takes in `count` keys, descending: acc[i][...] += sum_j ds[i][j] * keys[j].
 ///   ds [MR][kStripStride]   keys [count][NR]   acc [MR][NR]
 template <class T, int NV>
-ANNULUS_INLINE void query_gradient_block(const T* ds, const T* keys, int count, T* acc) {
+__attribute__((noinline)) void query_gradient_block(const T* ds, const T* keys, int count, T* acc) {
   constexpr int nr = kKeyBlock<T>;
   Block<T, NV> c;
   load_block<T, NV>(acc, c);

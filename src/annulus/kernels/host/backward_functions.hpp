@@ -67,7 +67,7 @@ struct BackwardFunctions {
   /// rows: [count] addresses, count a multiple of NR. What is to become zero is given as the address of a zero row.
   void (*pack_transposed[kStorageTypes])(const void* const* rows, int count, int head_dim, T* panels);
   /// rows: [count] addresses; every number times `factor`.
-  void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs);
+  void (*pack_slabs[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs);
   /// Adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to dk and dv
   /// row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);

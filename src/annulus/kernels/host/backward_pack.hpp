@@ -6,7 +6,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 template <class T, class Storage>
-void pack_rows(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs) {
+void pack_slabs(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs) {
   constexpr int n = kLanes<T>, block = kKeyBlock<T>;
   constexpr int ahead = 8;
   for (int i = 0; i < count; ++i) {

@@ -159,7 +159,7 @@ class BackwardRunner {
     std::fill(w.operands + task.count, w.operands + capacity, zero_row);
     std::fill(w.others + task.count, w.others + capacity, zero_row);
     functions_.pack_transposed[storage](w.operands, capacity, d, w.keys.keys);
-    functions_.pack_rows[storage](w.operands, capacity, d, capacity, 1, w.keys.key_rows);
+    functions_.pack_slabs[storage](w.operands, capacity, d, capacity, 1, w.keys.key_rows);
     functions_.pack_transposed[storage](w.others, capacity, d, w.keys.values);
     load_rows(w.dk_rows, task.count, capacity, w.keys.dk);
     load_rows(w.dv_rows, task.count, capacity, w.keys.dv);
@@ -206,7 +206,7 @@ class BackwardRunner {
     std::fill(w.others + count, w.others + q.rows, zero_row);
     std::fill(q.lse2 + count, q.lse2 + q.rows, std::numeric_limits<T>::infinity());
     std::fill(q.delta + count, q.delta + q.rows, T(0));
-    const auto pack = functions_.pack_rows[storage_index(operands_.q.type)];
+    const auto pack = functions_.pack_slabs[storage_index(operands_.q.type)];
     pack(w.operands, q.rows, q.head_dim, q.capacity, T(operands_.scale * std::numbers::log2e), q.queries);
     pack(w.others, q.rows, q.head_dim, q.capacity, T(operands_.output_scale), q.dout);
   }

@@ -64,29 +64,49 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
   }
 }
 
-/// dV and dK of a tile's keys, block after block of MR keys, each from the rows that see one of them.
+/// Query rows of the chunk that see one of the MR keys of each block of a tile, whole steps of kUnroll.
+struct Viewers {
+  Range of[kTileKeys / kRowBlock];
+};
 template <class T>
-void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
-  constexpr int nr = kKeyBlock<T>;
-  const int slabs = slab_count<T>(q.head_dim);
+ANNULUS_INLINE Viewers viewers_of(const QueryChunk<T>& q, int tile, int keys) {
+  Viewers rows;
   int first = 0, last = 0;  // rows [first, last) see a key of the block; both ascend with the block
   for (int block = 0; block < keys; block += kRowBlock) {
     const int key = tile + block;
     while (first < q.rows && q.end[first] <= key) ++first;
     while (last < q.rows && q.begin[last] < key + kRowBlock) ++last;
-    const int from = first / kUnroll<T> * kUnroll<T>, rows = round_up(last, kUnroll<T>) - from;
-    if (rows <= 0) continue;
-    const std::int64_t at = std::int64_t(from) * kStripStride<T> + block;
-    for (int s = 0; s < slabs; ++s) {
-      const std::int64_t acc = (std::int64_t(key / kRowBlock) * slabs + s) * kRowBlock * nr;
-      const std::int64_t b = (std::int64_t(s) * q.capacity + from) * nr;
-      if (q.head_dim - s * nr > kLanes<T>) {
-        key_gradient_block<T, 2>(strips.p + at, q.dout + b, rows, k.dv + acc);
-        key_gradient_block<T, 2>(strips.ds + at, q.queries + b, rows, k.dk + acc);
-      } else {
-        key_gradient_block<T, 1>(strips.p + at, q.dout + b, rows, k.dv + acc);
-        key_gradient_block<T, 1>(strips.ds + at, q.queries + b, rows, k.dk + acc);
-      }
+    rows.of[block / kRowBlock] = {first / kUnroll<T> * kUnroll<T>, round_up(last, kUnroll<T>)};
+  }
+  return rows;
+}
+
+/// One slab of dV (or dK) of a tile's keys, block after block of MR keys, takes in P^T G (or dS^T Q).
+template <class T, int NV>
+ANNULUS_INLINE void add_to_slab(const Viewers& viewers, const T* p, const T* b, int keys, int block_stride, T* acc) {
+  for (int block = 0; block < keys; block += kRowBlock, acc += block_stride) {
+    const Range rows = viewers.of[block / kRowBlock];
+    if (rows.begin >= rows.end) continue;
+    key_gradient_block<T, NV>(p + rows.begin * kStripStride<T> + block, b + rows.begin * kKeyBlock<T>,
+                              rows.end - rows.begin, acc);
+  }
+}
+
+/// dV and dK of a tile's keys. A slab of G (or Q) stays in the first-level cache for all keys.
+template <class T>
+void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
+  constexpr int nr = kKeyBlock<T>;
+  const Viewers viewers = viewers_of(q, tile, keys);
+  const int slabs = slab_count<T>(q.head_dim), block_stride = slabs * kRowBlock * nr;
+  const std::int64_t first_block = std::int64_t(tile / kRowBlock) * block_stride;
+  for (int s = 0; s < slabs; ++s) {
+    const std::int64_t acc = first_block + s * kRowBlock * nr, b = std::int64_t(s) * q.capacity * nr;
+    if (q.head_dim - s * nr > kLanes<T>) {
+      add_to_slab<T, 2>(viewers, strips.p, q.dout + b, keys, block_stride, k.dv + acc);
+      add_to_slab<T, 2>(viewers, strips.ds, q.queries + b, keys, block_stride, k.dk + acc);
+    } else {
+      add_to_slab<T, 1>(viewers, strips.p, q.dout + b, keys, block_stride, k.dv + acc);
+      add_to_slab<T, 1>(viewers, strips.ds, q.queries + b, keys, block_stride, k.dk + acc);
     }
   }
 }
@@ -137,7 +157,7 @@ constexpr BackwardFunctions<T> kTable = {
     kKeyStep<T>,
     kStripStride<T>,
     {pack_keys<T, double>, pack_keys<T, float>, pack_keys<T, HalfBits>, pack_keys<T, BFloat16Bits>},
-    {pack_rows<T, double>, pack_rows<T, float>, pack_rows<T, HalfBits>, pack_rows<T, BFloat16Bits>},
+    {pack_slabs<T, double>, pack_slabs<T, float>, pack_slabs<T, HalfBits>, pack_slabs<T, BFloat16Bits>},
     add_chunks<T>,
     {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
     {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
