@@ -101,7 +101,7 @@ void run_job(const Job& job, const RunOptions& options, const comm::Communicator
   const core::Shape& shape = job.problem.shape;
   io::ResultFile file(
       {settings.output.file, settings.output.overwrite, job_id()},
-      {io::tensor_spec("out", job.problem.type, shape, shape.heads), io::lse_spec(job.problem.type, shape)}, comm);
+      {io::tensor_spec("out", job.problem.type, shape, shape.heads), io::lse_spec("lse", job.problem.type, shape)}, comm);
   core::memory_ledger().reset_peak();
   Times times;
   const double start = core::wall_seconds();
