@@ -106,8 +106,8 @@ TEST(ResultFile, RanksWithoutRows) {
   const SharedFolder folder(comm);
   const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
   const std::string path = folder / "out.h5";
-  ResultFile file({path, false, ""}, {tensor_spec("out", DType::float32, shape, 1), lse_spec(DType::float32, shape)},
-                  comm);
+  ResultFile file({path, false, ""},
+                  {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)}, comm);
   const std::vector<float> out{1, 2, 3};
   const float lse = 4;
   const bool last = comm.rank() == comm.size() - 1;

@@ -64,8 +64,8 @@ const std::array<std::uint16_t, 8> brain{0x3f80, 0x3f81, 0xc049, 0x0000, 0x7f7f,
 const std::vector<float> lse{0.5f, 1.5f, -INFINITY, 2.5f};
 
 void make_result(const std::string& path, const comm::Communicator& comm, const Record& record) {
-  ResultFile file({path, true, ""}, {tensor_spec("out", DType::bfloat16, shape, 1), lse_spec(DType::bfloat16, shape)},
-                  comm);
+  ResultFile file({path, true, ""},
+                  {tensor_spec("out", DType::bfloat16, shape, 1), lse_spec("lse", DType::bfloat16, shape)}, comm);
   file.write({{"out", brain.data()}, {"lse", lse.data()}}, {{0, 4}});
   file.finish(record);
 }
@@ -91,7 +91,7 @@ TEST_F(ResultLayout, DatasetsAndAttributes) {
   EXPECT_EQ(look_at_dataset(path, "/out").extents, (std::vector<Index>{1, 4, 1, 2}));
   EXPECT_EQ(look_at_dataset(path, "/out").type, DType::bfloat16);
   EXPECT_EQ(look_at_dataset(path, "/lse").extents, (std::vector<Index>{1, 4, 1}));
-  EXPECT_EQ(lse_spec(DType::float64, shape).type, DType::float64);
+  EXPECT_EQ(lse_spec("lse", DType::float64, shape).type, DType::float64);
 }
 
 TEST_F(ResultLayout, RunAndProvenance) {

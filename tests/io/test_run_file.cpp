@@ -31,10 +31,13 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.output.file, "/data/b.h5");
   EXPECT_FALSE(s.input.generate);
   EXPECT_EQ(s.input.q, "/q");
+  EXPECT_EQ(s.input.dout, "/dout");
+  EXPECT_EQ(s.input.dlse, std::nullopt);
   EXPECT_EQ(s.input.documents, std::nullopt);
   EXPECT_EQ(s.attention.pattern.pairs, std::vector<Pair>{Pair{}});
   EXPECT_TRUE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, std::nullopt);
+  EXPECT_FALSE(s.compute.backward);
   EXPECT_EQ(s.compute.precision, std::nullopt);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_EQ(s.distribution.local_below, 32768);
@@ -55,7 +58,7 @@ attention:
   semantics: paper
   causal: false
   scale: 1.25e-1
-compute: {precision: float64}
+compute: {precision: float64, backward: true}
 distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml, ulysses_ranks: 4}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
@@ -71,6 +74,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.attention.pattern.semantics, pattern::Semantics::paper);
   EXPECT_FALSE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, 0.125);
+  EXPECT_TRUE(s.compute.backward);
   EXPECT_EQ(s.compute.precision, Precision::float64);
   EXPECT_EQ(s.distribution.strategy, "hybrid");
   EXPECT_EQ(s.distribution.ulysses_ranks, 4);
@@ -82,6 +86,18 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
   EXPECT_TRUE(s.output.overwrite);
   EXPECT_EQ(s.output.report, "/data/report.json");
+}
+
+TEST(RunFile, GradientsOfTheInput) {
+  const std::string text = "input: {file: a.h5, dout: /g/dout, dlse: /g/dlse}\noutput: {file: b.h5}\n";
+  const Settings s = parse_run_file(text + "compute: {backward: true}\n", "/data/run.yaml", {}).settings;
+  EXPECT_EQ(s.input.dout, "/g/dout");
+  EXPECT_EQ(s.input.dlse, "/g/dlse");
+  // A dataset dout without backward is one that is not read.
+  const Settings forward = parse_run_file(text, "/data/run.yaml", {"input.dlse=none"}).settings;
+  EXPECT_EQ(forward.input.dlse, std::nullopt);
+  EXPECT_EQ(differences(s, forward),
+            (std::vector<std::string>{"input.dlse: /g/dlse -> none", "compute.backward: true -> false"}));
 }
 
 TEST(RunFile, KvHeadsDefaultToHeads) {

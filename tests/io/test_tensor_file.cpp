@@ -6,10 +6,8 @@
 #include <fstream>
 #include <functional>
 #include <limits>
-#include <numeric>
 
-#include "annulus/io/tensor_file.hpp"
-#include "io/hdf5_files.hpp"
+#include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
 namespace {
@@ -19,52 +17,12 @@ using core::Interval;
 using core::Shape;
 using test::add_dataset;
 using test::common_error;
+using test::counting;
+using test::make_input;
+using test::rows_of;
+using test::settings_for;
+using test::share;
 using test::SharedFolder;
-
-InputSettings settings_for(const std::string& path) {
-  InputSettings settings;
-  settings.file = path;
-  return settings;
-}
-
-/// Contiguous share of a rank: empty for some when there are more ranks than rows.
-Interval share(Index rows, const comm::Communicator& comm) {
-  return {rows * comm.rank() / comm.size(), rows * (comm.rank() + 1) / comm.size()};
-}
-
-/// Numbers 0, 1, 2, ... so that a misplaced one names its place.
-template <class T>
-std::vector<T> counting(std::size_t count, T first = 0) {
-  std::vector<T> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
-}
-
-/// The rows of (B, S, row) that `rows` names, one interval after another in each batch entry.
-template <class T>
-std::vector<T> rows_of(const std::vector<T>& all, Index batch, Index row, const std::vector<Interval>& rows) {
-  std::vector<T> found;
-  const Index sequence = Index(all.size()) / batch / row;
-  for (Index b = 0; b < batch; ++b) {
-    for (const Interval& i : rows) {
-      const auto begin = all.begin() + b * sequence * row;
-      found.insert(found.end(), begin + i.begin * row, begin + i.end * row);
-    }
-  }
-  return found;
-}
-
-/// Makes q (B, S, H, D), k and v (B, S, Hkv, D) of one type on rank 0.
-void make_input(const comm::Communicator& comm, const std::string& path, hid_t type, const Shape& s,
-                const std::string& group = "") {
-  if (comm.is_root()) {
-    const hsize_t b = hsize_t(s.batch), n = hsize_t(s.sequence), d = hsize_t(s.head_dim);
-    add_dataset(path, group + "/q", type, {b, n, hsize_t(s.heads), d});
-    add_dataset(path, group + "/k", type, {b, n, hsize_t(s.kv_heads), d});
-    add_dataset(path, group + "/v", type, {b, n, hsize_t(s.kv_heads), d});
-  }
-  comm.barrier();
-}
 
 TEST(TensorFile, DescribesTheProblem) {
   const comm::Communicator comm(MPI_COMM_WORLD);
@@ -72,7 +30,7 @@ TEST(TensorFile, DescribesTheProblem) {
   const std::string path = folder / "in.h5";
   const Shape shape{2, 7, 6, 3, 5};
   make_input(comm, path, H5T_IEEE_F64LE, shape, "/deep/group");
-  InputSettings settings{path, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", {}};
+  InputSettings settings{path, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {}, {}};
   const TensorFile file(settings, comm);
   EXPECT_EQ(file.shape(), shape);
   EXPECT_EQ(file.type(), DType::float64);

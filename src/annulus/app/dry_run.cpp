@@ -14,19 +14,17 @@ std::string rows_text(const pattern::StoredRows& rows) {
   return text.empty() ? "none" : text;
 }
 
-}  // namespace
+using strategies::Prediction;
 
-int dry_run(const Job& job, const comm::Communicator& comm) {
-  if (!comm.is_root()) return 0;
-  fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
-  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
-  if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
-  fmt::print("# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", "rank", "rows", "work", "memory", "sends",
-             "receives", "holds");
-  std::vector<strategies::Prediction> all;
+/// Rows, work, memory and traffic of every rank in one pass. `predict` tells them of a rank.
+void print_pass(const Job& job, const char* name, double (*flops)(Index, Index),
+                const std::function<Prediction(int)>& predict) {
+  fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name, "rank", "rows", "work", "memory",
+             "sends", "receives", "holds");
+  std::vector<Prediction> all;
   double kept = 0;
   for (std::size_t p = 0; p < job.partition.size(); ++p) {
-    all.push_back(job.strategy->predict(job.problem, job.partition, int(p)));
+    all.push_back(predict(int(p)));
     kept += double(all.back().kept);
   }
   for (std::size_t p = 0; p < std::min(all.size(), rows_shown); ++p) {
@@ -35,16 +33,29 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
                describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
                describe_bytes(double(all[p].bytes_received)), rows_text(job.partition[p]));
   }
-  const auto most = [&](Index strategies::Prediction::*cost) {
+  const auto most = [&](Index Prediction::*cost) {
     Index largest = 0;
-    for (const strategies::Prediction& one : all) largest = std::max(largest, one.*cost);
+    for (const Prediction& one : all) largest = std::max(largest, one.*cost);
     return double(largest);
   };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
-             describe_bytes(most(&strategies::Prediction::memory_bytes)),
-             describe_bytes(most(&strategies::Prediction::bytes_sent)),
-             describe_bytes(most(&strategies::Prediction::bytes_received)),
-             1e-9 * core::forward_flops(Index(kept), job.problem.shape.head_dim));
+             describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
+             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops(Index(kept), job.problem.shape.head_dim));
+}
+
+}  // namespace
+
+int dry_run(const Job& job, const comm::Communicator& comm) {
+  if (!comm.is_root()) return 0;
+  fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
+  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
+  if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
+  print_pass(job, "forward", core::forward_flops,
+             [&](int rank) { return job.strategy->predict(job.problem, job.partition, rank); });
+  if (job.run.settings.compute.backward) {
+    print_pass(job, "backward", core::backward_flops,
+               [&](int rank) { return job.strategy->predict_backward(job.problem, job.partition, rank); });
+  }
   return 0;
 }
 

@@ -36,6 +36,7 @@ std::vector<Tensor> tensors_of(const GenerateOptions& options, const core::Shape
                               {TensorId::k, io::tensor_spec("k", type, shape, shape.kv_heads)},
                               {TensorId::v, io::tensor_spec("v", type, shape, shape.kv_heads)}};
   if (options.dout) tensors.push_back({TensorId::dout, io::tensor_spec("dout", type, shape, shape.heads)});
+  if (options.dlse) tensors.push_back({TensorId::dlse, io::lse_spec("dlse", type, shape)});
   return tensors;
 }
 
@@ -43,9 +44,9 @@ std::vector<Tensor> tensors_of(const GenerateOptions& options, const core::Shape
 std::string command_line(const GenerateOptions& options, const core::Shape& s) {
   return fmt::format(
       "annulus generate --output {} --sequence {} --heads {} --kv-heads {} --head-dim {} --batch {} --dtype {} --seed "
-      "{}{}",
+      "{}{}{}",
       options.output, s.sequence, s.heads, s.kv_heads, s.head_dim, s.batch, core::name_of(options.what.type),
-      options.what.seed, options.dout ? " --dout" : "");
+      options.what.seed, options.dout ? " --dout" : "", options.dlse ? " --dlse" : "");
 }
 
 }  // namespace
@@ -65,19 +66,21 @@ int generate(const GenerateOptions& options, const comm::Communicator& comm) {
   std::vector<std::byte> host;
   for (const Tensor& tensor : tensors) {
     comm::agree(comm, [&] {
-      const Index row_bytes = tensor.spec.extents[2] * shape.head_dim * Index(core::bytes_of(what.type));
-      host.resize(std::size_t(shape.batch * rows.size() * row_bytes));
+      Index numbers = shape.batch * rows.size();
+      for (std::size_t axis = 2; axis < tensor.spec.extents.size(); ++axis) numbers *= tensor.spec.extents[axis];
+      host.resize(std::size_t(numbers) * core::bytes_of(tensor.spec.type));
       io::fill_generated(what, tensor.id, {rows}, host.data());
     });
     file.write({{tensor.spec.name, host.data()}}, {rows});
   }
   file.finish({.settings = "", .columns = {}, .provenance = provenance(command_line(options, shape), comm)});
   if (comm.is_root()) {
-    std::printf("%s: q, k, v%s for %lld x %lld rows, %lld heads (%lld K/V) of %lld, %s, seed %llu\n",
-                options.output.c_str(), options.dout ? ", dout" : "", static_cast<long long>(shape.batch),
-                static_cast<long long>(shape.sequence), static_cast<long long>(shape.heads),
-                static_cast<long long>(shape.kv_heads), static_cast<long long>(shape.head_dim),
-                std::string(core::name_of(what.type)).c_str(), static_cast<unsigned long long>(what.seed));
+    std::printf("%s: q, k, v%s%s for %lld x %lld rows, %lld heads (%lld K/V) of %lld, %s, seed %llu\n",
+                options.output.c_str(), options.dout ? ", dout" : "", options.dlse ? ", dlse" : "",
+                static_cast<long long>(shape.batch), static_cast<long long>(shape.sequence),
+                static_cast<long long>(shape.heads), static_cast<long long>(shape.kv_heads),
+                static_cast<long long>(shape.head_dim), std::string(core::name_of(what.type)).c_str(),
+                static_cast<unsigned long long>(what.seed));
   }
   return 0;
 }

@@ -12,6 +12,7 @@ struct GenerateOptions {
   std::string output;
   io::GenerateSettings what;  ///< shape.kv_heads 0 means heads
   bool dout = false;          ///< make dout, too
+  bool dlse = false;          ///< make dlse, too
   bool overwrite = false;
 };
 

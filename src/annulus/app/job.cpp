@@ -78,7 +78,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
     if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);
   });
-  if (settings.input.file) job.input.emplace(settings.input, comm);
+  if (settings.input.file) job.input.emplace(settings.input, comm, settings.compute.backward);
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job.input);
     io::check_heads(job.run, job.problem.shape.heads);

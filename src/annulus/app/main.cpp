@@ -67,6 +67,7 @@ void define_generate(CLI::App& app, GenerateOptions& generate) {
   verb->add_option("--seed", generate.what.seed, "Values depend on (seed, tensor, global index) only")
       ->capture_default_str();
   verb->add_flag("--dout", generate.dout, "Make a gradient dout of the output, too");
+  verb->add_flag("--dlse", generate.dlse, "Make a gradient dlse of the log-sum-exp, too");
   verb->add_flag("--overwrite", generate.overwrite, "Replace an existing file");
 }
 

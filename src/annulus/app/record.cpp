@@ -54,48 +54,97 @@ std::string distinct(const std::vector<std::string>& words) {
   return text;
 }
 
+io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm) {
+  return {name, unit, {comm.size()}, comm.gather_to_root({value})};
+}
+
+PassMeasurements gather(const Pass& pass, const comm::Communicator& comm) {
+  PassMeasurements all;
+  all.hops = comm.max(Index(pass.metrics.hops.size()));
+  all.seconds = comm.max(pass.seconds);
+  std::vector<HopMetrics> hops = pass.metrics.hops;
+  hops.resize(std::size_t(all.hops));
+  const HopMetrics total = pass.metrics.total();
+  for (const HopQuantity& quantity : hop_quantities) {
+    all.per_rank.push_back(per_rank(quantity.name, quantity.unit, quantity.value(total), comm));
+    std::vector<double> values;
+    for (const HopMetrics& hop : hops) values.push_back(quantity.value(hop));
+    all.per_hop.push_back(
+        {std::string("hop_") + quantity.name, quantity.unit, {comm.size(), all.hops}, comm.gather_to_root(values)});
+  }
+  all.per_rank.push_back(per_rank("peak_bytes", "byte", double(pass.peak_bytes), comm));
+  all.per_rank.push_back(per_rank("predicted_peak_bytes", "byte", double(pass.predicted_bytes), comm));
+  all.per_rank.push_back(per_rank("attention_seconds", "s", pass.seconds, comm));
+  return all;
+}
+
+std::vector<io::ReportEntry> entries(const std::vector<io::Column>& columns) {
+  std::vector<io::ReportEntry> all;
+  for (const io::Column& column : columns) all.push_back({column.name, column.values});
+  return all;
+}
+
+void line(const char* name, const std::string& text) { fmt::print("  {:<10} {}\n", name, text); }
+
+/// What a pass did and what it took; `prefix` tells the passes apart.
+void print_pass(const PassMeasurements& pass, double flops, int ranks, const std::string& prefix) {
+  const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
+  line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", prefix,
+                           1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
+  line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
+                              pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
+  line("traffic", fmt::format("{}{} received by the busiest rank in {} hop{}, longest wait {:.3f} s", prefix,
+                              describe_bytes(pass.most("bytes_received")), pass.hops - 1, pass.hops == 2 ? "" : "s",
+                              pass.most("wait_seconds")));
+  line("memory",
+       fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
+                   describe_bytes(pass.most("peak_bytes")), describe_bytes(pass.most("predicted_peak_bytes"))));
+}
+
 }  // namespace
 
-const std::vector<double>& Measurements::of(const std::string& name) const {
+const std::vector<double>& PassMeasurements::of(const std::string& name) const {
   const auto found = std::find_if(per_rank.begin(), per_rank.end(), [&](const auto& c) { return c.name == name; });
   core::require(found != per_rank.end(), [&] { return "no measurement called " + name; });
   return found->values;
 }
 
-Measurements gather(const Job& job, const core::RankMetrics& metrics, const Times& times,
-                    const comm::Communicator& comm) {
+double PassMeasurements::sum(const std::string& name) const {
+  return std::accumulate(of(name).begin(), of(name).end(), 0.0);
+}
+
+double PassMeasurements::most(const std::string& name) const {
+  return *std::max_element(of(name).begin(), of(name).end());
+}
+
+Measurements gather(const Passes& passes, const comm::Communicator& comm) {
   Measurements all;
   all.ranks = comm.size();
-  all.hops = comm.max(Index(metrics.hops.size()));
-  all.slowest = {comm.max(times.read), comm.max(times.attention), comm.max(times.write)};
-  std::vector<HopMetrics> hops = metrics.hops;
-  hops.resize(std::size_t(all.hops));
-  const HopMetrics total = metrics.total();
-  const Index predicted = job.strategy->predict(job.problem, job.partition, comm.rank()).memory_bytes;
-
-  const auto add = [&](const char* name, const char* unit, double value) {
-    all.per_rank.push_back({name, unit, {all.ranks}, comm.gather_to_root({value})});
-  };
-  add("rows", "row", double(metrics.rows));
-  for (const HopQuantity& quantity : hop_quantities) {
-    add(quantity.name, quantity.unit, quantity.value(total));
-    std::vector<double> values;
-    for (const HopMetrics& hop : hops) values.push_back(quantity.value(hop));
-    all.per_hop.push_back(
-        {std::string("hop_") + quantity.name, quantity.unit, {all.ranks, all.hops}, comm.gather_to_root(values)});
-  }
-  add("peak_bytes", "byte", double(core::memory_ledger().peak()));
-  add("predicted_peak_bytes", "byte", double(predicted));
-  add("peak_resident_bytes", "byte", double(core::peak_resident_bytes()));
-  add("read_seconds", "s", times.read);
-  add("attention_seconds", "s", times.attention);
-  add("write_seconds", "s", times.write);
+  all.read_seconds = comm.max(passes.read_seconds);
+  all.write_seconds = comm.max(passes.write_seconds);
+  all.forward = gather(passes.forward, comm);
+  if (passes.backward) all.backward = gather(*passes.backward, comm);
+  // What belongs to the run as a whole stands beside the forward pass's numbers.
+  std::vector<io::Column>& columns = all.forward.per_rank;
+  columns.insert(columns.begin(), per_rank("rows", "row", double(passes.forward.metrics.rows), comm));
+  columns.push_back(per_rank("peak_resident_bytes", "byte", double(core::peak_resident_bytes()), comm));
+  columns.push_back(per_rank("read_seconds", "s", passes.read_seconds, comm));
+  columns.push_back(per_rank("write_seconds", "s", passes.write_seconds, comm));
   return all;
 }
 
 std::vector<io::Column> columns(const Measurements& measured) {
-  std::vector<io::Column> all = measured.per_rank;
-  all.insert(all.end(), measured.per_hop.begin(), measured.per_hop.end());
+  std::vector<io::Column> all;
+  const auto add = [&](const PassMeasurements& pass, const std::string& group) {
+    for (const auto* columns : {&pass.per_rank, &pass.per_hop}) {
+      for (io::Column column : *columns) {
+        column.name = group + column.name;
+        all.push_back(std::move(column));
+      }
+    }
+  };
+  add(measured.forward, "");
+  if (measured.backward) add(*measured.backward, "backward/");
   return all;
 }
 
@@ -118,30 +167,21 @@ std::vector<std::pair<std::string, std::string>> provenance(const std::string& c
 }
 
 std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured) {
-  std::vector<io::ReportEntry> ranks, hops;
-  for (const io::Column& column : measured.per_rank) ranks.push_back({column.name, column.values});
-  for (const io::Column& column : measured.per_hop) hops.push_back({column.name, column.values});
-  return {{"strategy", std::string(job.strategy->name())},
-          {"ranks", Index(measured.ranks)},
-          {"hops", measured.hops},
-          {"attention_seconds", measured.slowest.attention},
-          {"per_rank", ranks},
-          {"per_rank_and_hop", hops},
-          {"result", job.run.settings.output.file}};
+  const auto of_pass = [](const PassMeasurements& pass) {
+    return std::vector<io::ReportEntry>{{"hops", pass.hops},
+                                        {"attention_seconds", pass.seconds},
+                                        {"per_rank", entries(pass.per_rank)},
+                                        {"per_rank_and_hop", entries(pass.per_hop)}};
+  };
+  std::vector<io::ReportEntry> all{{"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}};
+  for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
+  if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
+  all.push_back({"result", job.run.settings.output.file});
+  return all;
 }
 
 void print_summary(const Job& job, const Measurements& measured) {
-  const auto sum = [&](const char* name) {
-    const auto& values = measured.of(name);
-    return std::accumulate(values.begin(), values.end(), 0.0);
-  };
-  const auto most = [&](const char* name) {
-    const auto& values = measured.of(name);
-    return *std::max_element(values.begin(), values.end());
-  };
-  const double flops = core::forward_flops(Index(sum("kept")), job.problem.shape.head_dim);
-  const double cpu = std::max(sum("kernel_cpu_seconds"), 1e-9), wall = std::max(measured.slowest.attention, 1e-9);
-  const auto line = [](const char* name, const std::string& text) { fmt::print("  {:<10} {}\n", name, text); };
+  const Index head_dim = job.problem.shape.head_dim;
   fmt::print("annulus run {}\n", job.run.name);
   line("attention", describe_pattern(job.problem));
   line("tensors", describe_shape(job.problem));
@@ -150,17 +190,15 @@ void print_summary(const Job& job, const Measurements& measured) {
                    measured.ranks == 1 ? "" : "s", core::device_name(),
                    job.problem.backend == kernels::Backend::host ? kernels::host_instruction_set() : "device"));
   if (job.chosen) line("auto", job.reason);
-  line("time", fmt::format("{:.3f} s attention, {:.3f} s reading, {:.3f} s writing", measured.slowest.attention,
-                           measured.slowest.read, measured.slowest.write));
-  line("rate", fmt::format("{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", 1e-9 * flops,
-                           1e-9 * flops / wall, 1e-9 * flops / cpu));
-  line("balance", fmt::format("busiest rank does {:.2f} of the mean work",
-                              most("kept") * measured.ranks / std::max(sum("kept"), 1.0)));
-  line("traffic", fmt::format("{} received by the busiest rank in {} hop{}, longest wait {:.3f} s",
-                              describe_bytes(most("bytes_received")), measured.hops - 1, measured.hops == 2 ? "" : "s",
-                              most("wait_seconds")));
-  line("memory", fmt::format("{} of tensors and buffers on the fullest rank ({} predicted)",
-                             describe_bytes(most("peak_bytes")), describe_bytes(most("predicted_peak_bytes"))));
+  const PassMeasurements& forward = measured.forward;
+  line("time", fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
+                           measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
+                           measured.read_seconds, measured.write_seconds));
+  print_pass(forward, core::forward_flops(Index(forward.sum("kept")), head_dim), measured.ranks, "");
+  if (measured.backward) {
+    print_pass(*measured.backward, core::backward_flops(Index(measured.backward->sum("kept")), head_dim),
+               measured.ranks, "backward: ");
+  }
   line("result", job.run.settings.output.file);
 }
 

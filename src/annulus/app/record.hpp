@@ -2,6 +2,7 @@
 // stdout.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,30 +13,49 @@
 
 namespace annulus::app {
 
-/// Wall seconds of this rank's phases.
-struct Times {
-  double read = 0;
-  double attention = 0;
-  double write = 0;
+/// One pass of the strategy as this rank saw it.
+struct Pass {
+  core::RankMetrics metrics;
+  double seconds = 0;  ///< wall time from one barrier to the next
+  Index peak_bytes = 0;
+  Index predicted_bytes = 0;
 };
 
-/// A number of every rank, or of every rank and hop, gathered on rank 0.
-struct Measurements {
-  int ranks = 1;
-  Index hops = 1;  ///< hop 0 is the work on own rows
+/// A whole run as this rank saw it.
+struct Passes {
+  Pass forward;
+  std::optional<Pass> backward;
+  double read_seconds = 0;
+  double write_seconds = 0;
+};
+
+/// A pass's numbers of every rank, and of every rank and hop, gathered on rank 0.
+struct PassMeasurements {
+  Index hops = 1;      ///< hop 0 is the work on own rows
+  double seconds = 0;  ///< longest over the ranks
   std::vector<io::Column> per_rank;
   std::vector<io::Column> per_hop;
-  Times slowest;  ///< longest of each phase over the ranks
 
-  /// Values of a per-rank column.
+  // Over the values of a per-rank column.
+  double sum(const std::string& name) const;
+  double most(const std::string& name) const;
+
+ private:
   const std::vector<double>& of(const std::string& name) const;
 };
 
-/// Collective; complete on rank 0.
-Measurements gather(const Job& job, const core::RankMetrics& metrics, const Times& times,
-                    const comm::Communicator& comm);
+struct Measurements {
+  int ranks = 1;
+  PassMeasurements forward;  ///< with the columns of the whole run: rows, reading, writing
+  std::optional<PassMeasurements> backward;
+  double read_seconds = 0;   ///< longest over the ranks
+  double write_seconds = 0;  ///< longest over the ranks
+};
 
-/// Datasets of /run.
+/// Collective; complete on rank 0.
+Measurements gather(const Passes& passes, const comm::Communicator& comm);
+
+/// Datasets of /run; those of the backward pass have the same names in /run/backward.
 std::vector<io::Column> columns(const Measurements& measured);
 /// Attributes of /provenance; collective.
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,

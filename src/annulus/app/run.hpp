@@ -16,7 +16,8 @@ struct RunOptions {
   std::string command_line;  ///< for /provenance
 };
 
-/// Reads q, k, v, computes out and lse, writes them, prints a summary on rank 0. Returns the exit status. Collective.
+/// Reads q, k, v, computes out and lse (with compute.backward: from dout also dq, dk, dv), writes them, prints a
+/// summary on rank 0. Returns the exit status. Collective.
 int run(const RunOptions& options, const comm::Communicator& comm);
 
 }  // namespace annulus::app

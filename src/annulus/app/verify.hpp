@@ -15,7 +15,8 @@ struct VerifyOptions {
   core::Index rows = 64;               ///< rows to check, all heads and batch entries of each
 };
 
-/// Prints a table on rank 0; returns 0, or 3 when outside the tolerance. Collective.
+/// Looks at out and lse of sampled query rows, and with compute.backward at dq of these and dk, dv of the same rows as
+/// keys. Prints a table on rank 0; returns 0, or 3 when outside the tolerance. Collective.
 int verify(const VerifyOptions& options, const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -46,4 +46,8 @@ double cpu_seconds();
 /// long.
 constexpr double forward_flops(Index kept, Index head_dim) { return 4.0 * double(head_dim) * double(kept); }
 
+/// Flops of a backward pass, by the usual convention 2.5 forward passes: five products (q.k again, dout.v, and those
+/// that make dq, dk, dv) instead of two.
+constexpr double backward_flops(Index kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
+
 }  // namespace annulus::core

@@ -8,13 +8,19 @@
 namespace annulus::io {
 namespace {
 
+/// Numbers of one row of one batch entry.
+Index row_numbers_of(const core::Shape& shape, core::TensorId tensor) {
+  if (tensor == core::TensorId::dlse) return shape.heads;
+  const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
+  return (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
+}
+
 /// Row-major in the global tensor (B, S, heads, D), so the index of a number does not depend on who makes it.
 template <class Stored>
 void fill(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
           Stored* host) {
   const core::Shape& shape = settings.shape;
-  const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
-  const Index row_numbers = (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
+  const Index row_numbers = row_numbers_of(shape, tensor);
   for (Index b = 0; b < shape.batch; ++b) {
     for (const core::Interval& interval : rows) {
       const Index begin = (b * shape.sequence + interval.begin) * row_numbers;
@@ -42,7 +48,7 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
 
 void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host) {
-  switch (settings.type) {
+  switch (tensor == core::TensorId::dlse ? core::lse_type(settings.type) : settings.type) {
     case core::DType::float64:
       return fill(settings, tensor, rows, static_cast<double*>(host));
     case core::DType::float32:

@@ -19,7 +19,8 @@ struct Objection {
 std::optional<Objection> objection_to(const core::Shape& shape);
 
 /// Fills host memory (B, rows, heads, D), heads = kv_heads for k and v, with the rows of the intervals one after
-/// another, in settings.type. Number = f(seed, tensor, global linear index).
+/// another, in settings.type; dlse is (B, rows, heads) in the type of lse. Number = f(seed, tensor, global linear
+/// index).
 void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host);
 

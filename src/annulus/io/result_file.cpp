@@ -108,8 +108,8 @@ TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Sh
   return {name, type, {shape.batch, shape.sequence, heads, shape.head_dim}, "batch sequence head dim"};
 }
 
-TensorSpec lse_spec(core::DType input_type, const core::Shape& shape) {
-  return {"lse", core::lse_type(input_type), {shape.batch, shape.sequence, shape.heads}, "batch sequence head"};
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape) {
+  return {name, core::lse_type(input_type), {shape.batch, shape.sequence, shape.heads}, "batch sequence head"};
 }
 
 ResultFile::ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)

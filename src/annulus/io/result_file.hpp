@@ -22,9 +22,9 @@ struct TensorSpec {
   std::vector<Index> extents;
   std::string axes;  ///< "batch sequence head dim"
 };
-/// (B, S, heads, D) tensor and (B, S, H) log-sum-exp of `shape`.
+/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`.
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads);
-TensorSpec lse_spec(core::DType input_type, const core::Shape& shape);
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape);
 
 /// Where the file goes.
 struct OutputPlace {

@@ -41,11 +41,19 @@ void check_input(RunFile& run) {
   if (!file && !generate) {
     fail(ErrorKind::usage, "{}input.file (or input.generate) is missing", run.where("input"));
   }
-  if (generate && run.settings.input.documents) {
-    fail(ErrorKind::usage, "{}input.documents needs input.file: it names a dataset of it",
-         run.where("input.documents"));
-  }
+  const auto needs_file = [&](const char* key, const std::optional<std::string>& dataset) {
+    if (!generate || !dataset) return;
+    fail(ErrorKind::usage, "{}{} needs input.file: it names a dataset of it", run.where(key), key);
+  };
+  needs_file("input.documents", run.settings.input.documents);
+  needs_file("input.dlse", run.settings.input.dlse);
   if (generate) check_generate(run);
+}
+
+void check_compute(const RunFile& run) {
+  if (run.settings.input.dlse && !run.settings.compute.backward) {
+    fail(ErrorKind::usage, "{}input.dlse needs compute.backward: true, which is false", run.where("input.dlse"));
+  }
 }
 
 void check_distribution(const RunFile& run) {
@@ -102,6 +110,7 @@ void check_output(const RunFile& run) {
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations) {
   check_input(run);
   check_attention(run, segments, dilations);
+  check_compute(run);
   check_distribution(run);
   check_output(run);
 }

@@ -76,12 +76,13 @@ Access generated_seed() {
           [](const Settings& s) { return s.input.generate ? std::to_string(s.input.generate->seed) : ""; }};
 }
 
-Access documents() {
-  return {[](const KeyValue& v, Settings& s) {
-            s.input.documents.reset();
-            if (!is_word(v.node, "none")) s.input.documents = read_text(v.node, v.name);
+/// `none` or a dataset.
+Access dataset_or_none(std::optional<std::string> InputSettings::*member) {
+  return {[=](const KeyValue& v, Settings& s) {
+            (s.input.*member).reset();
+            if (!is_word(v.node, "none")) s.input.*member = read_text(v.node, v.name);
           },
-          [](const Settings& s) { return write_optional(s.input.documents); }};
+          [=](const Settings& s) { return write_optional(s.input.*member); }};
 }
 
 /// Segments and dilations may come in either order; the longer list decides how many pairs there are for now, that
@@ -199,8 +200,14 @@ Keys input_keys() {
       {{"input.q", "/q", "dataset, (batch, sequence, heads, head_dim)"}, dataset(&InputSettings::q), true},
       {{"input.k", "/k", "dataset, (batch, sequence, kv_heads, head_dim)"}, dataset(&InputSettings::k), true},
       {{"input.v", "/v", "dataset, (batch, sequence, kv_heads, head_dim)"}, dataset(&InputSettings::v), true},
+      {{"input.dout", "/dout", "dataset shaped like q: gradient of out; read when compute.backward is true"},
+       dataset(&InputSettings::dout),
+       true},
+      {{"input.dlse", "none", "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse"},
+       dataset_or_none(&InputSettings::dlse),
+       true},
       {{"input.documents", "none", "none, or a dataset of ascending row offsets 0 ... sequence of packed documents"},
-       documents(),
+       dataset_or_none(&InputSettings::documents),
        true},
   };
 }
@@ -235,6 +242,9 @@ Keys further_keys() {
   const std::vector<std::pair<std::string, comm::GpuAware>> awareness{
       {"auto", comm::GpuAware::automatic}, {"on", comm::GpuAware::on}, {"off", comm::GpuAware::off}};
   return {
+      {{"compute.backward", "false", "true | false; true makes the gradients dq, dk, dv, too"},
+       flag([](auto& s) -> auto& { return s.compute.backward; }),
+       true},
       {{"compute.precision", "auto", "of sums: auto (float32; float64 for float64 input) | float32 | float64"},
        choice(
            precisions, [](auto& s) -> auto& { return s.compute.precision; }),

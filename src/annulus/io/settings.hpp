@@ -29,6 +29,8 @@ struct InputSettings {
   std::string q = "/q";
   std::string k = "/k";
   std::string v = "/v";
+  std::string dout = "/dout";            ///< read when compute.backward is true
+  std::optional<std::string> dlse;       ///< dataset of the LSE's gradient; empty: it is zero
   std::optional<std::string> documents;  ///< dataset of document offsets; empty: one document
 };
 
@@ -38,6 +40,7 @@ struct AttentionSettings {
 };
 
 struct ComputeSettings {
+  bool backward = false;                     ///< dq, dk, dv are made, too
   std::optional<core::Precision> precision;  ///< empty: core::default_precision of the input's type
 };
 

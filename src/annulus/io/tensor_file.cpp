@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "annulus/io/finite.hpp"
-#include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/dataset_checks.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/transfer.hpp"
 
@@ -22,68 +21,49 @@ struct Description {
   DType type = DType::float32;
 };
 
-/// Extents and type of one dataset, with the words for errors about it.
-struct Tensor {
-  std::string where;  // "FILE: dataset /q"
-  std::vector<hsize_t> extents;
-  DType type = DType::float32;
-
-  Index extent(int axis) const { return Index(extents[std::size_t(axis)]); }
-  std::string shape_text() const { return fmt::format("({})", fmt::join(extents, ", ")); }
-};
-
-Tensor look_at(hid_t file, const std::string& path, const std::string& name, const char* axes) {
-  const DatasetId dataset = open_dataset(file, path, name);
-  Tensor tensor{fmt::format("{}: dataset {}", path, name), extents_of(dataset)};
-  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", tensor.where));
-  const auto known = dtype_of(type);
-  if (!known) {
-    fail(ErrorKind::failure, "{} is {}, expected float64, float32, float16 or bfloat16", tensor.where,
-         describe_type(type));
-  }
-  tensor.type = *known;
-  if (tensor.extents.size() != 4) {
-    fail(ErrorKind::failure, "{} has {} axes {}, expected 4: {}", tensor.where, tensor.extents.size(),
-         tensor.shape_text(), axes);
-  }
-  if (std::count(tensor.extents.begin(), tensor.extents.end(), 0u) > 0) {
-    fail(ErrorKind::failure, "{} is empty: {}, expected {}", tensor.where, tensor.shape_text(), axes);
-  }
-  return tensor;
-}
+constexpr const char* query_axes = "(batch, sequence, heads, head_dim)";
 
 /// k and v against q (B, S, H, D): all extents but the heads are q's, the heads divide q's.
-void check_against_q(const Tensor& tensor, const Tensor& q) {
-  if (tensor.type != q.type) {
-    fail(ErrorKind::failure, "{} is {}, expected {} as {}", tensor.where, core::name_of(tensor.type),
-         core::name_of(q.type), q.where);
-  }
-  for (const int axis : {0, 1, 3}) {
-    if (tensor.extent(axis) != q.extent(axis)) {
+void check_against_q(const FoundDataset& tensor, const FoundDataset& q) {
+  check_type(tensor, q.type, q.where);
+  for (const std::size_t axis : {0, 1, 3}) {
+    if (tensor.extents[axis] != q.extents[axis]) {
       fail(ErrorKind::failure, "{} has shape {}, expected ({}, {}, kv_heads, {}) to fit q {}", tensor.where,
-           tensor.shape_text(), q.extent(0), q.extent(1), q.extent(3), q.shape_text());
+           tensor.shape_text(), q.extents[0], q.extents[1], q.extents[3], q.shape_text());
     }
   }
-  if (q.extent(2) % tensor.extent(2) != 0) {
-    fail(ErrorKind::failure, "{} has {} heads, expected a divisor of the {} heads of q", tensor.where, tensor.extent(2),
-         q.extent(2));
+  if (q.extents[2] % tensor.extents[2] != 0) {
+    fail(ErrorKind::failure, "{} has {} heads, expected a divisor of the {} heads of q", tensor.where,
+         tensor.extents[2], q.extents[2]);
   }
 }
 
-Description describe_tensors(hid_t file, const InputSettings& input) {
+/// dout (B, S, H, D) in q's type, dlse (B, S, H) in lse's type.
+void check_gradients(hid_t file, const InputSettings& input, const FoundDataset& q) {
+  const FoundDataset dout = look_at(file, *input.file, input.dout, query_axes);
+  check_type(dout, q.type, q.where);
+  check_extents(dout, q.extents, "q " + q.shape_text());
+  if (!input.dlse) return;
+  const FoundDataset dlse = look_at(file, *input.file, *input.dlse, "(batch, sequence, heads)");
+  check_type(dlse, core::lse_type(q.type), "the lse of " + std::string(core::name_of(q.type)) + " tensors");
+  check_extents(dlse, {q.extents[0], q.extents[1], q.extents[2]}, "q " + q.shape_text());
+}
+
+Description describe_tensors(hid_t file, const InputSettings& input, bool gradients) {
   const char* kv_axes = "(batch, sequence, kv_heads, head_dim)";
-  const Tensor q = look_at(file, *input.file, input.q, "(batch, sequence, heads, head_dim)");
-  const Tensor k = look_at(file, *input.file, input.k, kv_axes);
-  const Tensor v = look_at(file, *input.file, input.v, kv_axes);
-  if (q.extent(3) > 256) {
-    fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to 256", q.where, q.extent(3));
+  const FoundDataset q = look_at(file, *input.file, input.q, query_axes);
+  const FoundDataset k = look_at(file, *input.file, input.k, kv_axes);
+  const FoundDataset v = look_at(file, *input.file, input.v, kv_axes);
+  if (q.extents[3] > 256) {
+    fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to 256", q.where, q.extents[3]);
   }
   check_against_q(k, q);
   check_against_q(v, q);
-  if (v.extent(2) != k.extent(2)) {
-    fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extent(2), k.extent(2));
+  if (v.extents[2] != k.extents[2]) {
+    fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extents[2], k.extents[2]);
   }
-  return {{q.extent(0), q.extent(1), q.extent(2), k.extent(2), q.extent(3)}, q.type};
+  if (gradients) check_gradients(file, input, q);
+  return {{q.extents[0], q.extents[1], q.extents[2], k.extents[2], q.extents[3]}, q.type};
 }
 
 /// Document offsets: 0 = d0 <= d1 <= ... = sequence.
@@ -121,44 +101,13 @@ std::vector<Index> unpack(const std::string& bytes) {
   return numbers;
 }
 
-/// Global row of row `local` of the intervals laid one after another.
-Index global_row(const std::vector<Interval>& rows, Index local) {
-  for (const Interval& interval : rows) {
-    if (local < interval.size()) return interval.begin + local;
-    local -= interval.size();
-  }
-  return -1;
-}
-
-/// Every rank learns of the NaN or infinity that comes first in the global tensor (B, S, heads, D), if there is one.
-void check_finite(const std::string& where, const std::optional<NonFinite>& found, const std::vector<Interval>& rows,
-                  const Shape& shape, const comm::Communicator& comm) {
-  constexpr Index none = INT64_MAX;  // `shape` has the heads of this tensor
-  Index place = none;
-  std::string message;
-  if (found) {
-    Index local_rows = 0;
-    for (const Interval& interval : rows) local_rows += interval.size();
-    const Index d = found->index % shape.head_dim, h = found->index / shape.head_dim % shape.heads;
-    const Index row = found->index / (shape.head_dim * shape.heads);  // over the local (B, rows)
-    const Index b = row / local_rows, s = global_row(rows, row % local_rows);
-    place = ((b * shape.sequence + s) * shape.heads + h) * shape.head_dim + d;
-    message = fmt::format("{} holds {} at [{}, {}, {}, {}], expected finite numbers", where, found->value, b, s, h, d);
-  }
-  const Index first = -comm.max(-place);
-  if (first == none) return;
-  for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
-    if (!text.empty()) throw comm::AgreedError(ErrorKind::failure, text);
-  }
-}
-
 }  // namespace
 
-TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& comm)
-    : path_(*input.file), names_{input.q, input.k, input.v} {
+TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& comm, bool gradients)
+    : path_(*input.file) {
   const std::vector<Index> seen = unpack(from_root(comm, [&] {
     const FileId file = open_alone(path_, false);
-    const auto [shape, type] = describe_tensors(file, input);
+    const auto [shape, type] = describe_tensors(file, input, gradients);
     std::vector<Index> numbers{shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim, Index(type)};
     const pattern::Documents documents = input.documents ? read_documents(file, path_, *input.documents, shape.sequence)
                                                          : pattern::Documents{0, shape.sequence};
@@ -168,22 +117,30 @@ TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& com
   shape_ = {seen[0], seen[1], seen[2], seen[3], seen[4]};
   type_ = DType(seen[5]);
   documents_.assign(seen.begin() + 6, seen.end());
+
+  const auto [batch, sequence, heads, kv_heads, head_dim] = shape_;
+  tensors_[input.q] = {{batch, sequence, heads, head_dim}, type_};
+  for (const std::string& name : {input.k, input.v}) tensors_[name] = {{batch, sequence, kv_heads, head_dim}, type_};
+  if (gradients) {
+    tensors_[input.dout] = {{batch, sequence, heads, head_dim}, type_};
+    if (input.dlse) tensors_[*input.dlse] = {{batch, sequence, heads}, core::lse_type(type_)};
+  }
 }
 
 void TensorFile::read(const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
                       const comm::Communicator& comm, Index piece_bytes) const {
   for (const RowsIn& tensor : tensors) {
-    core::require(std::find(names_.begin(), names_.end(), tensor.dataset) != names_.end(),
+    core::require(tensors_.contains(tensor.dataset),
                   [&] { return tensor.dataset + " is none of the input's tensors"; });
   }
   transfer_rows(path_, Direction::read, tensors, rows, comm, piece_bytes);
   for (const RowsIn& tensor : tensors) {
-    Shape shape = shape_;
-    if (tensor.dataset != names_[0]) shape.heads = shape.kv_heads;
+    const DatasetInfo& info = tensors_.at(tensor.dataset);
     Index count = 0;
-    for (const Interval& interval : rows) count += interval.size() * shape.batch * shape.heads * shape.head_dim;
-    check_finite(fmt::format("{}: dataset {}", path_, tensor.dataset), find_non_finite(tensor.host, type_, count), rows,
-                 shape, comm);
+    for (const Interval& interval : rows) count += interval.size();
+    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) count *= axis == 1 ? 1 : info.extents[axis];
+    check_finite(fmt::format("{}: dataset {}", path_, tensor.dataset), find_non_finite(tensor.host, info.type, count),
+                 rows, info.extents, comm);
   }
 }
 

@@ -3,7 +3,7 @@
 // No file stays open between calls. A rank that fails elsewhere can then unwind without meeting a collective close.
 #pragma once
 
-#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,20 +24,27 @@ struct RowsIn {
   void* host = nullptr;
 };
 
+/// Extents and storage type of a dataset of floats.
+struct DatasetInfo {
+  std::vector<Index> extents;
+  core::DType type = core::DType::float32;
+};
+
 class TensorFile {
  public:
-  /// Checks the file and its datasets q, k, v (and documents) against each other; collective. Throws the same
-  /// Error(failure) on every rank, naming file, dataset, what was found and what was expected.
-  TensorFile(const InputSettings& input, const comm::Communicator& comm);
+  /// Checks the file and its datasets q, k, v (documents; with `gradients` dout and dlse) against each other;
+  /// collective. Throws the same Error(failure) on every rank, naming file, dataset, what was found and what was
+  /// expected.
+  TensorFile(const InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 
   const core::Shape& shape() const { return shape_; }
   core::DType type() const { return type_; }
   /// {0, n} when input.documents is none.
   const pattern::Documents& documents() const { return documents_; }
 
-  /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in type(); collective:
-  /// every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors that name
-  /// dataset, global index [b, s, h, d] (the lowest over all ranks) and value.
+  /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in their types;
+  /// collective: every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors
+  /// that name dataset, global index [b, s, h, d] (the lowest over all ranks) and value.
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows, const comm::Communicator& comm,
             Index piece_bytes = max_piece_bytes) const;
 
@@ -46,18 +53,13 @@ class TensorFile {
 
  private:
   std::string path_;
-  std::array<std::string, 3> names_;  // of q, k, v
+  std::map<std::string, DatasetInfo> tensors_;  // by their names
   core::Shape shape_;
   core::DType type_ = core::DType::float32;
   pattern::Documents documents_;
 };
 
-/// Extents and storage type of a dataset of floats in some HDF5 file; looked at on this rank alone. Throws
-/// Error(failure).
-struct DatasetInfo {
-  std::vector<Index> extents;
-  core::DType type = core::DType::float32;
-};
+/// What a dataset of floats in some HDF5 file is; looked at on this rank alone. Throws Error(failure).
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
 
 /// The text in a scalar dataset; read on this rank alone. Throws Error(failure).

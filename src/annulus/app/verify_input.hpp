@@ -1,0 +1,49 @@
+// The tensors that `verify` reads: rows of the input and of the result, as float64.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/core/random.hpp"
+#include "annulus/io/settings.hpp"
+
+namespace annulus::app {
+
+using core::Index;
+using core::Interval;
+
+/// Bytes of one tensor's rows, as doubles, that a rank holds at a time.
+inline constexpr Index verify_chunk_bytes = Index(16) << 20;
+
+/// Where q, k, v and the gradients come from, a file or a seed.
+class VerifyInput {
+ public:
+  /// Checks the input file's shapes; collective.
+  VerifyInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm);
+
+  /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H), zeros where the input has none. On this
+  /// rank alone.
+  std::vector<double> rows(core::TensorId tensor, Interval rows) const;
+
+  core::Shape shape;
+  core::DType type = core::DType::float32;
+  pattern::Documents documents;
+
+ private:
+  const std::string& name_of(core::TensorId tensor) const;
+
+  io::InputSettings settings_;
+};
+
+/// Rows of a dataset of a file, `row_numbers` numbers of `type` per row and batch entry. On this rank alone.
+std::vector<double> read_as_double(const std::string& file, const std::string& dataset, core::DType type, Index batch,
+                                   Index row_numbers, Interval rows);
+
+/// Calls visit(rows) for the parts of 0 ... sequence, `step` rows at most each, in which some range lies: as much of
+/// them as the ranges ask for, in ascending order.
+void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
+                    const std::function<void(Interval)>& visit);
+
+}  // namespace annulus::app
