@@ -41,6 +41,11 @@ constexpr bool is_bias(Weight weight) { return weight >= Weight::bq; }
 /// The bias added to the product with a matrix.
 constexpr Weight bias_of(Weight matrix) { return Weight(int(matrix) + 4); }
 
+/// wk, wv, bk, bv: of K/V heads instead of query heads.
+constexpr bool is_of_keys(Weight weight) {
+  return weight == Weight::wk || weight == Weight::wv || weight == Weight::bk || weight == Weight::bv;
+}
+
 /// One attention layer, the same on every rank.
 struct LayerProblem {
   Index width = 1;                ///< E, numbers of a row of x and y
@@ -90,6 +95,11 @@ class Weights {
  private:
   std::array<core::Buffer, 8> parts_;
 };
+
+/// Query heads whose weights a rank keeps with Sharding::tensor.
+core::Interval query_heads(const LayerProblem& problem, int rank, int ranks);
+/// And the K/V heads that they read.
+core::Interval kv_heads(const LayerProblem& problem, int rank, int ranks);
 
 /// Uninitialised parts, to be filled from a file. Counted in the memory ledger as `purpose`.
 Weights make_weights(const LayerProblem& problem, int rank, int ranks, const std::string& purpose = "weights");
