@@ -19,16 +19,29 @@ std::vector<LayerCase> cases() {
 
 void check_all(LayerCase one, double forward_tolerance, double gradient_tolerance) {
   const comm::Communicator comm(MPI_COMM_WORLD);
-  for (const ShardingEntry& entry : sharding_table) {
-    one.problem.sharding = entry.value;
-    for (const char* strategy : {"single"}) {
-      check(one, *strategies::find(strategy), comm, forward_tolerance, gradient_tolerance);
+  for (const Sharding sharding : {Sharding::none, Sharding::fsdp}) {
+    one.problem.sharding = sharding;
+    for (const auto& strategy : strategies::registry()) {
+      check(one, *strategy, comm, forward_tolerance, gradient_tolerance);
     }
   }
+  one.problem.sharding = Sharding::tensor;  // asks no strategy
+  check(one, *strategies::registry().front(), comm, forward_tolerance, gradient_tolerance);
 }
 
 TEST(Passes, EqualTheDefinitionInFloat64) {
   for (const LayerCase& one : cases()) check_all(one, 1e-12, 1e-11);
+}
+
+TEST(Passes, RowsMayLieInAnyPartition) {
+  LayerCase one = make_case("two documents", {2, 31, 4, 2, 4}, 6, all_biases, 10000.0);
+  one.problem.attention.documents = {0, 12, 31};
+  for (const auto& entry : pattern::partition_table) {
+    one.name = entry.name;
+    one.problem.attention.partition = entry.value;
+    one.problem.attention.block_size = 3;
+    check_all(one, 1e-12, 1e-11);
+  }
 }
 
 TEST(Passes, KeepTheToleranceOfTheStorageType) {

@@ -22,7 +22,7 @@ class HeadPass {
                                      query_heads(pass.problem, pass.comm.rank(), pass.comm.size()))),
         all_rows_({{0, narrow_.shape.sequence}}),
         exchange_(pass.comm),
-        products_(narrow_.precision, [this] { exchange_.progress(); }) {}
+        products_(narrow_.sum_type(), [this] { exchange_.progress(); }) {}
 
   const strategies::Problem& narrow() const { return narrow_; }
   const pattern::StoredRows& all_rows() const { return all_rows_; }

@@ -29,7 +29,7 @@ class GradientSums {
   void add_up(Weight weight, const std::function<void(core::Interval rows, const Matrix& piece)>& make) {
     const Box box = whole(pass_.problem, weight);
     const auto rows_of = [&](int rank) { return core::even_part(box.rows.end, pass_.comm.size(), rank); };
-    const core::DType type = arithmetic_type(pass_.problem.attention.precision);
+    const core::DType type = pass_.problem.attention.sum_type();
     const core::Interval own = rows_of(pass_.comm.rank());
     std::vector<Index> numbers;
     for (int p = 0; p < pass_.comm.size(); ++p) numbers.push_back(rows_of(p).size() * box.columns.end);
@@ -78,7 +78,7 @@ ForwardResult forward_by_rows(const Pass& pass, const Weights& weights, const co
   WeightStream stream(pass.problem, pass.comm, weights, {Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true,
                       result.metrics);
   const auto poll = [&] { stream.progress(); };
-  Products products(problem.precision, poll);
+  Products products(problem.sum_type(), poll);
   const Matrix rows_of_x = matrix_at(x.data(), pass.type(), pass.row_count(), pass.problem.width);
 
   strategies::Tensors& tensors = result.saved;
@@ -111,7 +111,7 @@ BackwardResult backward_by_rows(const Pass& pass, const Weights& weights, const 
   WeightStream stream(pass.problem, pass.comm, weights, {Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false,
                       result.metrics);
   GradientSums sums(pass, result.metrics);
-  Products products(problem.precision, [&] {
+  Products products(problem.sum_type(), [&] {
     stream.progress();
     sums.progress();
   });

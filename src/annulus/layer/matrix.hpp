@@ -33,11 +33,6 @@ inline Matrix matrix_at(void* data, core::DType type, Index rows, Index columns)
   return {data, type, rows, columns, columns};
 }
 
-/// The type of numbers that products are made of: float32 or float64.
-constexpr core::DType arithmetic_type(core::Precision precision) {
-  return precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
-}
-
 /// A new matrix without gaps; `owner` keeps it.
 inline Matrix make_matrix(core::Buffer& owner, const char* purpose, core::DType type, Index rows, Index columns) {
   owner = core::Buffer(purpose, rows * columns * Index(core::bytes_of(type)));

@@ -14,8 +14,7 @@ constexpr Index chunk_rows = 2048;
 
 }  // namespace
 
-Products::Products(core::Precision precision, std::function<void()> poll)
-    : type_(arithmetic_type(precision)), poll_(std::move(poll)) {}
+Products::Products(core::DType arithmetic, std::function<void()> poll) : type_(arithmetic), poll_(std::move(poll)) {}
 
 Matrix Products::Room::of(const Matrix& like, core::DType type) {
   const Index bytes = like.rows * like.columns * Index(core::bytes_of(type));

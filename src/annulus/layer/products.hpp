@@ -13,13 +13,14 @@ struct ProductMetrics {
   double flops = 0;
 };
 
-/// Operands may be stored in any type, each in its own; sums are made in that of `precision`, and rounded once where
-/// the result is stored in another. Operands of other types are converted chunk by chunk (weights as a whole), so that
+/// Operands may be stored in any type, each in its own; sums are made in one, and rounded once where the
+/// result is stored in another. Operands of other types are converted chunk by chunk (weights as a whole), so that
 /// 16-bit storage costs a chunk of memory and a copy of the weight in use.
 class Products {
  public:
-  /// `poll` (may be empty) is called between chunks: messages move only inside MPI calls.
-  explicit Products(core::Precision precision, std::function<void()> poll = {});
+  /// `arithmetic` is float32 or float64. `poll` (may be empty) is called between chunks: messages move only inside MPI
+  /// calls.
+  explicit Products(core::DType arithmetic, std::function<void()> poll = {});
 
   /// y = x w + bias.  x (rows, in), w (in, out), bias (1, out) or empty, y (rows, out)
   void forward(const Matrix& x, const Matrix& w, const Matrix& bias, const Matrix& y);
