@@ -9,7 +9,7 @@ macro(annulus_find NAME HOW_TO)
   endif()
 endmacro()
 
-# ---- Kokkos: the user's own first, else the one that tools/setup built ----
+# ---- Kokkos and Kokkos Kernels: the user's own first, else those that tools/setup built ----
 # The probe runs in a scope of its own, so that a Serial-only Kokkos in a system path leaves no targets behind.
 set(annulus_kokkos_named FALSE)
 if(DEFINED Kokkos_ROOT OR DEFINED ENV{Kokkos_ROOT} OR Kokkos_DIR)
@@ -21,6 +21,7 @@ if(ANNULUS_KOKKOS_USABLE_DIR)
   find_package(Kokkos CONFIG REQUIRED PATHS ${ANNULUS_KOKKOS_USABLE_DIR} NO_DEFAULT_PATH)
 else()
   unset(Kokkos_DIR CACHE)
+  unset(KokkosKernels_DIR CACHE)
   set(prefixes "")
   if(NOT annulus_kokkos_named)  # one that the user named is refused loudly, never replaced
     execute_process(COMMAND bash -c ". '${PROJECT_SOURCE_DIR}/tools/lib.sh' && annulus_cache"
@@ -40,7 +41,11 @@ Kokkos_ROOT to your own")
 endif()
 if(Kokkos_FOUND)
   get_filename_component(annulus_kokkos_prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
-  find_package(KokkosKernels CONFIG QUIET HINTS ${annulus_kokkos_prefix})
+  # Beside the Kokkos of tools/setup; of a user's own the probe has found it already (KokkosKernels_DIR).
+  find_package(KokkosKernels CONFIG QUIET PATHS ${annulus_kokkos_prefix} NO_DEFAULT_PATH)
+  if(NOT KokkosKernels_FOUND)
+    list(APPEND annulus_missing "Kokkos Kernels: not beside the Kokkos in ${annulus_kokkos_prefix}. Run tools/setup")
+  endif()
 endif()
 
 # ---- MPI and an HDF5 that was built with it ----
@@ -80,9 +85,7 @@ if(Kokkos_FOUND)
     list(APPEND lines "                  (passed over: ${annulus_kokkos_passed_over})")
   endif()
   if(KokkosKernels_FOUND)
-    list(APPEND lines "  Kokkos Kernels  in ${KokkosKernels_DIR}")
-  else()
-    list(APPEND lines "  Kokkos Kernels  not found (nothing needs it yet)")
+    list(APPEND lines "  Kokkos Kernels  ${KokkosKernels_VERSION} in ${KokkosKernels_DIR}")
   endif()
 endif()
 if(MPI_CXX_FOUND)

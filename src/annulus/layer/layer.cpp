@@ -1,0 +1,64 @@
+#include "annulus/layer/layer.hpp"
+
+#include "annulus/layer/matrix.hpp"
+#include "annulus/layer/passes.hpp"
+
+namespace annulus::layer {
+namespace {
+
+/// A checked problem, for use before members are made of it.
+LayerProblem checked(LayerProblem problem) {
+  check(problem);
+  return problem;
+}
+
+}  // namespace
+
+Layer::Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm)
+    : problem_(checked(std::move(problem))),
+      strategy_(problem_.sharding == Sharding::tensor ? *strategies::find("single") : strategy),
+      comm_(comm),
+      own_comm_(comm.handle()),
+      alone_(comm.split(comm.rank())),
+      partition_(problem_.sharding == Sharding::tensor
+                     ? pattern::contiguous_partition(problem_.attention.shape.sequence, comm.size())
+                     : strategy.partition(problem_.attention, comm.size())) {}
+
+ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
+                             const strategies::Progress& progress) const {
+  const bool by_heads = problem_.sharding == Sharding::tensor;
+  const Pass pass{problem_, partition_, strategy_, by_heads ? alone_ : comm_, own_comm_, progress};
+  return by_heads ? forward_by_heads(pass, weights, x) : forward_by_rows(pass, weights, x);
+}
+
+BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
+                               const core::Buffer& dy, const strategies::Progress& progress) const {
+  const bool by_heads = problem_.sharding == Sharding::tensor;
+  const Pass pass{problem_, partition_, strategy_, by_heads ? alone_ : comm_, own_comm_, progress};
+  return by_heads ? backward_by_heads(pass, weights, x, std::move(saved), dy)
+                  : backward_by_rows(pass, weights, x, std::move(saved), dy);
+}
+
+double Layer::loss(core::Buffer& y, const core::Buffer& target) const {
+  const core::Shape& s = problem_.attention.shape;
+  const double numbers = double(s.batch) * double(s.sequence) * double(problem_.width);
+  const auto matrix = [&](const core::Buffer& buffer) {
+    return matrix_at(buffer.data(), problem_.attention.type, s.batch * rows().count(), problem_.width);
+  };
+  const double own = squared_distance(matrix(y), matrix(target), 1 / numbers);
+  double sum = 0;
+  for (const double part : comm_.gather_all(own)) sum += part;
+  return 0.5 * sum / numbers;
+}
+
+void descend(const LayerProblem& problem, double rate, const Weights& gradients, Weights& weights) {
+  const core::DType type = problem.attention.type;
+  for (const Weight weight : all_weights) {
+    const auto row = [&](const core::Buffer& buffer) {
+      return matrix_at(buffer.data(), type, 1, buffer.bytes() / Index(core::bytes_of(type)));
+    };
+    subtract_scaled(rate, row(gradients[weight]), row(weights[weight]));
+  }
+}
+
+}  // namespace annulus::layer

@@ -1,0 +1,60 @@
+#include "annulus/layer/rope.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <cmath>
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/layer/elements.hpp"
+
+namespace annulus::layer {
+namespace {
+
+/// One (stored row, pair of numbers): one angle for all batch entries and heads.
+template <class Number>
+struct TurnRow {
+  Number* data;
+  Index batch, batch_stride, row_stride, heads, head_stride, head_dim;
+  Index first_row;   // stored, of this interval
+  Index position;    // of that row in the sequence
+  double log2_base;  // base^(-2 d / D) = 2^(-2 d / D log2 base)
+  double sign;       // -1 turns back
+
+  KOKKOS_FUNCTION void operator()(const Index row, const Index d) const {
+    const double angle = double(position + row) * core::exp2(-2.0 * double(d) / double(head_dim) * log2_base);
+    const double c = core::cos(angle), s = sign * core::sin(angle);
+    for (Index b = 0; b < batch; ++b) {
+      for (Index h = 0; h < heads; ++h) {
+        Number* pair = data + b * batch_stride + (first_row + row) * row_stride + h * head_stride + d;
+        const double x = core::load_as<double>(pair[0]), y = core::load_as<double>(pair[head_dim / 2]);
+        core::store_as(pair[0], c * x - s * y);
+        core::store_as(pair[head_dim / 2], s * x + c * y);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void rope(const core::TensorView& tensor, Index batch, const pattern::StoredRows& rows, Index heads, Index head_dim,
+          double base, Turn turn) {
+  with_type(tensor.type, [&](auto number) {
+    using Number = decltype(number);
+    for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
+      const core::Interval interval = rows.intervals()[i];
+      const TurnRow<Number> body{static_cast<Number*>(tensor.data),
+                                 batch,
+                                 tensor.batch_stride,
+                                 tensor.row_stride,
+                                 heads,
+                                 tensor.head_stride,
+                                 head_dim,
+                                 rows.stored_begin(i),
+                                 interval.begin,
+                                 std::log2(base),
+                                 turn == Turn::forward ? 1.0 : -1.0};
+      for_each_element("annulus::rope", interval.size(), head_dim / 2, body);
+    }
+  });
+}
+
+}  // namespace annulus::layer

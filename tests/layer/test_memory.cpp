@@ -1,0 +1,79 @@
+// What a rank holds of the weights, by the memory ledger.
+#include "layer_case.hpp"
+
+namespace annulus::layer {
+namespace {
+
+/// Bytes of a matrix and its bias.
+Index bytes_of(const LayerProblem& problem, Weight matrix) {
+  return (whole(problem, matrix).count() + whole(problem, bias_of(matrix)).count()) * 8;
+}
+
+struct Peaks {
+  Index weights, gradients, gathered, pieces;
+};
+
+/// Peak bytes by purpose of a forward and a backward pass on this rank.
+Peaks peaks_of(const LayerCase& one, const comm::Communicator& comm) {
+  const Layer layer(one.problem, *strategies::find("single"), comm);
+  core::memory_ledger().reset_peak();
+  const Weights weights = own_weights(one, comm);
+  const core::Buffer x = own_buffer(layer, one.x(), "x"), dy = own_buffer(layer, one.dy(), "dy");
+  const BackwardResult backward = layer.backward(weights, x, layer.forward(weights, x).saved, dy);
+  auto peaks = core::memory_ledger().peak_by_purpose();
+  return {peaks["weights"], peaks["weight gradients"], peaks["gathered weight"], peaks["pieces of sums"]};
+}
+
+LayerCase layer_of(Sharding sharding) {
+  LayerCase one = make_case("", {1, 12, 4, 2, 6}, 24, {true, true, true, true});
+  one.problem.sharding = sharding;
+  return one;
+}
+
+TEST(Memory, FsdpHoldsItsShareAndTheWeightInUseAndTheNext) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const LayerCase one = layer_of(Sharding::fsdp);
+  Index share = 0, largest_piece = 0;
+  for (const Weight w : all_weights) {
+    const Index own = kept(one.problem, w, comm.rank(), comm.size()).count() * 8;
+    EXPECT_LE(
+        own, core::ceil_div(whole(one.problem, w).rows.size(), comm.size()) * whole(one.problem, w).columns.size() * 8);
+    share += own;
+    largest_piece = std::max(largest_piece, kept(one.problem, w, 0, comm.size()).count() * 8);
+  }
+  const Peaks peaks = peaks_of(one, comm);
+  EXPECT_EQ(peaks.weights, share);
+  EXPECT_EQ(peaks.gradients, share);
+  // wq is as large as wo, wk and wv are half of it: the most that are complete at once are wq and wk.
+  EXPECT_EQ(peaks.gathered, bytes_of(one.problem, Weight::wq) + bytes_of(one.problem, Weight::wk));
+  // Of a gradient: the own piece's sum, and of other ranks' pieces one that arrives, one that leaves, one being made.
+  EXPECT_LE(peaks.pieces, (comm.size() == 1 ? 1 : 4) * largest_piece);
+  EXPECT_GT(peaks.pieces, 0);
+}
+
+TEST(Memory, NoneHoldsEverythingAndGathersNothing) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const LayerCase one = layer_of(Sharding::none);
+  Index all = 0;
+  for (const Weight w : all_weights) all += whole(one.problem, w).count() * 8;
+  const Peaks peaks = peaks_of(one, comm);
+  EXPECT_EQ(peaks.weights, all);
+  EXPECT_EQ(peaks.gradients, all);
+  EXPECT_EQ(peaks.gathered, 0);
+}
+
+TEST(Memory, TensorHoldsTheWeightsOfItsHeads) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const LayerCase one = layer_of(Sharding::tensor);
+  const Index query = query_heads(one.problem, comm.rank(), comm.size()).size();
+  const Index kv = kv_heads(one.problem, comm.rank(), comm.size()).size();
+  // wq, bq, wo of its query heads, wk, wv, bk, bv of their K/V heads, and bo.
+  const Index share = (query * 6 * (24 + 1 + 24) + 2 * kv * 6 * (24 + 1) + 24) * 8;
+  const Peaks peaks = peaks_of(one, comm);
+  EXPECT_EQ(peaks.weights, share);
+  EXPECT_EQ(peaks.gradients, share);
+  EXPECT_EQ(peaks.gathered, 0);
+}
+
+}  // namespace
+}  // namespace annulus::layer

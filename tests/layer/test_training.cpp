@@ -1,0 +1,79 @@
+// Gradient descent: the loss goes the same way for every sharding, strategy and number of ranks.
+#include "layer_case.hpp"
+
+namespace annulus::layer {
+namespace {
+
+constexpr int steps = 20;
+constexpr double rate = 0.5;
+
+/// The loss before each step, and after the last.
+Numbers losses(const LayerCase& one, const strategies::Strategy& strategy, const comm::Communicator& comm) {
+  const Layer layer(one.problem, strategy, comm);
+  Weights weights = own_weights(one, comm);
+  const core::Buffer x = own_buffer(layer, one.x(), "x"), target = own_buffer(layer, one.target(), "target");
+  Numbers curve;
+  for (int step = 0; step <= steps; ++step) {
+    ForwardResult forward = layer.forward(weights, x);
+    curve.push_back(layer.loss(forward.y, target));
+    if (step == steps) break;
+    descend(one.problem, rate, layer.backward(weights, x, std::move(forward.saved), forward.y).gradients, weights);
+  }
+  return curve;
+}
+
+TEST(Training, TheLossIsTheSameEverywhereAndFalls) {
+  const comm::Communicator comm(MPI_COMM_WORLD), alone = comm.split(comm.rank());
+  LayerCase one = make_case("", {2, 21, 4, 2, 6}, 10, {true, true, true, true}, 10000.0);
+  const Numbers expected = losses(one, *strategies::find("single"), alone);
+  for (int step = 0; step < steps; ++step) EXPECT_LT(expected[std::size_t(step) + 1], expected[std::size_t(step)]);
+  EXPECT_LT(expected.back(), 0.7 * expected.front());
+  for (const ShardingEntry& entry : sharding_table) {
+    one.problem.sharding = entry.value;
+    for (const char* strategy : {"single", "allgather", "ring", "rotation", "ulysses", "onesided"}) {
+      if (entry.value == Sharding::tensor && strategy != std::string("single")) continue;  // asks no strategy
+      const Numbers curve = losses(one, *strategies::find(strategy), comm);
+      for (std::size_t step = 0; step < curve.size(); ++step) {
+        EXPECT_NEAR(curve[step], expected[step], 1e-10 * expected[step])
+            << entry.name << ", " << strategy << ", step " << step;
+      }
+    }
+  }
+}
+
+TEST(Training, LossAndItsGradientByDefinition) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const core::DType type : {core::DType::float64, core::DType::float32, core::DType::bfloat16}) {
+    const LayerCase one = make_case("", {2, 7, 1, 1, 2}, 3, {}, {}, type);
+    const Layer layer(one.problem, *strategies::find("single"), comm);
+    const Numbers y = one.x(), target = one.target();
+    Numbers gradient = y;
+    double loss = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      loss += (y[i] - target[i]) * (y[i] - target[i]) / (2.0 * double(y.size()));
+      gradient[i] = (y[i] - target[i]) / double(y.size());
+    }
+    core::Buffer now = own_buffer(layer, y, "y");
+    EXPECT_NEAR(layer.loss(now, own_buffer(layer, target, "target")), loss, 1e-14);
+    EXPECT_TRUE(test::close_to(numbers_in(now, type), own_rows(layer, test::rounded(gradient, type)),
+                               type == core::DType::float64 ? 1e-16 : 0));
+  }
+}
+
+TEST(Training, AStepSubtractsTheScaledGradient) {
+  const LayerCase one = make_case("", {1, 4, 2, 1, 2}, 3, {true, false, true, true}, {}, core::DType::float32);
+  Weights weights = make_weights(one.problem, 0, 1), gradients = make_weights(one.problem, 0, 1);
+  for (const Weight w : all_weights) {
+    weights[w] = buffer_of(one.weight(w), one.type(), "weights");
+    gradients[w] = buffer_of(Numbers(one.weight(w).size(), 0.25), one.type(), "weight gradients");
+  }
+  descend(one.problem, 0.5, gradients, weights);
+  for (const Weight w : all_weights) {
+    Numbers expected = one.weight(w);
+    for (double& value : expected) value -= 0.125;
+    EXPECT_EQ(numbers_in(weights[w], one.type()), test::rounded(expected, one.type())) << name_of(w);
+  }
+}
+
+}  // namespace
+}  // namespace annulus::layer
