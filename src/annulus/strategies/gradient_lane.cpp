@@ -1,6 +1,7 @@
 #include "annulus/strategies/gradient_lane.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "annulus/strategies/cargo.hpp"
 
@@ -11,17 +12,42 @@ using pattern::Cargo;
 using pattern::GradientHop;
 using pattern::KeyRows;
 
-/// Cargo that is all of a block leaves from where it was summed; the rest is collected first.
-bool leaves_whole(const Cargo& cargo, const pattern::Hop& hop) { return cargo == hop.receive; }
-
-Index collected_bytes(const Problem& problem, const Cargo& cargo, const pattern::Hop& hop) {
-  return leaves_whole(cargo, hop) ? 0 : gradient_bytes(problem, cargo);
-}
-
 /// Copies between a block that stores `rows` and `cargo` as it travels.
 std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const Cargo& cargo) {
   return collect(problem, {nullptr, rows.count(), rows}, cargo);
 }
+
+/// Where the two messages with a block's sums leave from: rows of the block that follow each other leave from there,
+/// all others are collected first.
+struct Departure {
+  Departure(const Problem& problem, const pattern::Hop& hop, const GradientHop& gradients)
+      : rows(KeyRows::packed(hop.receive)),
+        onward(copies_of(problem, rows, gradients.onward)),
+        home(copies_of(problem, rows, gradients.home)),
+        onward_in_place(stretch_of(onward)),
+        home_in_place(stretch_of(home)) {
+    // What is taken out of a part that goes home must be moved, or it would come home twice.
+    for (const kernels::RowCopy& copy : home) {
+      const core::Interval leaving{copy.from, copy.from + copy.count};
+      if (onward_in_place && !core::intersect(*onward_in_place, leaving).empty()) onward_in_place.reset();
+    }
+  }
+
+  KeyRows rows;
+  std::vector<kernels::RowCopy> onward, home;
+  std::optional<core::Interval> onward_in_place, home_in_place;
+
+ private:
+  static std::optional<core::Interval> stretch_of(const std::vector<kernels::RowCopy>& copies) {
+    if (copies.empty()) return core::Interval{};
+    core::Interval stretch{copies.front().from, copies.front().from};
+    for (const kernels::RowCopy& copy : copies) {
+      if (copy.from != stretch.end || copy.stride != 1) return std::nullopt;
+      stretch.end += copy.count;
+    }
+    return stretch;
+  }
+};
 
 }  // namespace
 
@@ -31,8 +57,10 @@ GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops&
   for (std::size_t h = 0; h < hops.size(); ++h) {
     const GradientHop& hop = gradients[h];
     bytes.blocks[h % 2] = std::max(bytes.blocks[h % 2], gradient_bytes(problem, hops[h].receive));
-    bytes.outgoing = std::max(
-        bytes.outgoing, collected_bytes(problem, hop.onward, hops[h]) + collected_bytes(problem, hop.home, hops[h]));
+    const Departure departure(problem, hops[h], hop);
+    const Index onward = departure.onward_in_place ? 0 : gradient_bytes(problem, hop.onward);
+    const Index home = departure.home_in_place ? 0 : gradient_bytes(problem, hop.home);
+    bytes.outgoing = std::max(bytes.outgoing, onward + home);
     bytes.incoming =
         std::max(bytes.incoming, gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned));
   }
@@ -64,25 +92,28 @@ comm::RowBlock GradientLane::as_message(const Cargo& cargo, void* data) const {
 
 GradientMessages GradientLane::outgoing(std::size_t h) {
   const GradientHop& hop = gradients_[h];
+  const Departure departure(problem_, hops_[h], hop);
   const kernels::RowArray sums = block(h).head_rows(problem_);
-  const KeyRows rows = KeyRows::packed(hops_[h].receive);
-  const auto collected = [&](const Cargo& cargo, void* to) -> kernels::RowArray {
-    return {to, sums.parts, pattern::head_rows(cargo), sums.row_bytes};
+  const auto in_place = [&](const core::Interval& rows) -> comm::RowBlock {
+    return {sums.data, sums.parts, sums.held, sums.row_bytes, rows};
   };
-  void* onward = sums.data;
-  void* home = sums.data;
-  Index used = 0;
-  if (!leaves_whole(hop.onward, hops_[h])) {
-    onward = outgoing_.at(used);
-    used += gradient_bytes(problem_, hop.onward);
-    // Moved, not copied: what stays behind goes home and must not come home twice.
-    kernels::move_rows(copies_of(problem_, rows, hop.onward), sums, collected(hop.onward, onward));
+  const auto collected = [&](const comm::RowBlock& to) -> kernels::RowArray {
+    return {to.data, to.parts, to.held, to.row_bytes};
+  };
+  comm::RowBlock onward, home;
+  if (departure.onward_in_place) {
+    onward = in_place(*departure.onward_in_place);
+  } else {
+    onward = as_message(hop.onward, outgoing_.data());
+    kernels::move_rows(departure.onward, sums, collected(onward));
   }
-  if (!leaves_whole(hop.home, hops_[h])) {
-    home = outgoing_.at(used);
-    kernels::gather_rows(copies_of(problem_, rows, hop.home), sums, collected(hop.home, home));
+  if (departure.home_in_place) {
+    home = in_place(*departure.home_in_place);
+  } else {
+    home = as_message(hop.home, outgoing_.at(departure.onward_in_place ? 0 : onward.bytes()));
+    kernels::gather_rows(departure.home, sums, collected(home));
   }
-  return {{hop.next, as_message(hop.onward, onward)}, {hop.owner, as_message(hop.home, home)}};
+  return {{hop.next, onward}, {hop.owner, home}};
 }
 
 GradientMessages GradientLane::incoming(std::size_t h) {

@@ -46,7 +46,7 @@ class GradientLane {
 
  private:
   GradientBlock block(std::size_t h) const;
-  /// `cargo` in a buffer, as a message block and as an array of rows of one head.
+  /// `cargo` in a buffer.
   comm::RowBlock as_message(const pattern::Cargo& cargo, void* data) const;
   void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::Cargo& cargo, void* data) const;
 

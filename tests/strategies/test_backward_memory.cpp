@@ -1,0 +1,91 @@
+// What the backward pass needs beside the forward pass: predicted for problems of the usual size, and predicted against
+// measured for small ones.
+#include "backward_case.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+constexpr int ranks = 4;
+
+struct Size {
+  std::string name;
+  pattern::Pattern pattern;
+  Index kv_heads;
+};
+
+std::vector<Size> sizes() {
+  using pattern::Semantics;
+  const Index all = pattern::whole_document;
+  const std::vector<pattern::Pair> mixed{{2048, 1}, {8192, 4}, {32768, 16}, {all, 64}};
+  std::vector<Size> sizes;
+  for (const bool causal : {false, true}) {
+    for (const Index kv_heads : {8, 2}) {
+      const std::string name = (causal ? "causal, Hkv " : "Hkv ") + std::to_string(kv_heads);
+      sizes.push_back({"dense " + name, {Semantics::longnet, {{all, 1}}, causal, false}, kv_heads});
+      sizes.push_back({"mixed " + name, {Semantics::longnet, mixed, causal, false}, kv_heads});
+    }
+  }
+  return sizes;
+}
+
+/// Largest ratio over the ranks.
+double ratio(const Strategy& strategy, const Problem& problem) {
+  const pattern::Partition partition = strategy.partition(problem, ranks);
+  double largest = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (partition[std::size_t(rank)].count() == 0) continue;
+    largest = std::max(largest, double(strategy.predict_backward(problem, partition, rank).memory_bytes) /
+                                    double(strategy.predict(problem, partition, rank).memory_bytes));
+  }
+  return largest;
+}
+
+TEST(BackwardMemory, IsAtMostTwiceAndABitOfTheForwardPass) {
+  for (const auto& strategy : registry()) {
+    for (const Size& size : sizes()) {
+      for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+        Case one = make_case(size.name, {1, 65536, 8, size.kv_heads, 64}, size.pattern, {}, type);
+        // Two directions hold twice two blocks of sums, which are twice as large as K and V of 16 bits.
+        const bool both_ways = strategy->name() == "ring_bidirectional";
+        const double limit = type == core::DType::float32 ? 2.2 : both_ways ? 2.85 : 2.7;
+        const double found = ratio(*strategy, one.problem);
+        EXPECT_LE(found, limit) << strategy->name() << ", " << size.name << ", " << name_of(type);
+      }
+    }
+  }
+}
+
+/// Peak bytes of a call, beside work lists.
+template <class Call>
+Index peak_of(Call&& call) {
+  core::memory_ledger().reset_peak();
+  call();
+  return core::memory_ledger().peak() - core::memory_ledger().peak_by_purpose()["work list"];
+}
+
+TEST(BackwardMemory, MeasuredPeakIsThePredictedOne) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const auto& strategy : registry()) {
+    for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+      SCOPED_TRACE(std::string(strategy->name()) + ", " + std::string(name_of(type)));
+      const Case one = make_case("dense", {1, 1024 * comm.size(), 4, 4, 64},
+                                 {pattern::Semantics::longnet, {{}}, true, false}, {}, type);
+      const pattern::Partition partition = strategy->partition(one.problem, comm.size());
+      const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+      if (rows.count() == 0) continue;
+      Tensors tensors = take_tensors(one.numbers(), one.problem, rows);
+      const Index forward = peak_of([&] { strategy->forward(one.problem, partition, comm, tensors, {}); });
+      tensors.dout = take_tensors(one.numbers(), one.problem, rows).q;
+      const Index backward = peak_of([&] { strategy->backward(one.problem, partition, comm, tensors, {}); });
+      const Index predicted = strategy->predict_backward(one.problem, partition, comm.rank()).memory_bytes;
+      std::printf("%s %s rank %d: %ld %ld %ld %.3f\n", std::string(strategy->name()).c_str(),
+                  std::string(name_of(type)).c_str(), comm.rank(), forward, backward, predicted,
+                  double(backward) / predicted);
+      EXPECT_LE(backward, predicted);
+      EXPECT_GE(double(backward), 0.8 * double(predicted)) << "the prediction is far too careful";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
