@@ -54,7 +54,7 @@ TEST(HostTasks, EveryRowIsInOneTaskAndTasksAreInOrder) {
         for (Index i = task.first; i < task.first + task.count; ++i) ++covered[{task.batch, i}];
         // The last row's comb index: 5 + i in the first run, 500 + (i - 400) in the second.
         const Index last = task.first + task.count - 1, t = last < 400 ? 5 + last : 100 + last;
-        EXPECT_EQ(task.most_keys, std::min<Index>(700, t + 1));
+        EXPECT_EQ(task.key_end - task.key_begin, std::min<Index>(700, t + 1));
       }
       EXPECT_EQ(covered.size(), 2000u);
       for (const auto& [row, times] : covered) EXPECT_EQ(times, 1) << row.first << " " << row.second;

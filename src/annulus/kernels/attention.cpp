@@ -35,6 +35,8 @@ std::string_view host_instruction_set() {
 #endif
 }
 
+bool reproducible(Backend backend) { return backend == Backend::host; }
+
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll) {
   check(operands);

@@ -26,14 +26,20 @@ Backend default_backend();
 /// Instruction set the host tiles use on this machine, chosen when first asked: "avx512", "avx2" or "baseline".
 std::string_view host_instruction_set();
 
-/// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and any
-/// common shift m,
-///   l = sum 2^(s2 - m),  acc = sum 2^(s2 - m) v.    Empty: m = -inf, l = 0, acc = 0. Never NaN.
+/// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and an even
+/// integer m, no less than the largest s2,
+///   l = sum 2^(s2 - m + lift),  acc = sum 2^(s2 - m + lift) v.    Empty: m = -inf, l = 0, acc = 0. Never NaN.
 /// Layouts: m, l (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's memory.
+///
+/// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
+/// the same bits however the keys of a row are cut into calls, items and tiles and the rows among threads, if the calls
+/// come in the canonical order (keys of row x: x, x - 1, ..., 0 by Mask::upto, then the last one ... x + 1 by
+/// Mask::after), the back end is reproducible() and the lift is reproducible_lift. Without lift a key whose weight
+/// falls below 2^-110 of the heaviest one may or may not be counted.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
-  State(const core::Shape& shape, core::Index rows, core::Precision precision);
+  State(const core::Shape& shape, core::Index rows, core::Precision precision, int lift = 0);
 
   /// Bytes such states take, for predictions.
   static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
@@ -41,10 +47,24 @@ class State {
   core::Shape shape;
   core::Index rows = 0;
   core::Precision precision = core::Precision::float32;
+  int lift = 0;
   core::Buffer m;
   core::Buffer l;
   core::Buffer acc;
 };
+
+/// The lift of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one, which no
+/// output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20 keys.
+inline constexpr int reproducible_lift = 64;
+
+/// Whether attend() of this back end gives the same bits for any cut (see State). The host one does, on one instruction
+/// set; the device one adds whole tiles of keys at a time.
+bool reproducible(Backend backend);
+
+/// Adds `from` to `into`, both over the same rows, heads and precision and of the same lift: as if `into` had seen the
+/// keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled by an
+/// exact power of two. Complete on return.
+void merge_states(Backend backend, const State& from, State& into);
 
 /// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
 /// three.
@@ -55,9 +75,10 @@ struct Operands {
   double scale = 1;  ///< scores are scale * q.k
 };
 
-/// Adds to `state` the keys that the items let the query rows see. Every (query row, head) appears in at most one item
-/// of the list. `poll` (may be empty) is called now and then by the calling thread while the work goes on, at least
-/// between chunks of some milliseconds: MPI moves data only inside MPI calls. Complete on return.
+/// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t. Every
+/// (query row, head) appears in at most one item of the list. `poll` (may be empty) is called now and then by the
+/// calling thread while the work goes on, at least between chunks of some milliseconds: MPI moves data only inside MPI
+/// calls. Complete on return.
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
@@ -66,7 +87,8 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 /// allocation: 0.)
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
-/// out = output_scale * acc / l in out's storage type, lse = ln(2) (m + log2 l), natural and unshifted, in lse's type.
+/// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - lift + log2 l), natural and unshifted, in lse's
+/// type. Neither depends on how l and m share the scale; out has no -0.
 /// A row that saw no key gets out = 0 and lse = -inf. Complete on return.
 void finish(Backend backend, const State& state, const core::TensorView& out, const core::TensorView& lse,
             double output_scale = 1);

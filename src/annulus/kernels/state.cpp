@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
 
 namespace annulus::kernels {
@@ -34,6 +35,45 @@ void clear(const State& state, Index states) {
   Kokkos::fence();
 }
 
+/// One (batch, row, head) of `from` goes into the same of `into`.
+template <class T>
+struct Merge {
+  const T* from_m;
+  const T* from_l;
+  const T* from_acc;
+  T* m;
+  T* l;
+  T* acc;
+  Index head_dim;
+
+  /// 2^(by / 2), for an even integer by <= 0: 2^by itself may be too small for a number where weights were lifted.
+  KOKKOS_FUNCTION static T root(T by) { return by < T(-4000) ? T(0) : core::exp2(by / 2); }
+
+  KOKKOS_FUNCTION void operator()(const Index row) const {
+    if (from_l[row] == T(0)) return;
+    // An empty state is zero on any scale, so also on the other's.
+    const T top = l[row] == T(0) || from_m[row] > m[row] ? from_m[row] : m[row];
+    const T mine = l[row] == T(0) ? T(1) : root(m[row] - top), others = root(from_m[row] - top);
+    m[row] = top;
+    l[row] = l[row] * mine * mine + from_l[row] * others * others;
+    for (Index at = row * head_dim; at < (row + 1) * head_dim; ++at)
+      acc[at] = acc[at] * mine * mine + from_acc[at] * others * others;
+  }
+};
+
+template <class T>
+void merge(const State& from, State& into, Index states) {
+  const Merge<T> body{static_cast<const T*>(from.m.data()),
+                      static_cast<const T*>(from.l.data()),
+                      static_cast<const T*>(from.acc.data()),
+                      static_cast<T*>(into.m.data()),
+                      static_cast<T*>(into.l.data()),
+                      static_cast<T*>(into.acc.data()),
+                      into.shape.head_dim};
+  Kokkos::parallel_for("annulus::merge_states", Kokkos::RangePolicy<>(0, states), body);
+  Kokkos::fence();
+}
+
 Index states_of(const core::Shape& shape, Index rows) { return shape.batch * rows * shape.heads; }
 
 }  // namespace
@@ -42,8 +82,8 @@ Index State::bytes(const core::Shape& shape, Index rows, core::Precision precisi
   return states_of(shape, rows) * (shape.head_dim + 2) * Index(core::bytes_of(precision));
 }
 
-State::State(const core::Shape& shape, Index rows, core::Precision precision)
-    : shape(shape), rows(rows), precision(precision) {
+State::State(const core::Shape& shape, Index rows, core::Precision precision, int lift)
+    : shape(shape), rows(rows), precision(precision), lift(lift) {
   const Index states = states_of(shape, rows), width = Index(core::bytes_of(precision));
   m = core::Buffer("state", states * width);
   l = core::Buffer("state", states * width);
@@ -52,6 +92,26 @@ State::State(const core::Shape& shape, Index rows, core::Precision precision)
     clear<double>(*this, states);
   } else {
     clear<float>(*this, states);
+  }
+}
+
+void merge_states(Backend, const State& from, State& into) {
+  const auto same = [](const State& a, const State& b) {
+    return a.shape.batch == b.shape.batch && a.rows == b.rows && a.shape.heads == b.shape.heads &&
+           a.shape.head_dim == b.shape.head_dim && a.precision == b.precision && a.lift == b.lift;
+  };
+  core::require(same(from, into), [&] {
+    const auto describe = [](const State& s) {
+      return fmt::format("(B {}, rows {}, H {}, D {}, {}, lift {})", s.shape.batch, s.rows, s.shape.heads,
+                         s.shape.head_dim, name_of(s.precision), s.lift);
+    };
+    return fmt::format("cannot merge states {} into {}; expected the same", describe(from), describe(into));
+  });
+  const Index states = states_of(into.shape, into.rows);
+  if (into.precision == core::Precision::float64) {
+    merge<double>(from, into, states);
+  } else {
+    merge<float>(from, into, states);
   }
 }
 

@@ -8,6 +8,9 @@ namespace annulus::kernels::tuning {
 /// Packed keys and values of one tile at most: half of a 512 KiB second-level cache.
 inline constexpr core::Index host_tile_bytes = 256 * 1024;
 
+/// Keys of a tile at most: with the rows of a task, about 10 ms of work lie between two polls.
+inline constexpr core::Index host_tile_keys = 192;
+
 /// Packed queries and accumulators of one task: 2048 rows at D = 64, 1024 at D = 128 in float32. 512 KiB cost 2 % at
 /// D = 64 and 4 % at D = 128 (AVX2, causal, 4096 rows): keys are packed once more for each task.
 inline constexpr core::Index host_panel_bytes = 1024 * 1024;

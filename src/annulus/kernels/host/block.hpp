@@ -1,74 +1,81 @@
-// The two register-blocked products, MR rows x NV vectors (NV = 2, or 1 where half a block is left).
+// The two register-blocked products: scores with query rows across the lanes, outputs with value columns across them.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Scores of MR rows against one panel of keys: strip[i][0 .. NV vectors) = sum_d queries[d][i] * keys[d][...], every
-/// sum in ascending d. With kMaximum, row_max[i] takes in the new scores.
-///   queries [depth][MR]   keys [depth][NR]   strip [MR][kMaxKeys]
+/// Scores of NV vectors of rows against kScoreKeys keys: strip[j][rows] = sum_d queries[d][rows] * keys[j][d], every
+/// sum in ascending d. With kMaximum, row_max takes in the new scores.
+///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]   strip [kScoreKeys][kGroupRows]
 template <class T, int NV, bool kMaximum>
-ANNULUS_INLINE void score_block(const T* queries, const T* keys, int depth, T* strip, Vec<T>* row_max) {
+__attribute__((noinline)) void score_block(const T* queries, const T* keys, int depth, T* strip, Vec<T>* row_max) {
   constexpr int n = kLanes<T>;
-  Vec<T> c[kRowBlock][NV] = {};
+  Vec<T> c[kScoreKeys][NV] = {};
   for (int d = 0; d < depth; d += kUnroll<T>) {
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll<T>; ++u) {
-      Vec<T> b[NV];
-#pragma GCC unroll 2
-      for (int v = 0; v < NV; ++v) b[v] = load<Vec<T>>(keys + v * n);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRowBlock; ++i) {
-        const Vec<T> a = broadcast(queries[i]);
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; ++v) accumulate(c[i][v], a, b[v]);
+      Vec<T> rows[NV];
+#pragma GCC unroll 3
+      for (int v = 0; v < NV; ++v) rows[v] = load<Vec<T>>(queries + v * n);
+#pragma GCC unroll 8
+      for (int j = 0; j < kScoreKeys; ++j) {
+        const Vec<T> key = broadcast(keys[j * depth + d + u]);
+#pragma GCC unroll 3
+        for (int v = 0; v < NV; ++v) accumulate(c[j][v], key, rows[v]);
       }
-      queries += kRowBlock;
-      keys += kKeyBlock<T>;
+      queries += kQueryBlock<T>;
     }
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < kRowBlock; ++i) {
-#pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) {
-      store(strip + i * kMaxKeys<T> + v * n, c[i][v]);
-      if constexpr (kMaximum) row_max[i] = larger(c[i][v], row_max[i]);
+#pragma GCC unroll 3
+  for (int v = 0; v < NV; ++v) {
+    if constexpr (kMaximum) {
+      Vec<T> most = row_max[v];
+#pragma GCC unroll 8
+      for (int j = 0; j < kScoreKeys; ++j) most = larger(c[j][v], most);
+      row_max[v] = most;
     }
+#pragma GCC unroll 8
+    for (int j = 0; j < kScoreKeys; ++j) store(strip + j * kGroupRows<T> + v * n, c[j][v]);
   }
 }
 
-/// Adds the weighted values of `keys` keys (a multiple of kUnroll) to one slab of the accumulator, key after key:
-/// acc[i][...] += sum_j strip[i][j] * values[j][...].
-///   strip [MR][kMaxKeys]   values [keys][NR]   acc [MR][NR]
+/// c[i] += strip[i] * values for the MR rows and NV vectors of one key.
 template <class T, int NV>
-ANNULUS_INLINE void value_block(const T* strip, const T* values, int keys, T* acc) {
-  constexpr int n = kLanes<T>;
+ANNULUS_INLINE void add_value(const T* strip, const T* values, Vec<T> (&c)[kRowBlock][NV]) {
+  Vec<T> b[NV];
+#pragma GCC unroll 2
+  for (int v = 0; v < NV; ++v) b[v] = load<Vec<T>>(values + v * kLanes<T>);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRowBlock; ++i) {
+    const Vec<T> a = broadcast(strip[i]);
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) accumulate(c[i][v], a, b[v]);
+  }
+}
+
+/// Adds the weighted values of `keys` keys to MR rows of one slab of NV vectors of the accumulator, key after key:
+/// acc[i][...] += sum_j strip[j][i] * values[j][...].
+///   strip [keys][kGroupRows]   values [keys][NR]   acc [MR][NR]
+template <class T, int NV>
+__attribute__((noinline)) void value_block(const T* strip, const T* values, int keys, T* acc) {
+  constexpr int n = kLanes<T>, row = kGroupRows<T>, block = kKeyBlock<T>;
   Vec<T> c[kRowBlock][NV];
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<T>>(acc + i * kKeyBlock<T> + v * n);
-  for (int j = 0; j < keys; j += kUnroll<T>) {
+    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<T>>(acc + i * block + v * n);
+  for (; keys >= kUnroll<T>; keys -= kUnroll<T>) {
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll<T>; ++u) {
-      Vec<T> b[NV];
-#pragma GCC unroll 2
-      for (int v = 0; v < NV; ++v) b[v] = load<Vec<T>>(values + v * n);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRowBlock; ++i) {
-        const Vec<T> a = broadcast(strip[i * kMaxKeys<T> + u]);
-#pragma GCC unroll 2
-        for (int v = 0; v < NV; ++v) accumulate(c[i][v], a, b[v]);
-      }
-      values += kKeyBlock<T>;
-    }
-    strip += kUnroll<T>;
+    for (int u = 0; u < kUnroll<T>; ++u) add_value<T, NV>(strip + u * row, values + u * block, c);
+    strip += kUnroll<T> * row;
+    values += kUnroll<T> * block;
   }
+  for (; keys > 0; --keys, strip += row, values += block) add_value<T, NV>(strip, values, c);
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) store(acc + i * kKeyBlock<T> + v * n, c[i][v]);
+    for (int v = 0; v < NV; ++v) store(acc + i * block + v * n, c[i][v]);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -12,8 +12,8 @@ namespace {
 
 template <class T>
 void attend_in(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
-               const TileFunctions<T>& tiles) {
-  TaskRunner<T> runner(tiles, work, operands, state);
+               const TileFunctions<T>& tiles, const TileSizes& sizes) {
+  TaskRunner<T> runner(tiles, work, operands, state, sizes);
   const Index threads = Kokkos::DefaultHostExecutionSpace().concurrency();
   const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads);
   const auto caller = std::this_thread::get_id();
@@ -29,14 +29,14 @@ void attend_in(const WorkList& work, const Operands& operands, State& state, con
 }  // namespace
 
 void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
-                 InstructionSet set) {
+                 InstructionSet set, const TileSizes& sizes) {
   const Index d = state.shape.head_dim;
   core::require(d >= 1 && d <= kMaxHeadDim,
                 [&] { return fmt::format("head size {} is not 1 ... {}", d, kMaxHeadDim); });
   if (state.precision == core::Precision::float64) {
-    attend_in(work, operands, state, poll, tiles_of<double>(set));
+    attend_in(work, operands, state, poll, tiles_of<double>(set), sizes);
   } else {
-    attend_in(work, operands, state, poll, tiles_of<float>(set));
+    attend_in(work, operands, state, poll, tiles_of<float>(set), sizes);
   }
 }
 
@@ -44,7 +44,7 @@ namespace {
 
 template <class T>
 Index task_bytes(const core::Shape& shape, Index rows, const TileFunctions<T>& tiles) {
-  const Layout<T> layout(tiles, shape.head_dim);
+  const Layout<T> layout(tiles, shape.head_dim, {});
   const Index most = std::max(layout.max_rows, shape.group());  // a task has at least one query row with all its heads
   return Sizes<T>(tiles, layout, std::min(most, rows * shape.group())).bytes();
 }

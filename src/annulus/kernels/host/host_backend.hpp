@@ -21,8 +21,15 @@ std::vector<InstructionSet> usable_instruction_sets();
 /// The last of them.
 InstructionSet best_instruction_set();
 
+/// Keys of a packed tile, and query rows times heads of a task; 0: what tuning.hpp says. Tests show that no bit of a
+/// result depends on them.
+struct TileSizes {
+  core::Index keys = 0;
+  core::Index rows = 0;
+};
+
 void host_attend(const core::WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
-                 InstructionSet set = best_instruction_set());
+                 InstructionSet set = best_instruction_set(), const TileSizes& sizes = {});
 
 /// See attend_bytes() of attention.hpp.
 core::Index host_attend_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,

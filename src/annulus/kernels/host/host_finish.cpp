@@ -17,10 +17,22 @@ void* address(const TensorView& view, Index element) {
   return static_cast<std::byte*>(view.data) + element * Index(core::bytes_of(view.type));
 }
 
+/// ln(l 2^m), with l = f 2^e, 1/sqrt(2) <= f < sqrt(2): it does not depend on how l and m share the scale.
+double log_of_sum(double l, double m) {
+  int e = 0;
+  double f = std::frexp(l, &e);
+  if (f < std::numbers::sqrt2 / 2) {
+    f *= 2;
+    --e;
+  }
+  return std::fma(double(e) + m, std::numbers::ln2, std::log(f));
+}
+
 template <class T>
 void finish_in(const State& state, const TensorView& out, const TensorView& lse, T output_scale,
                const TileFunctions<T>& tiles) {
   const Index heads = state.shape.heads, d = state.shape.head_dim;
+  const int lift = state.lift;
   const T* m = static_cast<const T*>(state.m.data());
   const T* l = static_cast<const T*>(state.l.data());
   const T* acc = static_cast<const T*>(state.acc.data());
@@ -31,9 +43,8 @@ void finish_in(const State& state, const TensorView& out, const TensorView& lse,
     for (Index h = 0; h < heads; ++h) {
       const Index from = i * heads + h;
       const bool empty = l[from] == 0;
-      // Logarithms in double: l is large or tiny against 1, and its logarithm is added to m.
       const double log_sum = empty ? -std::numeric_limits<double>::infinity()
-                                   : std::numbers::ln2 * (double(m[from]) + std::log2(double(l[from])));
+                                   : log_of_sum(double(l[from]), double(m[from]) - double(lift));
       store_out(acc + from * d, int(d), empty ? T(0) : output_scale / l[from],
                 address(out, b * out.batch_stride + row * out.row_stride + h * out.head_stride));
       void* const to = address(lse, b * lse.batch_stride + row * lse.row_stride + h * lse.head_stride);

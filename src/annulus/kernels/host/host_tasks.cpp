@@ -32,12 +32,15 @@ void add_item_tasks(const WorkList& work, Index batch, Index index, Index most, 
   const WorkItem& item = work.items[index];
   const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
   RowWalk walk(work, item.query);
-  VisibleKeys visible(work, item.key, item.mask);
+  SeenKeys seen(work, item);
   for (Index first = 0; first < item.query.count; first += rows) {
     const Index count = std::min(rows, item.query.count - first);
-    walk.skip(count - 1);
-    const Index keys = visible.at(walk.next().t);
-    if (keys > 0) tasks.push_back({batch, index, first, count, keys, count * item.head_count * keys});
+    RowWalk last = walk;
+    last.skip(count - 1);
+    // Rows ascend in t: the first one's keys end last, the last one's begin first.
+    const Index end = seen.at(walk.next().t).end, begin = seen.at(last.next().t).begin;
+    if (begin < end) tasks.push_back({batch, index, first, count, begin, end, count * item.head_count * (end - begin)});
+    walk = last;
   }
 }
 

@@ -12,6 +12,27 @@ constexpr int kRowBlock = kVectorRegisters == 32 ? 12 : 6;
 template <class T>
 constexpr int kKeyBlock = 2 * kLanes<T>;
 
+/// Scores are computed with query rows across the lanes: a block of 3 (2) vectors of rows x 8 (6) keys, a broadcast
+/// number of a key beside them.
+///   16 registers: 2 x 6 + 2 + 1 = 15.   32 registers: 3 x 8 + 3 + 1 = 28.
+constexpr int kQueryVectors = kVectorRegisters == 32 ? 3 : 2;
+constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
+
+template <class T>
+constexpr int kQueryBlock = kQueryVectors* kLanes<T>;
+
+constexpr int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divisor(b, a % b); }
+
+/// Rows that a strip of scores is shared by: whole query blocks and whole row blocks. 48 in float, 24 in double on
+/// AVX-512 (3 vectors, or 4 and 2 row blocks) and AVX2.
+template <class T>
+constexpr int kGroupRows = kQueryBlock<T>* kRowBlock / greatest_divisor(kQueryBlock<T>, kRowBlock);
+template <class T>
+constexpr int kGroupVectors = kGroupRows<T> / kLanes<T>;
+
+/// Keys of a strip: 48 rows of them in float take 18 KiB of the first-level cache.
+constexpr int kStripKeys = 96;
+
 /// Steps of the inner loops unrolled by hand: they run over whole multiples, over zeros at the end.
 template <class T>
 constexpr int kUnroll = kLanes<T> < 4 ? kLanes<T> : 4;

@@ -1,8 +1,13 @@
-// The running softmax of one row: base-2 scores in, weights 2^(score - m) out, m the running maximum.
+// The running softmax of a vector of rows by rule K: base-2 scores in, weights 2^(score - m + lift) out.
 //
-// m is an even integer, so 2^(m_old - m_new) is a power of two and rescaling is exact whenever it happens. It lies
-// kHeadroom above the largest score: weights are at most 2^-16, so that the sum of 65,536 equal weights times the
-// largest values still is a number.
+// m is an even integer no less than the row's largest score so far, and a weight's fraction comes from its score alone
+// (exp2.hpp). Rescaling by 2^(m_old - m_new) then is exact, so it does not matter when or how often m rises: the row's
+// sums have the same bits however its keys were cut into tiles and calls, since they are added one after another.
+// m lies kHeadroom above the score that raised it: weights are at most 2^(lift - 16) then and 2^lift until the next
+// time, so that with lift = 0 the sum of 65,536 equal weights times the largest values still is a number.
+//
+// What is exact needs room below, too: a key weighing 2^-126 against m has to be kept where the heaviest keys' values
+// are 0. Hence lift, which moves the weights up by that many powers of two; see State::lift.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -21,77 +26,81 @@ constexpr int kHeadroom = 16;
 ANNULUS_INLINE float maximum_for(float x) { return 2 * __builtin_ceilf(x / 2) + kHeadroom; }
 ANNULUS_INLINE double maximum_for(double x) { return 2 * __builtin_ceil(x / 2) + kHeadroom; }
 
-/// Masks scores [begin, end) of a row from `limit` on and returns the lanes' maxima of the rest. begin and end are
-/// whole vectors.
+/// A vector of rows of QueryPanels: m, sums, and the number of the first row in its group.
 template <class T>
-ANNULUS_INLINE Vec<T> mask_scores(T* row, int begin, int end, int limit) {
-  constexpr int n = kLanes<T>;
-  Vec<T> row_max = broadcast(-kInfinity<T>);
-  for (int j = begin; j < end; j += n) {
-    const auto seen = count_up<T>() < IntOf<T>(limit - j);
-    const Vec<T> score = seen ? load<Vec<T>>(row + j) : broadcast(-kInfinity<T>);
-    store(row + j, score);
-    row_max = larger(score, row_max);
+struct RunningRows {
+  T* max;
+  T* sum;
+  T* acc;  // of the group: [row block][slab][MR][NR]
+  int first_row;
+  int slabs;
+};
+
+/// Brings row number `row` of a group to another scale. The factor is the square of `root`, a power of two: it may be
+/// too small for a number of its own where the weights were lifted, and then has to come in two steps.
+template <class T>
+void rescale_accumulator(T* acc, int slabs, int row, T root) {
+  constexpr int block = kKeyBlock<T>;
+  T* first = acc + (row / kRowBlock * slabs * kRowBlock + row % kRowBlock) * block;
+  for (int s = 0; s < slabs; ++s, first += kRowBlock * block)
+    for (int j = 0; j < block; j += kLanes<T>) store(first + j, load<Vec<T>>(first + j) * root * root);
+}
+
+/// Raises m above the scores `most` of those rows that need it and brings their sums and accumulators to the new scale.
+template <class T>
+void raise_maxima(const RunningRows<T>& rows, const T* most) {
+  for (int i = 0; i < kLanes<T>; ++i) {
+    const T before = rows.max[i];
+    if (!(most[i] > before)) continue;
+    const T now = maximum_for(most[i]) < kLargest<T> ? maximum_for(most[i]) : kLargest<T>;
+    rows.max[i] = now;
+    if (before == -kInfinity<T>) continue;  // empty: zero on any scale
+    Vec<T> root[1] = {broadcast((before - now) / 2)};
+    exp2_of<T>(root);
+    rows.sum[i] *= root[0][0];
+    rows.sum[i] *= root[0][0];
+    rescale_accumulator(rows.acc, rows.slabs, rows.first_row + i, root[0][0]);
   }
-  return row_max;
 }
 
 /// Scores that overflowed to +inf become the largest number, so that they share the row's weight instead of making NaN.
 template <class T>
-ANNULUS_INLINE void cut_infinite_scores(T* row, int end) {
-  for (int j = 0; j < end; ++j) row[j] = row[j] > kLargest<T> ? kLargest<T> : row[j];
-}
-
-/// One row of QueryPanels: m, lanes of the sum, and the accumulator's first slab, further ones slab_stride on.
-template <class T>
-struct RunningRow {
-  T* max;
-  T* sum;
-  T* acc;
-  int slabs;
-  int slab_stride;
-};
-
-/// Raises m above `score` and brings sum and accumulator to the new scale.
-template <class T>
-void raise_maximum(const RunningRow<T>& row, T score) {
-  const T before = *row.max;
-  *row.max = maximum_for(score) < kLargest<T> ? maximum_for(score) : kLargest<T>;
-  if (before == -kInfinity<T>) return;  // empty: zero on any scale
-  Vec<T> factor[1] = {broadcast(before - *row.max)};
-  exp2_of<T>(factor);
-  store(row.sum, load<Vec<T>>(row.sum) * factor[0]);
-  for (int s = 0; s < row.slabs; ++s) {
-    T* acc = row.acc + s * row.slab_stride;
-    for (int j = 0; j < kKeyBlock<T>; j += kLanes<T>) store(acc + j, load<Vec<T>>(acc + j) * factor[0]);
+void cut_infinite_scores(T* scores, int keys) {
+  const Vec<T> largest = broadcast(kLargest<T>);
+  for (int j = 0; j < keys; ++j, scores += kGroupRows<T>) {
+    const Vec<T> x = load<Vec<T>>(scores);
+    store(scores, x > largest ? largest : x);
   }
 }
 
-/// Scores [0, N vectors) of a row become weights, and the lanes of `sum` take them in.
+/// Scores of N keys become weights, and `sum` takes them in, key after key.
 template <class T, int N>
-ANNULUS_INLINE void weigh(T* scores, Vec<T> max, Vec<T>& sum) {
+ANNULUS_INLINE void weigh(T* scores, Vec<T> shift, Vec<T>& sum) {
   Vec<T> x[N];
-  for (int i = 0; i < N; ++i) x[i] = load<Vec<T>>(scores + i * kLanes<T>) - max;
-  exp2_of<T>(x);
-  for (int i = 0; i < N; ++i) store(scores + i * kLanes<T>, x[i]);
-  for (int i = 0; i < N; ++i) sum += x[i];
+  for (int j = 0; j < N; ++j) x[j] = load<Vec<T>>(scores + j * kGroupRows<T>);
+  exp2_of<T>(x, shift);
+  for (int j = 0; j < N; ++j) store(scores + j * kGroupRows<T>, x[j]);
+  for (int j = 0; j < N; ++j) sum += x[j];
 }
 
-/// Scores [0, end) of a row, whole vectors with the lanes' maxima row_max, become weights.
+/// Scores of `keys` keys, with the largest of every row, become weights.
+///   scores [keys][kGroupRows], of which a vector of rows is worked on
 template <class T>
-ANNULUS_INLINE void weigh_row(const RunningRow<T>& row, T* scores, int end, Vec<T> row_max) {
-  constexpr int n = kLanes<T>, at_once = kVectorRegisters == 32 ? 2 : 4;
-  if (any_above(row_max, broadcast(*row.max))) {
-    const T most = largest_lane<T>(row_max);
-    if (most > kLargest<T>) cut_infinite_scores(scores, end);
-    raise_maximum(row, most);
+ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, Vec<T> most, T lift) {
+  constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
+  if (any_above(most, load<Vec<T>>(rows.max))) {
+    if (any_above(most, broadcast(kLargest<T>))) cut_infinite_scores(scores, keys);
+    alignas(kVectorBytes) T lanes[kLanes<T>];
+    store(lanes, most);
+    raise_maxima(rows, lanes);
   }
-  const Vec<T> max = broadcast(*row.max == -kInfinity<T> ? T(0) : *row.max);  // no key seen: every weight is 2^-inf
-  Vec<T> sum = load<Vec<T>>(row.sum);
+  const Vec<T> max = load<Vec<T>>(rows.max);
+  const Vec<T> shift = max > -kInfinity<T> ? max - lift : Vec<T>{};  // no key seen: every weight is 2^-inf
+  Vec<T> sum = load<Vec<T>>(rows.sum);
   int j = 0;
-  for (; j + at_once * n <= end; j += at_once * n) weigh<T, at_once>(scores + j, max, sum);
-  for (; j < end; j += n) weigh<T, 1>(scores + j, max, sum);
-  store(row.sum, sum);
+  for (; j + at_once <= keys; j += at_once) weigh<T, at_once>(scores + j * kGroupRows<T>, shift, sum);
+  for (; j < keys; ++j) weigh<T, 1>(scores + j * kGroupRows<T>, shift, sum);
+  store(rows.sum, sum);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

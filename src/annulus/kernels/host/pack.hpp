@@ -77,21 +77,33 @@ void pack_values(const void* const* rows, int count, int head_dim, int capacity,
   }
 }
 
-/// MR rows side by side. A vector holds more or fewer than MR rows, so whole vectors are stored and what they hold too
-/// much is overwritten by the next; the panel ends with room for the last one.
+/// Rows as they are, one after another, padded with zeros to `depth` numbers each.
+template <class T, class Storage>
+void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
+  constexpr int n = kLanes<T>, ahead = 8;
+  const int depth = padded_depth<T>(head_dim), whole = head_dim / n * n;
+  for (int i = 0; i < count; ++i, to += depth) {
+    if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
+    const auto* row = static_cast<const Storage*>(rows[i]);
+    for (int d = 0; d < whole; d += n) store_unaligned(to + d, load_as<T>(row + d));
+    if (whole == depth) continue;
+    const Vec<T> rest = load_some_as<T>(row + whole, head_dim - whole);
+    for (int d = whole; d < depth; ++d) to[d] = rest[d - whole];
+  }
+}
+
+/// kQueryBlock rows side by side.
 template <class T, class Storage>
 void pack_queries(const void* const* rows, std::int64_t count, int head_dim, T factor, T* queries) {
-  constexpr int n = kLanes<T>, vectors = (kRowBlock + n - 1) / n;
+  constexpr int n = kLanes<T>, width = kQueryBlock<T>;
   const int depth = padded_depth<T>(head_dim);
-  for (std::int64_t first = 0; first < count; first += kRowBlock, queries += depth * kRowBlock) {
-    const void* group[vectors * n];
-    for (int i = 0; i < vectors * n; ++i) group[i] = rows[first + (i < kRowBlock ? i : 0)];
-    if (first + 2 * kRowBlock <= count) prefetch_rows<Storage>(rows + first + kRowBlock, kRowBlock, head_dim);
+  for (std::int64_t first = 0; first < count; first += n) {
+    if (first + 2 * n <= count) prefetch_rows<Storage>(rows + first + n, n, head_dim);
+    T* panel = queries + first / width * width * depth + first % width;
     for (int d = 0; d < depth; d += n) {
-      Vec<T> a[vectors][n];
-      for (int v = 0; v < vectors; ++v) load_transposed<T, Storage>(group + v * n, d, head_dim, a[v]);
-      for (int i = 0; i < n && d + i < depth; ++i)
-        for (int v = 0; v < vectors; ++v) store_unaligned(queries + (d + i) * kRowBlock + v * n, a[v][i] * factor);
+      Vec<T> a[n];
+      load_transposed<T, Storage>(rows + first, d, head_dim, a);
+      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * width, a[i] * factor);
     }
   }
 }
@@ -99,12 +111,13 @@ void pack_queries(const void* const* rows, std::int64_t count, int head_dim, T f
 template <class T, class Storage>
 void store_row(const T* acc, int head_dim, T factor, void* out) {
   constexpr int n = kLanes<T>;
+  const Vec<T> zero{};
   auto* row = static_cast<Storage*>(out);
   int d = 0;
-  for (; d + n <= head_dim; d += n) store_as<T>(row + d, load_unaligned<Vec<T>>(acc + d) * factor);
+  for (; d + n <= head_dim; d += n) store_as<T>(row + d, load_unaligned<Vec<T>>(acc + d) * factor + zero);
   if (d == head_dim) return;
   Storage padded[n];
-  store_as<T>(padded, load_some_as<T>(acc + d, head_dim - d) * factor);
+  store_as<T>(padded, load_some_as<T>(acc + d, head_dim - d) * factor + zero);
   for (int i = 0; d + i < head_dim; ++i) row[d + i] = padded[i];
 }
 

@@ -60,4 +60,28 @@ class VisibleKeys {
   bool causal_;
 };
 
+/// Which keys of an item a query row sees, as positions of the keys taken in descending order of t: position i is key
+/// number count - 1 - i of the piece. Ask for ascending t.
+///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3: upto sees [3, 5), after sees [0, 3)
+class SeenKeys {
+ public:
+  SeenKeys(const core::WorkList& work, const core::WorkItem& item)
+      : upto_(work, item.key, core::Mask::upto), mask_(item.mask), count_(item.key.count) {}
+
+  struct Range {
+    core::Index begin;
+    core::Index end;
+  };
+  Range at(core::Index t) {
+    if (mask_ == core::Mask::all) return {0, count_};
+    const core::Index border = count_ - upto_.at(t);
+    return mask_ == core::Mask::upto ? Range{border, count_} : Range{0, border};
+  }
+
+ private:
+  VisibleKeys upto_;
+  core::Mask mask_;
+  core::Index count_;
+};
+
 }  // namespace annulus::kernels::host

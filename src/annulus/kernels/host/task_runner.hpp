@@ -32,13 +32,16 @@ alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = 
 /// Sizes of panels and tiles for one head size; see QueryPanels and KeyTile.
 template <class T>
 struct Layout {
-  Layout(const TileFunctions<T>& tiles, Index head_dim)
+  Layout(const TileFunctions<T>& tiles, Index head_dim, const TileSizes& sizes)
       : depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
-        slabs(core::ceil_div(head_dim, tiles.key_block)),
-        columns(slabs * tiles.key_block) {
-    const Index fitting = tuning::host_tile_bytes / ((depth + columns) * Index(sizeof(T)));
-    tile_keys = std::clamp<Index>(fitting / tiles.key_block, 1, tiles.max_keys / tiles.key_block) * tiles.key_block;
-    max_rows = std::max<Index>(1, tuning::host_panel_bytes / ((depth + columns) * Index(sizeof(T))));
+        slabs(core::ceil_div(head_dim, tiles.value_block)),
+        columns(slabs * tiles.value_block),
+        tile_keys(sizes.keys),
+        max_rows(sizes.rows) {
+    const Index strip = tiles.strip_keys, bytes = (depth + columns) * Index(sizeof(T));
+    const Index fitting = std::min(tuning::host_tile_bytes / bytes, tuning::host_tile_keys);
+    if (tile_keys == 0) tile_keys = std::max<Index>(1, fitting / strip) * strip;
+    if (max_rows == 0) max_rows = std::max<Index>(1, tuning::host_panel_bytes / bytes);
   }
   Index depth, slabs, columns;
   Index tile_keys;  // keys of a tile
@@ -49,31 +52,31 @@ struct Layout {
 template <class T>
 struct Sizes {
   Sizes(const TileFunctions<T>& tiles, const Layout<T>& layout, Index rows)
-      : padded_rows(core::ceil_div(rows, Index(tiles.row_block)) * tiles.row_block),
+      : padded_rows(core::ceil_div(rows, Index(tiles.group_rows)) * tiles.group_rows),
         addresses(std::max(padded_rows, 2 * layout.tile_keys)),
-        queries(padded_rows * layout.depth + tiles.row_block + tiles.lanes),  // room for a whole vector
+        queries(padded_rows * layout.depth),
         acc(padded_rows * layout.columns),
-        sums(padded_rows * tiles.lanes),
-        keys(layout.tile_keys * layout.depth),
+        keys(core::ceil_div(layout.tile_keys, Index(tiles.key_step)) * tiles.key_step * layout.depth),
         values(layout.tile_keys * layout.columns),
-        strip(Index(tiles.row_block) * tiles.max_keys) {}
+        scores(Index(tiles.group_rows) * tiles.strip_keys) {}
 
   Index bytes() const {
-    Index all = 2 * Scratch::bytes_for<Index>(padded_rows) + Scratch::bytes_for<const void*>(addresses);
-    for (const Index count : {queries, acc, padded_rows, sums, keys, values, strip})
+    Index all = 3 * Scratch::bytes_for<Index>(padded_rows) + Scratch::bytes_for<const void*>(addresses);
+    for (const Index count : {queries, acc, padded_rows, padded_rows, keys, values, scores})
       all += Scratch::bytes_for<T>(count);
     return all;
   }
 
-  Index padded_rows, addresses, queries, acc, sums, keys, values, strip;
+  Index padded_rows, addresses, queries, acc, keys, values, scores;
 };
 
 /// Runs tasks of one work list; one object serves all threads.
 template <class T>
 class TaskRunner {
  public:
-  TaskRunner(const TileFunctions<T>& tiles, const WorkList& work, const Operands& operands, State& state)
-      : tiles_(tiles), work_(work), operands_(operands), state_(state), layout_(tiles, state.shape.head_dim) {}
+  TaskRunner(const TileFunctions<T>& tiles, const WorkList& work, const Operands& operands, State& state,
+             const TileSizes& sizes)
+      : tiles_(tiles), work_(work), operands_(operands), state_(state), layout_(tiles, state.shape.head_dim, sizes) {}
 
   const Layout<T>& layout() const { return layout_; }
 
@@ -81,30 +84,29 @@ class TaskRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     load_rows(task, w);
-    for (Index first = 0; first < task.most_keys; first += layout_.tile_keys) {
+    for (Index first = task.key_begin; first < task.key_end; first += layout_.tile_keys) {
       load_keys(task, first, w);
-      tiles_.add_tile(w.panels, w.tile, w.strip);
+      tiles_.add_tile(w.panels, w.tile, w.scores);
       poll();
     }
     store_rows(w);
   }
 
  private:
-  // A thread's memory for one task. Rows are (query row, head) with the head running fastest, so that `visible`
-  // ascends; the last group is filled up with copies of the last row.
+  // A thread's memory for one task. Rows are (query row, head) with the head running fastest, so that they ascend in t.
   struct Work {
     Index rows;              // real ones
-    Index padded_rows;       // a multiple of MR
+    Index padded_rows;       // whole groups
     Index* state_row;        // [rows] (batch, row, head) as an index into m and l
-    Index* visible;          // [padded_rows]
+    Index* begin;            // [rows] positions of the keys that a row sees
+    Index* end;              // [rows]
     const void** addresses;  // [max(padded_rows, 2 tile_keys)] of query rows, later of keys and values
     QueryPanels<T> panels;
     KeyTile<T> tile;
-    T* strip;
+    T* scores;
   };
 
   Work start(const Task& task) const {
-    const Index d = state_.shape.head_dim, mr = tiles_.row_block;
     Work w;
     w.rows = task.count * work_.items[task.item].head_count;
     const Sizes<T> sizes(tiles_, layout_, w.rows);
@@ -112,15 +114,18 @@ class TaskRunner {
     Scratch& scratch = Scratch::of_this_thread();
     scratch.start(sizes.bytes());
     w.state_row = scratch.take<Index>(w.padded_rows);
-    w.visible = scratch.take<Index>(w.padded_rows);
+    w.begin = scratch.take<Index>(w.padded_rows);
+    w.end = scratch.take<Index>(w.padded_rows);
     w.addresses = scratch.take<const void*>(sizes.addresses);
-    w.strip = scratch.take<T>(sizes.strip);
-    T* const key_panels = scratch.take<T>(sizes.keys);
-    w.tile = {key_panels, scratch.take<T>(sizes.values), 0, 0, int(layout_.tile_keys)};
-    T* const query_panels = scratch.take<T>(sizes.queries);
+    w.scores = scratch.take<T>(sizes.scores);
+    T* const keys = scratch.take<T>(sizes.keys);
+    w.tile = {keys, scratch.take<T>(sizes.values), 0, 0, int(layout_.tile_keys)};
+    T* const queries = scratch.take<T>(sizes.queries);
     T* const accumulators = scratch.take<T>(sizes.acc);
     T* const maxima = scratch.take<T>(w.padded_rows);
-    w.panels = {query_panels, accumulators, maxima, scratch.take<T>(sizes.sums), w.visible, w.padded_rows / mr, int(d)};
+    T* const sums = scratch.take<T>(w.padded_rows);
+    w.panels = {queries,       accumulators, maxima, sums, w.begin, w.end, w.rows, int(state_.shape.head_dim),
+                T(state_.lift)};
     return w;
   }
 
@@ -128,89 +133,84 @@ class TaskRunner {
     const WorkItem& item = work_.items[task.item];
     RowWalk walk(work_, item.query);
     walk.skip(task.first);
-    VisibleKeys visible(work_, item.key, item.mask);
+    SeenKeys seen(work_, item);
     Index i = 0;
     for (Index n = 0; n < task.count; ++n) {
       const auto [t, row] = walk.next();
-      const Index keys = visible.at(t);
+      const SeenKeys::Range keys = seen.at(t);
       for (Index h = 0; h < item.head_count; ++h, ++i) {
         const Index head = item.head_first + h * item.head_stride;
         w.state_row[i] = (task.batch * state_.rows + row) * state_.shape.heads + head;
-        w.visible[i] = keys;
+        w.begin[i] = keys.begin;
+        w.end[i] = keys.end;
         w.addresses[i] = address(operands_.q, task.batch, row, head);
       }
     }
-    for (; i < w.padded_rows; ++i) {
-      w.visible[i] = w.visible[w.rows - 1];
-      w.addresses[i] = w.addresses[w.rows - 1];
-    }
+    std::fill(w.addresses + i, w.addresses + w.padded_rows, zero_row);
+    const Index packed = core::ceil_div(w.rows, Index(tiles_.query_block)) * tiles_.query_block;
     const T factor = T(operands_.scale * std::numbers::log2e);
-    tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, w.padded_rows, w.panels.head_dim, factor,
+    tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, packed, w.panels.head_dim, factor,
                                                          w.panels.queries);
     load_state(w);
   }
 
   /// Panels' part of row i, slab s.
   T* acc_of(const Work& w, Index i, Index s) const {
-    const Index mr = tiles_.row_block, nr = tiles_.key_block;
+    const Index mr = tiles_.row_block, nr = tiles_.value_block;
     return w.panels.acc + ((i / mr * layout_.slabs + s) * mr + i % mr) * nr;
   }
 
   void load_state(Work& w) const {
-    const Index d = state_.shape.head_dim, nr = tiles_.key_block, lanes = tiles_.lanes;
+    const Index d = state_.shape.head_dim, nr = tiles_.value_block;
     const T* m = static_cast<const T*>(state_.m.data());
     const T* l = static_cast<const T*>(state_.l.data());
     const T* acc = static_cast<const T*>(state_.acc.data());
     std::memset(w.panels.acc, 0, w.padded_rows * layout_.columns * sizeof(T));
-    std::memset(w.panels.sum, 0, w.padded_rows * lanes * sizeof(T));
+    std::fill_n(w.panels.sum, w.padded_rows, T(0));
     std::fill_n(w.panels.max, w.padded_rows, -std::numeric_limits<T>::infinity());
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
       if (l[row] == 0) continue;  // empty
       w.panels.max[i] = m[row];
-      w.panels.sum[i * lanes] = l[row];
+      w.panels.sum[i] = l[row];
       for (Index s = 0; s < layout_.slabs; ++s)
         std::memcpy(acc_of(w, i, s), acc + row * d + s * nr, std::min(nr, d - s * nr) * sizeof(T));
     }
   }
 
   void store_rows(const Work& w) {
-    const Index d = state_.shape.head_dim, nr = tiles_.key_block, lanes = tiles_.lanes;
+    const Index d = state_.shape.head_dim, nr = tiles_.value_block;
     T* m = static_cast<T*>(state_.m.data());
     T* l = static_cast<T*>(state_.l.data());
     T* acc = static_cast<T*>(state_.acc.data());
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
-      T sum = 0;
-      for (Index j = 0; j < lanes; ++j) sum += w.panels.sum[i * lanes + j];
       m[row] = w.panels.max[i];
-      l[row] = sum;
+      l[row] = w.panels.sum[i];
       for (Index s = 0; s < layout_.slabs; ++s)
         std::memcpy(acc + row * d + s * nr, acc_of(w, i, s), std::min(nr, d - s * nr) * sizeof(T));
     }
   }
 
-  /// Packs keys [first, first + tile_keys) of the piece, or as many as the task's rows see.
+  /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see. A piece is
+  /// walked upwards in t, so the addresses are filled in from the last one.
   void load_keys(const Task& task, Index first, Work& w) const {
     const WorkItem& item = work_.items[task.item];
-    const Index count = std::min(layout_.tile_keys, task.most_keys - first);
-    const Index padded = core::ceil_div(count, tiles_.key_block) * tiles_.key_block;
+    const Index count = std::min(layout_.tile_keys, task.key_end - first);
     const void** const keys = w.addresses;
-    const void** const values = keys + padded;
+    const void** const values = keys + count;
     RowWalk walk(work_, item.key);
-    walk.skip(first);
-    for (Index j = 0; j < count; ++j) {
+    walk.skip(item.key.count - first - count);
+    for (Index j = count; j-- > 0;) {
       const Index row = walk.next().row;
       keys[j] = address(operands_.k, task.batch, row, item.kv_head);
       values[j] = address(operands_.v, task.batch, row, item.kv_head);
     }
-    std::fill(keys + count, keys + padded, zero_row);
-    std::fill(values + count, values + padded, zero_row);
     w.tile.first = first;
     w.tile.count = int(count);
     const int d = w.panels.head_dim, storage = storage_index(operands_.k.type);
-    tiles_.pack_keys[storage](keys, int(padded), d, w.tile.keys);
-    tiles_.pack_values[storage](values, int(padded), d, w.tile.capacity, w.tile.values);
+    tiles_.pack_keys[storage](keys, int(count), d, w.tile.keys);
+    tiles_.pack_values[storage](values, int(count), d, w.tile.capacity, w.tile.values);
   }
 
   const TileFunctions<T>& tiles_;

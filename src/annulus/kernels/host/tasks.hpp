@@ -14,8 +14,10 @@ struct Task {
   core::Index item = 0;   ///< index into WorkList::items
   core::Index first = 0;  ///< query rows [first, first + count) of the item's piece
   core::Index count = 0;
-  core::Index most_keys = 0;  ///< keys the last of them sees, the most of all
-  core::Index cost = 0;       ///< about how many (query row, head, key) it computes
+  /// Keys that any of them sees: positions [key_begin, key_end) of the item's keys taken in DESCENDING order of t.
+  core::Index key_begin = 0;
+  core::Index key_end = 0;
+  core::Index cost = 0;  ///< about how many (query row, head, key) it computes
 };
 
 /// Tasks of a work list for every batch entry, most costly first; rows without any key are in none. Tasks hold at most

@@ -23,51 +23,58 @@ inline constexpr int kStorageTypes = 4;
 /// Largest head size D.
 inline constexpr int kMaxHeadDim = 256;
 
-/// Query rows of one task and their running softmax, in groups of MR rows, private to a thread. With D padded to
-/// `depth` (queries) and cut into slabs of NR columns (accumulators):
-///   queries  [group][depth][MR]     already times scale * log2(e)
-///   acc      [group][slab][MR][NR]
-///   max      [group * MR]           even integers, -inf while empty
-///   sum      [group * MR][lanes]    the row's sum is the sum over the lanes
+/// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
+/// scores: G is a multiple of the score block's W rows and of the accumulator block's MR rows. With D padded to `depth`
+/// (queries) and cut into slabs of NR columns (accumulators):
+///   queries  [rows / W][depth][W]         already times scale * log2(e)
+///   acc      [rows / MR][slab][MR][NR]
+///   max      [rows]                       m: even integers, -inf while empty
+///   sum      [rows]                       l times 2^lift
+/// A row sees the keys at positions [begin, end) of its piece; neither ever ascends from one row to the next, since
+/// rows ascend in t and keys descend. Rows beyond `rows`, up to a whole group, have queries of some kind.
 template <class T>
 struct QueryPanels {
   T* queries;
   T* acc;
   T* max;
   T* sum;
-  const std::int64_t* visible;  // [group * MR] the row sees this many keys, counted from the first of its piece
-  std::int64_t groups;
+  const std::int64_t* begin;
+  const std::int64_t* end;
+  std::int64_t rows;
   int head_dim;
+  T lift;  // weights are 2^(score - m + lift)
 };
 
-/// `count` keys of a piece, starting with number `first`, private to a thread:
-///   keys    [panel][depth][NR]      NR keys side by side; those beyond `count` are zero
-///   values  [slab][capacity][NR]    NR columns side by side; rows beyond `count`, up to a whole panel, are zero
+/// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
+///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
+///   values  [slab][capacity][NR]    NR columns side by side
 template <class T>
 struct KeyTile {
   T* keys;
   T* values;
   std::int64_t first;
   int count;
-  int capacity;  // a multiple of NR, at most max_keys
+  int capacity;
 };
 
 /// The tile operations of one instruction set in arithmetic type T. Rows are given as addresses of their first number.
 template <class T>
 struct TileFunctions {
-  int row_block;   // MR
-  int key_block;   // NR, two vectors
-  int lanes;       // numbers in a vector
-  int depth_step;  // D is padded to a multiple of this
-  int max_keys;    // keys of a tile at most
-  /// rows: [count] addresses, count a multiple of MR. factor: scale * log2(e).
+  int group_rows;   // G
+  int query_block;  // W
+  int row_block;    // MR
+  int value_block;  // NR, two vectors
+  int key_step;     // tiles have room for a multiple of this many keys
+  int strip_keys;   // keys that a group takes at a time
+  int depth_step;   // D is padded to a multiple of this
+  /// rows: [count] addresses, count a multiple of W. factor: scale * log2(e).
   void (*pack_queries[kStorageTypes])(const void* const* rows, std::int64_t count, int head_dim, T factor, T* queries);
-  /// rows: [count] addresses, count a multiple of NR. What is to become zero is given as the address of a zero row.
+  /// rows: [count] addresses.
   void (*pack_keys[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
   void (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
-  /// Adds the tile's keys to the rows that see them. strip: scratch for MR * max_keys numbers.
-  void (*add_tile)(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* strip);
-  /// out[0 .. head_dim) = acc * factor, rounded to the storage type.
+  /// Adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys numbers.
+  void (*add_tile)(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores);
+  /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type: zeros have no sign.
   void (*store_row[kStorageTypes])(const T* acc, int head_dim, T factor, void* out);
 };
 

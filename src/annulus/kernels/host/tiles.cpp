@@ -1,5 +1,6 @@
 // The tile operations of one instruction set, which the compiler's flags and ANNULUS_INSTRUCTION_SET choose
-// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of MR rows passes over it:
+// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows passes over it,
+// strip by strip:
 //   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
 #include "annulus/kernels/host/block.hpp"
 #include "annulus/kernels/host/online_softmax.hpp"
@@ -9,85 +10,173 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// How many keys of the tile the rows of a group see: always its first ones, since keys ascend in t.
-struct Limits {
-  int row[kRowBlock];
-  int least;
-  int most;
+/// Keys of a strip, counted from its first.
+struct Range {
+  int begin;
+  int end;
 };
 
+/// One group of rows before one strip of keys of a tile.
 template <class T>
-ANNULUS_INLINE Limits limits_of(const std::int64_t* visible, const KeyTile<T>& tile) {
-  Limits limits{{}, tile.count, 0};
-  for (int i = 0; i < kRowBlock; ++i) {
-    const std::int64_t seen = visible[i] - tile.first;
-    const int limit = seen < 0 ? 0 : seen < tile.count ? int(seen) : tile.count;
-    limits.row[i] = limit;
-    limits.least = limit < limits.least ? limit : limits.least;
-    limits.most = limit > limits.most ? limit : limits.most;
+struct Strip {
+  const QueryPanels<T>& panels;
+  std::int64_t first_row;  // of the group
+  std::int64_t first_key;  // position in the piece
+  int rows;                // real ones in the group; the others are copies of the last
+  int keys;
+  T* scores;  // [kStripKeys][kGroupRows]
+
+  int within(std::int64_t position) const {
+    const std::int64_t key = position - first_key;
+    return key < 0 ? 0 : key < keys ? int(key) : keys;
   }
-  return limits;
+  /// Keys that any of the rows [row, row + count) sees, and those that all of them see. A later row of a group never
+  /// begins or ends after an earlier one (QueryPanels), so the outermost rows tell.
+  Range seen_by_any(int row, int count) const {
+    const int last = row + count < rows ? row + count : rows;
+    return {within(panels.begin[first_row + last - 1]), within(panels.end[first_row + row])};
+  }
+  Range seen_by_all(int row, int count) const {
+    const int last = row + count < rows ? row + count : rows;
+    return {within(panels.begin[first_row + row]), within(panels.end[first_row + last - 1])};
+  }
+};
+
+/// Masks the scores of keys [from, from + kScoreKeys) for vector number v of the group and returns the rows' maxima.
+template <class T>
+ANNULUS_INLINE Vec<T> mask_scores(const Strip<T>& strip, int v, int from, Vec<T> most) {
+  constexpr int n = kLanes<T>;
+  using Limits = Vec<IntOf<T>>;
+  Limits begin, end;
+  for (int i = 0; i < n; ++i) {
+    const int row = v * n + i < strip.rows ? v * n + i : strip.rows - 1;
+    begin[i] = strip.within(strip.panels.begin[strip.first_row + row]);
+    end[i] = strip.within(strip.panels.end[strip.first_row + row]);
+  }
+  for (int j = from; j < from + kScoreKeys; ++j) {
+    T* const scores = strip.scores + j * kGroupRows<T> + v * n;
+    const Limits key = Limits{} + IntOf<T>(j);
+    const auto seen = (key >= begin) & (key < end);
+    const Vec<T> score = seen ? load<Vec<T>>(scores) : broadcast(-kInfinity<T>);
+    store(scores, score);
+    most = larger(score, most);
+  }
+  return most;
 }
 
-/// Scores of a group against the tile's first `end` keys (whole vectors), masked where a row must not look; row_max
-/// gets the lanes' maxima of every row.
-///   12 rows x 256 keys, causal, rows see 37 ... 48 keys, NR = 32: panel 0 whole, panel 1 (keys 32 ... 47) masked.
+/// Scores of a query block's vectors [first, first + NV) against keys [j, j + kScoreKeys).
+template <class T, bool kMaximum>
+ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, T* scores, Vec<T>* most, int vectors) {
+  if constexpr (kQueryVectors == 3) {
+    if (vectors == 3) return score_block<T, 3, kMaximum>(queries, keys, depth, scores, most);
+  }
+  if (vectors == 2) return score_block<T, 2, kMaximum>(queries, keys, depth, scores, most);
+  score_block<T, 1, kMaximum>(queries, keys, depth, scores, most);
+}
+
+/// Scores of query block number `block` of the group against the strip's keys, masked where a row must not look; most
+/// gets the rows' maxima, visible what the rows of each vector see.
+///   AVX-512, 48 rows, causal, reversed keys: the first keys are seen by the last vector of rows only.
 template <class T>
-ANNULUS_INLINE void score_group(const T* queries, const T* keys, int depth, const Limits& limits, int end, T* strip,
-                                Vec<T>* row_max) {
-  constexpr int block = kKeyBlock<T>;
-  for (int i = 0; i < kRowBlock; ++i) row_max[i] = broadcast(-kInfinity<T>);
-  const int whole = limits.least / block * block;  // keys in panels that all rows see whole
-  int j = 0;
-  for (; j < whole; j += block) score_block<T, 2, true>(queries, keys + j * depth, depth, strip + j, row_max);
-  if (j == end) return;
-  for (; j + block <= end; j += block) score_block<T, 2, false>(queries, keys + j * depth, depth, strip + j, row_max);
-  if (j < end) score_block<T, 1, false>(queries, keys + j * depth, depth, strip + j, row_max);
-  for (int i = 0; i < kRowBlock; ++i)
-    row_max[i] = larger(mask_scores(strip + i * kMaxKeys<T>, whole, end, limits.row[i]), row_max[i]);
+ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
+                                      Vec<T>* most) {
+  constexpr int n = kLanes<T>;
+  const int first_row = block * kQueryBlock<T>, v0 = block * kQueryVectors;
+  const Range all = strip.seen_by_all(first_row, kQueryBlock<T>), any = strip.seen_by_any(first_row, kQueryBlock<T>);
+  const T* queries = strip.panels.queries + (strip.first_row + first_row) * depth;
+  for (int j = any.begin / kScoreKeys * kScoreKeys; j < any.end; j += kScoreKeys) {
+    T* const scores = strip.scores + j * kGroupRows<T> + first_row;
+    if (j >= all.begin && j + kScoreKeys <= all.end && first_row + kQueryBlock<T> <= round_up(strip.rows, n)) {
+      score_block<T, kQueryVectors, true>(queries, keys + j * depth, depth, scores, most + v0);
+      continue;
+    }
+    int first = 0, end = kQueryVectors;
+    while (first < end && (visible[v0 + first].begin >= j + kScoreKeys || visible[v0 + first].end <= j)) ++first;
+    while (end > first && (visible[v0 + end - 1].begin >= j + kScoreKeys || visible[v0 + end - 1].end <= j)) --end;
+    if (first == end) continue;
+    score_vectors<T, false>(queries + first * n, keys + j * depth, depth, scores + first * n, most + v0 + first,
+                            end - first);
+    for (int v = v0 + first; v < v0 + end; ++v) most[v] = mask_scores(strip, v, j, most[v]);
+  }
+}
+
+/// Weights outside of what a vector of rows sees are 0 for the row blocks that reach into it.
+template <class T>
+ANNULUS_INLINE void clear_weights(const Strip<T>& strip, int v, int begin, int end) {
+  for (int j = begin; j < end; ++j) store(strip.scores + j * kGroupRows<T> + v * kLanes<T>, Vec<T>{});
 }
 
 template <class T>
-void add_tile_to_group(const QueryPanels<T>& panels, std::int64_t group, const KeyTile<T>& tile, T* strip) {
+ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capacity, T* acc) {
   constexpr int block = kKeyBlock<T>;
-  const std::int64_t first_row = group * kRowBlock;
-  const Limits limits = limits_of(panels.visible + first_row, tile);
-  const int end = round_up(limits.most, kLanes<T>), depth = padded_depth<T>(panels.head_dim);
-  const int slabs = slab_count<T>(panels.head_dim), slab_stride = kRowBlock * block;
-  T* acc = panels.acc + group * slabs * slab_stride;
-
-  Vec<T> row_max[kRowBlock];
-  score_group(panels.queries + first_row * depth, tile.keys, depth, limits, end, strip, row_max);
-  for (int i = 0; i < kRowBlock; ++i) {
-    const RunningRow<T> row{panels.max + first_row + i, panels.sum + (first_row + i) * kLanes<T>, acc + i * block,
-                            slabs, slab_stride};
-    weigh_row(row, strip + i * kMaxKeys<T>, end, row_max[i]);
-  }
+  const int slabs = slab_count<T>(strip.panels.head_dim);
   for (int s = 0; s < slabs; ++s) {
-    const T* values = tile.values + std::int64_t(s) * tile.capacity * block;
-    if (panels.head_dim - s * block > kLanes<T>)
-      value_block<T, 2>(strip, values, end, acc + s * slab_stride);
-    else
-      value_block<T, 1>(strip, values, end, acc + s * slab_stride);
+    const T* slab = values + std::int64_t(s) * capacity * block;
+    const bool wide = strip.panels.head_dim - s * block > kLanes<T>;
+    for (int row = 0; row < strip.rows; row += kRowBlock) {
+      const Range seen = strip.seen_by_any(row, kRowBlock);
+      T* const to = acc + (row * slabs + s * kRowBlock) * block;
+      const T* const weights = strip.scores + seen.begin * kGroupRows<T> + row;
+      if (wide)
+        value_block<T, 2>(weights, slab + seen.begin * block, seen.end - seen.begin, to);
+      else
+        value_block<T, 1>(weights, slab + seen.begin * block, seen.end - seen.begin, to);
+    }
   }
 }
 
 template <class T>
-void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* strip) {
-  std::int64_t group = 0;
-  while (group < panels.groups && panels.visible[group * kRowBlock + kRowBlock - 1] <= tile.first) ++group;
-  for (; group < panels.groups; ++group) add_tile_to_group(panels, group, tile, strip);
+void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capacity) {
+  constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
+  const QueryPanels<T>& panels = strip.panels;
+  const int depth = padded_depth<T>(panels.head_dim), slabs = slab_count<T>(panels.head_dim);
+  T* const acc = panels.acc + strip.first_row * slabs * kKeyBlock<T>;
+  const Range any = strip.seen_by_any(0, kGroupRows<T>);
+  if (any.begin >= any.end) return;
+
+  Vec<T> most[vectors];
+  Range visible[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    most[v] = broadcast(-kInfinity<T>);
+    visible[v] = v * n < strip.rows ? strip.seen_by_any(v * n, n) : Range{any.end, any.end};
+    if (visible[v].begin >= visible[v].end) visible[v] = {any.end, any.end};
+  }
+  for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) score_query_block(strip, b, keys, depth, visible, most);
+  for (int v = 0; v < vectors; ++v) {
+    const Range range = visible[v];
+    const std::int64_t row = strip.first_row + v * n;
+    const RunningRows<T> rows{panels.max + row, panels.sum + row, acc, v * n, slabs};
+    clear_weights(strip, v, any.begin, range.begin);
+    weigh_rows(rows, strip.scores + range.begin * kGroupRows<T> + v * n, range.end - range.begin, most[v], panels.lift);
+    clear_weights(strip, v, range.end, any.end);
+  }
+  add_values(strip, values, capacity, acc);
+}
+
+template <class T>
+void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores) {
+  const int depth = padded_depth<T>(panels.head_dim);
+  for (std::int64_t row = 0; row < panels.rows; row += kGroupRows<T>) {
+    const int rows = panels.rows - row < kGroupRows<T> ? int(panels.rows - row) : kGroupRows<T>;
+    for (int first = 0; first < tile.count; first += kStripKeys) {
+      const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
+      const Strip<T> strip{panels, row, tile.first + first, rows, keys, scores};
+      add_strip(strip, tile.keys + std::int64_t(first) * depth, tile.values + first * kKeyBlock<T>, tile.capacity);
+    }
+  }
 }
 
 template <class T>
 constexpr TileFunctions<T> kTable = {
+    kGroupRows<T>,
+    kQueryBlock<T>,
     kRowBlock,
     kKeyBlock<T>,
-    kLanes<T>,
+    kScoreKeys,
+    kStripKeys,
     kUnroll<T>,
-    kMaxKeys<T>,
     {pack_queries<T, double>, pack_queries<T, float>, pack_queries<T, HalfBits>, pack_queries<T, BFloat16Bits>},
-    {pack_keys<T, double>, pack_keys<T, float>, pack_keys<T, HalfBits>, pack_keys<T, BFloat16Bits>},
+    {pack_rows<T, double>, pack_rows<T, float>, pack_rows<T, HalfBits>, pack_rows<T, BFloat16Bits>},
     {pack_values<T, double>, pack_values<T, float>, pack_values<T, HalfBits>, pack_values<T, BFloat16Bits>},
     add_tile<T>,
     {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};

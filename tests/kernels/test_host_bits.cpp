@@ -1,0 +1,186 @@
+// Rule K on the host: out and lse have the same bits however rows, keys, calls, tiles and tasks are cut, as long as the
+// calls come in the canonical order (keys of row x: x, x - 1, ..., 0, then n - 1, ..., x + 1).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "kernels/host_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+using core::WorkItem;
+using core::WorkList;
+using kernels::host::TileSizes;
+
+/// One comb of n rows that see each other: q (B, n, H, D), k and v (B, n, Hkv, D).
+struct Comb {
+  HostCase numbers;
+  bool causal = false;
+};
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : engine_(seed) {}
+  Index between(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(engine_); }
+  bool heads() { return between(0, 1) == 1; }
+  /// 0 = c[0] <= c[1] <= ... <= n: pieces of n rows, of which some may be empty.
+  std::vector<Index> cuts(Index n, Index most) {
+    std::vector<Index> places{0, n};
+    for (Index i = between(0, most - 1); i > 0; --i) places.push_back(between(0, n));
+    std::sort(places.begin(), places.end());
+    return places;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// Numbers that make rounding visible: `kind` 0 equal scores, 1 ties of small numbers, 2 many values exactly 0,
+/// 3 the heaviest keys' values 0 and the others far below them, else nothing special.
+Comb make_comb(Dice& dice, Index n, Index head_dim, DType type, Precision precision, int kind) {
+  constexpr double amplitudes[] = {1, 1, 8, 40};
+  Comb comb{{{dice.between(1, 2), 0, 4, 2, head_dim}, n, n, type, precision}, dice.heads()};
+  HostCase& test = comb.numbers;
+  test.fill(amplitudes[dice.between(0, 3)]);
+  const auto round_all = [](std::vector<double>& x, double step) {
+    for (double& y : x) y = std::rint(y / step) * step;
+  };
+  if (kind == 0) std::fill(test.k.begin(), test.k.end(), 0.0);
+  if (kind == 1) {
+    round_all(test.q, 1);
+    round_all(test.k, 0.5);
+  }
+  for (std::size_t at = 0; kind == 2 && at < test.v.size(); at += std::size_t(head_dim))
+    if (dice.heads()) std::fill_n(test.v.begin() + long(at), head_dim, 0.0);
+  for (std::size_t at = 0; kind == 3 && at < test.k.size(); at += std::size_t(head_dim)) {
+    // Scores 0, -1, ..., -150 in base e, without any part in the other numbers of the head.
+    std::fill_n(test.k.begin() + long(at), head_dim, 0.0);
+    test.k[at] = double(-dice.between(0, 150)) / 4 * double(int(std::sqrt(double(head_dim))));
+    if (test.k[at] == 0) std::fill_n(test.v.begin() + long(at), head_dim, 0.0);
+  }
+  for (std::size_t at = 0; kind == 3 && at < test.q.size(); at += std::size_t(head_dim)) test.q[at] = 4;
+  test.k = rounded(test.k, type);
+  return comb;
+}
+
+/// Items for all heads of rows [begin, end) on keys [from, to), the keys stored in one run or two.
+void add_items(WorkList& list, const HostCase& test, Index begin, Index end, Index from, Index to, Mask mask,
+               Index split) {
+  if (begin == end || from == to) return;
+  WorkItem item;
+  item.mask = mask;
+  item.query = {Index(list.runs.size()), 1, end - begin};
+  list.runs.push_back({begin, begin, 1, end - begin});
+  const Index middle = std::clamp(split, from, to);
+  item.key = {Index(list.runs.size()), 2, to - from};
+  list.runs.push_back({from, from, 1, middle - from});
+  list.runs.push_back({middle, middle, 1, to - middle});
+  const Index group = test.shape.group();
+  for (Index kv_head = 0; kv_head < test.shape.kv_heads; ++kv_head) {
+    item.kv_head = kv_head;
+    item.head_first = kv_head * group;
+    item.head_count = group;
+    list.items.push_back(item);
+  }
+}
+
+/// The canonical order of one comb, cut at random. Keys are cut apart from rows, as if each rank had another share.
+std::vector<WorkList> random_calls(Dice& dice, const Comb& comb) {
+  const HostCase& test = comb.numbers;
+  const Index n = test.key_rows;
+  const std::vector<Index> rows = dice.cuts(n, 5);
+  std::vector<WorkList> calls;
+  for (std::size_t r = 0; r + 1 < rows.size(); ++r) {
+    const std::vector<Index> keys = dice.cuts(n, 7);
+    for (const Mask mask : {Mask::upto, Mask::after}) {
+      if (mask == Mask::after && comb.causal) break;
+      for (std::size_t k = keys.size() - 1; k-- > 0;) {
+        const bool whole = mask == Mask::upto ? keys[k + 1] <= rows[r] : keys[k] >= rows[r + 1];
+        WorkList list;
+        add_items(list, test, rows[r], rows[r + 1], keys[k], keys[k + 1], whole && dice.heads() ? Mask::all : mask,
+                  dice.between(0, n));
+        // Whole blocks below (above) the rows are Mask::all for `upto` (`after`) and nothing for the other.
+        calls.push_back(list);
+      }
+    }
+  }
+  return calls;
+}
+
+struct Bits {
+  std::vector<double> out, lse;  // exact images of what was stored
+  bool operator==(const Bits& other) const {
+    const auto same = [](const std::vector<double>& a, const std::vector<double>& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+    };
+    return same(out, other.out) && same(lse, other.lse);
+  }
+};
+
+/// Runs the calls, tile sizes drawn anew for each where `dice` is given.
+Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSet set, Dice* dice, int lift) {
+  const core::Shape& shape = test.shape;
+  const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
+  const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
+  const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
+  kernels::State state(shape, test.query_rows, test.precision, lift);
+  for (const WorkList& list : calls) {
+    const TileSizes sizes = dice ? TileSizes{dice->between(1, 300), dice->between(1, 200)} : TileSizes{};
+    kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale()}, state, {}, set, sizes);
+  }
+  const Index numbers = test.query_numbers(), states = numbers / shape.head_dim;
+  const DType lse_type = core::lse_type(test.type);
+  const DeviceTensor out =
+      to_device(std::vector<double>(std::size_t(numbers)), test.type, test.query_rows, shape.heads, shape.head_dim);
+  const DeviceTensor lse =
+      to_device(std::vector<double>(std::size_t(states)), lse_type, test.query_rows, shape.heads, 1);
+  kernels::host::host_finish(state, out.view, lse.view, 0.7, set);
+  return {from_device(out.buffer, numbers, test.type), from_device(lse.buffer, states, lse_type)};
+}
+
+/// Everything in one call for each half of the canonical order.
+std::vector<WorkList> whole_calls(const Comb& comb) {
+  const Index n = comb.numbers.key_rows;
+  std::vector<WorkList> calls(comb.causal ? 1 : 2);
+  add_items(calls[0], comb.numbers, 0, n, 0, n, Mask::upto, n);
+  if (!comb.causal) add_items(calls[1], comb.numbers, 0, n, 0, n, Mask::after, n);
+  return calls;
+}
+
+class HostBits : public testing::TestWithParam<std::tuple<DType, Precision>> {};
+
+TEST_P(HostBits, SameForAnyCutOfRowsKeysTilesAndTasks) {
+  const auto [type, precision] = GetParam();
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    for (const Index head_dim : {1, 31, 64, 80, 128}) {
+      for (int kind = 0; kind < 5; ++kind) {
+        const unsigned seed = unsigned(head_dim * 10 + kind);
+        Dice dice(seed);
+        const Index n = kind == 4 ? dice.between(150, 420) : dice.between(1, 150);
+        const Comb comb = make_comb(dice, n, head_dim, type, precision, kind);
+        const Bits expected = run(comb.numbers, whole_calls(comb), set, nullptr, kernels::reproducible_lift);
+        for (int trial = 0; trial < 6; ++trial) {
+          const auto calls = trial == 0 ? whole_calls(comb) : random_calls(dice, comb);
+          ASSERT_EQ(run(comb.numbers, calls, set, &dice, kernels::reproducible_lift), expected)
+              << name_of(set) << ", D " << head_dim << ", kind " << kind << ", n " << n << ", causal " << comb.causal
+              << ", trial " << trial << ", seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, HostBits,
+                         testing::Values(std::tuple{DType::float32, Precision::float32},
+                                         std::tuple{DType::float64, Precision::float64},
+                                         std::tuple{DType::float16, Precision::float32},
+                                         std::tuple{DType::bfloat16, Precision::float32}),
+                         [](const auto& info) { return std::string(name_of(std::get<0>(info.param))); });
+
+}  // namespace
+}  // namespace annulus::test
