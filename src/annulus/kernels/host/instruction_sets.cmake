@@ -19,7 +19,7 @@ function(annulus_host_tiles NAME)
   # GCC warns of vectors wider than the machine's as arguments (all functions that take them are inlined) and of the
   # deliberately undefined operands inside its own AVX-512 intrinsics.
   target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-maybe-uninitialized>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-uninitialized;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
 endfunction()
 
