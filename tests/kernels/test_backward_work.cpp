@@ -1,0 +1,114 @@
+// Numbering of the backward teams and of an item's queries, and their cutting into launches: all integers.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "annulus/kernels/device/backward_work.hpp"
+
+namespace annulus::kernels::device {
+namespace {
+
+using core::Mask;
+
+core::WorkList two_items() {
+  core::WorkList list;
+  list.runs = {{5, 100, 1, 3}, {0, 10, 2, 40}, {50, 95, 1, 1}, {60, 7, 3, 29}};
+  list.items = {{{1, 3, 70}, {0, 4, 73}, 1, 2, 3, 2, Mask::all},  // heads 2 and 5
+                {{0, 0, 0}, {0, 1, 3}, 0, 0, 1, 6, Mask::all},    // no queries: no team
+                {{1, 1, 40}, {0, 0, 0}, 0, 0, 1, 6, Mask::all},   // no keys: no team
+                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, Mask::upto}};
+  return list;
+}
+
+// The tables lie in device memory; on a GPU build the host reads a copy.
+template <class Element>
+std::vector<Element> on_host(const Element* device, Index count) {
+  std::vector<Element> copy(static_cast<std::size_t>(count));
+  core::copy_to_host(copy.data(), device, count * Index(sizeof(Element)));
+  return copy;
+}
+
+struct HostCopy {
+  explicit HostCopy(const BackwardWork& work, const core::WorkList& list)
+      : runs(on_host(work.view().runs, Index(list.runs.size()))),
+        items(on_host(work.view().items, work.view().item_count)),
+        view(work.view()) {
+    view.runs = runs.data();
+    view.items = items.data();
+  }
+  std::vector<DeviceRun> runs;
+  std::vector<DeviceItem> items;
+  BackwardWorkView view;
+};
+
+template <Owner owner>
+void expect_every_row_once(Index teams, Index rows_of_first, Index rows_of_last) {
+  const core::WorkList list = two_items();
+  const BackwardWork work(list, 2, owner, 32);
+  ASSERT_EQ(work.teams(), teams);
+  const HostCopy host(work, list);
+  std::set<std::tuple<Index, Index, Index>> seen;  // the number of keys tells the items apart
+  Index rows = 0;
+  for (Index team = 0; team < work.teams(); ++team) {
+    const OwnedTile tile = host.view.tile_of<owner>(team);
+    EXPECT_TRUE(seen.insert({tile.item.key.count, tile.batch, tile.begin}).second) << team;
+    EXPECT_EQ(tile.begin % 32, 0);
+    EXPECT_TRUE(tile.batch == 0 || tile.batch == 1);
+    EXPECT_LE(tile.begin + tile.count, tile.item.key.count == 73 ? rows_of_first : rows_of_last);
+    EXPECT_GT(tile.count, 0);
+    rows += tile.count;
+  }
+  EXPECT_EQ(rows, 2 * (rows_of_first + rows_of_last));
+}
+
+TEST(BackwardWork, EveryTileBelongsToOneTeam) {
+  expect_every_row_once<Owner::queries>(2 * 5 + 2 * 1, 140, 3);  // 70 rows of two heads: 5 tiles of 32
+  expect_every_row_once<Owner::keys>(2 * 3 + 2 * 2, 73, 40);
+}
+
+TEST(BackwardWork, LongestWorkFirst) {
+  const core::WorkList list = two_items();
+  const BackwardWork queries(list, 1, Owner::queries, 32), keys(list, 1, Owner::keys, 32);
+  EXPECT_EQ(HostCopy(queries, list).view.tile_of<Owner::queries>(0).begin, 128);
+  EXPECT_EQ(HostCopy(keys, list).view.tile_of<Owner::keys>(0).begin, 0);
+}
+
+TEST(BackwardWork, QueriesAreRowsThenHeads) {
+  const core::WorkList list = two_items();
+  const BackwardWork work(list, 1, Owner::queries, 32);
+  const HostCopy host(work, list);
+  Index number = 0;
+  for (const std::size_t r : {1, 2, 3}) {
+    for (Index i = 0; i < list.runs[r].count; ++i) {
+      for (const Index head : {2, 5}) {
+        const ItemRow found = host.view.query_of(list.items[0], number++);
+        EXPECT_EQ(found.t, list.runs[r].t + i);
+        EXPECT_EQ(found.row, list.runs[r].row + i * list.runs[r].stride);
+        EXPECT_EQ(found.head, head);
+      }
+    }
+  }
+  EXPECT_EQ(number, queries_of(list.items[0]));
+  const ItemRow key = host.view.key_of(list.items[0], 4);  // the second of the second run
+  EXPECT_EQ(key.t, 1);
+  EXPECT_EQ(key.row, 12);
+  EXPECT_EQ(key.head, 1);
+}
+
+TEST(BackwardWork, LaunchesFollowTheWork) {
+  constexpr double everything = std::numeric_limits<double>::max();
+  const BackwardWork queries(two_items(), 2, Owner::queries, 32), keys(two_items(), 2, Owner::keys, 32);
+  // D = 4. A team of item 0 does 3 products of 32 queries and 73 keys, 24 flops a pair, or 4 of 32 keys and 140
+  // queries, 32 flops a pair; one of the last item 24 * 3 * 40 / 2, or 32 * 32 * 3 / 2.
+  EXPECT_EQ(queries.launches(4, 5 * 56064.0), (std::vector<Index>{5, 10, 12}));
+  EXPECT_EQ(queries.launches(4, 10 * 56064.0 + 1440), (std::vector<Index>{11, 12}));
+  EXPECT_EQ(keys.launches(4, 4 * 143360.0), (std::vector<Index>{4, 10}));
+  EXPECT_EQ(keys.launches(4, 6 * 143360.0 + 1536 + 1535), (std::vector<Index>{7, 10}));
+  EXPECT_EQ(keys.launches(4, everything), (std::vector<Index>{10}));
+  EXPECT_TRUE(BackwardWork(core::WorkList{}, 2, Owner::keys, 32).launches(4, 1).empty());
+}
+
+}  // namespace
+}  // namespace annulus::kernels::device

@@ -1,0 +1,372 @@
+// The device teams' gradients against the definition: on Serial, and on OpenMP with as many threads per team as there
+// are threads (CTest runs this program with one and with four), with the host's numbers and with the GPU's. On a GPU
+// build it runs on the GPU instead, which alone reaches the memory the tensors lie in.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "backward_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+using kernels::ReferenceGradients;
+using kernels::device::BackwardTile;
+using kernels::device::GpuTuning;
+using kernels::device::HostTuning;
+
+template <class ExecSpace, class TuningTable>
+struct Backend {
+  using Space = ExecSpace;
+  using Tuning = TuningTable;
+  static int team_size() {
+    const bool on_host = Kokkos::SpaceAccessibility<ExecSpace, Kokkos::HostSpace>::accessible;
+    return on_host ? int(ExecSpace().concurrency()) : GpuTuning::team_size;
+  }
+};
+
+#if defined(KOKKOS_ENABLE_CUDA)
+using Backends = testing::Types<Backend<Kokkos::Cuda, GpuTuning>>;
+#elif defined(KOKKOS_ENABLE_HIP)
+using Backends = testing::Types<Backend<Kokkos::HIP, GpuTuning>>;
+#elif defined(KOKKOS_ENABLE_OPENMP)
+using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::OpenMP, HostTuning>,
+                                Backend<Kokkos::OpenMP, GpuTuning>>;
+#else
+using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::Serial, GpuTuning>>;
+#endif
+
+constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
+
+// lse is a float32 number wherever the storage type is not float64: relative error of P 2^-24 |lse|, and |lse| < 16.
+double tolerance(const BackwardCase& test) {
+  const bool exact = test.precision == Precision::float64 && test.type == DType::float64;
+  return core::gradient_tolerance(exact ? DType::float64 : DType::float32);
+}
+
+std::string describe(const BackwardCase& test) {
+  return std::string(core::name_of(test.type)) + " accumulated in " + std::string(core::name_of(test.precision)) +
+         ", D = " + std::to_string(test.shape.head_dim) + ", mask " + std::to_string(int(test.calls[0].items[0].mask));
+}
+
+// Two batch entries, six query heads on two key/value heads, maps of several runs with gaps in t and rows, three calls,
+// items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
+BackwardCase awkward_case(Index head_dim, DType type, Precision precision, Mask mask) {
+  BackwardCase test;
+  test.shape = {2, 0, 6, 2, head_dim};
+  test.query_rows = 150;
+  test.key_rows = 170;
+  test.type = type;
+  test.precision = precision;
+  test.output_scale = 0.5;
+  const std::vector<core::Run> runs = {
+      {3, 4, 2, 18},   {24, 42, 1, 30},  {70, 74, 3, 25},  // 0-2: 73 queries
+      {0, 5, 2, 19},   {50, 43, 1, 28},                    // 3-4: 47 queries; row 5, 7, ... 41, then 43 ... 70
+      {0, 7, 1, 15},   {17, 30, 2, 25},  {60, 85, 1, 41},  // 5-7: 81 keys
+      {40, 169, 1, 1}, {75, 130, 3, 12},                   // 8-9: 13 keys
+  };
+  const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
+  test.calls.resize(3);
+  for (core::WorkList& list : test.calls) list.runs = runs;
+  test.calls[0].items = {{queries, keys, 0, 0, 2, 2, mask},      // heads 0 and 2
+                         {queries, few_keys, 1, 3, 1, 3, mask},  // heads 3, 4, 5
+                         {none, keys, 1, 3, 1, 3, mask}};
+  test.calls[1].items = {{few_queries, keys, 0, 1, 1, 1, mask},  // head 1
+                         {few_queries, none, 1, 2, 1, 2, mask},
+                         {few_queries, keys, 1, 4, 1, 2, mask}};
+  test.calls[2].items = {{queries, few_keys, 0, 0, 1, 2, mask}};
+  return test;
+}
+
+template <class Backend>
+class DeviceBackward : public testing::Test {
+ public:
+  using Space = typename Backend::Space;
+  using Tuning = typename Backend::Tuning;
+  static ReferenceGradients gradients(const BackwardCase& test, const BackwardAnswer& known) {
+    return device_gradients<Space, Tuning>(test, known, Backend::team_size());
+  }
+  static void expect_right(const BackwardCase& test, double allowed, const std::string& what) {
+    const BackwardAnswer expected = naive_gradients(test);
+    const ReferenceGradients actual = gradients(test, expected);
+    EXPECT_TRUE(close_to(actual.dq, expected.gradients.dq, allowed)) << "dq, " << what;
+    EXPECT_TRUE(close_to(actual.dk, expected.gradients.dk, allowed)) << "dk, " << what;
+    EXPECT_TRUE(close_to(actual.dv, expected.gradients.dv, allowed)) << "dv, " << what;
+  }
+};
+TYPED_TEST_SUITE(DeviceBackward, Backends);
+
+// All threads of the space are one team: with OMP_NUM_THREADS=4 four of them, or the tests below prove less.
+TYPED_TEST(DeviceBackward, TeamsHaveAllThreads) {
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  ASSERT_NE(threads, nullptr) << "start this program with OMP_NUM_THREADS set";
+  const std::string space = TypeParam::Space::name();
+  EXPECT_EQ(TypeParam::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
+}
+
+TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
+  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    for (const Precision precision : {Precision::float64, Precision::float32}) {
+      for (const Mask mask : all_masks) {
+        const BackwardCase test = awkward_case(20, type, precision, mask);
+        this->expect_right(test, tolerance(test), describe(test));
+      }
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, EveryHeadSize) {
+  for (const Index head_dim : {1, 5, 32, 64, 127, 256}) {
+    for (const Precision precision : {Precision::float64, Precision::float32}) {
+      const BackwardCase test = awkward_case(head_dim, DType::float64, precision, Mask::upto);
+      this->expect_right(test, tolerance(test), describe(test));
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, MasksTogetherAreAllKeys) {
+  BackwardCase test = awkward_case(5, DType::float64, Precision::float64, Mask::all);
+  const BackwardAnswer expected = naive_gradients(test);
+  std::vector<core::WorkList> halves;
+  for (const core::WorkList& list : test.calls) {
+    for (const Mask mask : {Mask::upto, Mask::after}) {
+      halves.push_back(list);
+      for (core::WorkItem& item : halves.back().items) item.mask = mask;
+    }
+  }
+  test.calls = halves;
+  const ReferenceGradients actual = this->gradients(test, expected);
+  EXPECT_TRUE(close_to(actual.dq, expected.gradients.dq, 1e-13));
+  EXPECT_TRUE(close_to(actual.dk, expected.gradients.dk, 1e-13));
+  EXPECT_TRUE(close_to(actual.dv, expected.gradients.dv, 1e-13));
+}
+
+TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
+  // Keys from comb index 10 on: with `upto` rows 0 ... 9 see none. Whatever is stored as their delta does not matter.
+  BackwardCase test;
+  test.shape = {1, 0, 2, 1, 3};
+  test.query_rows = test.key_rows = 20;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, 20}, {10, 10, 1, 10}};
+  test.calls[0].items = {{{0, 1, 20}, {1, 1, 10}, 0, 0, 1, 2, Mask::upto}};
+  BackwardAnswer known = naive_gradients(test);
+  for (std::size_t i = 0; i < 10 * 2; ++i) {
+    ASSERT_EQ(known.lse[i], -std::numeric_limits<double>::infinity());
+    known.delta[i] = i % 2 ? std::nan("") : std::numeric_limits<double>::infinity();
+  }
+  const ReferenceGradients upto = this->gradients(test, known);
+  EXPECT_TRUE(close_to(upto.dq, known.gradients.dq, tolerance(test)));
+  EXPECT_TRUE(close_to(upto.dk, known.gradients.dk, tolerance(test)));
+  EXPECT_TRUE(close_to(upto.dv, known.gradients.dv, tolerance(test)));
+
+  // Only the lse says that a row saw nothing: two rows, of which row 1 alone is used.
+  test.query_rows = test.key_rows = 2;
+  test.calls[0].runs = {{1, 1, 1, 1}, {0, 0, 1, 2}};
+  test.calls[0].items = {{{0, 1, 1}, {1, 1, 2}, 0, 0, 1, 2, Mask::all}};
+  known = naive_gradients(test);
+  test.calls[0].items[0].query = {1, 1, 2};
+  const ReferenceGradients all = this->gradients(test, known);
+  EXPECT_TRUE(close_to(all.dq, known.gradients.dq, tolerance(test)));
+  EXPECT_TRUE(close_to(all.dk, known.gradients.dk, tolerance(test)));
+  EXPECT_TRUE(close_to(all.dv, known.gradients.dv, tolerance(test)));
+}
+
+TYPED_TEST(DeviceBackward, LargeScores) {
+  BackwardCase test = awkward_case(32, DType::float64, Precision::float64, Mask::upto);
+  test.amplitude = 500;
+  this->expect_right(test, 1e-11, "amplitude 500 in float64");
+}
+
+// One item, against the same pairs cut into several calls: the sums take the same terms in the same order, so the bits
+// are the same. Keys come highest first (dq), queries lowest first (dk, dv).
+TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
+  BackwardCase whole;
+  whole.shape = {1, 0, 3, 1, 9};
+  whole.query_rows = whole.key_rows = 90;
+  whole.calls.resize(1);
+  whole.calls[0].runs = {{0, 0, 1, 90}, {0, 0, 1, 13}, {13, 13, 1, 30}, {43, 43, 1, 47}};
+  const auto item = [](core::RowMap query, core::RowMap key, Mask mask) {
+    return core::WorkItem{query, key, 0, 0, 1, 3, mask};
+  };
+  const core::RowMap everything{0, 1, 90};
+  const core::RowMap parts[] = {{1, 1, 13}, {2, 1, 30}, {3, 1, 47}};
+  for (const Mask mask : all_masks) {
+    whole.calls[0].items = {item(everything, everything, mask)};
+    const BackwardAnswer known = naive_gradients(whole);
+    const ReferenceGradients expected = this->gradients(whole, known);
+
+    BackwardCase by_keys = whole, by_queries = whole;
+    by_keys.calls = by_queries.calls = {whole.calls[0], whole.calls[0], whole.calls[0]};
+    for (int i = 0; i < 3; ++i) {
+      by_keys.calls[std::size_t(i)].items = {item(everything, parts[2 - i], mask)};
+      by_queries.calls[std::size_t(i)].items = {item(parts[i], everything, mask)};
+    }
+    for (const BackwardCase& cut : {by_keys, by_queries}) {
+      const ReferenceGradients actual = this->gradients(cut, known);
+      EXPECT_EQ(actual.dq, expected.dq) << int(mask);
+      EXPECT_EQ(actual.dk, expected.dk) << int(mask);
+      EXPECT_EQ(actual.dv, expected.dv) << int(mask);
+    }
+  }
+}
+
+// The heads of a group, one item for all or one call for each head: a key row takes them ascending inside a query row,
+// so with one query row the bits are the same.
+TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
+  BackwardCase together;
+  together.shape = {1, 0, 5, 1, 4};
+  together.query_rows = 1;
+  together.key_rows = 3;
+  together.calls.resize(1);
+  together.calls[0].runs = {{7, 0, 1, 1}, {2, 0, 1, 3}};
+  together.calls[0].items = {{{0, 1, 1}, {1, 1, 3}, 0, 0, 2, 3, Mask::upto}};  // heads 0, 2, 4
+  BackwardCase apart = together;
+  apart.calls = {together.calls[0], together.calls[0], together.calls[0]};
+  for (Index i = 0; i < 3; ++i) {
+    core::WorkItem& item = apart.calls[std::size_t(i)].items[0];
+    item.head_first = 2 * i;
+    item.head_count = 1;
+  }
+  const BackwardAnswer known = naive_gradients(together);
+  const ReferenceGradients expected = this->gradients(together, known), actual = this->gradients(apart, known);
+  EXPECT_EQ(actual.dk, expected.dk);
+  EXPECT_EQ(actual.dv, expected.dv);
+  std::swap(apart.calls[0], apart.calls[2]);  // another order gives other bits, or the test would prove nothing
+  EXPECT_NE(this->gradients(apart, known).dk, expected.dk);
+}
+
+// A table with other tiles and other blocks.
+struct OtherTuning : HostTuning {
+  static constexpr int block_rows = 2;
+  static constexpr int block_columns = 4;
+  static constexpr bool columns_side_by_side = false;
+  static constexpr int pad = 1;
+  static constexpr BackwardTile backward_tiles[] = {{6, 12}};
+};
+
+TYPED_TEST(DeviceBackward, BitsDoNotDependOnTiles) {
+  for (const Mask mask : all_masks) {
+    const BackwardCase test = awkward_case(20, DType::float32, Precision::float32, mask);
+    const BackwardAnswer known = naive_gradients(test);
+    const ReferenceGradients expected = this->gradients(test, known);
+    const ReferenceGradients actual =
+        device_gradients<typename TypeParam::Space, OtherTuning>(test, known, TypeParam::team_size());
+    EXPECT_EQ(actual.dq, expected.dq) << int(mask);
+    EXPECT_EQ(actual.dk, expected.dk) << int(mask);
+    EXPECT_EQ(actual.dv, expected.dv) << int(mask);
+  }
+}
+
+// The table of a space, but with one flop per launch: every team becomes a launch of its own.
+template <class Tuning>
+struct OneTeamPerLaunch : Tuning {
+  static double flops_per_launch(int) { return 1; }
+};
+
+TYPED_TEST(DeviceBackward, PollsBetweenLaunches) {
+  using Tuning = OneTeamPerLaunch<typename TypeParam::Tuning>;
+  BackwardCase test;
+  test.shape = {2, 0, 3, 1, 5};
+  test.query_rows = test.key_rows = 70;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, 70}};
+  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, Mask::upto}};
+  int polls = 0;
+  const BackwardAnswer known = naive_gradients(test);
+  const ReferenceGradients actual =
+      device_gradients<typename TypeParam::Space, Tuning>(test, known, TypeParam::team_size(), [&] { ++polls; });
+  const Index tile = Tuning::backward_tiles[0].owned;
+  EXPECT_EQ(polls, 2 * (core::ceil_div(3 * 70, tile) + core::ceil_div(70, tile)));  // batch; queries, keys
+  EXPECT_TRUE(close_to(actual.dk, known.gradients.dk, tolerance(test)));
+}
+
+TYPED_TEST(DeviceBackward, DeltaOfRows) {
+  // dout.out - dlse with (batch, row, head) far apart in memory: rows of a (2, 3, 2, 4) tensor inside a larger one.
+  const Index rows = 3, heads = 2, D = 4, states = 2 * rows * heads;
+  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    for (const DType sums : {DType::float64, DType::float32}) {
+      const auto out = random_values(core::TensorId::q, 2 * (rows + 1) * heads * D, type),
+                 dout = random_values(core::TensorId::dout, states * D, type),
+                 dlse = random_values(core::TensorId::dlse, states, type);
+      DeviceTensor out_tensor = to_device(out, type, rows + 1, heads, D);  // the last row of a batch entry is not used
+      const DeviceTensor dout_tensor = to_device(dout, type, rows, heads, D),
+                         dlse_tensor = to_device(dlse, type, rows, heads, 1),
+                         delta = to_device(std::vector<double>(std::size_t(states), 1234.0), sums, rows, heads, 1);
+      for (const bool with_dlse : {true, false}) {
+        kernels::device::delta_of_rows<typename TypeParam::Space>(
+            {2, 0, heads, 1, D}, rows, out_tensor.view, dout_tensor.view,
+            with_dlse ? dlse_tensor.view : core::TensorView{}, delta.view);
+        std::vector<double> expected;
+        for (Index i = 0; i < states; ++i) {
+          double sum = with_dlse ? -dlse[std::size_t(i)] : 0.0;
+          const Index in_out = i / (rows * heads) * (rows + 1) * heads + i % (rows * heads);
+          for (Index d = 0; d < D; ++d) sum += dout[std::size_t(i * D + d)] * out[std::size_t(in_out * D + d)];
+          expected.push_back(sum);
+        }
+        EXPECT_TRUE(close_to(from_device(delta.buffer, states, sums), expected, sums == DType::float64 ? 1e-14 : 1e-6));
+      }
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, FinishedInPlaceAndInEveryType) {
+  const Index rows = 7, heads = 5, D = 6, count = 2 * rows * heads * D;
+  for (const DType sums : {DType::float64, DType::float32}) {
+    const std::vector<double> values = random_values(core::TensorId::k, count, sums);
+    for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+      const DeviceTensor from = to_device(values, sums, rows, heads, D),
+                         apart = to_device(std::vector<double>(std::size_t(count), 1234.0), type, rows, heads, D);
+      const DeviceTensor& to = type == sums ? from : apart;
+      kernels::device::team_gradient<typename TypeParam::Space>({2, rows, heads, heads, D}, rows, from.view, to.view,
+                                                                0.5, TypeParam::team_size());
+      std::vector<double> expected = values;
+      for (double& x : expected) x *= 0.5;
+      EXPECT_EQ(from_device(to.buffer, count, type), rounded(expected, type));
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, StoredRowsBeyondTwoToThe31) {
+  // Three key rows 1.1e9 float16 numbers apart, so that the last starts beyond 2^31. The pages between them are never
+  // touched and take no memory on a host.
+  constexpr Index rows = 3, stride = 1'100'000'000, D = 8;
+  const Index count = rows * D;
+  const DType type = DType::float16;
+  const std::vector<double> dense = random_values(core::TensorId::k, count, type);
+  const std::vector<std::byte> bytes = to_storage(dense, type);
+  const core::Buffer sparse("test tensor", ((rows - 1) * stride + D) * 2);
+  for (Index row = 0; row < rows; ++row) {
+    core::copy_to_device(sparse.at(row * stride * 2), bytes.data() + row * D * 2, D * 2);
+  }
+  const core::TensorView keys{sparse.data(), type, rows * stride, stride, D};
+  const DeviceTensor q = to_device(dense, type, rows, 1, D), lse = to_device({1, 1, 1}, DType::float32, rows, 1, 1);
+  core::WorkList list;
+  list.runs = {{0, 0, 1, rows}};
+  list.items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, Mask::all}};
+  std::vector<double> gradients[2];
+  for (const bool spread : {false, true}) {
+    const core::TensorView& k = spread ? keys : q.view;
+    const std::vector<double> zeros(std::size_t(count), 0.0);
+    const DeviceTensor dq = to_device(zeros, DType::float32, rows, 1, D),
+                       dk = to_device(zeros, DType::float32, rows, 1, D),
+                       dv = to_device(zeros, DType::float32, rows, 1, D);
+    kernels::device::team_backward<typename TypeParam::Space, typename TypeParam::Tuning>(
+        list, {1, 0, 1, 1, D}, Precision::float32, {q.view, k, k, q.view, lse.view, lse.view, 1.0, 1.0},
+        {dq.view, dk.view, dv.view}, {}, TypeParam::team_size());
+    for (const DeviceTensor& gradient : {dq, dk, dv}) {
+      const std::vector<double> numbers = from_device(gradient.buffer, count, DType::float32);
+      gradients[spread].insert(gradients[spread].end(), numbers.begin(), numbers.end());
+    }
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+  EXPECT_NE(gradients[0], std::vector<double>(std::size_t(3 * count), 0.0));
+}
+
+}  // namespace
+}  // namespace annulus::test
