@@ -20,7 +20,7 @@ inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 inline constexpr core::Index host_min_task_rows = 192;
 
 /// Backward: packed keys, values and accumulators of one task.
-inline constexpr core::Index host_key_panel_bytes = 640 * 1024;
+inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
 /// Query rows, times heads, that pass over a task's keys at a time; a multiple of 12.
 inline constexpr core::Index host_query_chunk = 96;

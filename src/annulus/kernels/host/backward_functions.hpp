@@ -68,6 +68,10 @@ struct BackwardFunctions {
   void (*pack_transposed[kStorageTypes])(const void* const* rows, int count, int head_dim, T* panels);
   /// rows: [count] addresses; every number times `factor`.
   void (*pack_slabs[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs);
+  /// Accumulators of `count` rows to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
+  /// MR, and columns beyond head_dim with zeros.
+  void (*load_rows)(const T* const* rows, int count, int padded, int head_dim, T* blocks);
+  void (*store_rows)(const T* blocks, int count, int head_dim, T* const* rows);
   /// Adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to dk and dv
   /// row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);

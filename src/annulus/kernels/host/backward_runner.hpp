@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -80,16 +79,16 @@ class BackwardRunner {
       if (w.queries.begin[0] < w.queries.end[count - 1]) {
         load_queries(task, first, count, w);
         if (above) wait([&] { return above->load(std::memory_order_acquire) > first; });
-        load_rows(w.dq_rows, count, w.queries.rows, w.queries.dq);
+        functions_.load_rows(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
         functions_.add_chunks(w.queries, w.keys, w.strips);
-        store_rows(w.queries.dq, count, w.dq_rows);
+        functions_.store_rows(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
         poll();
       }
       done.store(first + count, std::memory_order_release);
       if (first + count < rows) w.walk.skip((first + count) / heads - first / heads);
     }
-    store_rows(w.keys.dk, task.count, w.dk_rows);
-    store_rows(w.keys.dv, task.count, w.dv_rows);
+    functions_.store_rows(w.keys.dk, w.keys.count, w.queries.head_dim, w.dk_rows);
+    functions_.store_rows(w.keys.dv, w.keys.count, w.queries.head_dim, w.dv_rows);
   }
 
  private:
@@ -161,8 +160,8 @@ class BackwardRunner {
     functions_.pack_transposed[storage](w.operands, capacity, d, w.keys.keys);
     functions_.pack_slabs[storage](w.operands, capacity, d, capacity, 1, w.keys.key_rows);
     functions_.pack_transposed[storage](w.others, capacity, d, w.keys.values);
-    load_rows(w.dk_rows, task.count, capacity, w.keys.dk);
-    load_rows(w.dv_rows, task.count, capacity, w.keys.dv);
+    functions_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);
+    functions_.load_rows(w.dv_rows, w.keys.count, capacity, d, w.keys.dv);
   }
 
   /// The keys of the task that `count` query rows of the item see, from its row `first` on; w.walk then stands at the
@@ -221,25 +220,6 @@ class BackwardRunner {
 
   static T* accumulator(const TensorView& view, Index b, Index row, Index head) {
     return static_cast<T*>(const_cast<void*>(address(view, b, row, head)));
-  }
-
-  // Accumulators between memory and the panels [block][slab][MR][NR]; of the panels' rows `padded` are written.
-  T* block_row(T* panels, Index i, Index s) const {
-    const Index mr = functions_.row_block, nr = functions_.key_block;
-    return panels + ((i / mr * layout_.slabs + s) * mr + i % mr) * nr;
-  }
-  void load_rows(T* const* rows, Index count, Index padded, T* panels) const {
-    const Index d = layout_.head_dim, nr = functions_.key_block;
-    std::memset(panels, 0, std::size_t(padded * layout_.columns) * sizeof(T));
-    for (Index i = 0; i < count; ++i)
-      for (Index s = 0; s < layout_.slabs; ++s)
-        std::memcpy(block_row(panels, i, s), rows[i] + s * nr, std::size_t(std::min(nr, d - s * nr)) * sizeof(T));
-  }
-  void store_rows(T* panels, Index count, T* const* rows) const {
-    const Index d = layout_.head_dim, nr = functions_.key_block;
-    for (Index i = 0; i < count; ++i)
-      for (Index s = 0; s < layout_.slabs; ++s)
-        std::memcpy(rows[i] + s * nr, block_row(panels, i, s), std::size_t(std::min(nr, d - s * nr)) * sizeof(T));
   }
 
   const BackwardFunctions<T>& functions_;

@@ -158,6 +158,8 @@ constexpr BackwardFunctions<T> kTable = {
     kStripStride<T>,
     {pack_keys<T, double>, pack_keys<T, float>, pack_keys<T, HalfBits>, pack_keys<T, BFloat16Bits>},
     {pack_slabs<T, double>, pack_slabs<T, float>, pack_slabs<T, HalfBits>, pack_slabs<T, BFloat16Bits>},
+    load_rows<T>,
+    store_rows<T>,
     add_chunks<T>,
     {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
     {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
