@@ -8,17 +8,17 @@ namespace annulus::strategies {
 constexpr std::uint64_t seed = 20261121;
 
 /// Calls check(strategy, case, comm) for every case and every strategy, under every partition and what `auto` makes of
-/// it. On more than 4 ranks, which share few cores, for a seeded tenth of all that.
+/// it; or for a seeded one in `one_in` of all that.
 template <class Check>
-void for_every_strategy(const std::vector<Case>& cases, Check&& check) {
+void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& check) {
   const comm::Communicator comm(MPI_COMM_WORLD);
-  std::mt19937_64 random(seed + std::uint64_t(comm.size()));  // the same draws on all ranks
+  static std::mt19937_64 random(seed + std::uint64_t(comm.size()));  // the same draws on all ranks
   using pattern::PartitionKind;
   for (const Case& one : cases) {
     for (const auto& strategy : registry()) {
       for (const auto partition : {std::optional<PartitionKind>(), std::optional(PartitionKind::contiguous),
                                    std::optional(PartitionKind::zigzag), std::optional(PartitionKind::block_cyclic)}) {
-        if (comm.size() > 4 && random() % 10 != 0) continue;
+        if (random() % std::uint64_t(one_in) != 0) continue;
         Case cut = one;
         cut.problem.partition = partition;
         cut.problem.ulysses_ranks = comm.size() % 2 == 0 ? 2 : 1;

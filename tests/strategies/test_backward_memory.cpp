@@ -1,5 +1,7 @@
 // What the backward pass needs beside the forward pass: predicted for problems of the usual size, and predicted against
 // measured for small ones.
+#include <algorithm>
+
 #include "backward_case.hpp"
 
 namespace annulus::strategies {
@@ -63,26 +65,33 @@ Index peak_of(Call&& call) {
   return core::memory_ledger().peak() - core::memory_ledger().peak_by_purpose()["work list"];
 }
 
+/// Those whose kernel sees all rows at the end: threads keep the panels that they once needed.
+std::vector<const Strategy*> by_rows() {
+  std::vector<const Strategy*> strategies;
+  for (const auto& strategy : registry()) strategies.push_back(strategy.get());
+  std::stable_partition(strategies.begin(), strategies.end(), [](const Strategy* one) {
+    return one->name() != "single" && one->name() != "ulysses" && one->name() != "hybrid";
+  });
+  return strategies;
+}
+
 TEST(BackwardMemory, MeasuredPeakIsThePredictedOne) {
   const comm::Communicator comm(MPI_COMM_WORLD);
-  for (const auto& strategy : registry()) {
+  for (const Strategy* strategy : by_rows()) {
     for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
       SCOPED_TRACE(std::string(strategy->name()) + ", " + std::string(name_of(type)));
-      const Case one = make_case("dense", {1, 1024 * comm.size(), 4, 4, 64},
+      const Case one = make_case("dense", {1, 256 * comm.size(), 4, 4, 64},
                                  {pattern::Semantics::longnet, {{}}, true, false}, {}, type);
       const pattern::Partition partition = strategy->partition(one.problem, comm.size());
       const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
       if (rows.count() == 0) continue;
       Tensors tensors = take_tensors(one.numbers(), one.problem, rows);
-      const Index forward = peak_of([&] { strategy->forward(one.problem, partition, comm, tensors, {}); });
+      strategy->forward(one.problem, partition, comm, tensors, {});
       tensors.dout = take_tensors(one.numbers(), one.problem, rows).q;
       const Index backward = peak_of([&] { strategy->backward(one.problem, partition, comm, tensors, {}); });
       const Index predicted = strategy->predict_backward(one.problem, partition, comm.rank()).memory_bytes;
-      std::printf("%s %s rank %d: %ld %ld %ld %.3f\n", std::string(strategy->name()).c_str(),
-                  std::string(name_of(type)).c_str(), comm.rank(), forward, backward, predicted,
-                  double(backward) / predicted);
       EXPECT_LE(backward, predicted);
-      EXPECT_GE(double(backward), 0.8 * double(predicted)) << "the prediction is far too careful";
+      EXPECT_GE(double(backward), 0.9 * double(predicted)) << "the prediction is far too careful";
     }
   }
 }

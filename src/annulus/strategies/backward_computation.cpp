@@ -164,6 +164,11 @@ Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo) {
   return 2 * problem.shape.batch * pattern::head_rows(cargo) * problem.head_row_sum_bytes();
 }
 
+Index backward_panels(const Problem& problem, Index rows) {
+  return std::max(kernel_memory(problem, rows),
+                  kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision));
+}
+
 Index backward_inputs(const Problem& problem, Index rows) {
   return problem.shape.batch * rows *
          (3 * problem.query_row_bytes() + 2 * problem.kv_row_bytes() + 2 * problem.lse_row_bytes());
@@ -175,10 +180,10 @@ Index backward_work(const Problem& problem, Index rows, Index extra) {
   const Index query_sums = query_sum_bytes(problem, rows), key_sums = key_sum_bytes(problem, rows);
   const Index dq = is_in_place(problem) ? 0 : all * problem.query_row_bytes();
   const Index dkv = is_in_place(problem) ? 0 : 2 * all * problem.kv_row_bytes();
-  const Index panels = kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision);
   // At the end dq replaces the queries' sums, then dkv the keys'.
   const Index after_dq = is_in_place(problem) ? query_sums : dq;
-  return panels + std::max({query_sums + key_sums + std::max(delta + extra, dq), after_dq + key_sums + dkv});
+  return backward_panels(problem, rows) +
+         std::max(query_sums + key_sums + std::max(delta + extra, dq), after_dq + key_sums + dkv);
 }
 
 Index backward_memory(const Problem& problem, Index rows, Index extra) {

@@ -64,6 +64,8 @@ Index key_sum_bytes(const Problem& problem, Index rows);
 /// Bytes of a cargo's gradients.
 Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo);
 
+/// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
+Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads: q, kv, out, lse, dout, dlse.
 Index backward_inputs(const Problem& problem, Index rows);
 /// Peak bytes of all the rest: sums, panels, `extra` bytes of buffers while it computes, results at the end.

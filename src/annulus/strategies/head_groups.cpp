@@ -131,8 +131,7 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
   const bool in_place = whole_.sum_type() == whole_.type;
   const Index dkv = in_place ? 0 : array_bytes(kv_.own);
-  const Index panels =
-      kernels::attend_backward_bytes(narrow_.backend, item_shape(narrow_), q_.narrow.held, narrow_.precision);
+  const Index panels = backward_panels(narrow_, q_.narrow.held);
   const Index sums = own_sums > 0 ? own_sums : received;
   return backward_inputs(whole_, rows) +
          std::max({narrow_inputs + delta + array_bytes(delta_.own), narrow_inputs + narrow_work,

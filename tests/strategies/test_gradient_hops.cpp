@@ -1,0 +1,191 @@
+// The ways of gradients, all ranks in one process: every number that a rank adds for a row comes home to the row's
+// owner exactly once, whatever parts travel together, overlap or are taken out of each other.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/strategies/cargo.hpp"
+#include "support/random_layout.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Cargo;
+using pattern::GradientHops;
+using pattern::Hops;
+using pattern::KeyRows;
+using pattern::Layout;
+using pattern::Partition;
+
+/// Sums of a block, in rows of one head.
+using Sums = std::vector<double>;
+
+Problem problem_of(const Layout& layout) {
+  Problem problem;
+  problem.shape = {1, layout.documents.back(), layout.heads, layout.kv_heads, 1};
+  return problem;
+}
+
+std::vector<kernels::RowCopy> copies(const Problem& problem, const KeyRows& rows, const Cargo& cargo) {
+  return collect(problem, {nullptr, rows.count(), rows}, cargo);
+}
+
+/// The message with `cargo` from a block; with `taken` the block's rows become zero, one copy after another.
+Sums leave(const Problem& problem, const Cargo& block, Sums& sums, const Cargo& cargo, bool taken) {
+  Sums message(std::size_t(pattern::head_rows(cargo)));
+  for (const kernels::RowCopy& copy : copies(problem, KeyRows::packed(block), cargo)) {
+    for (Index i = 0; i < copy.count; ++i) {
+      double& sum = sums[std::size_t(copy.from + i * copy.stride)];
+      message[std::size_t(copy.to + i)] = sum;
+      if (taken) sum = 0;
+    }
+  }
+  return message;
+}
+
+void arrive(const Problem& problem, const KeyRows& rows, Sums& sums, const Cargo& cargo, const Sums& message) {
+  ASSERT_EQ(message.size(), std::size_t(pattern::head_rows(cargo))) << "sender and receiver disagree";
+  for (const kernels::RowCopy& copy : copies(problem, rows, cargo)) {
+    for (Index i = 0; i < copy.count; ++i) {
+      sums[std::size_t(copy.from + i * copy.stride)] += message[std::size_t(copy.to + i)];
+    }
+  }
+}
+
+struct Plan {
+  std::vector<Hops> hops;               // [P]
+  std::vector<GradientHops> gradients;  // [P]
+};
+
+/// What comes home to each rank when rank p adds `weight`(p) to all that it reads.
+std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, const Plan& plan) {
+  const Problem problem = problem_of(layout);
+  const std::size_t ranks = partition.size();
+  std::vector<Sums> home;
+  for (const auto& rows : partition) home.emplace_back(std::size_t(rows.count() * layout.kv_heads));
+  std::size_t hops = 0;
+  for (const Hops& one : plan.hops) hops = std::max(hops, one.size());
+  std::vector<Sums> blocks(ranks), arriving(ranks);
+  for (std::size_t h = 0; h < hops; ++h) {
+    for (std::size_t p = 0; p < ranks; ++p) {
+      if (h >= plan.hops[p].size()) continue;
+      const Cargo& block = plan.hops[p][h].receive;
+      blocks[p].assign(std::size_t(pattern::head_rows(block)), 0);
+      const auto owner = std::size_t(plan.gradients[p][h].owner);
+      const Cargo read = pattern::rows_read(layout, partition[owner], partition[p]);
+      const Sums ones(std::size_t(pattern::head_rows(read)), double(1 << p));
+      arrive(problem, KeyRows::packed(block), blocks[p], read, ones);
+      if (h > 0) arrive(problem, KeyRows::packed(block), blocks[p], plan.gradients[p][h - 1].arriving, arriving[p]);
+    }
+    for (std::size_t p = 0; p < ranks; ++p) {
+      if (h >= plan.hops[p].size()) continue;
+      const pattern::GradientHop& hop = plan.gradients[p][h];
+      const Cargo& block = plan.hops[p][h].receive;
+      arriving[std::size_t(hop.next)] = leave(problem, block, blocks[p], hop.onward, true);
+      const auto owner = std::size_t(hop.owner);
+      if (hop.home.empty()) continue;
+      EXPECT_EQ(plan.gradients[owner][h].reader, int(p));
+      arrive(problem, KeyRows::raw(partition[owner]), home[owner], plan.gradients[owner][h].returned,
+             leave(problem, block, blocks[p], hop.home, false));
+    }
+  }
+  return home;
+}
+
+/// The same from the definition of what is read: a rank's weight comes as often as parts of what it reads hold the row.
+std::vector<Sums> expected(const Layout& layout, const Partition& partition, bool reached(int distance, int ranks)) {
+  const Problem problem = problem_of(layout);
+  const int ranks = int(partition.size());
+  std::vector<Sums> home;
+  for (int owner = 0; owner < ranks; ++owner) {
+    const pattern::StoredRows& rows = partition[std::size_t(owner)];
+    Sums& sums = home.emplace_back(std::size_t(rows.count() * layout.kv_heads));
+    for (int p = 0; p < ranks; ++p) {
+      if (p == owner || !reached((p - owner + ranks) % ranks, ranks)) continue;
+      const Cargo read = pattern::rows_read(layout, rows, partition[std::size_t(p)]);
+      arrive(problem, KeyRows::raw(rows), sums, read, Sums(std::size_t(pattern::head_rows(read)), double(1 << p)));
+    }
+  }
+  return home;
+}
+
+Plan ring(const Layout& layout, const Partition& partition, int direction, int reach) {
+  Plan plan;
+  for (int p = 0; p < int(partition.size()); ++p) {
+    plan.hops.push_back(pattern::ring_hops(layout, partition, p, direction, reach));
+    plan.gradients.push_back(pattern::ring_gradients(layout, partition, p, direction, reach));
+  }
+  return plan;
+}
+
+Plan rotation(const Layout& layout, const Partition& partition) {
+  Plan plan;
+  for (int p = 0; p < int(partition.size()); ++p) {
+    plan.hops.push_back(pattern::rotation_hops(layout, partition, p));
+    plan.gradients.push_back(pattern::direct_gradients(plan.hops.back(), p, int(partition.size())));
+  }
+  return plan;
+}
+
+/// Rows of one head that all ranks together receive: K and V, gradients.
+std::pair<Index, Index> rows_received(const Plan& plan) {
+  Index keys = 0, gradients = 0;
+  for (std::size_t p = 0; p < plan.hops.size(); ++p) {
+    for (const pattern::Hop& hop : plan.hops[p]) keys += pattern::head_rows(hop.receive);
+    for (const pattern::GradientHop& hop : plan.gradients[p]) {
+      gradients += pattern::head_rows(hop.arriving) + pattern::head_rows(hop.returned);
+    }
+  }
+  return {keys, gradients};
+}
+
+TEST(GradientHops, EverythingComesHomeOnce) {
+  const std::uint64_t seed = 5;
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 300; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 90);
+    const int ranks = 2 + int(random() % 5);
+    const Partition partitions[] = {pattern::contiguous_partition(drawn.n, ranks),
+                                    pattern::zigzag_partition(drawn.layout.documents, ranks),
+                                    pattern::block_cyclic_partition(drawn.n, ranks, 1 + Index(random() % 7))};
+    for (const Partition& partition : partitions) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + " case " + std::to_string(i) + ": " + test::describe(drawn));
+      const Layout& layout = drawn.layout;
+      const auto all = [](int, int) { return true; };
+      EXPECT_EQ(carry_home(layout, partition, ring(layout, partition, 1, ranks - 1)), expected(layout, partition, all));
+      EXPECT_EQ(carry_home(layout, partition, rotation(layout, partition)), expected(layout, partition, all));
+      EXPECT_EQ(carry_home(layout, partition, ring(layout, partition, 1, ranks / 2)),
+                expected(layout, partition, [](int distance, int p) { return distance <= p / 2; }));
+      EXPECT_EQ(carry_home(layout, partition, ring(layout, partition, -1, (ranks - 1) / 2)),
+                expected(layout, partition, [](int distance, int p) { return p - distance <= (p - 1) / 2; }));
+    }
+  }
+}
+
+TEST(GradientHops, MoveAsManyRowsAsKeysAndValues) {
+  const Index n = 4096;
+  const int ranks = 4;
+  const Partition contiguous = pattern::contiguous_partition(n, ranks);
+  for (const bool causal : {false, true}) {
+    const Layout dense = test::longnet_layout({{pattern::whole_document, 1}}, causal, n, 2);
+    const auto [ring_keys, ring_gradients] = rows_received(ring(dense, contiguous, 1, ranks - 1));
+    const auto [direct_keys, direct_gradients] = rows_received(rotation(dense, contiguous));
+    EXPECT_EQ(ring_gradients, ring_keys);
+    EXPECT_EQ(direct_gradients, direct_keys);
+    EXPECT_EQ(ring_keys, direct_keys);
+    EXPECT_EQ(direct_keys, 2 * (causal ? 6 : 12) * (n / ranks));
+  }
+}
+
+TEST(GradientHops, StartBehindTheFirstReader) {
+  // Segments of two ranks: rank 1's rows pass ranks 2 and 3, which read nothing, on their way round to rank 0.
+  const Index n = 64;
+  const Layout pairs = test::longnet_layout({{32, 1}}, false, n, 1);
+  const auto [keys, gradients] = rows_received(ring(pairs, pattern::contiguous_partition(n, 4), 1, 3));
+  EXPECT_EQ(keys, 2 * 16 + 2 * 3 * 16);
+  EXPECT_EQ(gradients, 4 * 16);
+}
+
+}  // namespace
+}  // namespace annulus::strategies
