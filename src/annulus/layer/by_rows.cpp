@@ -12,6 +12,7 @@ namespace {
 
 void note(const Products& products, LayerMetrics& metrics) {
   metrics.product_seconds = products.metrics().seconds;
+  metrics.product_cpu_seconds = products.metrics().cpu_seconds;
   metrics.product_flops = products.metrics().flops;
 }
 
