@@ -1,4 +1,5 @@
 // What a rank holds of the weights, by the memory ledger.
+#include "annulus/layer/predict.hpp"
 #include "layer_case.hpp"
 
 namespace annulus::layer {
@@ -73,6 +74,43 @@ TEST(Memory, TensorHoldsTheWeightsOfItsHeads) {
   EXPECT_EQ(peaks.weights, share);
   EXPECT_EQ(peaks.gradients, share);
   EXPECT_EQ(peaks.gathered, 0);
+}
+
+/// Peak bytes since the last reset, without lists of integers and panels that an earlier, larger case left behind.
+Index peak_without(Index scratch_before) {
+  return core::memory_ledger().peak() - core::memory_ledger().peak_by_purpose()["work list"] - scratch_before;
+}
+Index scratch_now() { return core::memory_ledger().peak_by_purpose()["kernel scratch"]; }
+
+TEST(Memory, IsWhatWasPredicted) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+    for (const ShardingEntry& entry : sharding_table) {
+      for (const char* strategy : {"ring", "allgather"}) {
+        SCOPED_TRACE(std::string(entry.name) + ", " + strategy + ", " + std::string(core::name_of(type)));
+        LayerCase one = make_case("", {2, 700, 6, 3, 16}, 100, {true, false, true, true}, 10000.0, type);
+        one.problem.sharding = entry.value;
+        const Layer layer(one.problem, *strategies::find(strategy), comm);
+        const MemoryPrediction predicted =
+            predict_memory(one.problem, *strategies::find(strategy), layer.partition(), comm.rank());
+        const Weights weights = own_weights(one, comm);
+        const core::Buffer x = own_buffer(layer, one.x(), "x");
+        core::memory_ledger().reset_peak();
+        Index scratch = scratch_now();
+        ForwardResult forward = layer.forward(weights, x);
+        const Index forward_peak = peak_without(scratch);
+        forward.y = own_buffer(layer, one.dy(), "dy");
+        core::memory_ledger().reset_peak();
+        scratch = scratch_now();
+        layer.backward(weights, x, std::move(forward.saved), forward.y);
+        const Index backward_peak = peak_without(scratch);
+        EXPECT_LE(forward_peak, predicted.forward);
+        EXPECT_LE(backward_peak, predicted.backward);
+        EXPECT_GE(forward_peak, predicted.forward / 2);
+        EXPECT_GE(backward_peak, predicted.backward / 2);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& excha
   }
   const Index largest = *std::max_element(numbers.begin(), numbers.end());
   const core::Buffer arriving("pieces of sums", own * width);
-  core::Buffer leaving("pieces of sums", largest * width), next("pieces of sums", largest * width);
+  core::Buffer leaving("pieces of sums", largest * width), next("pieces of sums", ranks > 2 ? largest * width : 0);
   std::pair<Index, Index> bytes{0, 0};
   make_piece((rank + 1) % ranks, leaving.data());
   for (int d = 1; d < ranks; ++d) {

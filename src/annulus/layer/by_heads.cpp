@@ -93,6 +93,7 @@ class HeadPass {
 
   void finish() {
     metrics_.product_seconds = products_.metrics().seconds;
+    metrics_.product_cpu_seconds = products_.metrics().cpu_seconds;
     metrics_.product_flops = products_.metrics().flops;
   }
 

@@ -12,7 +12,16 @@ namespace {
 
 void note(const Products& products, LayerMetrics& metrics) {
   metrics.product_seconds = products.metrics().seconds;
+  metrics.product_cpu_seconds = products.metrics().cpu_seconds;
   metrics.product_flops = products.metrics().flops;
+}
+
+/// The attention's progress, which also keeps the layer's own messages moving.
+strategies::Progress polling(const strategies::Progress& progress, std::function<void()> poll) {
+  return [&progress, poll = std::move(poll)](double share, const std::string& place) {
+    poll();
+    if (progress) progress(share, place);
+  };
 }
 
 /// Sums over ranks of weight gradients.
@@ -77,7 +86,7 @@ ForwardResult forward_by_rows(const Pass& pass, const Weights& weights, const co
   ForwardResult result;
   WeightStream stream(pass.problem, pass.comm, weights, {Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true,
                       result.metrics);
-  const auto poll = [&] { stream.progress(); };
+  const std::function<void()> poll = [&] { stream.progress(); };
   Products products(problem.sum_type(), poll);
   const Matrix rows_of_x = matrix_at(x.data(), pass.type(), pass.row_count(), pass.problem.width);
 
@@ -90,11 +99,8 @@ ForwardResult forward_by_rows(const Pass& pass, const Weights& weights, const co
     products.forward(rows_of_x, w.matrix, w.bias, heads[projection]);
   }
   heads.turn(pass.problem.rope, pass.rows(), Turn::forward);
-  const auto progress = [&](double share, const std::string& place) {
-    poll();
-    if (pass.progress) pass.progress(share, place);
-  };
-  result.metrics.attention = pass.strategy.forward(problem, pass.partition, pass.attention_comm, tensors, progress);
+  result.metrics.attention =
+      pass.strategy.forward(problem, pass.partition, pass.attention_comm, tensors, polling(pass.progress, poll));
 
   const WholeWeight w = stream.next();
   const Matrix y = make_matrix(result.y, "y", pass.type(), pass.row_count(), pass.problem.width);
@@ -131,7 +137,8 @@ BackwardResult backward_by_rows(const Pass& pass, const Weights& weights, const 
   const Matrix dout = make_matrix(saved.dout, "dout", pass.type(), rows, out.columns);
   products.input_gradient(rows_of_dy, stream.next().matrix, dout, false);
   sum_gradients(Weight::wo, out, rows_of_dy);
-  result.metrics.attention = pass.strategy.backward(problem, pass.partition, pass.attention_comm, saved, pass.progress);
+  result.metrics.attention = pass.strategy.backward(problem, pass.partition, pass.attention_comm, saved,
+                                                    polling(pass.progress, [&] { stream.progress(); }));
   for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.dout}) *done = {};
 
   const HeadTensors gradients(problem, pass.rows().count(), saved.dq, saved.dkv);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <limits>
 
+#include "annulus/core/error.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/types.hpp"
 
@@ -25,16 +27,20 @@ void with_type(core::DType type, Visit&& visit) {
   }
 }
 
-/// A team's part of for_each_element(): one row.
+/// A team's part of for_each_element(): up to `block` neighbours in a row.
 template <class Body>
-struct RowOfElements {
+struct ElementsOfTeam {
+  static constexpr Index block = 4096;  // enough work for a team, also where a matrix is one long row
+
   Body body;
   Index columns;
+  Index blocks_per_row;
 
   using Member = Kokkos::TeamPolicy<>::member_type;
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const Index row = team.league_rank();
-    Kokkos::parallel_for(Kokkos::TeamVectorRange(team, columns), [&](const Index column) { body(row, column); });
+    const Index row = team.league_rank() / blocks_per_row, first = team.league_rank() % blocks_per_row * block;
+    const Index count = columns - first < block ? columns - first : block;
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(team, count), [&](const Index column) { body(row, first + column); });
   }
 };
 
@@ -42,7 +48,11 @@ struct RowOfElements {
 template <class Body>
 void for_each_element(const char* label, Index rows, Index columns, const Body& body) {
   if (rows == 0 || columns == 0) return;
-  Kokkos::parallel_for(label, Kokkos::TeamPolicy<>(int(rows), Kokkos::AUTO), RowOfElements<Body>{body, columns});
+  using Team = ElementsOfTeam<Body>;
+  const Index blocks = core::ceil_div(columns, Team::block);
+  core::require(rows * blocks <= std::numeric_limits<int>::max(),
+                [&] { return fmt::format("{} x {} elements are too many for one kernel", rows, columns); });
+  Kokkos::parallel_for(label, Kokkos::TeamPolicy<>(int(rows * blocks), Kokkos::AUTO), Team{body, columns, blocks});
   Kokkos::fence();
 }
 

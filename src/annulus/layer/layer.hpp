@@ -11,8 +11,9 @@ namespace annulus::layer {
 
 /// What a pass cost this rank.
 struct LayerMetrics {
-  core::RankMetrics attention;  ///< of the attention alone
-  double product_seconds = 0;   ///< wall time in matrix products
+  core::RankMetrics attention;     ///< of the attention alone
+  double product_seconds = 0;      ///< wall time in matrix products
+  double product_cpu_seconds = 0;  ///< CPU time of all threads of the rank in them
   double product_flops = 0;
   double wait_seconds = 0;  ///< wall time waiting for weights, gradients and rows, the attention's messages excluded
   Index bytes_sent = 0;     ///< of weights, gradients and rows, the attention's messages excluded

@@ -6,14 +6,6 @@
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::layer {
-namespace {
-
-// Large enough for a product to run at full speed and for conversions to stay in the cache's reach, small enough that
-// messages are looked after every few milliseconds (2,048 rows of 1,024 x 1,024 numbers: 45 ms at 96 GFLOP/s).
-constexpr Index chunk_rows = 2048;
-
-}  // namespace
-
 Products::Products(core::DType arithmetic, std::function<void()> poll) : type_(arithmetic), poll_(std::move(poll)) {}
 
 Matrix Products::Room::of(const Matrix& like, core::DType type) {
@@ -41,16 +33,18 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
 
 template <class Work>
 void Products::in_chunks(Index rows, Work&& work) {
-  const double start = core::wall_seconds();
-  double polling = 0;
+  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
+  double polling = 0, cpu_polling = 0;
   for (Index begin = 0; begin < rows; begin += chunk_rows) {
     work(core::Interval{begin, std::min(rows, begin + chunk_rows)});
     if (!poll_) continue;
-    const double before = core::wall_seconds();
+    const double before = core::wall_seconds(), cpu_before = core::cpu_seconds();
     poll_();
     polling += core::wall_seconds() - before;
+    cpu_polling += core::cpu_seconds() - cpu_before;
   }
   metrics_.seconds += core::wall_seconds() - start - polling;
+  metrics_.cpu_seconds += core::cpu_seconds() - cpu - cpu_polling;
 }
 
 void Products::forward(const Matrix& x, const Matrix& w, const Matrix& bias, const Matrix& y) {

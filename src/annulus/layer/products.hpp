@@ -9,7 +9,8 @@ namespace annulus::layer {
 
 /// What the products of a pass came to.
 struct ProductMetrics {
-  double seconds = 0;  ///< wall time
+  double seconds = 0;      ///< wall time
+  double cpu_seconds = 0;  ///< of all threads
   double flops = 0;
 };
 
@@ -18,6 +19,10 @@ struct ProductMetrics {
 /// 16-bit storage costs a chunk of memory and a copy of the weight in use.
 class Products {
  public:
+  /// Large enough for a product to run at full speed and for conversions to stay in the cache's reach, small enough for
+  /// messages to be looked after every some milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
+  static constexpr Index chunk_rows = 2048;
+
   /// `arithmetic` is float32 or float64. `poll` (may be empty) is called between chunks: messages move only inside MPI
   /// calls.
   explicit Products(core::DType arithmetic, std::function<void()> poll = {});

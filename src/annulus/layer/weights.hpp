@@ -51,7 +51,7 @@ struct LayerProblem {
   Index width = 1;                ///< E, numbers of a row of x and y
   strategies::Problem attention;  ///< shape, pattern, type of x, y and all weights, precision of all sums
   std::array<bool, 4> biases{};   ///< which of bq, bk, bv, bo there are
-  std::optional<double> rope;     ///< base of the rotary position embedding; empty: none
+  std::optional<double> rope;  ///< base of the rotary position embedding by row of the sequence (rope.hpp); empty: none
   Sharding sharding = Sharding::none;
 
   bool has(Weight weight) const { return !is_bias(weight) || biases[std::size_t(weight) - 4]; }

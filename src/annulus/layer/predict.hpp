@@ -1,0 +1,21 @@
+// Memory of a layer's passes, known before anything is computed.
+#pragma once
+
+#include "annulus/layer/weights.hpp"
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::layer {
+
+/// Peak bytes of one rank, as the memory ledger counts them: an upper bound that is met to some percent once matrices
+/// are large against a chunk of rows.
+struct MemoryPrediction {
+  Index weights = 0;   ///< kept by this rank, all the time
+  Index forward = 0;   ///< weights and x included
+  Index backward = 0;  ///< weights, their gradients, x, dy and what forward() saved included
+};
+
+/// `partition` is Layer::partition() for these ranks, whose number may be any; `strategy` as given to the layer.
+MemoryPrediction predict_memory(const LayerProblem& problem, const strategies::Strategy& strategy,
+                                const pattern::Partition& partition, int rank);
+
+}  // namespace annulus::layer
