@@ -17,6 +17,10 @@ using pattern::Pair;
 
 const std::string good = "input: {file: a.h5}\noutput: {file: b.h5}\n";
 
+/// A key of a section that is there only when the run file has it.
+bool is_optional(const KeyInfo& key) { return key.name.starts_with("layer.") || key.name.starts_with("train."); }
+const std::string with_layer = "layer: {heads: 4}\ntrain: {steps: 3, rate: 0.5, checkpoint: c.h5}\n";
+
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
@@ -119,8 +123,44 @@ TEST(RunFile, GroupScaleOfGrouped) {
   }
 }
 
+TEST(RunFile, LayerAndTrain) {
+  const Settings plain = parse_run_file(good + with_layer, "/data/run.yaml", {}).settings;
+  ASSERT_TRUE(plain.layer && plain.train);
+  EXPECT_EQ(plain.layer->kv_heads, 4) << "as many as heads";
+  EXPECT_EQ(plain.layer->rope, std::nullopt);
+  EXPECT_EQ(plain.layer->bq, std::nullopt);
+  EXPECT_EQ(plain.layer->sharding, "none");
+  EXPECT_EQ(plain.train->target, "/target");
+  EXPECT_EQ(plain.train->save_every, 10);
+  const std::string text =
+      "layer: {heads: 6, kv_heads: 2, x: /in, dy: /g, wq: /a, wk: /b, wv: /c, wo: /d, bq: /e, bk: /f, bv: /h, bo: /i, "
+      "rope: {base: 1e4}, sharding: fsdp}\n"
+      "train: {steps: 20, rate: 2.5, target: /t, checkpoint: sub/c.h5, save_every: 3}\n";
+  const Settings s = parse_run_file(good + text, "/data/run.yaml", {}).settings;
+  const LayerSettings& layer = *s.layer;
+  EXPECT_EQ((std::vector<std::string>{layer.x, layer.dy, layer.wq, layer.wk, layer.wv, layer.wo, *layer.bq, *layer.bk,
+                                      *layer.bv, *layer.bo}),
+            (std::vector<std::string>{"/in", "/g", "/a", "/b", "/c", "/d", "/e", "/f", "/h", "/i"}));
+  EXPECT_EQ(layer.heads, 6);
+  EXPECT_EQ(layer.kv_heads, 2);
+  EXPECT_EQ(layer.rope, 10000);
+  EXPECT_EQ(layer.sharding, "fsdp");
+  EXPECT_EQ(s.train->steps, 20);
+  EXPECT_EQ(s.train->rate, 2.5);
+  EXPECT_EQ(s.train->target, "/t");
+  EXPECT_EQ(s.train->checkpoint, "/data/sub/c.h5");
+  EXPECT_EQ(s.train->save_every, 3);
+  // What a checkpoint must have in common with the run that goes on from it.
+  const Settings longer = parse_run_file(good + text, "/data/run.yaml",
+                                         {"train.steps=40", "train.save_every=1", "layer.sharding=tensor",
+                                          "train.checkpoint=other.h5", "train.rate=1"})
+                              .settings;
+  EXPECT_EQ(differences(s, longer), std::vector<std::string>{"train.rate: 2.5 -> 1"});
+}
+
 TEST(RunFile, ResolvedTextSaysTheSame) {
-  for (const std::string& text : {good, everything}) {
+  const std::string layer = "layer: {heads: 6, rope: {base: 500}, bo: /bo, sharding: tensor}\n";
+  for (const std::string& text : {good, everything, good + with_layer, good + layer}) {
     const Settings s = parse_run_file(text, "/data/run.yaml", {}).settings;
     const std::string resolved = resolved_text(s);
     const Settings again = parse_run_file(resolved, "/elsewhere/copy.yaml", {}).settings;
@@ -137,7 +177,7 @@ TEST(RunFile, ResolvedTextHasEveryKey) {
   EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  q: /q\n"), 0u) << resolved;
   EXPECT_NE(resolved.find("\nattention:\n  semantics: longnet\n  segments: [all]\n"), std::string::npos) << resolved;
   for (const KeyInfo& key : run_file_keys()) {
-    if (key.name.starts_with("input.generate.")) continue;
+    if (key.name.starts_with("input.generate.") || is_optional(key)) continue;
     const std::string word(key.name.substr(key.name.rfind('.') + 1));
     EXPECT_NE(resolved.find("\n  " + word + ": "), std::string::npos) << word;
   }
@@ -203,9 +243,13 @@ TEST(Suggest, NearWords) {
   EXPECT_EQ(suggest("ab", words), "");
 }
 
-/// reference.yaml shows the keys of `generate` behind "# ", since they exclude input.file.
+/// reference.yaml shows behind "# " the keys of `generate`, which exclude input.file, and those of the sections layer
+/// and train, which make another run.
 std::string with_generate(const std::string& text) {
   return std::regex_replace(text, std::regex("\n  # (generate:|  [a-z_]+:)"), "\n  $1");
+}
+std::string with_everything(const std::string& text) {
+  return std::regex_replace(with_generate(text), std::regex("\n# (layer:|train:|  [a-z_]+: )"), "\n$1");
 }
 
 TEST(ReferenceFile, IsAccepted) {
@@ -220,7 +264,7 @@ TEST(ReferenceFile, IsAccepted) {
 }
 
 TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
-  std::stringstream lines(with_generate(text_of(ANNULUS_REFERENCE)));
+  std::stringstream lines(with_everything(text_of(ANNULUS_REFERENCE)));
   std::map<std::string, std::pair<std::string, std::string>> listed;  // key -> value, comment
   std::vector<std::string> path;
   const std::regex form(R"(^( *)([a-z_]+): *([^#]*?) *(?:# (.*))?$)");
@@ -253,7 +297,9 @@ TEST(ReferenceFile, DefaultsInTheTableAreThoseOfTheCode) {
   for (const KeyInfo& key : run_file_keys()) {
     if (key.fallback.empty() || key.name == "attention.segments" || key.name == "attention.dilations") continue;
     const bool generate = key.name.starts_with("input.generate.");
-    const std::string base = generate ? "input: {generate: {sequence: 4, heads: 1}}\noutput: {file: b.h5}\n" : good;
+    const std::string base = generate           ? "input: {generate: {sequence: 4, heads: 1}}\noutput: {file: b.h5}\n"
+                             : is_optional(key) ? good + with_layer
+                                                : good;
     const std::string plain = resolved_text(parse_run_file(base, "/data/run.yaml", {}).settings);
     const std::string written = fmt::format("{}={}", key.name, key.fallback);
     EXPECT_EQ(resolved_text(parse_run_file(base, "/data/run.yaml", {written}).settings), plain) << written;

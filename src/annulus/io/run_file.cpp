@@ -122,6 +122,8 @@ RunFile parse_run_file(const std::string& text, const std::string& path, const s
   run.places[""] = root.place;
 
   if (find_path(root, "input.generate") != nullptr) run.settings.input.generate.emplace();
+  if (find_path(root, "layer") != nullptr) run.settings.layer.emplace();
+  if (find_path(root, "train") != nullptr) run.settings.train.emplace();
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   for (const Key& key : key_table()) {
     const YamlNode* node = find_path(root, key.info.name);

@@ -56,6 +56,36 @@ void check_compute(const RunFile& run) {
   }
 }
 
+void check_layer(RunFile& run) {
+  if (!run.settings.layer) return;
+  if (run.settings.input.generate) {
+    fail(ErrorKind::usage, "{}input.generate makes no layer; `annulus generate --layer` makes an input.file with one",
+         run.where("input.generate"));
+  }
+  for (const char* key : {"input.q", "input.k", "input.v", "input.dout"}) {
+    if (given(run, key)) fail(ErrorKind::usage, "{}{} is not read with a section layer", run.where(key), key);
+  }
+  if (run.settings.input.dlse) {
+    fail(ErrorKind::usage, "{}input.dlse is not read with a section layer", run.where("input.dlse"));
+  }
+  if (!given(run, "layer.heads")) fail(ErrorKind::usage, "{}layer.heads is missing", run.where("layer"));
+  LayerSettings& layer = *run.settings.layer;
+  if (layer.kv_heads == 0) layer.kv_heads = layer.heads;
+  if (layer.heads % layer.kv_heads != 0) {
+    fail(ErrorKind::usage, "{}layer.kv_heads: {} does not divide the {} heads", run.where("layer.kv_heads"),
+         layer.kv_heads, layer.heads);
+  }
+  check_heads(run, layer.heads);
+}
+
+void check_train(const RunFile& run) {
+  if (!run.settings.train) return;
+  if (!run.settings.layer) fail(ErrorKind::usage, "{}train needs a section layer", run.where("train"));
+  for (const char* key : {"train.steps", "train.rate", "train.checkpoint"}) {
+    if (!given(run, key)) fail(ErrorKind::usage, "{}{} is missing", run.where("train"), key);
+  }
+}
+
 void check_distribution(const RunFile& run) {
   const DistributionSettings& distribution = run.settings.distribution;
   if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic) {
@@ -93,11 +123,23 @@ bool same_file(const std::string& a, const std::string& b) {
   return std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
 }
 
+/// Refuses a key that names the file of another one.
+void check_apart(const RunFile& run, const char* key, const std::string& file, const char* other,
+                 const std::optional<std::string>& other_file) {
+  if (!other_file || !same_file(file, *other_file)) return;
+  fail(ErrorKind::usage, "{}{} is the file of {}, {}", run.where(key), key, other, *other_file);
+}
+
 void check_output(const RunFile& run) {
   const Settings& s = run.settings;
   if (!given(run, "output.file")) fail(ErrorKind::usage, "{}output.file is missing", run.where("output"));
   if (s.input.file && same_file(*s.input.file, s.output.file)) {
     fail(ErrorKind::usage, "{}output.file is the input file {}", run.where("output.file"), *s.input.file);
+  }
+  if (s.train) {
+    check_apart(run, "train.checkpoint", s.train->checkpoint, "input.file", s.input.file);
+    check_apart(run, "train.checkpoint", s.train->checkpoint, "output.file", s.output.file);
+    check_apart(run, "train.checkpoint", s.train->checkpoint, "output.report", s.output.report);
   }
   if (!s.output.report) return;
   if (same_file(*s.output.report, s.output.file) || (s.input.file && same_file(*s.output.report, *s.input.file))) {
@@ -111,6 +153,8 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
   check_input(run);
   check_attention(run, segments, dilations);
   check_compute(run);
+  check_layer(run);
+  check_train(run);
   check_distribution(run);
   check_output(run);
 }

@@ -16,9 +16,6 @@ constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
 constexpr Index max_ranks = 1'000'000'000;  // an int in MPI
 
-std::string absolute(const std::string& path, const std::string& folder) {
-  return (std::filesystem::path(folder) / path).lexically_normal().string();
-}
 std::string write_flag(bool flag) { return flag ? "true" : "false"; }
 std::string write_optional(const std::optional<std::string>& text) { return text ? quote(*text) : "none"; }
 
@@ -29,9 +26,10 @@ Access extent(Index core::Shape::*member, Index most) {
       [=](const Settings& s) { return s.input.generate ? std::to_string(s.input.generate->shape.*member) : ""; }};
 }
 
+/// Of attention alone: a layer makes its q, k, v and dout itself.
 Access dataset(std::string InputSettings::*member) {
   return {[=](const KeyValue& v, Settings& s) { s.input.*member = read_text(v.node, v.name); },
-          [=](const Settings& s) { return quote(s.input.*member); }};
+          [=](const Settings& s) { return s.layer ? "" : quote(s.input.*member); }};
 }
 
 /// `get` returns a reference to the flag in settings, const or not.
@@ -288,7 +286,8 @@ Keys further_keys() {
 const std::vector<Key>& key_table() {
   static const Keys table = [] {
     Keys keys = input_keys();
-    for (const Keys& more : {attention_keys(), further_keys()}) keys.insert(keys.end(), more.begin(), more.end());
+    for (const Keys& more : {attention_keys(), further_keys(), layer_keys()})
+      keys.insert(keys.end(), more.begin(), more.end());
     return keys;
   }();
   return table;
@@ -298,6 +297,10 @@ std::vector<KeyInfo> run_file_keys() {
   std::vector<KeyInfo> keys;
   for (const Key& key : key_table()) keys.push_back(key.info);
   return keys;
+}
+
+std::string absolute(const std::string& path, const std::string& folder) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
 std::string_view section_of(std::string_view key) {

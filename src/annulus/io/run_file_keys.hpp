@@ -35,6 +35,12 @@ struct Key {
 /// In the order of input/reference.yaml; keys of one section stand together.
 const std::vector<Key>& key_table();
 
+/// Those of the sections layer and train.
+std::vector<Key> layer_keys();
+
+/// A path of the run file, relative to its folder.
+std::string absolute(const std::string& path, const std::string& folder);
+
 /// "attention.scale" -> "attention" and "scale"; "attention" -> "" and "attention".
 std::string_view section_of(std::string_view key);
 std::string_view word_of(std::string_view key);

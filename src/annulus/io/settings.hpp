@@ -55,6 +55,31 @@ struct DistributionSettings {
   std::optional<std::string> machine;  ///< absolute path of the machine file that `auto` goes by
 };
 
+/// A run of the attention layer: y = attention(x wq + bq, x wk + bk, x wv + bv) wo + bo. Names are datasets of
+/// input.file.
+struct LayerSettings {
+  std::string x = "/x";
+  std::string dy = "/dy";  ///< read when compute.backward is true
+  std::string wq = "/wq";
+  std::string wk = "/wk";
+  std::string wv = "/wv";
+  std::string wo = "/wo";
+  std::optional<std::string> bq, bk, bv, bo;
+  Index heads = 0;                ///< must be given
+  Index kv_heads = 0;             ///< heads unless given
+  std::optional<double> rope;     ///< base of the rotary position embedding
+  std::string sharding = "none";  ///< none | fsdp | tensor
+};
+
+/// `annulus train`: plain gradient descent of the layer on a regression target.
+struct TrainSettings {
+  Index steps = 0;
+  double rate = 0;
+  std::string target = "/target";
+  std::string checkpoint;  ///< absolute path
+  Index save_every = 10;   ///< steps
+};
+
 struct OutputSettings {
   std::string file;  ///< absolute path
   bool overwrite = false;
@@ -67,6 +92,8 @@ struct Settings {
   ComputeSettings compute;
   DistributionSettings distribution;
   OutputSettings output;
+  std::optional<LayerSettings> layer;  ///< empty: attention alone
+  std::optional<TrainSettings> train;
 };
 
 }  // namespace annulus::io

@@ -59,6 +59,18 @@ double read_positive_number(const YamlNode& node, std::string_view key) {
   return value;
 }
 
+const YamlNode& read_only_entry(const YamlNode& node, std::string_view key, std::string_view word,
+                                const std::string& expected) {
+  if (node.kind != YamlNode::Kind::section) refuse(node, key, expected);
+  for (std::size_t i = 0; i < node.entries.size(); ++i) {
+    if (node.entries[i].first == word) continue;
+    fail(ErrorKind::usage, "{}unknown key '{}' in {}{}", node.key_places[i], node.entries[i].first, key,
+         suggest(node.entries[i].first, {std::string(word)}));
+  }
+  if (node.entries.empty()) refuse(node, key, expected);
+  return node.entries[0].second;
+}
+
 bool read_flag(const YamlNode& node, std::string_view key) {
   const bool plain = node.kind == YamlNode::Kind::scalar && !node.quoted;
   if (plain && node.text == "true") return true;

@@ -15,6 +15,10 @@ namespace annulus::io {
 /// A whole number in decimal, between the bounds. Refused: 010 and 0x10 (octal, hexadecimal), 1e3, 1.5, '12'.
 core::Index read_integer(const YamlNode& node, std::string_view key, core::Index least, core::Index most);
 
+/// The one entry, called `word`, of a section: "{base: 10000}". Refused: anything else.
+const YamlNode& read_only_entry(const YamlNode& node, std::string_view key, std::string_view word,
+                                const std::string& expected);
+
 /// A finite number > 0. Refused as above, and .inf, .nan, 1e999.
 double read_positive_number(const YamlNode& node, std::string_view key);
 
