@@ -79,15 +79,16 @@ def full():
     cases += [dilated("longnet", 262144, threads=2, rounds=3),
               dilated("grouped", 262144, threads=2, rounds=3, semantics="grouped")]
     cases += dense("dense", [1024], rounds=15)  # 20 ms each: more rounds instead of longer ones
-    cases += dense("dense", [8192], backward=False, rounds=3)
-    cases += [Case("dense-gradient", 8192, ["torch"], causal=True, rounds=3)]
-    cases += dense("ranks", [8192], dims=[64], peers=["allgather"], ranks=2, strategy="ring")
-    cases += dense("threads", [4096], threads=2)
-    cases += dense("types", [4096], dtype="bfloat16", backward=False)
+    cases += dense("dense", [8192], dims=[64], backward=False, rounds=3)
+    cases += dense("dense", [8192], dims=[128], masks=[True], backward=False, rounds=3)
+    cases += dense("ranks", [8192], dims=[64], peers=["allgather"], ranks=2, strategy="ring", rounds=4)
+    cases += dense("threads", [4096], dims=[64], threads=2)
+    cases += dense("threads", [4096], dims=[128], threads=2, backward=False)
+    cases += dense("types", [4096], dtype="bfloat16", backward=False, rounds=3)
     cases += dense("types", [1024], dims=[64], dtype="bfloat16")
-    cases += dense("types", [4096], masks=[True], dtype="float16", peers=[])
+    cases += dense("types", [4096], masks=[True], dtype="float16", peers=[], rounds=3)
     cases += dense("types", [2048], dims=[64], dtype="float64")
-    cases += [dilated("longnet", 262144, backward=False, rounds=3)]
+    cases += [dilated("longnet", 262144, backward=False, rounds=2)]
     cases += dense("jax", [2048, 4096], dims=[64], peers=["jax"], threads=2, rounds=3)
     cases += [Case("process", 16384, causal=True, generated=True, backward=False, rounds=3),
               Case("process-longnet", 262144, heads=4, causal=True, segments=LONGNET_SEGMENTS,

@@ -83,35 +83,26 @@ class Bench:
                           for name, mine in results.items()}}
 
     def measure(self, command):
-        measured, least = {}, resident("VmRSS")
+        """Mean seconds of each pass over as many calls as it takes, and what the first call took of memory."""
+        resident_before = settle_memory() if command["memory"] else 0
+        passes = [self.once(resident_before)]
+        # Ranks would each decide for themselves, so they call once.
+        while self.peer.ranks == 1 and sum(one["forward"]["cpu"] for one in passes) < LEAST_SECONDS:
+            passes.append(self.once(0))
+        measured = {name: {key: sum(one[name][key] for one in passes) / len(passes) for key in ("cpu", "wall")}
+                    for name in passes[0] if name in ("forward", "backward")}
         if command["memory"]:
-            least = settle_memory()
-        count, sums = 0, {}
-        while not sums or sum(one["cpu"] for one in sums.values()) < LEAST_SECONDS:
-            count += 1
-            self.peer.meet()
-            state, seconds = timed(self.peer.forward)
-            self.add(sums, "forward", seconds)
-            if count == 1:
-                measured["forward extra"] = resident("VmHWM") - least
-            if self.backward:
-                gradients, seconds = timed(lambda: self.peer.backward(state))
-                self.add(sums, "backward", seconds)
-                if count == 1:
-                    measured["forward+backward extra"] = resident("VmHWM") - least
-                del gradients
-            del state
-            if self.peer.ranks > 1:
-                break  # the ranks would each decide for themselves
-        if not command["memory"]:
-            measured = {}
-        return measured | {name: {key: value / count for key, value in one.items()} for name, one in sums.items()}
+            measured |= {name: value for name, value in passes[0].items() if name.endswith("extra")}
+        return measured
 
-    @staticmethod
-    def add(sums, name, seconds):
-        one = sums.setdefault(name, {"cpu": 0.0, "wall": 0.0})
-        for key, value in seconds.items():
-            one[key] += value
+    def once(self, resident_before):
+        self.peer.meet()
+        state, forward = timed(self.peer.forward)
+        measured = {"forward": forward, "forward extra": resident("VmHWM") - resident_before}
+        if self.backward:
+            _, measured["backward"] = timed(lambda: self.peer.backward(state))
+            measured["forward+backward extra"] = resident("VmHWM") - resident_before
+        return measured
 
 
 def main():
