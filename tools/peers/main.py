@@ -1,0 +1,138 @@
+"""annulus beside its peers: see run and README.md."""
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cases as case_lists
+import report
+from install import install
+from measure import PACKAGES, Bench
+from program import Annulus, Failed, say
+from workers import Workers
+
+HERE = Path(__file__).resolve().parent
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="run", description="Measures annulus and its peers in turn on the same input; one table, and JSON.")
+    parser.add_argument("--quick", action="store_true", help="small cases, two rounds: about 3 minutes instead of 12")
+    parser.add_argument("--long", action="store_true", help="instead: annulus alone, 16 Ki to 4 Mi rows")
+    parser.add_argument("--only", metavar="NAME,...", default="",
+                        help="only cases with one of these in their name, or with a peer of that name")
+    parser.add_argument("--json", metavar="FILE", default="build/peers/peers.json", help="raw numbers (default %(default)s)")
+    parser.add_argument("--rounds", type=int, help="instead of what each case asks for (mostly 5)")
+    parser.add_argument("--seconds", type=float, help="time for the measurements; later rounds are left out beyond it")
+    parser.add_argument("--limit", type=float, help="seconds that a single measurement may take")
+    parser.add_argument("--program", default=os.environ.get("PEERS_PROGRAM"), help="another annulus than build/release's")
+    parser.add_argument("--folder", default="build/peers", help="inputs and results while it runs (default %(default)s)")
+    parser.add_argument("--list", action="store_true", help="name the cases and stop")
+    return parser.parse_args()
+
+
+def chosen_cases(options):
+    if options.long:
+        found = case_lists.long_sequences(min(2, os.cpu_count() or 1), 262144 if options.quick else 1 << 22)
+    else:
+        found = case_lists.quick() if options.quick else case_lists.full()
+    words = [word for word in options.only.split(",") if word]
+    found = [c for c in found if not words or any(word in c.name or word in c.peers for word in words)]
+    for case in found:
+        case.rounds = options.rounds or (1 if options.long and options.quick else case.rounds)
+    return found
+
+
+def build_peak(cache):
+    """The multiply-add peak program, compiled for this machine; again when its source is newer."""
+    source, binary = HERE / "peak.cpp", Path(cache) / f"peak-{platform.node() or 'here'}"
+    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+        Path(cache).mkdir(parents=True, exist_ok=True)
+        aside = binary.with_suffix(f".{os.getpid()}")
+        subprocess.run([os.environ.get("CXX", "g++"), "-O3", "-march=native", "-pthread", str(source), "-o", str(aside)],
+                       check=True)
+        aside.replace(binary)
+    return str(binary)
+
+
+def machine(annulus, versions):
+    names = [row.split(":")[1].strip() for row in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+             if row.startswith("model name")]
+    return {"cpu": names[0] if names else platform.machine(), "cpus": os.cpu_count(), "load": os.getloadavg(),
+            "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "python": platform.python_version(), "versions": versions,
+            "annulus": annulus.version()}
+
+
+# A case gets at least this long, so that a worker that is slow to start does not cost it its rounds.
+LEAST_SECONDS = 5
+
+
+def measure_all(cases, bench, seconds, long, save):
+    """Case by case, each with its share of the time that is left; prints and saves its numbers as soon as it is done."""
+    records, end = [], time.monotonic() + seconds
+    print(report.long_line(report.LONG_HEADER) if long else report.line(report.HEADER), flush=True)
+    for index, case in enumerate(cases):
+        later = cases[index:]
+        bench.annulus.forget_inputs(later)
+        bench.workers.keep_only({(peer, c.threads, c.ranks) for c in later for peer in c.peers})
+        weights = [(c.rounds + 2) * c.expected_seconds() for c in later]
+        share = max(LEAST_SECONDS, (end - time.monotonic()) * weights[0] / sum(weights))
+        say(f"{index + 1} of {len(cases)}: {case.name}, up to {share:.0f} s")
+        try:
+            records.append(bench.case(case, share))
+            for row in [report.long_row(records[-1])] if long else report.rows(records[-1]):
+                print(row, flush=True)
+        except Failed as failure:
+            records.append({"case": case.description(), "failed": str(failure)})
+            say(f"{case.name} failed: {failure}")
+        save(records)
+    return records
+
+
+def write_json(path, about, records):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(about | {"cases": records}, indent=1), encoding="utf-8")
+
+
+def main():
+    options = arguments()
+    cases = chosen_cases(options)
+    if options.list or not cases:
+        print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")
+        return 0 if cases else 2
+    cache = os.environ["PEERS_CACHE"]
+    wanted = {PACKAGES[peer] for case in cases for peer in case.peers}
+    python, versions = install(cache, wanted) if wanted else (None, {})
+    folder = Path(options.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    workspace = folder / f"work-{os.getpid()}"
+    workspace.mkdir()
+    workers = Workers(python, workspace)
+    started = time.monotonic()
+    try:
+        limit = options.limit or (120 if options.quick else 300)
+        annulus = Annulus(options.program, os.environ.get("PEERS_LAUNCHER", "mpirun"), workspace.resolve(), limit)
+        bench = Bench(annulus, workers, build_peak(cache), versions, limit)
+        about = {"machine": machine(annulus, versions), "arguments": sys.argv[1:]}
+        seconds = options.seconds or (170 if options.quick else 700)
+        records = measure_all(cases, bench, seconds, options.long, lambda so_far: write_json(options.json, about, so_far))
+    finally:
+        workers.keep_only([])
+        shutil.rmtree(workspace, ignore_errors=True)
+    if not options.long:
+        print("\n" + report.LEGEND, end="")
+    say(f"{time.monotonic() - started:.0f} s; raw numbers in {options.json}")
+    wrong = [r["case"]["name"] for r in records if "failed" in r
+             or not all(check["equal"] for peer in r["checks"].values() for check in peer.values())]
+    if wrong:
+        say(f"failed, or not the same result: {', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

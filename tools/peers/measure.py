@@ -1,0 +1,91 @@
+"""One case: checks that annulus and its peers compute the same thing, then measures them in turn, round by round."""
+import time
+
+from cases import BYTES
+from program import Failed, launch, say
+
+# A result may be this far from the exact one (relative to its largest value, at least 1); two results twice as far.
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
+GRADIENT_TOLERANCE = TOLERANCE | {"float64": 1e-11, "float32": 3e-5}
+# Multiply-adds of a (query, key, head) triple, in units of 4 flops a head element: two products forward, five backward.
+FLOPS = {"forward": 4.0, "backward": 10.0, "forward+backward": 14.0}
+
+# The package that each peer is made of.
+PACKAGES = {"torch": "torch", "composed": "torch", "allgather": "torch", "jax": "jax"}
+
+
+class Bench:
+    def __init__(self, annulus, workers, peak, versions, limit):
+        self.annulus, self.workers, self.peak, self.limit = annulus, workers, peak, limit
+        self.available = {peer for peer, package in PACKAGES.items() if package in versions}
+
+    def case(self, case, seconds):
+        """Everything measured about a case, within about so many seconds (but at least one round)."""
+        start = time.monotonic()
+        case.backward = case.backward and self.annulus.backward
+        record = {"case": case.description(), "checks": {}, "rounds": [], "left_out": {}}
+        record["first"] = self.annulus.run(case, backward=False)  # warms up, and its memory is the forward pass's
+        if case.backward:
+            record["first"] |= self.annulus.run(case, backward=True)
+        record["kept"] = record["first"]["kept"]
+        peers = {}
+        for peer in case.peers:
+            self.attempt(record, peer, lambda peer=peer: peers.update({peer: self.load(case, peer, record)}))
+        self.rounds(case, record, peers, start + seconds)
+        return record
+
+    def attempt(self, record, peer, work):
+        """Does a peer's work; a peer that fails is left out of this case from here on."""
+        if peer not in self.available:
+            record["left_out"][peer] = "not installed"
+        if peer in record["left_out"]:
+            return None
+        try:
+            return work()
+        except Failed as failure:
+            record["left_out"][peer] = str(failure)
+            say(f"{peer} is left out here: {failure}")
+            return None
+
+    def load(self, case, peer, record):
+        worker = self.workers.get(peer, case)
+        answers = worker.ask({"do": "load", "case": case.description(), "input": str(self.annulus.input_file(case)),
+                              "result": str(self.annulus.folder / "result.h5")}, self.limit)
+        record["checks"][peer] = {}
+        for name in answers[0]["check"]:
+            error = max(a["check"][name]["difference"] / a["check"][name]["scale"] for a in answers)
+            tolerance = 2 * (TOLERANCE if name == "out" else GRADIENT_TOLERANCE)[case.dtype]
+            record["checks"][peer][name] = {"error": error, "tolerance": tolerance, "equal": error <= tolerance}
+            if not error <= tolerance:
+                say(f"{case.name}: {name} of {peer} differs from annulus by {error:.2e}, more than {tolerance:.0e}")
+        return worker
+
+    def rounds(self, case, record, peers, deadline):
+        longest = 0.0
+        for number in range(case.rounds):
+            start = time.monotonic()
+            if number > 0 and start + longest > deadline:
+                say(f"{case.name}: {number} of {case.rounds} rounds, the time is up")
+                return
+            this = {"peak": self.multiply_add_peak(case), "annulus": self.annulus.run(case, case.backward)}
+            for peer, worker in peers.items():
+                measured = self.attempt(record, peer, lambda worker=worker: worker.measure(number == 0, self.limit))
+                if measured:
+                    this[peer] = measured
+            for one in this.values():
+                add_totals(one)
+            record["rounds"].append(this)
+            longest = max(longest, time.monotonic() - start)
+
+    def multiply_add_peak(self, case):
+        """The peak at this moment with as many threads as are at work, in the case's arithmetic."""
+        cpu, wall = map(float, launch([self.peak, str(case.workers), "0.15"], 60)["text"].split())
+        part = 0.5 if BYTES[case.dtype] == 8 else 1.0  # float64 vectors hold half as many numbers
+        return {"rate": cpu * part, "wall rate": wall * part}
+
+
+def add_totals(measured):
+    """Forward and backward together, where both were done."""
+    if "backward" in measured:
+        both = measured.setdefault("forward+backward", {})
+        both |= {key: measured["forward"][key] + measured["backward"][key] for key in ("cpu", "wall")}

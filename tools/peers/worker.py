@@ -1,0 +1,125 @@
+"""A peer at work: a process that stays, takes one JSON line per command on stdin and answers one on stdout.
+
+    worker.py PEER RANK RANKS RENDEZVOUS-FILE
+
+    {"do": "load", "case": {...}, "input": FILE, "result": FILE or null}
+        reads q, k, v (dout), runs once, and holds what comes out against annulus' result: the largest differences
+    {"do": "measure", "memory": bool}
+        {"forward": {"cpu", "wall"}, "backward": {...}}, and with memory the bytes taken beyond the inputs
+"""
+import ctypes
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+
+import h5py
+import numpy
+
+# Where each peer lives: module, class.
+PEERS = {"torch": ("peer_fused", "Fused"), "composed": ("peer_composed", "Composed"),
+         "allgather": ("peer_allgather", "AllGather"), "jax": ("peer_jax", "Jax")}
+# Shorter calls are repeated until so much CPU time has gone by, so that the clock's grain does not count.
+LEAST_SECONDS = 0.1
+
+
+def read(path, name):
+    """A dataset as float32 (float64 stays): HDF5 itself converts, since numpy has no bfloat16."""
+    with h5py.File(path) as file:
+        dataset = file[name]
+        wide = dataset.id.get_type().get_size() == 8
+        values = numpy.empty(dataset.shape, numpy.float64 if wide else numpy.float32)
+        dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, values, h5py.h5t.py_create(values.dtype))
+    return values
+
+
+def resident(key):
+    """VmRSS (now) or VmHWM (the most since it was reset) of this process, in bytes."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith(key))
+
+
+def settle_memory():
+    """Gives unused memory back and starts the high-water mark anew: the bytes resident now."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as clear:
+        clear.write("5")
+    return resident("VmRSS")
+
+
+def timed(work):
+    """(result of work(), its CPU and wall seconds); this process's threads all count."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return result, {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+
+
+def compare(mine, reference):
+    """The largest difference, and the largest value that it is to be measured by."""
+    difference = float(numpy.max(numpy.abs(mine - reference)))
+    return {"difference": difference, "scale": max(1.0, float(numpy.max(numpy.abs(reference))))}
+
+
+class Bench:
+    def __init__(self, peer, rank, ranks, rendezvous):
+        module, name = PEERS[peer]
+        self.peer = getattr(importlib.import_module(module), name)(rank, ranks, rendezvous)
+        self.backward = False
+
+    def load(self, command):
+        case = command["case"]
+        self.backward = case["backward"]
+        names = ["q", "k", "v"] + (["dout"] if self.backward else [])
+        self.peer.load({name: read(command["input"], name) for name in names}, case)
+        state = self.peer.forward()
+        results = self.peer.outputs(state)
+        if self.backward:
+            results |= self.peer.gradients(self.peer.backward(state))
+        rows = self.peer.rows()
+        return {"check": {name: compare(mine, read(command["result"], name)[:, rows])
+                          for name, mine in results.items()}}
+
+    def measure(self, command):
+        """Mean seconds of each pass over as many calls as it takes, and what the first call took of memory."""
+        resident_before = settle_memory() if command["memory"] else 0
+        passes = [self.once(resident_before)]
+        # Ranks would each decide for themselves, so they call once.
+        while self.peer.ranks == 1 and sum(one["forward"]["cpu"] for one in passes) < LEAST_SECONDS:
+            passes.append(self.once(0))
+        measured = {name: {key: sum(one[name][key] for one in passes) / len(passes) for key in ("cpu", "wall")}
+                    for name in passes[0] if name in ("forward", "backward")}
+        if command["memory"]:
+            measured |= {name: value for name, value in passes[0].items() if name.endswith("extra")}
+        return measured
+
+    def once(self, resident_before):
+        self.peer.meet()
+        state, forward = timed(self.peer.forward)
+        measured = {"forward": forward, "forward extra": resident("VmHWM") - resident_before}
+        if self.backward:
+            _, measured["backward"] = timed(lambda: self.peer.backward(state))
+            measured["forward+backward extra"] = resident("VmHWM") - resident_before
+        return measured
+
+
+def main():
+    # Answers go out by a copy of stdout; whatever a library prints goes to stderr.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    peer, rank, ranks, rendezvous = sys.argv[1:]
+    bench = Bench(peer, int(rank), int(ranks), rendezvous)
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            answer = bench.load(command) if command["do"] == "load" else bench.measure(command)
+        except Exception as problem:  # whatever a peer raises is its answer
+            answer = {"error": f"{type(problem).__name__}: {problem}"[:800]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The controller's end of the peers' processes: started when first needed, asked line by line, ended when they fail."""
+import json
+import select
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+from program import Failed, environment
+
+HERE = Path(__file__).resolve().parent
+
+
+class Worker:
+    """One peer: a process per rank, which all get the same commands."""
+
+    def __init__(self, python, peer, threads, ranks, folder):
+        rendezvous = Path(folder) / f"rendezvous-{uuid.uuid4().hex}"
+        self.log = open(Path(folder) / f"{peer}.log", "w+", encoding="utf-8")
+        self.processes = [
+            subprocess.Popen([python, str(HERE / "worker.py"), peer, str(rank), str(ranks), str(rendezvous)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                             env=environment(threads))
+            for rank in range(ranks)]
+
+    def ask(self, command, limit):
+        """The ranks' answers; whichever fails, or takes longer than `limit` seconds, ends the worker."""
+        deadline = time.monotonic() + limit
+        try:
+            for process in self.processes:
+                process.stdin.write(json.dumps(command) + "\n")
+                process.stdin.flush()
+            answers = [self.answer(process, deadline, limit) for process in self.processes]
+        except (OSError, Failed) as problem:
+            self.log.seek(0)
+            words = self.log.read().strip()[-400:]
+            self.end()
+            raise Failed(f"{problem}\n{words}".strip()) from None
+        for answer in answers:
+            if "error" in answer:
+                self.end()
+                raise Failed(answer["error"])
+        return answers
+
+    @staticmethod
+    def answer(process, deadline, limit):
+        ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise Failed(f"stopped after {limit:.0f} s")
+        line = process.stdout.readline()
+        if not line:
+            raise Failed(f"ended with status {process.wait()}")
+        return json.loads(line)
+
+    def measure(self, memory, limit):
+        """The ranks' answers as one: CPU seconds added, the longest wall time, the fullest rank's memory."""
+        answers = self.ask({"do": "measure", "memory": memory}, limit)
+        measured = {}
+        for name, value in answers[0].items():
+            if isinstance(value, dict):
+                measured[name] = {"cpu": sum(a[name]["cpu"] for a in answers), "wall": max(a[name]["wall"] for a in answers)}
+            else:
+                measured[name] = max(a[name] for a in answers)
+        return measured
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+        self.log.close()
+
+
+class Workers:
+    """All peers of this run. A worker stays for cases with the same threads and ranks, and one kind stays at a time."""
+
+    def __init__(self, python, folder):
+        self.python, self.folder = python, Path(folder).resolve()
+        self.alive = {}
+
+    def get(self, peer, case):
+        key = (peer, case.threads, case.ranks)
+        if key not in self.alive or any(process.poll() is not None for process in self.alive[key].processes):
+            self.alive[key] = Worker(self.python, peer, case.threads, case.ranks, self.folder)
+        return self.alive[key]
+
+    def keep_only(self, keys):
+        """Ends the workers that no later case wants: their memory is others' cache."""
+        for key in set(self.alive) - set(keys):
+            self.alive.pop(key).end()
