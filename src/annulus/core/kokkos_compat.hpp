@@ -11,11 +11,15 @@ namespace annulus::core {
 
 // Functions of float and double for device code.
 #if KOKKOS_VERSION < 30700
+using Kokkos::Experimental::ceil;
 using Kokkos::Experimental::exp2;
-using Kokkos::Experimental::log2;
+using Kokkos::Experimental::floor;
+using Kokkos::Experimental::log;
 #else
+using Kokkos::ceil;
 using Kokkos::exp2;
-using Kokkos::log2;
+using Kokkos::floor;
+using Kokkos::log;
 #endif
 
 /// Kokkos::initialize on GPU number `device` modulo the devices of this machine, unless the command line names one
