@@ -70,6 +70,7 @@ inline kernels::ReferenceResult naive_answer(const DeviceCase& test) {
       for (const MapRow query : rows_of(list, item.query)) {
         for (const MapRow key : rows_of(list, item.key)) {
           if (item.mask == core::Mask::upto && key.t > query.t) continue;
+          if (item.mask == core::Mask::after && key.t <= query.t) continue;
           for (Index b = 0; b < shape.batch; ++b) {
             for (Index h = 0; h < item.head_count; ++h) {
               see(b, query.row, item.head_first + h * item.head_stride, key.row, item.kv_head);
@@ -104,7 +105,7 @@ kernels::ReferenceResult device_answer(const DeviceCase& test, int team_size, co
       to_device(test.keys(core::TensorId::k), test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v =
       to_device(test.keys(core::TensorId::v), test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  kernels::State state(shape, test.query_rows, test.precision);
+  kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
   for (const core::WorkList& list : test.calls) {
     kernels::device::team_attend<ExecSpace, Tuning>(list, {q.view, k.view, v.view, test.scale()}, state, poll,
                                                     team_size);
