@@ -38,7 +38,10 @@ std::string bound_cpus() {
 
 void print_list() {
   fmt::print("strategies (distribution.strategy)\n");
-  for (const auto& strategy : strategies::registry()) line(strategy->name(), strategy->description());
+  for (const auto& strategy : strategies::registry()) {
+    const bool can = strategy->not_reproducible({}, 1).empty();
+    line(strategy->name(), std::string(strategy->description()) + (can ? "; reproducible" : ""));
+  }
   line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
   fmt::print("semantics (attention.semantics)\n");
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
