@@ -68,6 +68,9 @@ class Strategy {
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
 
+/// Names of those that can be reproducible, with a partition that suits them.
+std::vector<std::string_view> reproducible_strategies();
+
 /// The strategy of this name, nullptr when there is none ("auto" is none: see choose.hpp).
 const Strategy* find(std::string_view name);
 
