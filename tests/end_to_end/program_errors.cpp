@@ -80,7 +80,7 @@ TEST_F(Errors, WhatCannotBeReproducible) {
     return deck("input: {file: in.h5}\ncompute: {reproducible: true}\ndistribution: {" + distribution + "}\n" + rest);
   };
   expect(asked("strategy: ring, partition: zigzag"), 2, {"run.yaml:3:32", "zigzag", "ring", "contiguous"});
-  expect(asked("partition: block_cyclic, strategy: onesided"), 2, {"run.yaml:3:27", "block_cyclic", "contiguous"}, {0});
+  expect(asked("partition: block_cyclic, strategy: onesided"), 2, {"run.yaml:3:16", "block_cyclic", "contiguous"}, {0});
   expect(asked("strategy: ring_bidirectional"), 2, {"run.yaml:3:16", "ascending", "expected auto, single, allgather"});
   expect(asked("strategy: allgather_overlap"), 2, {"run.yaml:3:16", "arrive", "rotation"}, {0});
   expect("run --dry-run --ranks 8 run.yaml", 2, {"run.yaml:3:16", "arrive"}, {0});
