@@ -100,7 +100,7 @@ class HeadStrategy final : public Strategy {
  private:
   static BackwardLanes backward_lanes(const HeadGroup& group) {
     const int groups = int(group.rows().size());
-    return {hops(group),
+    return {ring(group.narrow().layout(), group.rows(), group.number()),
             {pattern::ring_gradients(group.narrow().layout(), group.rows(), group.number(), 1, groups - 1)}};
   }
 
