@@ -102,7 +102,8 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
     io::check_heads(job.run, job.problem.shape.heads);
     if (job.problem.reproducible && !kernels::reproducible(job.problem.backend)) {
       core::fail(core::ErrorKind::usage,
-                 "{}compute.reproducible: true needs a back end that adds keys in one order; expected false",
+                 "{}compute.reproducible: true needs the host back end: this build computes on a device, which adds up "
+                 "many keys at a time; expected false",
                  job.run.where("compute.reproducible"));
     }
   });

@@ -31,7 +31,7 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
       queries_(queries),
       tensors_(tensors),
       progress_(progress),
-      state_(problem.shape, queries.count(), problem.precision),
+      state_(empty_states()),
       layout_(problem.layout()),
       expected_(expected) {}
 
@@ -43,9 +43,13 @@ void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
   if (pairs.begin == 0) return;
   const double start = core::wall_seconds(), cpu = core::cpu_seconds();
   merge();
-  of_pass_.emplace(problem_.shape, queries_.count(), problem_.precision);
+  of_pass_.emplace(empty_states());
   metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
   metrics.compute_seconds += core::wall_seconds() - start;
+}
+
+kernels::State Computation::empty_states() const {
+  return {problem_.shape, queries_.count(), problem_.precision, problem_.reproducible ? kernels::reproducible_lift : 0};
 }
 
 void Computation::merge() {

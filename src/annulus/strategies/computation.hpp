@@ -39,6 +39,7 @@ class Computation {
   void finish(core::HopMetrics& metrics);
 
  private:
+  kernels::State empty_states() const;
   void merge();
 
   const Problem& problem_;
