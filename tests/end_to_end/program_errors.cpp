@@ -64,13 +64,26 @@ TEST_F(Errors, RunFile) {
          {"run.yaml:2:34", "ulysses_ranks: 5 does not divide the number of ranks"});
   expect(deck("input: {file: in.h5}\nattention: {group_scale: true}\n" + rest), 2,
          {"run.yaml:2", "group_scale", "grouped"}, alone);
-  expect(deck("input: {file: in.h5}\ncompute: {reproducible: true}\n" + rest), 2, {"run.yaml:2:11", "reproducible"},
+  expect(deck("input: {file: in.h5}\ncompute: {reproducable: true}\n" + rest), 2, {"run.yaml:2:11", "'reproducible'"},
          alone);
   expect(deck("input: {file: in.h5}\n" + rest) + " --set attention.causl=true", 2, {"--set", "causl", "causal"}, alone);
   expect(deck("input: {file: in.h5}\nattention: {semantics: grouped, segments: [2, 4, 8, 16, all], dilations: [1, 1, "
               "1, 1, 1]}\n" +
               rest),
          2, {"run.yaml:2", "5", "4"}, alone);
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(Errors, WhatCannotBeReproducible) {
+  const std::string rest = "output: {file: o.h5}\n";
+  const auto asked = [&](const std::string& distribution) {
+    return deck("input: {file: in.h5}\ncompute: {reproducible: true}\ndistribution: {" + distribution + "}\n" + rest);
+  };
+  expect(asked("strategy: ring, partition: zigzag"), 2, {"run.yaml:3:32", "zigzag", "ring", "contiguous"});
+  expect(asked("partition: block_cyclic, strategy: onesided"), 2, {"run.yaml:3:16", "block_cyclic", "contiguous"}, {0});
+  expect(asked("strategy: ring_bidirectional"), 2, {"run.yaml:3:16", "ascending", "expected auto, single, allgather"});
+  expect(asked("strategy: allgather_overlap"), 2, {"run.yaml:3:16", "arrive", "rotation"}, {0});
+  expect("run --dry-run --ranks 8 run.yaml", 2, {"run.yaml:3:16", "arrive"}, {0});
   EXPECT_FALSE(exists("o.h5"));
 }
 

@@ -123,15 +123,56 @@ TEST_F(Runs, ResultsDifferOnlyWhereTheyMay) {
   EXPECT_EQ(shell("h5diff a.h5 b.h5 /out && h5diff a.h5 b.h5 /lse").status, 0);
 }
 
+/// out and lse of a result file; floats become doubles exactly, so that equal bytes here are equal bytes there.
+std::string bits(const std::filesystem::path& file) {
+  std::string bytes;
+  for (const char* dataset : {"/out", "/lse"}) {
+    const std::vector<double> values = numbers(file, dataset);
+    bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+  }
+  return bytes;
+}
+
+TEST_F(Runs, ReproducibleRunsGiveTheSameBitsOnAnyNumberOfRanksAndThreads) {
+  ASSERT_EQ(annulus(2, "generate --output in.h5 --sequence 1500 --heads 4 --kv-heads 2 --head-dim 40").status, 0);
+  write("run.yaml",
+        "input: {file: in.h5}\nattention: {segments: [256, 600, all], dilations: [1, 3, 4], causal: false}\n"
+        "output: {file: result.h5, overwrite: true}\n");
+  const auto run = [&](int ranks, int threads, const std::string& settings) {
+    setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+    const Outcome ran = annulus(ranks, "run run.yaml " + settings);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(count(ran.out, "the same bits"), count(settings, "reproducible=true")) << ran.out;
+    return bits(folder / "result.h5");
+  };
+  const std::string yes = "--set compute.reproducible=true", no = "--set compute.reproducible=false";
+  const std::string expected = run(1, 1, yes);
+  ASSERT_EQ(expected.size(), 8u * 1500 * 4 * (40 + 1));
+  EXPECT_TRUE(run(1, 3, yes) == expected) << "3 threads";
+  int ranks = 2;
+  for (const char* strategy : {"single", "allgather", "ring", "rotation", "onesided", "ulysses", "hybrid"}) {
+    const std::string named = fmt::format(" --set distribution.strategy={}", strategy);
+    EXPECT_TRUE(run(ranks, 4 - ranks, yes + named) == expected) << strategy << " on " << ranks;
+    ranks = 5 - ranks;  // 2 and 3 in turn
+  }
+  EXPECT_TRUE(run(3, 1, yes + " --set distribution.strategy=ring") == expected);
+  EXPECT_FALSE(run(3, 1, no + " --set distribution.strategy=ring") == run(1, 1, no)) << "the test shows nothing";
+}
+
 TEST_F(Runs, DryRunPlansForManyRanksAndLeavesNothing) {
   generate();
   write("run.yaml", deck("in.h5", "distribution: {strategy: ring, partition: contiguous}\n"));
   const Outcome dry = annulus(0, "run --dry-run --ranks 4 run.yaml");
   EXPECT_EQ(dry.status, 0) << dry.err;
+  EXPECT_EQ(count(dry.out, "the same bits"), 0);
   for (const char* word : {"segments", "4 ranks", "[58, 77)", "memory"}) {
     EXPECT_NE(dry.out.find(word), std::string::npos) << word << " is missing in:\n" << dry.out;
   }
   EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"}));
+  const Outcome reproducible = annulus(0, "run --dry-run --ranks 4 run.yaml --set compute.reproducible=true");
+  EXPECT_NE(reproducible.out.find("the same bits for any number of ranks and threads, in 2 passes, one per pair"),
+            std::string::npos);
   // What it prints is a run file that says the same.
   write("again.yaml", dry.out);
   EXPECT_EQ(annulus(2, "run again.yaml").status, 0);

@@ -43,6 +43,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.attention.scale, std::nullopt);
   EXPECT_FALSE(s.compute.backward);
   EXPECT_EQ(s.compute.precision, std::nullopt);
+  EXPECT_FALSE(s.compute.reproducible);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_EQ(s.distribution.local_below, 32768);
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::automatic);
@@ -62,7 +63,7 @@ attention:
   semantics: paper
   causal: false
   scale: 1.25e-1
-compute: {precision: float64, backward: true}
+compute: {precision: float64, backward: true, reproducible: true}
 distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml, ulysses_ranks: 4}
 output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
 )";
@@ -80,6 +81,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.attention.scale, 0.125);
   EXPECT_TRUE(s.compute.backward);
   EXPECT_EQ(s.compute.precision, Precision::float64);
+  EXPECT_TRUE(s.compute.reproducible);
   EXPECT_EQ(s.distribution.strategy, "hybrid");
   EXPECT_EQ(s.distribution.ulysses_ranks, 4);
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);

@@ -49,6 +49,62 @@ TEST(WorkLists, OfAllRanksCoverTheDefinitionExactlyOnce) {
   }
 }
 
+TEST(WorkLists, KeysUpToARowAndKeysBehindItAreAllKeys) {
+  std::mt19937_64 random(9);
+  Index behind = 0;
+  for (int round = 0; round < 200; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 36);
+    SCOPED_TRACE(test::describe(drawn));
+    const Partition partition = shuffled_blocks(random, drawn.n, 3);
+    const StoredRows& queries = partition[0];
+    for (const StoredRows& key_rows : {partition[0], partition[1]}) {
+      const KeyRows keys = KeyRows::raw(key_rows);
+      test::Triples together, whole;
+      Index kept = 0;
+      for (const core::Mask part : {core::Mask::upto, core::Mask::after}) {
+        const auto lists = work_lists(drawn.layout, queries, keys, part);
+        test::Triples covered;
+        test::add_triples(lists, drawn.layout, queries, keys, covered);
+        Index counted = 0;
+        for (const auto& [triple, times] : covered) {
+          const auto [query, key, head] = triple;
+          EXPECT_EQ(key <= query, part == core::Mask::upto) << "query " << query << ", key " << key;
+          together[triple] += times;
+          counted += times;
+        }
+        EXPECT_EQ(kept_triples(lists), counted);
+        kept += counted;
+        if (part == core::Mask::after) behind += counted;
+      }
+      const auto lists = work_lists(drawn.layout, queries, keys);
+      test::add_triples(lists, drawn.layout, queries, keys, whole);
+      EXPECT_EQ(together, whole);
+      EXPECT_EQ(kept, kept_triples(lists));
+    }
+  }
+  EXPECT_GT(behind, 1000);
+}
+
+TEST(WorkLists, OfOnePairAreThatPairsList) {
+  std::mt19937_64 random(10);
+  for (int round = 0; round < 50; ++round) {
+    test::RandomLayout drawn = test::draw_layout(random, 36);
+    SCOPED_TRACE(test::describe(drawn));
+    const Partition partition = shuffled_blocks(random, drawn.n, 2);
+    const KeyRows keys = KeyRows::raw(partition[1]);
+    const auto whole = work_lists(drawn.layout, partition[0], keys);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      drawn.layout.pairs = {Index(i), Index(i) + 1};
+      const auto lists = work_lists(drawn.layout, partition[0], keys);
+      ASSERT_EQ(lists.size(), whole.size());
+      for (std::size_t j = 0; j < lists.size(); ++j) {
+        EXPECT_EQ(lists[j].runs, i == j ? whole[j].runs : std::vector<core::Run>{});
+        EXPECT_EQ(kept_triples({lists[j]}), i == j ? kept_triples({whole[j]}) : 0);
+      }
+    }
+  }
+}
+
 TEST(WorkLists, NeverNameAQueryRowAndHeadTwiceInOneList) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 200; ++round) {
@@ -93,6 +149,18 @@ TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
   EXPECT_EQ(overlap[0].items[0].query.count, 2);
   EXPECT_EQ(overlap[0].items[0].key.count, 2);
   EXPECT_EQ(kept_triples(overlap), 3);
+}
+
+TEST(WorkLists, PiecesThatNoRowBeforeThemSeesAreLeftOut) {
+  // Keys behind a query only: of queries 2..5 and keys 0..4 the queries 2, 3 and the keys 3, 4.
+  const Layout layout = test::longnet_layout({{}}, false, 10, 1);
+  const auto lists = work_lists(layout, StoredRows({{2, 6}}), KeyRows::raw(StoredRows({{0, 5}})), core::Mask::after);
+  ASSERT_EQ(lists[0].items.size(), 1u);
+  EXPECT_EQ(lists[0].items[0].query.count, 2);
+  EXPECT_EQ(lists[0].items[0].key.count, 2);
+  EXPECT_EQ(kept_triples(lists), 3);
+  const auto none = work_lists(layout, StoredRows({{5, 9}}), KeyRows::raw(StoredRows({{0, 5}})), core::Mask::after);
+  EXPECT_TRUE(none[0].empty());
 }
 
 TEST(WorkLists, CountsBeyond32Bits) {

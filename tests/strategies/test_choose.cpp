@@ -2,6 +2,8 @@
 // clear.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "annulus/strategies/choose.hpp"
 #include "support/random_layout.hpp"
 
@@ -36,6 +38,7 @@ TEST(Loads, EqualThePredictionsOfAllRanks) {
     problem.pattern = drawn.layout.pattern;
     problem.documents = drawn.layout.documents;
     problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    problem.reproducible = round % 2 == 1;
     const int ranks = 1 + int(random() % (round < 5 ? 64 : 8));
     for (const auto& strategy : registry()) {
       if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
@@ -193,6 +196,37 @@ TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
     problem.partition = PartitionKind::block_cyclic;
     EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
   }
+}
+
+TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
+  Problem problem = problem_of(1 << 16, {{2048, 1}, {0, 16}}, true);
+  problem.reproducible = true;
+  const auto all = candidates(problem, 8, core::default_machine());
+  std::set<std::string_view> offered;
+  for (const Candidate& one : all) {
+    offered.insert(one.strategy->name());
+    problem.partition = one.partition;
+    EXPECT_EQ(one.strategy->not_reproducible(problem, 8), "") << name_of(one);
+  }
+  const auto can = reproducible_strategies();
+  EXPECT_EQ(offered, (std::set<std::string_view>(can.begin(), can.end())));
+  problem = problem_of(1 << 16, {{}}, true);  // dense causal: zigzag would win by far
+  problem.reproducible = true;
+  core::Machine machine = core::default_machine();
+  machine.memory_per_rank = candidate(all, "ring").cost->memory_bytes * 1.5;  // no room to gather
+  EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::contiguous);
+}
+
+TEST(Auto, KnowsWhatPassesCost) {
+  // Two nested combs travel once, unless each pair has a pass of its own.
+  Problem problem = problem_of(1 << 14, {{0, 4}, {0, 8}}, false);
+  const Cost together = *candidate(candidates(problem, 4, core::default_machine()), "rotation").cost;
+  problem.reproducible = true;
+  const Cost apart = *candidate(candidates(problem, 4, core::default_machine()), "rotation").cost;
+  EXPECT_DOUBLE_EQ(apart.total_bytes, 1.5 * together.total_bytes);
+  EXPECT_EQ(apart.messages, 2 * together.messages);
+  EXPECT_EQ(apart.memory_bytes - together.memory_bytes,
+            kernels::State::bytes(problem.shape, problem.shape.sequence / 4, problem.precision));
 }
 
 TEST(Auto, HasALineForEveryStrategyEvenAtManyRanks) {

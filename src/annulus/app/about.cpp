@@ -40,6 +40,8 @@ void print_list() {
   fmt::print("strategies (distribution.strategy)\n");
   for (const auto& strategy : strategies::registry()) line(strategy->name(), strategy->description());
   line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
+  fmt::print("reproducible (compute.reproducible)\n");
+  line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(), ", ")));
   fmt::print("semantics (attention.semantics)\n");
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
   fmt::print("partitions (distribution.partition)\n");

@@ -62,7 +62,7 @@ class Kernel {
   void run(const std::function<void()>& poll = {}) {
     core::HopMetrics metrics;
     strategies::Computation computation(problem_, rows_, tensors_, 1, {});
-    computation.add(strategies::own_block(tensors_, rows_), "", metrics, poll);
+    computation.add(strategies::own_block(tensors_, rows_), core::Mask::all, "", metrics, poll);
     computation.finish(metrics);
   }
 

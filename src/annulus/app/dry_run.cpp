@@ -50,6 +50,7 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
   if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
+  if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   print_pass(job, "forward", core::forward_flops,
              [&](int rank) { return job.strategy->predict(job.problem, job.partition, rank); });
   if (job.run.settings.compute.backward) {

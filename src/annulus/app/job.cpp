@@ -1,5 +1,6 @@
 #include "annulus/app/job.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -28,6 +29,7 @@ Problem make_problem(const io::Settings& settings, const std::optional<io::Tenso
   problem.backend = kernels::default_backend();
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
+  problem.reproducible = settings.compute.reproducible;
   return problem;
 }
 
@@ -69,6 +71,22 @@ void decide(Job& job, int ranks, const core::Machine& machine) {
   job.problem.partition = choice.partition();
 }
 
+/// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
+/// where the strategy could with another one.
+void check_reproducible(const Job& job, int ranks) {
+  if (!job.problem.reproducible) return;
+  const std::string reason = job.strategy->not_reproducible(job.problem, ranks);
+  if (reason.empty()) return;
+  const std::vector<std::string_view> can = strategies::reproducible_strategies();
+  const std::string_view name = job.strategy->name();
+  if (std::find(can.begin(), can.end(), name) != can.end()) {
+    core::fail(core::ErrorKind::usage, "{}distribution.partition: {} with strategy {} is not reproducible: {}",
+               job.run.where("distribution.partition"), pattern::name_of(*job.problem.partition), name, reason);
+  }
+  core::fail(core::ErrorKind::usage, "{}distribution.strategy: {} is not reproducible: {}; expected auto, {}",
+             job.run.where("distribution.strategy"), name, reason, fmt::join(can, ", "));
+}
+
 }  // namespace
 
 Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm) {
@@ -82,6 +100,12 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job.input);
     io::check_heads(job.run, job.problem.shape.heads);
+    if (job.problem.reproducible && !kernels::reproducible(job.problem.backend)) {
+      core::fail(core::ErrorKind::usage,
+                 "{}compute.reproducible: true needs the host back end: this build computes on a device, which adds up "
+                 "many keys at a time; expected false",
+                 job.run.where("compute.reproducible"));
+    }
   });
   return job;
 }
@@ -93,6 +117,7 @@ Job make_job(const std::string& run_file, const std::vector<std::string>& overri
   comm::agree(comm, [&] {
     job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
     decide(job, ranks, machine);
+    check_reproducible(job, ranks);
     job.partition = job.strategy->partition(job.problem, ranks);
   });
   return job;
@@ -116,6 +141,12 @@ std::string describe_shape(const Problem& problem) {
   const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
   return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
                      core::name_of(problem.type));
+}
+
+std::string describe_reproducible(const Problem& problem) {
+  const std::size_t rounds = strategies::passes(problem).size();
+  return fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
+                     rounds == 1 ? "" : "es, one per pair");
 }
 
 std::string describe_bytes(double bytes) {

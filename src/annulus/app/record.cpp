@@ -190,6 +190,7 @@ void print_summary(const Job& job, const Measurements& measured) {
                    measured.ranks == 1 ? "" : "s", core::device_name(),
                    job.problem.backend == kernels::Backend::host ? kernels::host_instruction_set() : "device"));
   if (job.chosen) line("auto", job.reason);
+  if (job.problem.reproducible) line("bits", describe_reproducible(job.problem));
   const PassMeasurements& forward = measured.forward;
   line("time", fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
                            measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",

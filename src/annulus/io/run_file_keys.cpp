@@ -247,6 +247,9 @@ Keys further_keys() {
        choice(
            precisions, [](auto& s) -> auto& { return s.compute.precision; }),
        true},
+      {{"compute.reproducible", "false", "true | false; true: the same bits for any number of ranks and threads"},
+       flag([](auto& s) -> auto& { return s.compute.reproducible; }),
+       false},
       {{"distribution.strategy", "auto", "auto, or a name that annulus list shows"}, strategy(), false},
       {{"distribution.partition", "auto", "auto | contiguous | zigzag | block_cyclic"},
        choice(

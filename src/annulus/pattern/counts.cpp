@@ -6,9 +6,9 @@
 namespace annulus::pattern {
 
 KeptCounts::KeptCounts(const Layout& layout) : causal_(layout.pattern.causal), documents_(layout.documents) {
-  for (std::size_t i = 0; i < layout.pattern.pairs.size(); ++i) {
-    const std::vector<UsedOffset> used = used_offsets(layout.pattern, Index(i), layout.heads);
-    PairHeads heads{layout.pattern.pairs[i], used.empty() ? 0 : used.front().offset, {0}};
+  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
+    const std::vector<UsedOffset> used = used_offsets(layout.pattern, i, layout.heads);
+    PairHeads heads{layout.pattern.pairs[std::size_t(i)], used.empty() ? 0 : used.front().offset, {0}};
     for (const UsedOffset& one : used) heads.heads_below.push_back(heads.heads_below.back() + one.heads.count);
     pairs_.push_back(std::move(heads));
   }

@@ -53,17 +53,26 @@ Interval hull(const RowMap& map, const std::vector<Run>& runs) {
   return {first.t, last.t + last.count};
 }
 
-/// Adds the item of one comb and one key/value head, heads as the share numbers them. Causal: queries before the first
-/// key see nothing, keys behind the last query are seen by none; both are left out.
-void append_item(const Layout& layout, const Comb& comb, const HeadSet& heads, Index kv, const StoredRows& queries,
-                 const KeyRows& keys, WorkList& list) {
+/// Adds the item of one comb and one key/value head, heads as the share numbers them. Rows that a mask leaves without a
+/// partner are left out: with `upto` queries before the first key and keys behind the last query, with `after` queries
+/// from the last key on and keys up to the first query.
+void append_item(const Comb& comb, const HeadSet& heads, Index kv, const StoredRows& queries, const KeyRows& keys,
+                 Mask mask, WorkList& list) {
   const std::size_t mark = list.runs.size();
   Interval query_window{0, comb.count}, key_window{0, comb.count};
-  if (layout.pattern.causal) {
+  if (mask != Mask::all) {
     const RowMap all_queries = append_queries(comb, queries, query_window, list.runs);
     const RowMap all_keys = append_keys(comb, keys, kv, key_window, list.runs);
-    if (all_queries.count > 0) key_window.end = hull(all_queries, list.runs).end;
-    if (all_keys.count > 0) query_window.begin = hull(all_keys, list.runs).begin;
+    if (all_queries.count > 0 && all_keys.count > 0) {
+      const Interval asked = hull(all_queries, list.runs), there = hull(all_keys, list.runs);
+      if (mask == Mask::upto) {
+        query_window.begin = there.begin;
+        key_window.end = asked.end;
+      } else {
+        query_window.end = there.end - 1;
+        key_window.begin = asked.begin + 1;
+      }
+    }
     list.runs.resize(mark);
   }
   const RowMap query = append_queries(comb, queries, query_window, list.runs);
@@ -72,16 +81,14 @@ void append_item(const Layout& layout, const Comb& comb, const HeadSet& heads, I
     list.runs.resize(mark);
     return;
   }
-  list.items.push_back(
-      {query, key, kv, heads.first, heads.stride, heads.count, layout.pattern.causal ? Mask::upto : Mask::all});
+  list.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, mask});
 }
 
 /// Adds the items of one comb: one per key/value head that its query heads, those of the share, read.
 void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, const StoredRows& queries,
-                  const KeyRows& keys, WorkList& list) {
-  for_each_key_head(layout, heads, [&](Index kv, const HeadSet& served) {
-    append_item(layout, comb, served, kv, queries, keys, list);
-  });
+                  const KeyRows& keys, Mask mask, WorkList& list) {
+  for_each_key_head(layout, heads,
+                    [&](Index kv, const HeadSet& served) { append_item(comb, served, kv, queries, keys, mask, list); });
 }
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.
@@ -95,13 +102,15 @@ Index causal_count(Interval query, Interval key) {
 
 }  // namespace
 
-std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys) {
+std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys, Mask part) {
   std::vector<WorkList> lists(layout.pattern.pairs.size());
-  if (queries.count() == 0 || keys.count() == 0) return lists;
+  const bool causal = layout.pattern.causal;
+  if (queries.count() == 0 || keys.count() == 0 || (causal && part == Mask::after)) return lists;
+  const Mask mask = causal ? Mask::upto : part;
   const Interval key_hull{keys.stretches().front().rows.begin, keys.stretches().back().rows.end};
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    const Pair& pair = layout.pattern.pairs[i];
-    const std::vector<UsedOffset> offsets = used_offsets(layout.pattern, Index(i), layout.heads);
+  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
+    const Pair& pair = layout.pattern.pairs[std::size_t(i)];
+    const std::vector<UsedOffset> offsets = used_offsets(layout.pattern, i, layout.heads);
     Index done = 0;  // segments of one interval may reach into the next one
     for (const Interval& rows : queries.intervals()) {
       // Only segments that reach the keys matter; those of other rows would be enumerated for nothing.
@@ -110,7 +119,8 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
         done = segment.end;
         if (core::intersect(segment, key_hull).empty()) continue;
         for (const UsedOffset& used : offsets) {
-          append_items(layout, comb_of(segment, pair.dilation, used.offset), used.heads, queries, keys, lists[i]);
+          append_items(layout, comb_of(segment, pair.dilation, used.offset), used.heads, queries, keys, mask,
+                       lists[std::size_t(i)]);
         }
       }
     }
@@ -122,15 +132,16 @@ Index kept_triples(const std::vector<WorkList>& lists) {
   Index kept = 0;
   for (const WorkList& list : lists) {
     for (const WorkItem& item : list.items) {
-      Index pairs = item.mask == Mask::upto ? 0 : item.query.count * item.key.count;
-      for (Index a = 0; item.mask == Mask::upto && a < item.query.runs; ++a) {
+      const Index all = item.query.count * item.key.count;
+      Index upto = 0;
+      for (Index a = 0; item.mask != Mask::all && a < item.query.runs; ++a) {
         const Run& q = list.runs[std::size_t(item.query.first_run + a)];
         for (Index b = 0; b < item.key.runs; ++b) {
           const Run& k = list.runs[std::size_t(item.key.first_run + b)];
-          pairs += causal_count({q.t, q.t + q.count}, {k.t, k.t + k.count});
+          upto += causal_count({q.t, q.t + q.count}, {k.t, k.t + k.count});
         }
       }
-      kept += pairs * item.head_count;
+      kept += item.head_count * (item.mask == Mask::upto ? upto : all - upto);
     }
   }
   return kept;

@@ -10,8 +10,9 @@
 
 namespace annulus::pattern {
 
-/// End of a share that has all heads from its begin on.
+/// End of a share that has all heads, or of pairs that has all pairs, from its begin on.
 inline constexpr Index every_head = std::numeric_limits<Index>::max();
+inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 
 /// The pattern laid over one problem: everything that decides which rows meet.
 ///
@@ -24,10 +25,12 @@ struct Layout {
   Index heads = 1;                ///< of the whole problem
   Index kv_heads = 1;             ///< of the whole problem
   Interval share{0, every_head};  ///< query heads to work on
+  Interval pairs{0, every_pair};  ///< of the pattern, to work on; the others are as if no segment had any row of them
 
   /// Query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }
   Interval query_heads() const { return core::intersect(share, {0, heads}); }
+  Interval used_pairs() const { return core::intersect(pairs, {0, Index(pattern.pairs.size())}); }
   /// K/V heads that the query heads read.
   Interval key_heads() const { return heads_read(query_heads(), group()); }
 };
@@ -49,13 +52,17 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 }
 
 /// All work that a block storing `keys` makes possible for a rank storing `queries`: one list per pair, in the order of
-/// the pairs. Inside a list no (query row, head) appears twice. Comb indices count from the comb's own start, so `t_key
-/// <= t_query` is causal. Pieces that causality hides altogether are left out.
+/// the pairs, empty for pairs that are not to be worked on. Inside a list no (query row, head) appears twice. Comb
+/// indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides altogether are
+/// left out.
+///
+/// `part` takes of the keys that a row sees only those up to its own (upto) or behind it (after: none when causal).
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}
 /// (rows 0 2 4). Segment 8..9 has no row among the keys: no item.
-std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys);
+std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys,
+                                       core::Mask part = core::Mask::all);
 
 /// Kept (query, key, head) triples of the lists, exactly, from closed forms; for one batch entry.
 Index kept_triples(const std::vector<core::WorkList>& lists);

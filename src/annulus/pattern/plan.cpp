@@ -13,11 +13,10 @@ bool holds_any(const StoredRows& consumer, const Comb& comb, Index after) {
 }
 
 /// Appends the pieces of one segment of pair `pair` that lie in the owner's interval and that the consumer reads.
-void append_read(const Layout& layout, std::size_t pair, Interval segment, const StoredRows& consumer,
-                 Stretch& stretch) {
+void append_read(const Layout& layout, Index pair, Interval segment, const StoredRows& consumer, Stretch& stretch) {
   const Index after = layout.pattern.causal ? stretch.rows.end : 0;
-  for (const UsedOffset& used : used_offsets(layout.pattern, Index(pair), layout.heads)) {
-    const Comb comb = comb_of(segment, layout.pattern.pairs[pair].dilation, used.offset);
+  for (const UsedOffset& used : used_offsets(layout.pattern, pair, layout.heads)) {
+    const Comb comb = comb_of(segment, layout.pattern.pairs[std::size_t(pair)].dilation, used.offset);
     const Interval t = indices_within(comb, stretch.rows);
     if (t.empty() || !holds_any(consumer, comb, after)) continue;
     for_each_key_head(layout, used.heads, [&](Index kv, const HeadSet&) {
@@ -62,9 +61,10 @@ Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows&
   Cargo cargo;
   for (const Interval& rows : owner.intervals()) {
     Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.key_heads().size()))};
-    for (std::size_t i = 0; i < layout.pattern.pairs.size(); ++i) {
-      const Interval first = segment_of(layout.pattern.pairs[i], layout.documents, rows.begin);
-      const Interval last = segment_of(layout.pattern.pairs[i], layout.documents, rows.end - 1);
+    for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
+      const Pair& pair = layout.pattern.pairs[std::size_t(i)];
+      const Interval first = segment_of(pair, layout.documents, rows.begin);
+      const Interval last = segment_of(pair, layout.documents, rows.end - 1);
       if (first.begin < rows.begin || first.end > rows.end) append_read(layout, i, first, consumer, stretch);
       if (last != first && last.end > rows.end) append_read(layout, i, last, consumer, stretch);
     }

@@ -90,6 +90,7 @@ class Counter {
  public:
   Counter(const Layout& layout, const Partition& partition)
       : layout_(layout),
+        pairs_(layout.used_pairs()),
         partition_(partition),
         ranks_(Index(partition.size())),
         direct_(ranks_),
@@ -102,7 +103,8 @@ class Counter {
               [](const Place& a, const Place& b) { return a.rows.begin < b.rows.begin; });
     Index shortest = documents_end(), largest_stride = 1;
     for (const Place& place : places_) shortest = std::min(shortest, place.rows.size());
-    for (const Pair& pair : layout.pattern.pairs) {
+    for (Index i = pairs_.begin; i < pairs_.end; ++i) {
+      const Pair& pair = layout.pattern.pairs[std::size_t(i)];
       const Index longest = pair.segment == whole_document ? documents_end() : pair.segment;
       largest_stride = std::max(largest_stride, std::min(pair.dilation, longest));
     }
@@ -122,7 +124,7 @@ class Counter {
     Interval rows;
     Index rank;
   };
-  using Crossings = std::vector<std::vector<std::vector<Interval>>>;  // [interval][pair]: segments
+  using Crossings = std::vector<std::vector<std::vector<Interval>>>;  // [interval][used pair]: segments
 
   Index documents_end() const { return layout_.documents.back(); }
   Index rank_of(Index row) const {
@@ -137,8 +139,8 @@ class Counter {
     bool any = false;
     for (const Interval& rows : own.intervals()) {
       crossings.emplace_back();
-      for (const Pair& pair : layout_.pattern.pairs) {
-        crossings.back().push_back(crossing(pair, layout_.documents, rows));
+      for (Index i = pairs_.begin; i < pairs_.end; ++i) {
+        crossings.back().push_back(crossing(layout_.pattern.pairs[std::size_t(i)], layout_.documents, rows));
         any = any || !crossings.back().back().empty();
       }
     }
@@ -207,7 +209,7 @@ class Counter {
     for (std::size_t i = 0; i < own.size(); ++i) {
       if (!coarse) key.push_back(own[i].size());
       for (std::size_t j = 0; j < crossings[i].size(); ++j) {
-        const Index r = layout_.pattern.pairs[j].dilation;
+        const Index r = layout_.pattern.pairs[std::size_t(pairs_.begin) + j].dilation;
         key.push_back(Index(crossings[i][j].size()));
         for (const Interval& segment : crossings[i][j]) {
           if (!coarse)
@@ -286,6 +288,7 @@ class Counter {
   }
 
   const Layout& layout_;
+  Interval pairs_;
   const Partition& partition_;
   Index ranks_;
   std::vector<Place> places_;  // all intervals, ascending

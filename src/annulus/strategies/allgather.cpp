@@ -32,6 +32,7 @@ class Allgather final : public Strategy {
     return distributed_partition(problem, ranks);
   }
 
+  std::string not_reproducible(const Problem&, int) const override { return ""; }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::gather, false}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const Index n = problem.shape.sequence, ranks = Index(partition.size());
@@ -59,7 +60,7 @@ class Allgather final : public Strategy {
       hop.bytes_sent = expected.bytes_sent;
       hop.bytes_received = expected.bytes_received;
       hop.rows_received = n - rows.count();
-      computation.add({all.data(), n, gathered_rows(partition)}, "all rows", hop);
+      computation.add_all({all.data(), n, gathered_rows(partition)}, "all rows", hop);
     }
     computation.finish(hop);
     return metrics;

@@ -21,6 +21,9 @@ class AllgatherOverlap final : public Strategy {
     return distributed_partition(problem, ranks);
   }
 
+  std::string not_reproducible(const Problem&, int) const override {
+    return "it computes with blocks in the order in which they happen to arrive";
+  }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::gather, true}; }
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
@@ -66,7 +69,7 @@ class AllgatherOverlap final : public Strategy {
     comm::Gather gather(comm);  // behind the buffer: when an error unwinds, messages end before it does
     const auto poll = [&] { gather.progress(); };
     gather.start(messages[std::size_t(rank)], messages);
-    computation.add(blocks[std::size_t(rank)], "own rows", metrics.hops[0], poll);
+    computation.add(blocks[std::size_t(rank)], core::Mask::all, "own rows", metrics.hops[0], poll);
     for (int d = 1; d < ranks; ++d) metrics.hops[std::size_t(d)].bytes_sent = row_bytes(problem) * own;
     double start = core::wall_seconds();
     while (const std::optional<int> owner = gather.next()) {
@@ -74,7 +77,7 @@ class AllgatherOverlap final : public Strategy {
       hop.wait_seconds = core::wall_seconds() - start;
       hop.bytes_received = messages[std::size_t(*owner)].bytes();
       hop.rows_received = blocks[std::size_t(*owner)].held;
-      computation.add(blocks[std::size_t(*owner)], fmt::format("rows of rank {}", *owner), hop, poll);
+      computation.add(blocks[std::size_t(*owner)], core::Mask::all, fmt::format("rows of rank {}", *owner), hop, poll);
       start = core::wall_seconds();
     }
     gather.finish();

@@ -46,4 +46,14 @@ Partition distributed_partition(const Problem& problem, int ranks) {
   return gain > worth_more_traffic ? zigzag : contiguous;
 }
 
+Partition ordered_partition(Problem problem, int ranks) {
+  if (problem.reproducible && !problem.partition) problem.partition = PartitionKind::contiguous;
+  return distributed_partition(problem, ranks);
+}
+
+std::string disorder_of(const Problem& problem) {
+  if (problem.partition.value_or(PartitionKind::contiguous) == PartitionKind::contiguous) return "";
+  return "rows of a rank that do not follow one another bring keys out of order; expected contiguous";
+}
+
 }  // namespace annulus::strategies

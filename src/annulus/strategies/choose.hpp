@@ -25,7 +25,8 @@ struct Choice {
 /// "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every strategy x partition at `ranks` ranks; the problem's own partition alone where it names one.
+/// Every strategy x partition at `ranks` ranks that can do what the problem asks for (Strategy::not_reproducible); the
+/// problem's own partition alone where it names one.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
 /// Below `local_below` rows and on one rank `single`, if it fits; else the cheapest that fits into the machine's memory

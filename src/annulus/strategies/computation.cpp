@@ -31,11 +31,43 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
       queries_(queries),
       tensors_(tensors),
       progress_(progress),
-      state_(problem.shape, queries.count(), problem.precision),
+      state_(empty_states()),
+      layout_(problem.layout()),
       expected_(expected) {}
 
-void Computation::add(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics,
+void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
+  layout_ = pass.layout();
+  const core::Interval pairs = layout_.used_pairs();
+  const Index all = Index(problem_.pattern.pairs.size());
+  pass_ = pairs.size() < all ? fmt::format("pair {} of {}, ", pairs.end, all) : "";
+  if (pairs.begin == 0) return;
+  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
+  merge();
+  of_pass_.emplace(empty_states());
+  metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
+  metrics.compute_seconds += core::wall_seconds() - start;
+}
+
+kernels::State Computation::empty_states() const {
+  return {problem_.shape, queries_.count(), problem_.precision, problem_.reproducible ? kernels::reproducible_lift : 0};
+}
+
+void Computation::merge() {
+  if (of_pass_) kernels::merge_states(problem_.backend, *of_pass_, state_);
+  of_pass_.reset();
+}
+
+void Computation::add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics) {
+  for (const Problem& pass : passes(problem_)) {
+    begin(pass, metrics);
+    add(block, pass.first_part(), place, metrics);
+    if (pass.has_last_part()) add(block, core::Mask::after, place, metrics);
+  }
+}
+
+void Computation::add(const KeyBlock& block, core::Mask part, const std::string& where, core::HopMetrics& metrics,
                       const std::function<void()>& poll) {
+  const std::string place = pass_ + where;
   const core::Shape& s = problem_.shape;
   const kernels::Operands operands{
       core::contiguous_view(tensors_.q.data(), problem_.type, queries_.count(), s.heads, s.head_dim),
@@ -44,10 +76,10 @@ void Computation::add(const KeyBlock& block, const std::string& place, core::Hop
   const std::function<void()> poll_and_tell = watched(poll);
   const double start = core::wall_seconds();
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
-  for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
+  for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
-    kernels::attend(problem_.backend, list, operands, state_, poll_and_tell);
+    kernels::attend(problem_.backend, list, operands, of_pass_ ? *of_pass_ : state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
     const Index kept = pattern::kept_triples({list}) * s.batch;
     metrics.kept += kept;
@@ -61,6 +93,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   const Index rows = queries_.count();
   const double start = core::wall_seconds(), cpu = core::cpu_seconds();
+  merge();
   tensors_.out = core::Buffer("out", s.batch * rows * problem_.query_row_bytes());
   tensors_.lse = core::Buffer("lse", s.batch * rows * problem_.lse_row_bytes());
   const bool scaled = problem_.pattern.group_scale;
@@ -94,8 +127,9 @@ Index local_memory(const Problem& problem, Index rows, Index extra) {
   const Index b = problem.shape.batch;
   const Index inputs = b * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
   const Index outputs = b * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
-  return inputs + kernels::State::bytes(problem.shape, rows, problem.precision) + kernel_memory(problem, rows) +
-         std::max(extra, outputs);
+  const Index state = kernels::State::bytes(problem.shape, rows, problem.precision);
+  const Index of_pass = passes(problem).size() > 1 ? state : 0;
+  return inputs + state + kernel_memory(problem, rows) + std::max(of_pass + extra, outputs);
 }
 
 Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

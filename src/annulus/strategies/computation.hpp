@@ -28,18 +28,28 @@ class Computation {
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
               const Progress& progress);
 
-  /// Adds what the block's keys give the rank's queries; `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics,
+  /// Begins one of passes(problem); what the one before gave is complete.
+  void begin(const Problem& pass, core::HopMetrics& metrics);
+  /// Adds what `part` of the block's keys gives the rank's queries; `poll` keeps messages moving meanwhile.
+  void add(const KeyBlock& block, core::Mask part, const std::string& place, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
+  /// All passes over keys that are at hand at once.
+  void add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
   /// Makes tensors.out and tensors.lse and frees the running softmax.
   void finish(core::HopMetrics& metrics);
 
  private:
+  kernels::State empty_states() const;
+  void merge();
+
   const Problem& problem_;
   const pattern::StoredRows& queries_;
   Tensors& tensors_;
   const Progress& progress_;
   kernels::State state_;
+  pattern::Layout layout_;                 // of the pass
+  std::string pass_;                       // its name, in front of places
+  std::optional<kernels::State> of_pass_;  // empty in the first pass, which adds to state_ itself
   Index expected_ = 0;
   Index done_ = 0;
 };
@@ -53,8 +63,8 @@ core::Shape item_shape(const Problem& problem);
 /// Bytes that the kernel keeps for its panels once it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it computes, and makes out and lse
-/// at the end.
+/// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers (and the states of a pass) while it
+/// computes, and makes out and lse at the end.
 Index local_memory(const Problem& problem, Index rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.

@@ -28,16 +28,34 @@ double kv_bytes(const Problem& problem, double head_rows) {
   return 2.0 * double(problem.shape.batch) * head_rows * double(problem.head_row_bytes());
 }
 
-void add(std::vector<double>& to, const std::vector<Index>& counts, double factor) {
+template <class Number>
+void add(std::vector<Number>& to, const std::vector<Index>& counts, Number factor) {
   to.resize(counts.size());
-  for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * double(counts[p]);
+  for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * Number(counts[p]);
+}
+
+/// Counts of all passes over a problem.
+pattern::TrafficCounts traffic_of(const Problem& problem, const Partition& partition) {
+  using pattern::TrafficCounts;
+  TrafficCounts all;
+  for (const Problem& pass : passes(problem)) {
+    const TrafficCounts one = traffic_counts(pass.layout(), partition);
+    for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
+      for (const auto counts : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
+        add<Index>((all.*kind).*counts, (one.*kind).*counts, 1);
+      }
+      (all.*kind).largest = std::max((all.*kind).largest, (one.*kind).largest);
+    }
+    all.basis = std::max(all.basis, one.basis);
+  }
+  return all;
 }
 
 /// K and V of every rank, and who sends what of it.
 void add_traffic(const Problem& problem, const Traffic& traffic, Loads& loads) {
   add(loads.received, traffic.received, kv_bytes(problem, 1));
   add(loads.sent, traffic.sent, kv_bytes(problem, 1));
-  add(loads.messages, traffic.messages, 1);
+  add(loads.messages, traffic.messages, 1.0);
 }
 
 /// The hop loop: own rows, and per lane a block to send and one or two that arrive.
@@ -96,7 +114,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
     groups.push_back(pattern::united(partition, {p, p + group}));
   std::vector<Problem> narrow;
   for (Index i = 0; i < group; ++i) narrow.push_back(narrowed(problem, core::even_part(s.heads, group, i)));
-  const pattern::TrafficCounts across = traffic_counts(problem.layout(), groups);
+  const pattern::TrafficCounts across = traffic_of(problem, groups);
   const Traffic& ring = across.ring;
   loads.basis = std::max(across.basis, pattern::Basis::estimate);
   std::vector<double> kept(groups.size());  // of the groups
@@ -138,11 +156,10 @@ std::optional<Loads> enumerated(const Strategy& strategy, const Problem& problem
 }  // namespace
 
 Counted count(const Problem& problem, const Partition& partition) {
-  const pattern::Layout layout = problem.layout();
-  const pattern::KeptCounts counts(layout);
+  const pattern::KeptCounts counts(problem.layout());
   Counted counted;
   for (const pattern::StoredRows& rows : partition) counted.kept.push_back(counts.of(rows));
-  counted.traffic = traffic_counts(layout, partition);
+  counted.traffic = traffic_of(problem, partition);
   return counted;
 }
 

@@ -20,7 +20,11 @@ class HeadStrategy final : public Strategy {
     Problem cut = problem;
     // In one group every rank computes all rows, so that their places decide nothing.
     if (!cut.partition && group_size_(problem, ranks) == ranks) cut.partition = pattern::PartitionKind::contiguous;
-    return distributed_partition(cut, ranks);
+    return ordered_partition(cut, ranks);
+  }
+
+  std::string not_reproducible(const Problem& problem, int ranks) const override {
+    return group_size_(problem, ranks) == ranks ? "" : disorder_of(problem);  // in one group all keys are at hand
   }
 
   CommunicationShape communication(const Problem& problem, int ranks) const override {
@@ -30,7 +34,7 @@ class HeadStrategy final : public Strategy {
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const HeadGroup group(problem, partition, group_size_(problem, int(partition.size())), rank);
-    Prediction prediction = predict_hops(group.narrow(), group.rows(), hops(group), group.number());
+    Prediction prediction = predict_hops(group.narrow(), group.rows(), ring, group.number());
     prediction.memory_bytes = group.memory(prediction.memory_bytes);
     prediction.bytes_sent += group.bytes_sent();
     prediction.bytes_received += group.bytes_received();
@@ -45,7 +49,7 @@ class HeadStrategy final : public Strategy {
     Tensors narrow = group.take_heads(inside, tensors);
     const double out_seconds = core::wall_seconds() - start;
     core::RankMetrics metrics =
-        forward_in_hops(group.narrow(), group.rows(), hops(group), HopMode::overlapped, across, narrow, progress);
+        forward_in_hops(group.narrow(), group.rows(), ring, HopMode::overlapped, across, narrow, progress);
     narrow.q = {};
     narrow.kv = {};
     start = core::wall_seconds();
@@ -96,7 +100,7 @@ class HeadStrategy final : public Strategy {
  private:
   static BackwardLanes backward_lanes(const HeadGroup& group) {
     const int groups = int(group.rows().size());
-    return {hops(group),
+    return {ring(group.narrow().layout(), group.rows(), group.number()),
             {pattern::ring_gradients(group.narrow().layout(), group.rows(), group.number(), 1, groups - 1)}};
   }
 
@@ -126,9 +130,8 @@ class HeadStrategy final : public Strategy {
   }
 
   /// Between ranks at the same place of their groups.
-  static Lanes hops(const HeadGroup& group) {
-    const int groups = int(group.rows().size());
-    return {pattern::ring_hops(group.narrow().layout(), group.rows(), group.number(), 1, groups - 1)};
+  static Lanes ring(const pattern::Layout& layout, const pattern::Partition& groups, int number) {
+    return {pattern::ring_hops(layout, groups, number, 1, int(groups.size()) - 1)};
   }
 
   std::string_view name_;

@@ -28,17 +28,18 @@ class HopLoop {
   }
 
   void run(Computation& computation, core::RankMetrics& metrics) {
-    metrics.hops.resize(hops_ + 1);
+    metrics.hops.resize(std::max(metrics.hops.size(), hops_ + 1));
+    const auto poll = [this] { exchange_.progress(); };
     std::vector<KeyBlock> in_hand{own_};
     for (std::size_t h = 0; h <= hops_; ++h) {
       const bool more = h < hops_;
       if (more && mode_ == HopMode::overlapped) start(h, metrics.hops[h + 1]);
       const std::string place = h == 0 ? "own rows" : fmt::format("hop {} of {}", h, hops_);
-      for (const KeyBlock& block : in_hand) {
-        computation.add(block, place, metrics.hops[h], [this] { exchange_.progress(); });
-      }
+      const core::Mask part = h == 0 ? problem_.first_part() : core::Mask::all;
+      for (const KeyBlock& block : in_hand) computation.add(block, part, place, metrics.hops[h], poll);
       if (more) in_hand = complete(h, metrics.hops[h + 1]);
     }
+    if (problem_.has_last_part()) computation.add(own_, core::Mask::after, "own rows", metrics.hops[0]);
   }
 
  private:
@@ -65,7 +66,7 @@ class HopLoop {
     const std::vector<comm::Message> sends = outgoing(h), receives = incoming(h);
     const double began = core::wall_seconds();
     exchange_.start(sends, receives, tag(h));
-    metrics.wait_seconds = core::wall_seconds() - began;
+    metrics.wait_seconds += core::wall_seconds() - began;
   }
 
   /// Ends hop h; returns the blocks it brought.
@@ -79,7 +80,7 @@ class HopLoop {
       const std::vector<comm::Message> sends = outgoing(h), receives = incoming(h);
       const double start = core::wall_seconds();
       exchange_.run_blocking(sends, receives, tag(h));
-      metrics.wait_seconds = core::wall_seconds() - start;
+      metrics.wait_seconds += core::wall_seconds() - start;
     }
     std::vector<KeyBlock> blocks;
     for (Lane& lane : lanes_) {
@@ -102,30 +103,39 @@ class HopLoop {
 
 }  // namespace
 
-Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes, int rank) {
+Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const MakeLanes& lanes, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction prediction;
   prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
-  Index buffers = 0;
-  for (const Hops& hops : lanes) {
-    buffers += buffer_bytes(problem, hops).total();
-    for (const Hop& hop : hops) {
-      prediction.bytes_sent += cargo_bytes(problem, hop.send);
-      prediction.bytes_received += cargo_bytes(problem, hop.receive);
-      prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hop.receive));
+  Index most = 0;
+  for (const Problem& pass : passes(problem)) {
+    Index buffers = 0;
+    for (const Hops& hops : lanes(pass.layout(), partition, rank)) {
+      buffers += buffer_bytes(pass, hops).total();
+      for (const Hop& hop : hops) {
+        prediction.bytes_sent += cargo_bytes(pass, hop.send);
+        prediction.bytes_received += cargo_bytes(pass, hop.receive);
+        prediction.kept += kept_between(pass, rows, pattern::KeyRows::packed(hop.receive));
+      }
     }
+    most = std::max(most, buffers);
   }
-  prediction.memory_bytes = local_memory(problem, rows.count(), buffers);
+  prediction.memory_bytes = local_memory(problem, rows.count(), most);
   return prediction;
 }
 
-core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes,
+core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition, const MakeLanes& lanes,
                                   HopMode mode, const comm::Communicator& comm, Tensors& tensors,
                                   const Progress& progress) {
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
-  core::RankMetrics metrics{rows.count(), {}};
+  core::RankMetrics metrics{rows.count(), {{}}};
   Computation computation(problem, rows, tensors, predict_hops(problem, partition, lanes, comm.rank()).kept, progress);
-  HopLoop(problem, lanes, own_block(tensors, rows), mode, comm).run(computation, metrics);
+  for (const Problem& pass : passes(problem)) {
+    // Passes share tags: between two ranks messages arrive in the order in which they were sent, pass after pass.
+    const Lanes hops = lanes(pass.layout(), partition, comm.rank());
+    computation.begin(pass, metrics.hops[0]);
+    HopLoop(pass, hops, own_block(tensors, rows), mode, comm).run(computation, metrics);
+  }
   computation.finish(metrics.hops.back());
   return metrics;
 }

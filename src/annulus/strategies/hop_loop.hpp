@@ -14,12 +14,16 @@ enum class HopMode { overlapped, blocking };
 /// Directions that are under way at the same time; lane l at hop h does lanes[l][h].
 using Lanes = std::vector<pattern::Hops>;
 
+/// Hops of one rank; made anew for every pass over the problem.
+using MakeLanes = std::function<Lanes(const pattern::Layout&, const pattern::Partition&, int rank)>;
+
 /// Predicted cost of forward_in_hops() for one rank.
-Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes, int rank);
+Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const MakeLanes& lanes, int rank);
 
 /// Computes out and lse of this rank's rows: own keys first, then the rows that each hop brings. No rank holds more
-/// than its own rows and, per lane, two received blocks and one to send, whatever P is.
-core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition, const Lanes& lanes,
+/// than its own rows and, per lane, two received blocks and one to send, whatever P is. Hop h of the metrics is the sum
+/// over hop h of all passes.
+core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partition& partition, const MakeLanes& lanes,
                                   HopMode mode, const comm::Communicator& comm, Tensors& tensors,
                                   const Progress& progress);
 

@@ -6,30 +6,33 @@ namespace {
 class HopStrategy final : public Strategy {
  public:
   HopStrategy(std::string_view name, std::string_view description, HopMode mode, Movement movement, MakeLanes lanes,
-              MakeGradients gradients)
+              MakeGradients gradients, std::string_view disorder)
       : name_(name),
         description_(description),
         mode_(mode),
         movement_(movement),
         lanes_(std::move(lanes)),
-        gradients_(std::move(gradients)) {}
+        gradients_(std::move(gradients)),
+        disorder_(disorder) {}
 
   std::string_view name() const override { return name_; }
   std::string_view description() const override { return description_; }
 
   pattern::Partition partition(const Problem& problem, int ranks) const override {
-    return distributed_partition(problem, ranks);
+    return ordered_partition(problem, ranks);
+  }
+  std::string not_reproducible(const Problem& problem, int) const override {
+    return disorder_.empty() ? disorder_of(problem) : std::string(disorder_);
   }
   CommunicationShape communication(const Problem&, int) const override {
     return {movement_, mode_ == HopMode::overlapped};
   }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
-    return predict_hops(problem, partition, lanes_(problem.layout(), partition, rank), rank);
+    return predict_hops(problem, partition, lanes_, rank);
   }
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
-    const Lanes lanes = lanes_(problem.layout(), partition, comm.rank());
-    return forward_in_hops(problem, partition, lanes, mode_, comm, tensors, progress);
+    return forward_in_hops(problem, partition, lanes_, mode_, comm, tensors, progress);
   }
 
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
@@ -61,13 +64,16 @@ class HopStrategy final : public Strategy {
   Movement movement_;
   MakeLanes lanes_;
   MakeGradients gradients_;
+  std::string_view disorder_;
 };
 
 }  // namespace
 
 std::unique_ptr<Strategy> make_hop_strategy(std::string_view name, std::string_view description, HopMode mode,
-                                            Movement movement, MakeLanes lanes, MakeGradients gradients) {
-  return std::make_unique<HopStrategy>(name, description, mode, movement, std::move(lanes), std::move(gradients));
+                                            Movement movement, MakeLanes lanes, MakeGradients gradients,
+                                            std::string_view disorder) {
+  return std::make_unique<HopStrategy>(name, description, mode, movement, std::move(lanes), std::move(gradients),
+                                       disorder);
 }
 
 }  // namespace annulus::strategies

@@ -56,6 +56,11 @@ Index window_bytes(const Problem& problem, const pattern::StoredRows& rows, cons
   return read ? cargo_bytes(problem, window_cargo(problem, rows)) : 0;
 }
 
+/// The hops of one pass, for predict_hops().
+Lanes lane(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  return {pattern::rotation_hops(layout, partition, rank)};
+}
+
 /// Copies K and V into the window one part (K or V of a batch entry) after another, so that the detour over a buffer
 /// stays smaller than the running softmax and the results, which need their memory later.
 void fill(const Problem& problem, const KeyBlock& own, const Cargo& cargo, comm::Window& window) {
@@ -85,7 +90,7 @@ WindowRuns window_runs(const Problem& problem, const pattern::StoredRows& owner,
   return found;
 }
 
-/// Reads blocks ahead of the kernel. Read i belongs to hop reads(hops)[i].
+/// Reads blocks of a pass ahead of the kernel. Read i belongs to hop reads(hops)[i].
 class Reader {
  public:
   Reader(const Problem& problem, const pattern::Partition& partition, const Hops& hops, const comm::Window& window,
@@ -108,10 +113,10 @@ class Reader {
     const pattern::Hop& hop = hops_[order_[i]];
     const WindowRuns source = window_runs(problem_, partition_[std::size_t(hop.receive_from)], hop.receive);
     const Index rows = pattern::head_rows(hop.receive);
-    metrics(i).bytes_received =
+    metrics(i).bytes_received +=
         reads_[i % slots].start(hop.receive_from, source.held, source.runs,
                                 kv_block(problem_, buffers_[i % slots].data(), rows, problem_.head_row_bytes()));
-    metrics(i).rows_received = rows;
+    metrics(i).rows_received += rows;
     metrics(i).wait_seconds += core::wall_seconds() - begin;  // inside a node the copy itself is done here
   }
   /// The block that read i brings; waits for it.
@@ -240,40 +245,49 @@ class Onesided final : public Strategy {
   }
 
   pattern::Partition partition(const Problem& problem, int ranks) const override {
-    return distributed_partition(problem, ranks);
+    return ordered_partition(problem, ranks);
   }
+  std::string not_reproducible(const Problem& problem, int) const override { return disorder_of(problem); }
 
   CommunicationShape communication(const Problem&, int) const override { return {Movement::window}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
+    Prediction prediction = predict_hops(problem, partition, lane, rank);  // the same rows as in rotation
+    Index most = 0;
+    for (const Problem& pass : passes(problem)) {
+      Index buffers = 0;
+      for (const Index bytes : slot_bytes(pass, lane(pass.layout(), partition, rank)[0])) buffers += bytes;
+      most = std::max(most, buffers);
+    }
     const Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);
-    Prediction prediction = predict_hops(problem, partition, {hops}, rank);  // the same rows as in rotation
-    Index buffers = 0;
-    for (const Index bytes : slot_bytes(problem, hops)) buffers += bytes;
-    prediction.memory_bytes = local_memory(problem, rows.count(), buffers) + window_bytes(problem, rows, hops);
+    prediction.memory_bytes = local_memory(problem, rows.count(), most) + window_bytes(problem, rows, hops);
     return prediction;
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
-    const Hops hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
-    core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(hops.size() + 1)};
-    for (std::size_t h = 0; h < hops.size(); ++h) metrics.hops[h + 1].bytes_sent = cargo_bytes(problem, hops[h].send);
-
+    const Hops all_hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
+    core::RankMetrics metrics{rows.count(), {{}}};
     const KeyBlock own = own_block(tensors, rows);
-    comm::Window window(comm, "kv window", window_bytes(problem, rows, hops));
+    comm::Window window(comm, "kv window", window_bytes(problem, rows, all_hops));
     fill(problem, own, window_cargo(problem, rows), window);
     const double filled = core::wall_seconds();
     window.publish();
     metrics.hops[0].wait_seconds = core::wall_seconds() - filled;
 
     Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
-    {
-      Reader reader(problem, partition, hops, window, metrics);
-      walk(reader, own, metrics, [&](std::size_t, const KeyBlock& block, const std::string& place, auto& hop) {
-        computation.add(block, place, hop, [&] { reader.progress(); });
+    for (const Problem& pass : passes(problem)) {
+      const Hops hops = pattern::rotation_hops(pass.layout(), partition, comm.rank());
+      metrics.hops.resize(std::max(metrics.hops.size(), hops.size() + 1));
+      for (std::size_t h = 0; h < hops.size(); ++h) metrics.hops[h + 1].bytes_sent += cargo_bytes(pass, hops[h].send);
+      computation.begin(pass, metrics.hops[0]);
+      Reader reader(pass, partition, hops, window, metrics);
+      walk(reader, own, metrics, [&](std::size_t step, const KeyBlock& block, const std::string& place, auto& hop) {
+        const core::Mask part = step == 0 ? pass.first_part() : core::Mask::all;
+        computation.add(block, part, place, hop, [&] { reader.progress(); });
       });
+      if (pass.has_last_part()) computation.add(own, core::Mask::after, "own rows", metrics.hops[0]);
     }
     computation.finish(metrics.hops.back());
     window.close();  // behind the results: the others may read for a while yet

@@ -35,11 +35,17 @@ struct Problem {
   Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
   int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
+  bool reproducible = false;                        ///< the same bits for every number of ranks: see passes()
+  core::Interval pairs{0, pattern::every_pair};     ///< of the pattern, to work on: those of a pass
 
   pattern::Layout layout() const {
-    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query};
-    return {pattern, documents, shape.heads, shape.kv_heads};
+    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs};
+    return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs};
   }
+  /// Which of a rank's own keys (or of all keys, where they are at hand at once) come first, and whether the rest come
+  /// last: see passes().
+  core::Mask first_part() const { return reproducible ? core::Mask::upto : core::Mask::all; }
+  bool has_last_part() const { return reproducible && !pattern.causal; }
   /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
   Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
   Index kv_row_bytes() const { return shape.kv_heads * shape.head_dim * Index(core::bytes_of(type)); }
@@ -56,6 +62,15 @@ struct Problem {
 /// The problem of a rank that works on query heads `query` only: a shape of these heads and of the K/V heads that they
 /// read, while offsets remain those of the whole problem.
 Problem narrowed(const Problem& whole, core::Interval query);
+
+/// The rounds in which a problem is computed: one for all pairs; if it is to be reproducible, one for each pair.
+///
+/// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N rows
+/// adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1, each pair in a running softmax of its own, and these are merged
+/// in the order of the pairs. The kernel takes the keys of a call from the last to the first, so a rank gives it of its
+/// own rows the keys up to the query, then the rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows
+/// those behind the query. Worked example: 12 rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
+std::vector<Problem> passes(const Problem& problem);
 
 /// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows.
 struct Tensors {
@@ -76,6 +91,11 @@ comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index un
 /// Which rank holds which rows in strategies that spread them: the problem's partition, or where that is `auto`
 /// contiguous unless zigzag has at most 1 / 1.05 of its busiest rank's work.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
+
+/// The same for strategies that get K and V rank after rank: a reproducible problem is cut contiguously.
+pattern::Partition ordered_partition(Problem problem, int ranks);
+/// Why the problem's own partition keeps them from being reproducible; empty: it does not.
+std::string disorder_of(const Problem& problem);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that are done (0 ... 1) and a word
 /// on the place ("hop 2 of 3").

@@ -20,6 +20,14 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
   return strategies;
 }
 
+std::vector<std::string_view> reproducible_strategies() {
+  std::vector<std::string_view> names;
+  for (const auto& strategy : registry()) {
+    if (strategy->not_reproducible({}, 1).empty()) names.push_back(strategy->name());
+  }
+  return names;
+}
+
 const Strategy* find(std::string_view name) {
   for (const auto& strategy : registry()) {
     if (strategy->name() == name) return strategy.get();

@@ -18,7 +18,8 @@ std::unique_ptr<Strategy> make_ring_bidirectional() {
         const int ranks = int(partition.size());
         return GradientLanes{pattern::ring_gradients(layout, partition, rank, 1, ranks / 2),
                              pattern::ring_gradients(layout, partition, rank, -1, (ranks - 1) / 2)};
-      });
+      },
+      "keys behind a row arrive in ascending order");
 }
 
 }  // namespace annulus::strategies

@@ -14,6 +14,7 @@ class Single final : public Strategy {
     return pattern::root_partition(problem.shape.sequence, ranks);
   }
 
+  std::string not_reproducible(const Problem&, int) const override { return ""; }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::none}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
@@ -25,7 +26,7 @@ class Single final : public Strategy {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     core::RankMetrics metrics{rows.count(), {{}}};
     Computation computation(problem, rows, tensors, kept_between(problem, rows, pattern::KeyRows::raw(rows)), progress);
-    computation.add(own_block(tensors, rows), "own rows", metrics.hops[0]);
+    computation.add_all(own_block(tensors, rows), "own rows", metrics.hops[0]);
     computation.finish(metrics.hops[0]);
     return metrics;
   }

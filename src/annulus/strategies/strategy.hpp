@@ -44,6 +44,8 @@ class Strategy {
   virtual std::string_view description() const = 0;
   /// Which rank holds which rows.
   virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
+  /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
+  virtual std::string not_reproducible(const Problem& problem, int ranks) const = 0;
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
@@ -65,6 +67,9 @@ class Strategy {
 
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
+
+/// Names of those that can be reproducible, with a partition that suits them.
+std::vector<std::string_view> reproducible_strategies();
 
 /// The strategy of this name, nullptr when there is none ("auto" is none: see choose.hpp).
 const Strategy* find(std::string_view name);

@@ -1,0 +1,274 @@
+// Reproducible problems: out and lse of every strategy that claims it, at the number of ranks of the launch and for any
+// cuts, are bit for bit what one rank computes alone. Beside each comparison stands the same one without
+// `reproducible`, which must fail somewhere: a comparison that cannot fail shows nothing.
+#include <algorithm>
+#include <cstring>
+
+#include "annulus/strategies/choose.hpp"
+#include "forward_case.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Partition;
+using pattern::PartitionKind;
+
+/// out and lse of some rows, (B, rows, heads x bytes) each, as stored.
+struct Bits {
+  std::vector<std::byte> out, lse;
+  bool operator==(const Bits&) const = default;
+};
+
+std::vector<std::byte> bytes_of(const core::Buffer& buffer) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
+  core::copy_to_host(bytes.data(), buffer.data(), buffer.bytes());
+  return bytes;
+}
+
+/// Those rows of a (parts, S, width) array.
+std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index parts, Index sequence,
+                               const pattern::StoredRows& rows) {
+  const Index width = Index(whole.size()) / (parts * sequence);
+  std::vector<std::byte> taken;
+  for (Index part = 0; part < parts; ++part) {
+    for (const core::Interval& interval : rows.intervals()) {
+      const auto first = whole.begin() + (part * sequence + interval.begin) * width;
+      taken.insert(taken.end(), first, first + interval.size() * width);
+    }
+  }
+  return taken;
+}
+
+/// A case with its numbers as stored: (B, S, heads) of q, (2, B, S, K/V heads) of K and V.
+struct Stored {
+  explicit Stored(const Case& one) : problem(one.problem) {
+    const AttentionCase numbers = one.numbers();
+    q = test::to_storage(numbers.q(), problem.type);
+    kv = test::to_storage(numbers.k(), problem.type);
+    const auto v = test::to_storage(numbers.v(), problem.type);
+    kv.insert(kv.end(), v.begin(), v.end());
+  }
+
+  Bits forward(const Strategy& strategy, const Partition& partition, const comm::Communicator& comm) const {
+    const core::Shape& s = problem.shape;
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    Tensors tensors;
+    tensors.q = on_device(rows_of(q, s.batch, s.sequence, rows));
+    tensors.kv = on_device(rows_of(kv, 2 * s.batch, s.sequence, rows));
+    strategy.forward(problem, partition, comm, tensors, {});
+    return {bytes_of(tensors.out), bytes_of(tensors.lse)};
+  }
+  /// The whole result, computed by this rank alone.
+  Bits alone() const {
+    const comm::Communicator self(MPI_COMM_SELF);
+    return forward(*find("single"), pattern::root_partition(problem.shape.sequence, 1), self);
+  }
+  /// This rank's rows are bit for bit those of `whole`.
+  bool gives(const Bits& whole, const Strategy& strategy, const Partition& partition,
+             const comm::Communicator& comm) const {
+    const core::Shape& s = problem.shape;
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    return forward(strategy, partition, comm) ==
+           Bits{rows_of(whole.out, s.batch, s.sequence, rows), rows_of(whole.lse, s.batch, s.sequence, rows)};
+  }
+
+  static core::Buffer on_device(const std::vector<std::byte>& bytes) {
+    core::Buffer buffer("test tensor", Index(bytes.size()));
+    core::copy_to_device(buffer.data(), bytes.data(), Index(bytes.size()));
+    return buffer;
+  }
+
+  Problem problem;
+  std::vector<std::byte> q, kv;
+};
+
+/// Every rank draws the same cuts; some ranks may get no rows.
+Partition random_cuts(std::mt19937_64& random, Index n, int ranks) {
+  std::vector<Index> cuts{0, n};
+  for (int p = 1; p < ranks; ++p) cuts.push_back(Index(random() % std::uint64_t(n + 1)));
+  std::sort(cuts.begin(), cuts.end());
+  Partition partition;
+  for (std::size_t p = 0; p + 1 < cuts.size(); ++p) {
+    partition.emplace_back(std::vector<core::Interval>{{cuts[p], cuts[p + 1]}});
+  }
+  return partition;
+}
+
+struct Way {
+  const Strategy* strategy;
+  std::string name;
+  Partition partition;
+};
+
+/// Everything a user may ask for: every strategy with every partition that it takes, and uneven cuts.
+std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
+  std::vector<Way> all;
+  const Partition uneven = random_cuts(random, one.problem.shape.sequence, ranks);
+  for (const auto& strategy : registry()) {
+    for (const auto& entry : pattern::partition_table) {
+      Problem cut = one.problem;
+      cut.partition = entry.value;
+      cut.block_size = 5;
+      if (!strategy->not_reproducible(cut, ranks).empty()) continue;
+      all.push_back(
+          {strategy.get(), fmt::format("{}, {}", strategy->name(), entry.name), strategy->partition(cut, ranks)});
+      const bool cuts_itself = strategy->communication(cut, ranks).movement == Movement::none;
+      if (entry.value == PartitionKind::contiguous && !cuts_itself) {
+        all.push_back({strategy.get(), fmt::format("{}, uneven", strategy->name()), uneven});
+      }
+    }
+  }
+  return all;
+}
+
+/// Compares this rank's rows; returns whether those of the ring would have differed without `reproducible`.
+bool compare(const Case& one, std::mt19937_64& random, const comm::Communicator& comm) {
+  const Stored stored(one);
+  const Bits expected = stored.alone();
+  for (const Way& way : ways(one, random, comm.size())) {
+    EXPECT_TRUE(stored.gives(expected, *way.strategy, way.partition, comm)) << way.name << ", " << one.name;
+  }
+  Stored ordinary = stored;
+  ordinary.problem.reproducible = false;
+  const Partition even = pattern::contiguous_partition(one.problem.shape.sequence, comm.size());
+  return !ordinary.gives(ordinary.alone(), *find("ring"), even, comm);
+}
+
+/// Runs the cases; at more than one rank some must differ without `reproducible`.
+void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  std::mt19937_64 random(seed);
+  Index differing = 0;
+  for (const Case& one : cases) differing += compare(one, random, comm);
+  if (comm.size() > 1) {
+    EXPECT_GT(comm.sum(differing), 0) << "nothing differs without `reproducible` either: this test shows nothing";
+  }
+}
+
+Case make(std::string name, core::Shape shape, pattern::Pattern pattern, pattern::Documents documents = {},
+          core::DType type = core::DType::float32) {
+  Case one = make_case(name, shape, std::move(pattern), std::move(documents), type);
+  one.problem.reproducible = true;
+  one.problem.ulysses_ranks = comm::Communicator(MPI_COMM_WORLD).size() % 2 == 0 ? 2 : 1;
+  return one;
+}
+
+const Index all = pattern::whole_document;
+using pattern::Semantics;
+
+TEST(Reproducible, SemanticsCausalDocumentsAndGroupedHeads) {
+  std::vector<Case> cases;
+  for (const auto& semantics : pattern::semantics_table) {
+    for (const bool causal : {false, true}) {
+      for (const Index kv_heads : {6, 2}) {
+        for (const pattern::Documents& documents : {pattern::Documents{}, pattern::Documents{0, 11, 11, 70, 83}}) {
+          cases.push_back(make(fmt::format("{}{}, {} K/V heads, {} documents", semantics.name, causal ? ", causal" : "",
+                                           kv_heads, std::max<std::size_t>(documents.size(), 2) - 1),
+                               {1, 83, 6, kv_heads, 8}, {semantics.value, {{16, 1}, {40, 3}, {all, 4}}, causal, false},
+                               documents));
+        }
+      }
+    }
+  }
+  compare_all(cases, 1);
+}
+
+TEST(Reproducible, EveryStorageTypeAndPrecision) {
+  std::vector<Case> cases;
+  for (const core::DType type :
+       {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
+    for (const bool causal : {false, true}) {
+      const std::string name = fmt::format("{}{}", core::name_of(type), causal ? ", causal" : "");
+      cases.push_back(
+          make(name, {2, 150, 4, 2, 24}, {Semantics::longnet, {{64, 1}, {all, 3}}, causal, false}, {}, type));
+      if (type == core::DType::float64) continue;
+      cases.push_back(cases.back());
+      cases.back().problem.precision = core::Precision::float64;
+      cases.back().name += ", float64 accumulation";
+    }
+  }
+  compare_all(cases, 2);
+}
+
+TEST(Reproducible, MoreRowsThanATileAndOnePair) {
+  compare_all({make("dense", {1, 700, 2, 1, 64}, {Semantics::longnet, {{}}, false, false}),
+               make("dense, causal", {1, 700, 2, 2, 64}, {Semantics::longnet, {{}}, true, false}),
+               make("wide heads", {1, 600, 2, 2, 136}, {Semantics::paper, {{all, 2}}, false, false}),
+               make("four pairs", {1, 900, 4, 2, 32},
+                    {Semantics::longnet, {{64, 1}, {256, 2}, {600, 3}, {all, 8}}, false, false}),
+               make("fewer rows than ranks", {2, 3, 2, 1, 5}, {Semantics::paper, {{2, 1}, {all, 2}}, false, false}),
+               make("group_scale", {1, 60, 5, 5, 8}, {Semantics::grouped, {{8, 1}, {all, 2}}, false, true})},
+              3);
+}
+
+TEST(Reproducible, RandomSettings) {
+  const std::uint64_t seed = 20261121;
+  std::mt19937_64 random(seed);
+  std::vector<Case> cases;
+  for (int i = 0; i < 40; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, i % 8 == 0 ? 400 : 90);
+    const Index head_dim = 1 + Index(random() % 40);
+    Case one = make(fmt::format("seed {}, case {}: {}", seed, i, test::describe(drawn)),
+                    {1 + Index(random() % 2), drawn.n, drawn.layout.heads, drawn.layout.kv_heads, head_dim},
+                    drawn.layout.pattern, drawn.layout.documents);
+    one.seed = random();
+    one.problem.scale *= std::array{1.0, 30.0, 1000.0}[random() % 3];  // scores up to some thousands, far apart
+    cases.push_back(one);
+  }
+  compare_all(cases, seed);
+}
+
+TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
+  // Nearly all values are zero, those of the heaviest keys too, so that what is seen are keys of weights down to the
+  // smallest number of float32. Without the states' lift it depends on the cuts whether they are counted.
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  std::mt19937_64 random(5);
+  for (const bool causal : {false, true}) {
+    for (const double scale : {20.0, 30.0, 40.0}) {
+      Case one = make(fmt::format("scale {}{}", scale, causal ? ", causal" : ""), {1, 400, 2, 1, 8},
+                      {Semantics::longnet, {{}, {all, 2}}, causal, false});
+      one.problem.scale = scale;
+      Stored stored(one);
+      const Index row = stored.problem.kv_row_bytes(), n = one.problem.shape.sequence;
+      for (Index i = 0; i < n; ++i) {
+        if (i % 40 != 7) std::fill_n(stored.kv.begin() + (n + i) * row, row, std::byte{});
+      }
+      const Bits expected = stored.alone();
+      for (const Way& way : ways(one, random, comm.size())) {
+        EXPECT_TRUE(stored.gives(expected, *way.strategy, way.partition, comm)) << way.name << ", " << one.name;
+      }
+    }
+  }
+}
+
+TEST(Reproducible, PartitionLeftOpenIsContiguousWhereOrderMatters) {
+  Problem problem = make("", {1, 64, 2, 2, 8}, {Semantics::longnet, {{}}, true, false}).problem;
+  for (const char* name : {"ring", "ring_blocking", "rotation", "onesided"}) {
+    const Partition partition = find(name)->partition(problem, 4);
+    EXPECT_EQ(partition[0].intervals(), (std::vector<core::Interval>{{0, 16}})) << name;
+  }
+  EXPECT_EQ(find("allgather")->partition(problem, 4)[0].intervals().size(), 2u) << "zigzag, which balances better";
+}
+
+TEST(Reproducible, StrategiesSayWhyTheyCannot) {
+  Problem problem;
+  problem.reproducible = true;
+  const std::vector<std::string_view> can{"single",   "allgather", "ring_blocking", "ring",
+                                          "rotation", "onesided",  "ulysses",       "hybrid"};
+  EXPECT_EQ(reproducible_strategies(), can);
+  EXPECT_NE(find("allgather_overlap")->not_reproducible(problem, 4).find("arrive"), std::string::npos);
+  EXPECT_NE(find("ring_bidirectional")->not_reproducible(problem, 4).find("ascending"), std::string::npos);
+  problem.ulysses_ranks = 2;
+  for (const PartitionKind kind : {PartitionKind::zigzag, PartitionKind::block_cyclic}) {
+    problem.partition = kind;
+    for (const char* name : {"ring", "ring_blocking", "rotation", "onesided", "hybrid"}) {
+      EXPECT_NE(find(name)->not_reproducible(problem, 4).find("contiguous"), std::string::npos) << name;
+    }
+    for (const char* name : {"single", "allgather", "ulysses"}) {
+      EXPECT_EQ(find(name)->not_reproducible(problem, 4), "") << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
