@@ -1,4 +1,5 @@
-// Windows: runs of rows read out of other ranks' memory, uneven and empty ones, and what they leave behind.
+// Windows: runs of rows read out of other ranks' memory, uneven and empty ones, rows added to
+// them, and what they leave behind.
 #include "annulus/comm/window.hpp"
 
 #include <gtest/gtest.h>
@@ -91,6 +92,46 @@ TEST(Window, AReadOfNothingIsNoMessage) {
   offer.window.close();
 }
 
+TEST(Window, AddsFromAllRanksAtOnceAreNotLost) {
+  const Communicator comm(MPI_COMM_WORLD);
+  constexpr Index held = 12, rounds = 20;
+  const Index bytes = parts * held * row_bytes;
+  Window window(comm, "test window", bytes);
+  window.clear();
+  window.publish();
+  // Rows 1 4 7 and 4 5: row 4 twice, which one access must not name.
+  const std::vector<RowRun> runs{{1, 3, 3}, {4, 1, 2}};
+  Block from(parts, 7);
+  from.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+  WindowAdd add(window);
+  for (Index round = 0; round < rounds; ++round) {
+    for (int owner = 0; owner < comm.size(); ++owner) {
+      add.start(owner, held, runs, from.rows({1, 6}), core::Precision::float64);
+      add.progress();
+      add.wait();
+    }
+  }
+  window.collect();
+  Block sums(parts, held);
+  window.read(0, sums.memory.data(), bytes);
+  window.close();
+  for (Index p = 0; p < parts; ++p) {
+    for (Index c = 0; c < width; ++c) {
+      for (Index r = 0; r < held; ++r) {
+        double expected = 0;
+        for (int rank = 0; rank < comm.size(); ++rank) {
+          const auto row = [&](Index i) { return double(rounds) * stamp(rank, p, i, c); };
+          if (r == 1) expected += row(1);
+          if (r == 4) expected += row(2) + row(4);
+          if (r == 5) expected += row(5);
+          if (r == 7) expected += row(3);
+        }
+        EXPECT_DOUBLE_EQ(sums.at(p, r, c), expected) << "part " << p << " row " << r;
+      }
+    }
+  }
+}
+
 TEST(Window, RefusesWhatDoesNotFit) {
   const Communicator comm(MPI_COMM_WORLD);
   Offer offer(comm);
@@ -98,6 +139,10 @@ TEST(Window, RefusesWhatDoesNotFit) {
   EXPECT_THROW(offer.window.write(1, offer.block.memory.data(), offer.block.memory.bytes()), core::Error);
   WindowRead read(offer.window);
   EXPECT_THROW(read.start(0, 0, {{0, 1, 3}}, into.rows({0, 2})), core::Error) << "three rows into two";
+  WindowAdd add(offer.window);
+  EXPECT_THROW(add.start(0, 0, {{0, 1, 3}}, into.rows({0, 2}), core::Precision::float64), core::Error)
+      << "two to three";
+  EXPECT_THROW(offer.window.read(1, into.memory.data(), offer.block.memory.bytes()), core::Error);
   offer.window.close();
 }
 

@@ -72,11 +72,28 @@ std::vector<double> forward(const char* name, const Problem& problem, const comm
   return test::from_device(tensors.out, rows.count() * problem.shape.heads * problem.shape.head_dim, problem.type);
 }
 
+/// Both passes on all ranks, the forward one without `progress`; returns the rank's dq, then dK and dV.
+std::vector<double> backward(const char* name, const Problem& problem, const comm::Communicator& comm,
+                             const Progress& progress) {
+  const Strategy& strategy = *find(name);
+  const core::Shape& s = problem.shape;
+  const pattern::Partition partition = strategy.partition(problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  Tensors tensors = make_tensors(problem, rows);
+  tensors.dout = make_tensors(problem, rows).q;
+  strategy.forward(problem, partition, comm, tensors, {});
+  strategy.backward(problem, partition, comm, tensors, progress);
+  std::vector<double> all = test::from_device(tensors.dq, rows.count() * s.heads * s.head_dim, problem.type);
+  const auto keys = test::from_device(tensors.dkv, 2 * rows.count() * s.kv_heads * s.head_dim, problem.type);
+  all.insert(all.end(), keys.begin(), keys.end());
+  return all;
+}
+
 /// Runs the strategy with `held` stopped after its own rows until every other rank r has done reachable[r] hops, and
 /// returns the hops that every rank had done by then. With `helping` the held rank lets MPI work meanwhile, as a rank
 /// in a long kernel with polls would; without, it makes no call to MPI at all.
 std::vector<int> hops_while_held(const char* name, const comm::Communicator& comm, int held, bool helping,
-                                 const std::vector<int>& reachable) {
+                                 const std::vector<int>& reachable, bool is_backward = false) {
   const comm::Communicator idle(comm.handle());  // a probe that finds a message moves no others
   test::SharedCounters done(comm);
   std::vector<int> seen;
@@ -88,7 +105,8 @@ std::vector<int> hops_while_held(const char* name, const comm::Communicator& com
     for (int r = 0; r < comm.size(); ++r) all = all && (r == held || done[r] >= reachable[std::size_t(r)]);
     return all;
   };
-  forward(name, make_problem(24, {{}}), comm, [&](double, const std::string&) {
+  const auto run = is_backward ? backward : forward;
+  run(name, make_problem(24, {{}}), comm, [&](double, const std::string&) {
     if (++done[comm.rank()] > 1 || comm.rank() != held) return;
     const double start = core::wall_seconds();
     while (!look_once() && core::wall_seconds() - start < patience) continue;
@@ -103,12 +121,14 @@ std::vector<int> hops_while_held(const char* name, const comm::Communicator& com
 TEST(Onesided, RanksFinishAllTheirHopsWhileOneIsHeld) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const int p = comm.size();
-  for (int held = 0; held < p; ++held) {
-    std::vector<int> expected(std::size_t(p), p);
-    const std::vector<int> seen = hops_while_held("onesided", comm, held, false, expected);
-    if (comm.rank() != held) continue;
-    expected[std::size_t(held)] = 1;
-    EXPECT_EQ(seen, expected) << "held: rank " << held;
+  for (const bool is_backward : {false, true}) {
+    for (int held = 0; held < p; ++held) {
+      std::vector<int> expected(std::size_t(p), p);
+      const std::vector<int> seen = hops_while_held("onesided", comm, held, false, expected, is_backward);
+      if (comm.rank() != held) continue;
+      expected[std::size_t(held)] = 1;
+      EXPECT_EQ(seen, expected) << "held: rank " << held << (is_backward ? ", backward" : "");
+    }
   }
 }
 
@@ -134,6 +154,20 @@ TEST(Onesided, AHeldRankChangesNoBit) {
     for (int i = 0; i < 200 * ((comm.rank() + ++calls) % 3); ++i) sched_yield();
   };
   EXPECT_EQ(forward("onesided", problem, comm, stumble), expected);
+  EXPECT_GT(calls, 0);
+}
+
+TEST(Onesided, AHeldRankChangesNoGradient) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Problem problem = make_problem(41, {{8, 1}, {pattern::whole_document, 3}});
+  const std::vector<double> expected = backward("rotation", problem, comm, {});
+  int calls = 0;
+  const auto stumble = [&](double, const std::string&) {
+    for (int i = 0; i < 200 * ((comm.rank() + ++calls) % 3); ++i) sched_yield();
+  };
+  const std::vector<double> found = backward("onesided", problem, comm, stumble);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
   EXPECT_GT(calls, 0);
 }
 
@@ -168,6 +202,20 @@ TEST(Onesided, ExposesAndBuffersWhatIsReadOnly) {
   core::memory_ledger().reset_peak();
   EXPECT_EQ(core::memory_ledger().peak_by_purpose()["kv window"], 0) << "windows are freed";
   EXPECT_EQ(core::memory_ledger().peak_by_purpose()["prefetch buffers"], 0);
+}
+
+TEST(Onesided, HasAWindowForSumsOfRowsThatAreRead) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Index p = comm.size(), row_bytes = 2 * 2 * 8 * 4;  // dK and dV, 2 heads, 8 numbers
+  const auto peak = [&](const Problem& problem, const std::string& purpose) {
+    core::memory_ledger().reset_peak();
+    backward("onesided", problem, comm, {});
+    return core::memory_ledger().peak_by_purpose()[purpose];
+  };
+  EXPECT_EQ(peak(make_problem(12 * p, {{12, 1}, {6, 2}}), "gradient window"), 0) << "segments lie inside ranks";
+  EXPECT_EQ(peak(make_problem(12 * p, {{}}), "gradient window"), p > 1 ? 12 * row_bytes : 0);
+  core::memory_ledger().reset_peak();
+  EXPECT_EQ(core::memory_ledger().peak_by_purpose()["gradient window"], 0) << "windows are freed";
 }
 
 TEST(Errors, AnErrorInAHopLeavesWithoutWaitingForOthers) {

@@ -101,6 +101,10 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
                       core::Precision precision) {
   core::require(!rows_, [] { return "an addition was started before the last one was waited for"; });
   if (from.rows.empty()) return;
+  Index rows = 0;
+  for (const RowRun& run : runs) rows += run.count;
+  core::require(rows == from.rows.size(),
+                [&] { return fmt::format("{} rows are added to {}", from.rows.size(), rows); });
   const MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
   rows_.emplace(from).load();
   RowBlock block = rows_->block();
@@ -115,9 +119,6 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
                               window_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
               call_);
   }
-  core::require(next == rows_->block().rows.end, [&] {
-    return fmt::format("{} rows are added to {}", from.rows.size(), next - rows_->block().rows.begin);
-  });
 }
 
 }  // namespace annulus::comm
