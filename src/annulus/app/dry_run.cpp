@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/app/layer_tensors.hpp"
+
 namespace annulus::app {
 namespace {
 
@@ -51,6 +53,10 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
   if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
+  if (job.layer) {
+    fmt::print("# layer: {}; weights of {} on rank 0. Below: its attention alone\n", describe_layer(job),
+               describe_bytes(double(weight_bytes(layer_problem(job), 0, int(job.partition.size())))));
+  }
   print_pass(job, "forward", core::forward_flops,
              [&](int rank) { return job.strategy->predict(job.problem, job.partition, rank); });
   if (job.run.settings.compute.backward) {

@@ -12,12 +12,17 @@ namespace {
 
 using strategies::Problem;
 
-Problem make_problem(const io::Settings& settings, const std::optional<io::TensorFile>& input) {
+Problem make_problem(const io::Settings& settings, const Job& job) {
   Problem problem;
-  if (input) {
-    problem.shape = input->shape();
-    problem.type = input->type();
-    problem.documents = input->documents();
+  const auto take = [&](const auto& file) {
+    problem.shape = file.shape();
+    problem.type = file.type();
+    problem.documents = file.documents();
+  };
+  if (job.layer) {
+    take(*job.layer);
+  } else if (job.input) {
+    take(*job.input);
   } else {
     problem.shape = settings.input.generate->shape;
     problem.type = settings.input.generate->type;
@@ -89,16 +94,27 @@ void check_reproducible(const Job& job, int ranks) {
 
 }  // namespace
 
-Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm) {
+Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm,
+             Purpose purpose) {
   Job job;
   job.run = io::read_run_file(run_file, overrides, comm);
   const io::Settings& settings = job.run.settings;
   comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
     if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);
   });
-  if (settings.input.file) job.input.emplace(settings.input, comm, settings.compute.backward);
+  const bool trains = purpose == Purpose::train;
   comm::agree(comm, [&] {
-    job.problem = make_problem(settings, job.input);
+    if (trains && !settings.train) {
+      core::fail(core::ErrorKind::usage, "{}train needs the sections layer and train", job.run.where(""));
+    }
+  });
+  if (settings.layer) {
+    job.layer.emplace(settings, io::LayerWants{settings.compute.backward && !trains, trains}, comm);
+  } else if (settings.input.file) {
+    job.input.emplace(settings.input, comm, settings.compute.backward);
+  }
+  comm::agree(comm, [&] {
+    job.problem = make_problem(settings, job);
     io::check_heads(job.run, job.problem.shape.heads);
     if (job.problem.reproducible && !kernels::reproducible(job.problem.backend)) {
       core::fail(core::ErrorKind::usage,
@@ -111,8 +127,8 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
 }
 
 Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
-             const comm::Communicator& comm) {
-  Job job = read_job(run_file, overrides, comm);
+             const comm::Communicator& comm, Purpose purpose) {
+  Job job = read_job(run_file, overrides, comm, purpose);
   const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
   comm::agree(comm, [&] {
     job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/io/layer_file.hpp"
 #include "annulus/io/run_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 #include "annulus/strategies/strategy.hpp"
@@ -17,7 +18,8 @@ using core::Index;
 /// A checked run file with everything that follows from it.
 struct Job {
   io::RunFile run;
-  std::optional<io::TensorFile> input;  ///< empty: the tensors are generated
+  std::optional<io::TensorFile> input;  ///< empty: the tensors are generated, or a layer makes them
+  std::optional<io::LayerFile> layer;   ///< of a run file with a section layer; `problem` is its attention
   strategies::Problem problem;
   const strategies::Strategy* strategy = nullptr;
   bool chosen = false;  ///< by `auto`
@@ -25,14 +27,18 @@ struct Job {
   pattern::Partition partition;
 };
 
+/// What a job is for: it decides which datasets are looked at.
+enum class Purpose { run, train };
+
 /// Reads and checks the run file and the input's shapes; strategy and partition stay open. Collective. Throws as
 /// make_job().
-Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm);
+Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm,
+             Purpose purpose = Purpose::run);
 
 /// Reads and checks the run file and the input's shapes for `ranks` ranks; collective. Throws the same Error on every
 /// rank: usage for the run file, failure for the input file.
 Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
-             const comm::Communicator& comm);
+             const comm::Communicator& comm, Purpose purpose = Purpose::run);
 
 /// "longnet, causal, 2 pairs (2048, 1) (all, 4)".
 std::string describe_pattern(const strategies::Problem& problem);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "annulus/app/layer_tensors.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
@@ -73,7 +74,16 @@ PassMeasurements gather(const Pass& pass, const comm::Communicator& comm) {
         {std::string("hop_") + quantity.name, quantity.unit, {comm.size(), all.hops}, comm.gather_to_root(values)});
   }
   all.per_rank.push_back(per_rank("peak_bytes", "byte", double(pass.peak_bytes), comm));
-  all.per_rank.push_back(per_rank("predicted_peak_bytes", "byte", double(pass.predicted_bytes), comm));
+  if (pass.predicted_bytes) {
+    all.per_rank.push_back(per_rank("predicted_peak_bytes", "byte", double(*pass.predicted_bytes), comm));
+  }
+  if (pass.layer) {
+    all.per_rank.push_back(per_rank("product_seconds", "s", pass.layer->product_seconds, comm));
+    all.per_rank.push_back(per_rank("product_flops", "flop", pass.layer->product_flops, comm));
+    all.per_rank.push_back(per_rank("layer_wait_seconds", "s", pass.layer->wait_seconds, comm));
+    all.per_rank.push_back(per_rank("layer_bytes_sent", "byte", double(pass.layer->bytes_sent), comm));
+    all.per_rank.push_back(per_rank("layer_bytes_received", "byte", double(pass.layer->bytes_received), comm));
+  }
   all.per_rank.push_back(per_rank("attention_seconds", "s", pass.seconds, comm));
   return all;
 }
@@ -96,9 +106,17 @@ void print_pass(const PassMeasurements& pass, double flops, int ranks, const std
   line("traffic", fmt::format("{}{} received by the busiest rank in {} hop{}, longest wait {:.3f} s", prefix,
                               describe_bytes(pass.most("bytes_received")), pass.hops - 1, pass.hops == 2 ? "" : "s",
                               pass.most("wait_seconds")));
-  line("memory",
-       fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
-                   describe_bytes(pass.most("peak_bytes")), describe_bytes(pass.most("predicted_peak_bytes"))));
+  if (pass.has("product_flops")) {
+    line("products",
+         fmt::format("{}{:.1f} GFLOP, {:.3f} s at most; {} of weights, gradients and rows received by the busiest rank",
+                     prefix, 1e-9 * pass.sum("product_flops"), pass.most("product_seconds"),
+                     describe_bytes(pass.most("layer_bytes_received"))));
+  }
+  const std::string predicted = pass.has("predicted_peak_bytes")
+                                    ? fmt::format(" ({} predicted)", describe_bytes(pass.most("predicted_peak_bytes")))
+                                    : "";
+  line("memory", fmt::format("{}{} of tensors and buffers on the fullest rank{}", prefix,
+                             describe_bytes(pass.most("peak_bytes")), predicted));
 }
 
 }  // namespace
@@ -107,6 +125,10 @@ const std::vector<double>& PassMeasurements::of(const std::string& name) const {
   const auto found = std::find_if(per_rank.begin(), per_rank.end(), [&](const auto& c) { return c.name == name; });
   core::require(found != per_rank.end(), [&] { return "no measurement called " + name; });
   return found->values;
+}
+
+bool PassMeasurements::has(const std::string& name) const {
+  return std::any_of(per_rank.begin(), per_rank.end(), [&](const io::Column& column) { return column.name == name; });
 }
 
 double PassMeasurements::sum(const std::string& name) const {
@@ -185,6 +207,7 @@ void print_summary(const Job& job, const Measurements& measured) {
   fmt::print("annulus run {}\n", job.run.name);
   line("attention", describe_pattern(job.problem));
   line("tensors", describe_shape(job.problem));
+  if (job.layer) line("layer", describe_layer(job));
   line("strategy",
        fmt::format("{}{} on {} rank{}, {}, {} tiles", job.strategy->name(), job.chosen ? " (auto)" : "", measured.ranks,
                    measured.ranks == 1 ? "" : "s", core::device_name(),

@@ -8,26 +8,11 @@
 #include <vector>
 
 #include "annulus/app/job.hpp"
+#include "annulus/app/pass.hpp"
 #include "annulus/io/report.hpp"
 #include "annulus/io/result_file.hpp"
 
 namespace annulus::app {
-
-/// One pass of the strategy as this rank saw it.
-struct Pass {
-  core::RankMetrics metrics;
-  double seconds = 0;  ///< wall time from one barrier to the next
-  Index peak_bytes = 0;
-  Index predicted_bytes = 0;
-};
-
-/// A whole run as this rank saw it.
-struct Passes {
-  Pass forward;
-  std::optional<Pass> backward;
-  double read_seconds = 0;
-  double write_seconds = 0;
-};
 
 /// A pass's numbers of every rank, and of every rank and hop, gathered on rank 0.
 struct PassMeasurements {
@@ -36,6 +21,7 @@ struct PassMeasurements {
   std::vector<io::Column> per_rank;
   std::vector<io::Column> per_hop;
 
+  bool has(const std::string& name) const;
   // Over the values of a per-rank column.
   double sum(const std::string& name) const;
   double most(const std::string& name) const;

@@ -1,62 +1,18 @@
 #include "annulus/app/run.hpp"
 
-#include <cstdio>
-
 #include "annulus/app/dry_run.hpp"
 #include "annulus/app/job.hpp"
-#include "annulus/app/progress.hpp"
+#include "annulus/app/layer_tensors.hpp"
 #include "annulus/app/record.hpp"
 #include "annulus/app/run_alone.hpp"
+#include "annulus/app/run_layer.hpp"
 #include "annulus/app/tensors.hpp"
-#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 
 namespace annulus::app {
 namespace {
-
-void meet(const comm::Communicator& comm, const std::string& where) {
-  const comm::Place place(where);
-  comm.barrier();
-}
-
-/// Sums the wall time of several pieces of work.
-struct Stopwatch {
-  double seconds = 0;
-
-  template <class Work>
-  auto time(Work&& work) {
-    struct Stop {
-      double& sum;
-      double start = core::wall_seconds();
-      ~Stop() { sum += core::wall_seconds() - start; }
-    } stop{seconds};
-    return work();
-  }
-};
-
-/// One pass of the strategy, from one barrier to the next. A rank that fails in the middle cannot tell the others, who
-/// may be waiting for its messages: it ends the job.
-Pass attend(const comm::Communicator& comm, const std::string& name,
-            const std::function<core::RankMetrics(const strategies::Progress&)>& work) {
-  meet(comm, "the barrier before " + name);  // so that the time below is the pass's, not another rank's reading
-  const double start = core::wall_seconds();
-  Pass pass;
-  try {
-    const comm::Place place(name);
-    ProgressLine line(comm.is_root());
-    pass.metrics = work([&](double share, const std::string& where) { line.show(share, where); });
-  } catch (const std::exception& error) {
-    if (comm.size() == 1) throw;
-    std::fprintf(stderr, "annulus: error: rank %d: %s\n", comm.rank(), error.what());
-    std::fflush(stderr);
-    comm::abort_job(int(core::ErrorKind::failure));
-  }
-  meet(comm, "the barrier after " + name);
-  pass.seconds = core::wall_seconds() - start;
-  pass.peak_bytes = core::memory_ledger().peak();
-  return pass;
-}
 
 /// From the checked job to the tensors in the file. Every tensor is there only while it is needed: dout comes after the
 /// forward pass, whose inputs and results the backward pass reads again.
@@ -66,8 +22,8 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
   Stopwatch read, write;
   core::memory_ledger().reset_peak();
   strategies::Tensors tensors = read.time([&] { return load_inputs(job, comm); });
-  passes.forward = attend(comm, "the attention", [&](const strategies::Progress& progress) {
-    return job.strategy->forward(job.problem, job.partition, comm, tensors, progress);
+  passes.forward = run_pass(comm, "the attention", [&](Pass& pass, const strategies::Progress& progress) {
+    pass.metrics = job.strategy->forward(job.problem, job.partition, comm, tensors, progress);
   });
   passes.forward.predicted_bytes = job.strategy->predict(job.problem, job.partition, rank).memory_bytes;
   const bool backward = job.run.settings.compute.backward;
@@ -76,8 +32,8 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
   if (backward) {
     core::memory_ledger().reset_peak();
     read.time([&] { load_gradients(job, comm, tensors); });
-    passes.backward = attend(comm, "the backward pass", [&](const strategies::Progress& progress) {
-      return job.strategy->backward(job.problem, job.partition, comm, tensors, progress);
+    passes.backward = run_pass(comm, "the backward pass", [&](Pass& pass, const strategies::Progress& progress) {
+      pass.metrics = job.strategy->backward(job.problem, job.partition, comm, tensors, progress);
     });
     passes.backward->predicted_bytes = job.strategy->predict_backward(job.problem, job.partition, rank).memory_bytes;
     tensors.q = tensors.kv = tensors.out = tensors.lse = tensors.dout = tensors.dlse = {};
@@ -94,8 +50,9 @@ void run_job(const Job& job, const RunOptions& options, const comm::Communicator
   comm::agree(comm, [&] {
     if (comm.is_root() && settings.output.report) io::check_report_place(*settings.output.report);
   });
-  io::ResultFile file({settings.output.file, settings.output.overwrite, job_id()}, result_tensors(job), comm);
-  const Passes passes = compute(job, comm, file);
+  io::ResultFile file({settings.output.file, settings.output.overwrite, job_id()},
+                      job.layer ? layer_tensors(job) : result_tensors(job), comm);
+  const Passes passes = job.layer ? compute_layer(job, comm, file) : compute(job, comm, file);
   const comm::Place place("the completion of the result file");
   const Measurements measured = gather(passes, comm);
   file.finish({io::resolved_text(settings), columns(measured), provenance(options.command_line, comm)});
@@ -110,6 +67,7 @@ void run_job(const Job& job, const RunOptions& options, const comm::Communicator
 int run(const RunOptions& options, const comm::Communicator& comm) {
   const int ranks = options.dry_run && options.ranks > 0 ? options.ranks : comm.size();
   const Job job = make_job(options.run_file, options.overrides, ranks, comm);
+  if (job.layer) comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
   if (options.dry_run) return dry_run(job, comm);
 
   const io::DistributionSettings& distribution = job.run.settings.distribution;

@@ -98,6 +98,11 @@ std::vector<Verdict> judge(const io::RunFile& run, const VerifyInput& input, con
 
 int verify(const VerifyOptions& options, const comm::Communicator& comm) {
   const io::RunFile run = io::read_run_file(options.run_file, options.overrides, comm);
+  comm::agree(comm, [&] {
+    if (run.settings.layer) {
+      fail(ErrorKind::usage, "{}verify recomputes attention, not a layer", run.where("layer"));
+    }
+  });
   const bool backward = run.settings.compute.backward;
   const VerifyInput input(run.settings.input, backward, comm);
   const std::string& file = run.settings.output.file;

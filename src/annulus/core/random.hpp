@@ -9,7 +9,25 @@
 namespace annulus::core {
 
 /// Which tensor a stream of numbers belongs to; part of the file format of `generate`, so the values are fixed.
-enum class TensorId : std::uint64_t { q = 1, k = 2, v = 3, dout = 4, dlse = 5 };
+enum class TensorId : std::uint64_t {
+  q = 1,
+  k = 2,
+  v = 3,
+  dout = 4,
+  dlse = 5,
+  // of an attention layer
+  x = 6,
+  dy = 7,
+  target = 8,
+  wq = 9,
+  wk = 10,
+  wv = 11,
+  wo = 12,
+  bq = 13,
+  bk = 14,
+  bv = 15,
+  bo = 16
+};
 
 /// Scrambles 64 bits, one to one: every input bit moves about half of the output bits (the finaliser of splitmix64).
 constexpr std::uint64_t scramble(std::uint64_t x) {

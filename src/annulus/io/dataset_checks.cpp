@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "annulus/io/transfer.hpp"
+
 namespace annulus::io {
 namespace {
 
@@ -81,6 +83,49 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
   for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
     if (!text.empty()) throw comm::AgreedError(ErrorKind::failure, text);
   }
+}
+
+void read_checked_rows(const std::string& path, const std::map<std::string, DatasetInfo>& known,
+                       const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
+                       const comm::Communicator& comm, Index piece_bytes) {
+  for (const RowsIn& tensor : tensors) {
+    core::require(known.contains(tensor.dataset), [&] { return tensor.dataset + " is none of the input's tensors"; });
+  }
+  transfer_rows(path, Direction::read, tensors, rows, comm, piece_bytes);
+  for (const RowsIn& tensor : tensors) {
+    const DatasetInfo& info = known.at(tensor.dataset);
+    Index count = 0;
+    for (const Interval& interval : rows) count += interval.size();
+    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) count *= axis == 1 ? 1 : info.extents[axis];
+    check_finite(fmt::format("{}: dataset {}", path, tensor.dataset), find_non_finite(tensor.host, info.type, count),
+                 rows, info.extents, comm);
+  }
+}
+
+pattern::Documents read_documents(hid_t file, const std::string& path, const std::optional<std::string>& name,
+                                  Index sequence) {
+  if (!name) return {0, sequence};
+  const DatasetId dataset = open_dataset(file, path, *name);
+  const std::vector<hsize_t> extents = extents_of(dataset);
+  const std::string where = fmt::format("{}: dataset {}", path, *name);
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
+  if (H5Tget_class(type) != H5T_INTEGER || extents.size() != 1) {
+    fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with 1", where, describe_type(type),
+         extents.size());
+  }
+  pattern::Documents offsets(extents[0]);
+  check_hdf5(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()), "{}: reading failed",
+             where);
+  if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() != sequence) {
+    fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}", where, offsets.size(),
+         offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);
+  }
+  const auto down = std::is_sorted_until(offsets.begin(), offsets.end());
+  if (down != offsets.end()) {
+    fail(ErrorKind::failure, "{}: offset {} after {} at [{}], expected ascending offsets", where, *down, *(down - 1),
+         down - offsets.begin());
+  }
+  return offsets;
 }
 
 }  // namespace annulus::io

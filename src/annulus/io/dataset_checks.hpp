@@ -1,6 +1,7 @@
 // What a dataset is against what it should be. Included by .cpp files of this room only.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/io/finite.hpp"
 #include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/tensor_file.hpp"
 
 namespace annulus::io {
 
@@ -37,5 +39,15 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const std::vector<Index>& extents,
                   const comm::Communicator& comm);
+
+/// Reads rows (ascending disjoint intervals) of datasets (B, S, ...) that are among the `known` ones, and refuses NaN
+/// and infinity in them; collective. Throws as check_finite().
+void read_checked_rows(const std::string& path, const std::map<std::string, DatasetInfo>& known,
+                       const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
+                       const comm::Communicator& comm, Index piece_bytes);
+
+/// Document offsets 0 = d0 <= d1 <= ... = sequence; {0, sequence} without a dataset. Throws Error(failure).
+pattern::Documents read_documents(hid_t file, const std::string& path, const std::optional<std::string>& name,
+                                  Index sequence);
 
 }  // namespace annulus::io

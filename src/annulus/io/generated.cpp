@@ -15,19 +15,16 @@ Index row_numbers_of(const core::Shape& shape, core::TensorId tensor) {
   return (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
 }
 
-/// Row-major in the global tensor (B, S, heads, D), so the index of a number does not depend on who makes it.
+/// Row-major in the global tensor, so the index of a number does not depend on who makes it.
 template <class Stored>
-void fill(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
-          Stored* host) {
-  const core::Shape& shape = settings.shape;
-  const Index row_numbers = row_numbers_of(shape, tensor);
-  for (Index b = 0; b < shape.batch; ++b) {
+void fill(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows, Stored* host) {
+  for (Index b = 0; b < tensor.batch; ++b) {
     for (const core::Interval& interval : rows) {
-      const Index begin = (b * shape.sequence + interval.begin) * row_numbers;
-      const Index end = (b * shape.sequence + interval.end) * row_numbers;
+      const Index begin = (b * tensor.sequence + interval.begin) * tensor.row_numbers;
+      const Index end = (b * tensor.sequence + interval.end) * tensor.row_numbers;
       for (Index i = begin; i < end; ++i) {
         if (i % 65536 == 0) comm::watchdog_progress();  // other ranks may be waiting for this one
-        core::store_as<double>(*host++, core::random_normal(settings.seed, tensor, i));
+        core::store_as<double>(*host++, tensor.scale * core::random_normal(seed, tensor.id, i));
       }
     }
   }
@@ -46,18 +43,25 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
   return std::nullopt;
 }
 
+void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
+                 void* host) {
+  switch (tensor.type) {
+    case core::DType::float64:
+      return fill(seed, tensor, rows, static_cast<double*>(host));
+    case core::DType::float32:
+      return fill(seed, tensor, rows, static_cast<float*>(host));
+    case core::DType::float16:
+      return fill(seed, tensor, rows, static_cast<core::Half*>(host));
+    case core::DType::bfloat16:
+      return fill(seed, tensor, rows, static_cast<core::BFloat16*>(host));
+  }
+}
+
 void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host) {
-  switch (tensor == core::TensorId::dlse ? core::lse_type(settings.type) : settings.type) {
-    case core::DType::float64:
-      return fill(settings, tensor, rows, static_cast<double*>(host));
-    case core::DType::float32:
-      return fill(settings, tensor, rows, static_cast<float*>(host));
-    case core::DType::float16:
-      return fill(settings, tensor, rows, static_cast<core::Half*>(host));
-    case core::DType::bfloat16:
-      return fill(settings, tensor, rows, static_cast<core::BFloat16*>(host));
-  }
+  const core::Shape& s = settings.shape;
+  const core::DType type = tensor == core::TensorId::dlse ? core::lse_type(settings.type) : settings.type;
+  fill_tensor(settings.seed, {tensor, type, s.batch, s.sequence, row_numbers_of(s, tensor)}, rows, host);
 }
 
 }  // namespace annulus::io

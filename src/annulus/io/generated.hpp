@@ -24,4 +24,18 @@ std::optional<Objection> objection_to(const core::Shape& shape);
 void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host);
 
+/// A tensor (B, S, row_numbers) of `type` made from a seed: number = scale * f(seed, tensor, global linear index). A
+/// matrix of n rows is (1, n, columns).
+struct GeneratedTensor {
+  core::TensorId id = core::TensorId::q;
+  core::DType type = core::DType::float32;
+  Index batch = 1;
+  Index sequence = 0;
+  Index row_numbers = 1;
+  double scale = 1;
+};
+/// Fills host memory (B, rows, row_numbers) with the rows of the intervals one after another.
+void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
+                 void* host);
+
 }  // namespace annulus::io

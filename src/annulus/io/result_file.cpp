@@ -148,6 +148,11 @@ void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<co
   comm::agree(comm_, [&] { flush_to_disk(temporary_); });
 }
 
+void ResultFile::write_parts(const std::vector<MatrixPart>& parts) const {
+  transfer_parts(temporary_, Direction::write, parts, comm_);
+  comm::agree(comm_, [&] { flush_to_disk(temporary_); });
+}
+
 void ResultFile::finish(const Record& record) {
   on_root(comm_, [&] {
     extend(temporary_, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use

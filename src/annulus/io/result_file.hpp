@@ -11,11 +11,12 @@
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/types.hpp"
+#include "annulus/io/part_transfer.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::io {
 
-/// A dataset to be made: extents (B, S, ...), all above 0; axis 1 is the sequence.
+/// A dataset to be made: extents (B, S, ...), all above 0; axis 1 is the sequence. Or a matrix or vector of weights.
 struct TensorSpec {
   std::string name;
   core::DType type = core::DType::float32;
@@ -68,6 +69,10 @@ class ResultFile {
   /// rank names the same datasets. Throws the same Error(failure) on every rank.
   void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
              Index piece_bytes = max_piece_bytes) const;
+
+  /// Writes this rank's parts of matrices and vectors; collective: every rank names the same datasets, and each number
+  /// is written by one rank. Throws as write().
+  void write_parts(const std::vector<MatrixPart>& parts) const;
 
   /// Adds the record, flushes to disk and gives the file its final name; collective.
   void finish(const Record& record);

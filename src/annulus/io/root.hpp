@@ -1,7 +1,9 @@
 // Work that one rank does for all.
 #pragma once
 
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "annulus/comm/communicator.hpp"
 
@@ -37,6 +39,18 @@ void on_root(const comm::Communicator& comm, Work&& work) {
     work();
     return std::string();
   });
+}
+
+/// The same for work that returns a vector of numbers.
+template <class Work>
+std::vector<Index> numbers_from_root(const comm::Communicator& comm, Work&& work) {
+  const std::string bytes = from_root(comm, [&] {
+    const std::vector<Index> numbers = work();
+    return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Index));
+  });
+  std::vector<Index> numbers(bytes.size() / sizeof(Index));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
 }
 
 }  // namespace annulus::io

@@ -1,7 +1,6 @@
 #include "annulus/io/tensor_file.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "annulus/io/dataset_checks.hpp"
 #include "annulus/io/root.hpp"
@@ -66,54 +65,18 @@ Description describe_tensors(hid_t file, const InputSettings& input, bool gradie
   return {{q.extents[0], q.extents[1], q.extents[2], k.extents[2], q.extents[3]}, q.type};
 }
 
-/// Document offsets: 0 = d0 <= d1 <= ... = sequence.
-pattern::Documents read_documents(hid_t file, const std::string& path, const std::string& name, Index sequence) {
-  const DatasetId dataset = open_dataset(file, path, name);
-  const std::vector<hsize_t> extents = extents_of(dataset);
-  const std::string where = fmt::format("{}: dataset {}", path, name);
-  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
-  if (H5Tget_class(type) != H5T_INTEGER || extents.size() != 1) {
-    fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with 1", where, describe_type(type),
-         extents.size());
-  }
-  pattern::Documents offsets(extents[0]);
-  check_hdf5(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()), "{}: reading failed",
-             where);
-  if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() != sequence) {
-    fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}", where, offsets.size(),
-         offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);
-  }
-  const auto down = std::is_sorted_until(offsets.begin(), offsets.end());
-  if (down != offsets.end()) {
-    fail(ErrorKind::failure, "{}: offset {} after {} at [{}], expected ascending offsets", where, *down, *(down - 1),
-         down - offsets.begin());
-  }
-  return offsets;
-}
-
-// Numbers as bytes, for the one message that tells all ranks what rank 0 saw.
-std::string pack(const std::vector<Index>& numbers) {
-  return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Index));
-}
-std::vector<Index> unpack(const std::string& bytes) {
-  std::vector<Index> numbers(bytes.size() / sizeof(Index));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-
 }  // namespace
 
 TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& comm, bool gradients)
     : path_(*input.file) {
-  const std::vector<Index> seen = unpack(from_root(comm, [&] {
+  const std::vector<Index> seen = numbers_from_root(comm, [&] {
     const FileId file = open_alone(path_, false);
     const auto [shape, type] = describe_tensors(file, input, gradients);
     std::vector<Index> numbers{shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim, Index(type)};
-    const pattern::Documents documents = input.documents ? read_documents(file, path_, *input.documents, shape.sequence)
-                                                         : pattern::Documents{0, shape.sequence};
+    const pattern::Documents documents = read_documents(file, path_, input.documents, shape.sequence);
     numbers.insert(numbers.end(), documents.begin(), documents.end());
-    return pack(numbers);
-  }));
+    return numbers;
+  });
   shape_ = {seen[0], seen[1], seen[2], seen[3], seen[4]};
   type_ = DType(seen[5]);
   documents_.assign(seen.begin() + 6, seen.end());
@@ -129,19 +92,7 @@ TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& com
 
 void TensorFile::read(const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
                       const comm::Communicator& comm, Index piece_bytes) const {
-  for (const RowsIn& tensor : tensors) {
-    core::require(tensors_.contains(tensor.dataset),
-                  [&] { return tensor.dataset + " is none of the input's tensors"; });
-  }
-  transfer_rows(path_, Direction::read, tensors, rows, comm, piece_bytes);
-  for (const RowsIn& tensor : tensors) {
-    const DatasetInfo& info = tensors_.at(tensor.dataset);
-    Index count = 0;
-    for (const Interval& interval : rows) count += interval.size();
-    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) count *= axis == 1 ? 1 : info.extents[axis];
-    check_finite(fmt::format("{}: dataset {}", path_, tensor.dataset), find_non_finite(tensor.host, info.type, count),
-                 rows, info.extents, comm);
-  }
+  read_checked_rows(path_, tensors_, tensors, rows, comm, piece_bytes);
 }
 
 void TensorFile::read_alone(const RowsIn& tensor, Interval rows) const { read_rows_alone(path_, tensor, rows); }

@@ -1,23 +1,16 @@
 #include "annulus/io/transfer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <numeric>
 
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/together.hpp"
 
 namespace annulus::io {
 namespace {
 
 using core::ErrorKind;
 using core::Interval;
-
-// What can fail on one rank alone is checked before the collective call and agreed on: a rank that does not come to the
-// call would leave the others waiting in it.
 
 // Combining boxes into one selection takes time quadratic in their number.
 constexpr std::size_t max_boxes = 256;
@@ -93,27 +86,6 @@ void move_piece(const Target& target, Direction direction, const std::vector<Box
   }
 }
 
-FileId open_together(const std::string& path, Direction direction, const comm::Communicator& comm) {
-  quiet_hdf5();
-  // A node that does not see the file is found here, where nobody waits inside a collective open.
-  const int wanted = direction == Direction::read ? R_OK : R_OK | W_OK;
-  comm::agree(comm, [&] {
-    if (access(path.c_str(), wanted) != 0) {
-      core::fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
-    }
-  });
-  FileId file;
-  comm::agree(comm, [&] {
-    const PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
-    check_hdf5(H5Pset_fapl_mpio(access, comm.handle(), MPI_INFO_NULL), "HDF5 over MPI");
-    check_hdf5(H5Pset_all_coll_metadata_ops(access, true), "HDF5 collective metadata");
-    const comm::Blocked inside_hdf5;
-    const unsigned mode = direction == Direction::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
-    file = FileId(check_hdf5(H5Fopen(path.c_str(), mode, access), "{}: HDF5 cannot open it", path));
-  });
-  return file;
-}
-
 }  // namespace
 
 std::vector<std::vector<Box>> cut_into_pieces(const std::vector<Interval>& rows, Index batch, Index row_bytes,
@@ -146,12 +118,7 @@ void transfer_rows(const std::string& path, Direction direction, const std::vect
                    const std::vector<Interval>& rows, const comm::Communicator& comm, Index piece_bytes) {
   const comm::Place place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", path));
   FileId file = open_together(path, direction, comm);
-  const PropertyId transfer(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "HDF5 transfer"));
-  // Collective calls in which every rank moves its own rows: they are long contiguous stretches, which aggregators
-  // would only copy once more. And aggregated writes lose errors: with Open MPI 4.1.4 on 3 and 4 ranks a write beyond
-  // the file-size limit came back as a success on every rank.
-  check_hdf5(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE), "HDF5 collective transfer");
-  check_hdf5(H5Pset_dxpl_mpio_collective_opt(transfer, H5FD_MPIO_INDIVIDUAL_IO), "HDF5 individual transfer");
+  const PropertyId transfer = transfer_together();
   for (const RowsIn& tensor : tensors) {
     Target target;
     std::vector<std::vector<Box>> pieces;
@@ -165,10 +132,7 @@ void transfer_rows(const std::string& path, Direction direction, const std::vect
       comm::agree(comm, [&] { move_piece(target, direction, piece, transfer); });
     }
   }
-  comm::agree(comm, [&] {
-    const comm::Blocked inside_hdf5;
-    check_hdf5(file.close(), "{}: closing failed", path);
-  });
+  close_together(std::move(file), path, comm);
 }
 
 void read_rows_alone(const std::string& path, const RowsIn& tensor, Interval rows) {

@@ -1,0 +1,119 @@
+#include "annulus/io/layer_file.hpp"
+
+#include "annulus/io/dataset_checks.hpp"
+#include "annulus/io/root.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::fail;
+
+/// Weights of a layer and what the axes of each are called, with its extents once the sizes are known.
+struct WantedWeight {
+  std::string dataset;
+  const char* axes;
+  std::vector<Index> extents;
+};
+std::vector<WantedWeight> weights_of(const LayerSettings& layer, Index width, Index head_dim) {
+  const Index queries = layer.heads * head_dim, keys = layer.kv_heads * head_dim;
+  std::vector<WantedWeight> all{{layer.wq, "(width, heads * head_dim)", {width, queries}},
+                                {layer.wk, "(width, kv_heads * head_dim)", {width, keys}},
+                                {layer.wv, "(width, kv_heads * head_dim)", {width, keys}},
+                                {layer.wo, "(heads * head_dim, width)", {queries, width}}};
+  const auto add = [&](const std::optional<std::string>& bias, const char* axes, Index numbers) {
+    if (bias) all.push_back({*bias, axes, {numbers}});
+  };
+  add(layer.bq, "(heads * head_dim)", queries);
+  add(layer.bk, "(kv_heads * head_dim)", keys);
+  add(layer.bv, "(kv_heads * head_dim)", keys);
+  add(layer.bo, "(width)", width);
+  return all;
+}
+
+struct Description {
+  core::Shape shape;
+  Index width = 0;
+  DType type = DType::float32;
+};
+
+Description describe(hid_t file, const Settings& settings, LayerWants wants) {
+  const std::string& path = *settings.input.file;
+  const LayerSettings& layer = *settings.layer;
+  const char* row_axes = "(batch, sequence, width)";
+  const FoundDataset x = look_at(file, path, layer.x, row_axes);
+  const FoundDataset wq = look_at(file, path, layer.wq, "(width, heads * head_dim)");
+  if (wq.extents[1] % layer.heads != 0) {
+    fail(ErrorKind::failure, "{} has {} columns, expected a multiple of layer.heads, {}", wq.where, wq.extents[1],
+         layer.heads);
+  }
+  const Index width = x.extents[2], head_dim = wq.extents[1] / layer.heads;
+  if (head_dim > 256) {
+    fail(ErrorKind::failure, "{} has {} columns for {} heads: head_dim is {}, expected 1 to 256", wq.where,
+         wq.extents[1], layer.heads, head_dim);
+  }
+  for (const WantedWeight& wanted : weights_of(layer, width, head_dim)) {
+    const FoundDataset weight = look_at(file, path, wanted.dataset, wanted.axes);
+    check_type(weight, x.type, x.where);
+    check_extents(
+        weight, wanted.extents,
+        fmt::format("x {}, {} heads and {} K/V heads of {}", x.shape_text(), layer.heads, layer.kv_heads, head_dim));
+  }
+  const auto check_like_x = [&](const std::string& name) {
+    const FoundDataset found = look_at(file, path, name, row_axes);
+    check_type(found, x.type, x.where);
+    check_extents(found, x.extents, "x " + x.shape_text());
+  };
+  if (wants.dy) check_like_x(layer.dy);
+  if (wants.target) check_like_x(settings.train->target);
+  return {{x.extents[0], x.extents[1], layer.heads, layer.kv_heads, head_dim}, width, x.type};
+}
+
+}  // namespace
+
+LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm)
+    : path_(*settings.input.file) {
+  const std::vector<Index> seen = numbers_from_root(comm, [&] {
+    const FileId file = open_alone(path_, false);
+    const auto [s, width, type] = describe(file, settings, wants);
+    std::vector<Index> numbers{s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, width, Index(type)};
+    const pattern::Documents documents = read_documents(file, path_, settings.input.documents, s.sequence);
+    numbers.insert(numbers.end(), documents.begin(), documents.end());
+    return numbers;
+  });
+  shape_ = {seen[0], seen[1], seen[2], seen[3], seen[4]};
+  width_ = seen[5];
+  type_ = DType(seen[6]);
+  documents_.assign(seen.begin() + 7, seen.end());
+  const DatasetInfo like_x{{shape_.batch, shape_.sequence, width_}, type_};
+  rows_[settings.layer->x] = like_x;
+  if (wants.dy) rows_[settings.layer->dy] = like_x;
+  if (wants.target) rows_[settings.train->target] = like_x;
+}
+
+void LayerFile::read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
+                     const comm::Communicator& comm) const {
+  read_checked_rows(path_, rows_, tensors, rows, comm, max_piece_bytes);
+}
+
+void LayerFile::read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const {
+  read_checked_parts(path_, type_, parts, comm);
+}
+
+void read_checked_parts(const std::string& path, DType type, const std::vector<MatrixPart>& parts,
+                        const comm::Communicator& comm) {
+  transfer_parts(path, Direction::read, parts, comm);
+  comm::agree(comm, [&] {
+    for (const MatrixPart& part : parts) {
+      const auto found = find_non_finite(part.host, type, part.kept.count());
+      if (!found) continue;
+      const Index columns = part.kept.columns.size();
+      fail(ErrorKind::failure, "{}: dataset {} holds {} at [{}, {}], expected finite numbers", path, part.dataset,
+           found->value, part.kept.rows.begin + found->index / columns,
+           part.kept.columns.begin + found->index % columns);
+    }
+  });
+}
+
+}  // namespace annulus::io

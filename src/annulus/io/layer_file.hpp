@@ -1,0 +1,55 @@
+// The datasets of an attention layer in an HDF5 file: looked at by rank 0, read by every rank.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "annulus/io/part_transfer.hpp"
+#include "annulus/io/tensor_file.hpp"
+
+namespace annulus::io {
+
+/// Gradients and targets a run reads beside x.
+struct LayerWants {
+  bool dy = false;
+  bool target = false;
+};
+
+class LayerFile {
+ public:
+  /// Checks x, the weights, and what else is wanted against each other; collective. settings.layer is set. Throws the
+  /// same Error(failure) on every rank, naming file, dataset, what was found and what was expected.
+  LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm);
+
+  /// batch, sequence, heads, kv_heads, head_dim.
+  const core::Shape& shape() const { return shape_; }
+  /// E: numbers of a row of x.
+  Index width() const { return width_; }
+  /// Of x and all weights.
+  core::DType type() const { return type_; }
+  const pattern::Documents& documents() const { return documents_; }
+
+  /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of x, dy or target, (B, rows, E) in
+  /// type(); collective. NaN and infinity are errors that name dataset, place and value.
+  void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
+            const comm::Communicator& comm) const;
+
+  /// Reads this rank's parts of weights, from the input or a checkpoint that has them under the same names; collective:
+  /// every rank names the same datasets. NaN and infinity are errors as in read().
+  void read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const;
+
+ private:
+  std::string path_;
+  std::map<std::string, DatasetInfo> rows_;  // of x, dy, target, by their names
+  core::Shape shape_;
+  Index width_ = 0;
+  core::DType type_ = core::DType::float32;
+  pattern::Documents documents_;
+};
+
+/// Reads parts of matrices and refuses NaN and infinity in them; collective.
+void read_checked_parts(const std::string& path, core::DType type, const std::vector<MatrixPart>& parts,
+                        const comm::Communicator& comm);
+
+}  // namespace annulus::io

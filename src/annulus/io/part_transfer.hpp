@@ -1,0 +1,34 @@
+// Rectangular parts of matrices and vectors between host memory and a file, by all ranks together: weights, of which
+// every rank keeps a part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/io/transfer.hpp"
+
+namespace annulus::io {
+
+/// Rows x columns of a dataset with two axes; one with one axis of n numbers is n rows of one column.
+struct Rectangle {
+  core::Interval rows;
+  core::Interval columns;
+
+  Index count() const { return rows.size() * columns.size(); }
+};
+
+/// What moves, and the memory it lies in: `kept` of the dataset, row-major.
+struct MatrixPart {
+  std::string dataset;
+  Rectangle part;  ///< inside `kept`; empty: this rank moves nothing
+  Rectangle kept;
+  void* host = nullptr;
+};
+
+/// Opens the file on all ranks, moves every rank's parts, closes the file; collective: every rank names the same
+/// datasets. Host memory is only read from when writing. Numbers are those of the dataset's type. Throws the same
+/// Error(failure) on every rank.
+void transfer_parts(const std::string& path, Direction direction, const std::vector<MatrixPart>& parts,
+                    const comm::Communicator& comm, Index piece_bytes = max_piece_bytes);
+
+}  // namespace annulus::io
