@@ -70,6 +70,7 @@ inline kernels::ReferenceResult naive_answer(const DeviceCase& test) {
       for (const MapRow query : rows_of(list, item.query)) {
         for (const MapRow key : rows_of(list, item.key)) {
           if (item.mask == core::Mask::upto && key.t > query.t) continue;
+          if (item.mask == core::Mask::after && key.t <= query.t) continue;
           for (Index b = 0; b < shape.batch; ++b) {
             for (Index h = 0; h < item.head_count; ++h) {
               see(b, query.row, item.head_first + h * item.head_stride, key.row, item.kv_head);

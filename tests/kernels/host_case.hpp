@@ -76,6 +76,7 @@ void for_each_meeting(const HostCase& test, const See& see) {
       for (const CombRow query : comb_rows(list, item.query)) {
         for (const CombRow key : comb_rows(list, item.key)) {
           if (item.mask == core::Mask::upto && key.t > query.t) continue;
+          if (item.mask == core::Mask::after && key.t <= query.t) continue;
           for (Index b = 0; b < shape.batch; ++b) {
             for (Index h = 0; h < item.head_count; ++h) {
               see((b * test.query_rows + query.row) * shape.heads + item.head_first + h * item.head_stride,

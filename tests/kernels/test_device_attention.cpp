@@ -161,7 +161,7 @@ TYPED_TEST(DeviceAttention, OutputScale) {
 }
 
 TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
-  // Another kernel may leave any shift m in the state: here m + 5, with l and acc divided by 32.
+  // Another kernel may leave any even shift m in the state: here m + 6, with l and acc divided by 64.
   using Space = typename TypeParam::Space;
   using Tuning = typename TypeParam::Tuning;
   const DeviceCase test = awkward_case(5, DType::float64, Precision::float64, true);
@@ -180,9 +180,9 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
     for (double& x : values) x = rule(x);
     core::copy_to_device(buffer.data(), values.data(), buffer.bytes());
   };
-  change(state.m, [](double m) { return m + 5; });
-  change(state.l, [](double l) { return l / 32; });
-  change(state.acc, [](double acc) { return acc / 32; });
+  change(state.m, [](double m) { return m + 6; });
+  change(state.l, [](double l) { return l / 64; });
+  change(state.acc, [](double acc) { return acc / 64; });
 
   kernels::device::team_attend<Space, Tuning>(test.calls[1], operands, state, {}, team_size);
   const Index states = shape.batch * test.query_rows * shape.heads;

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <random>
 
+#include "annulus/core/error.hpp"
 #include "kernels/host_case.hpp"
+#include "support/tolerance.hpp"
 
 namespace annulus::test {
 namespace {
@@ -58,10 +60,11 @@ Comb make_comb(Dice& dice, Index n, Index head_dim, DType type, Precision precis
   for (std::size_t at = 0; kind == 2 && at < test.v.size(); at += std::size_t(head_dim))
     if (dice.heads()) std::fill_n(test.v.begin() + long(at), head_dim, 0.0);
   for (std::size_t at = 0; kind == 3 && at < test.k.size(); at += std::size_t(head_dim)) {
-    // Scores 0, -1, ..., -150 in base e, without any part in the other numbers of the head.
+    // Scores 0 without a value, or -60 ... -115 in base e: 2^-87 ... 2^-166.
     std::fill_n(test.k.begin() + long(at), head_dim, 0.0);
-    test.k[at] = double(-dice.between(0, 150)) / 4 * double(int(std::sqrt(double(head_dim))));
-    if (test.k[at] == 0) std::fill_n(test.v.begin() + long(at), head_dim, 0.0);
+    const double score = dice.between(0, 5) == 0 ? 0 : -double(dice.between(60, 115));
+    test.k[at] = score / 4 * std::sqrt(double(head_dim));
+    if (score == 0) std::fill_n(test.v.begin() + long(at), head_dim, 0.0);
   }
   for (std::size_t at = 0; kind == 3 && at < test.q.size(); at += std::size_t(head_dim)) test.q[at] = 4;
   test.k = rounded(test.k, type);
@@ -173,6 +176,79 @@ TEST_P(HostBits, SameForAnyCutOfRowsKeysTilesAndTasks) {
       }
     }
   }
+}
+
+/// Two passes over one comb, each into a state of its own, merged: what pair after pair does.
+Bits run_merged(const HostCase& test, const std::vector<std::vector<WorkList>>& passes, InstructionSet set) {
+  const core::Shape& shape = test.shape;
+  const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
+  const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
+  const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
+  kernels::State merged(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+  for (const auto& calls : passes) {
+    kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+    for (const WorkList& list : calls)
+      kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale()}, state, {}, set);
+    kernels::merge_states(kernels::Backend::host, state, merged);
+  }
+  const Index numbers = test.query_numbers(), states = numbers / shape.head_dim;
+  const DeviceTensor out =
+      to_device(std::vector<double>(std::size_t(numbers)), test.type, test.query_rows, shape.heads, shape.head_dim);
+  const DType lse_type = core::lse_type(test.type);
+  const DeviceTensor lse =
+      to_device(std::vector<double>(std::size_t(states)), lse_type, test.query_rows, shape.heads, 1);
+  kernels::host::host_finish(merged, out.view, lse.view, 1, set);
+  return {from_device(out.buffer, numbers, test.type), from_device(lse.buffer, states, lse_type)};
+}
+
+TEST(HostMerge, PassesMergeLikeOneSoftmaxWithTheSameBitsForAnyCut) {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    const DType type = precision == Precision::float32 ? DType::float32 : DType::float64;
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      Dice dice(seed);
+      Comb comb = make_comb(dice, 60, 24, type, precision, 4);
+      comb.causal = true;  // first rows see few keys; a second pass shows keys 0 ... 19 to rows 20 ... 59 only
+      HostCase& test = comb.numbers;
+      std::vector<WorkList> second(1);
+      add_items(second[0], test, 20, 60, 0, 20, Mask::all, 7);
+      test.calls = whole_calls(comb);
+      test.calls.push_back(second[0]);
+      const InstructionSet set = kernels::host::best_instruction_set();
+      const Bits merged = run_merged(test, {whole_calls(comb), second}, set);
+      const kernels::ReferenceResult expected = naive_host_answer(test);
+      EXPECT_TRUE(close_to(merged.out, expected.out, core::forward_tolerance(type) * 10)) << seed;
+      EXPECT_TRUE(close_to(merged.lse, expected.lse, core::forward_tolerance(type) * 10)) << seed;
+      EXPECT_EQ(run_merged(test, {random_calls(dice, comb), second}, set), merged) << seed;
+      EXPECT_EQ(run_merged(test, {second, random_calls(dice, comb)}, set), merged) << "two states in any order";
+      EXPECT_EQ(run_merged(test, {{}, whole_calls(comb), {}, second}, set), merged) << "empty states change nothing";
+    }
+  }
+}
+
+TEST(HostMerge, StatesOfRowsWithoutKeysAndFarApartAreNoNan) {
+  HostCase test = plain_case(2, 2, 1, false);
+  test.q = {1, -1};
+  test.k = {3000, -3000};
+  test.v = {5, 7};
+  std::vector<WorkList> first(1), second(1);
+  add_items(first[0], test, 0, 1, 0, 1, Mask::all, 1);   // row 0 sees key 0, score 3000
+  add_items(second[0], test, 0, 1, 1, 2, Mask::all, 2);  // and key 1, score -3000; row 1 sees none
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    for (const auto& passes : {std::vector{first, second}, std::vector{second, first}}) {
+      const Bits merged = run_merged(test, passes, set);
+      EXPECT_EQ(merged.out, (std::vector<double>{5, 0}));
+      EXPECT_NEAR(merged.lse[0], 3000, 1e-3);
+      EXPECT_EQ(merged.lse[1], -std::numeric_limits<double>::infinity());
+    }
+  }
+}
+
+TEST(HostMerge, RefusesStatesOfOtherShapes) {
+  const core::Shape shape{1, 0, 2, 2, 8};
+  const kernels::State few(shape, 3, Precision::float32), lifted(shape, 4, Precision::float32, 64);
+  kernels::State into(shape, 4, Precision::float32);
+  EXPECT_THROW(kernels::merge_states(kernels::Backend::host, few, into), core::Error);
+  EXPECT_THROW(kernels::merge_states(kernels::Backend::host, lifted, into), core::Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, HostBits,

@@ -11,14 +11,18 @@ namespace annulus::core {
 
 // Functions of float and double for device code.
 #if KOKKOS_VERSION < 30700
+using Kokkos::Experimental::ceil;
 using Kokkos::Experimental::cos;
 using Kokkos::Experimental::exp2;
-using Kokkos::Experimental::log2;
+using Kokkos::Experimental::floor;
+using Kokkos::Experimental::log;
 using Kokkos::Experimental::sin;
 #else
+using Kokkos::ceil;
 using Kokkos::cos;
 using Kokkos::exp2;
-using Kokkos::log2;
+using Kokkos::floor;
+using Kokkos::log;
 using Kokkos::sin;
 #endif
 

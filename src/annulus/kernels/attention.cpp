@@ -35,7 +35,7 @@ std::string_view host_instruction_set() {
 #endif
 }
 
-bool reproducible(Backend backend) { return backend == Backend::host; }
+bool reproducible(Backend) { return true; }
 
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll) {

@@ -57,8 +57,8 @@ class State {
 /// output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20 keys.
 inline constexpr int reproducible_lift = 64;
 
-/// Whether attend() of this back end gives the same bits for any cut (see State). The host one does, on one instruction
-/// set; the device one adds whole tiles of keys at a time.
+/// Whether attend() of this back end gives the same bits for any cut (see State): both do, each for itself; the host
+/// one on one instruction set, the device one on one kind of device.
 bool reproducible(Backend backend);
 
 /// Adds `from` to `into`, both over the same rows, heads and precision and of the same lift: as if `into` had seen the

@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "annulus/core/error.hpp"
-#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/device/team_softmax.hpp"
 
 namespace annulus::kernels {
 
@@ -47,7 +47,7 @@ struct Merge {
   Index head_dim;
 
   /// 2^(by / 2), for an even integer by <= 0: 2^by itself may be too small for a number where weights were lifted.
-  KOKKOS_FUNCTION static T root(T by) { return by < T(-4000) ? T(0) : core::exp2(by / 2); }
+  KOKKOS_FUNCTION static T root(T by) { return device::power_of_two(by / 2); }
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
     if (from_l[row] == T(0)) return;

@@ -1,8 +1,11 @@
 // One team's work: a tile of query rows of one head against all key rows of its item, tile by tile, online softmax.
 //
 //   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, hidden ones -inf
-//   m'  = max(m, max_j S_ij)              running shift of every row
-//   P   = 2^(S - m'),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
+//   m'                                    an even integer, no less than m and all S_ij of the row
+//   P   = 2^(S - m' + lift),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
+//
+// Keys come in descending order of t and are added one after another to what was there, and the powers of two are
+// exact: like the host kernel's, results do not depend on how keys are cut into tiles and calls (State).
 //
 // Scratch memory holds Q, S and, one after the other in the same place, K (transposed) and V, all in the accumulation
 // type T: storage types end at packing. acc stays in the State's own memory, visited once per tile of keys.
@@ -14,6 +17,7 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/kernels/device/device_work.hpp"
+#include "annulus/kernels/device/team_softmax.hpp"
 #include "annulus/kernels/device/team_tools.hpp"
 #include "annulus/kernels/device/tuning.hpp"
 
@@ -34,7 +38,7 @@ struct StatePointers {
 
 /// Sizes and places of a team's scratch memory.
 ///   numbers   q (query rows x D), kv (D x key rows, then key rows x D), s (query rows x key rows),
-///             m, fresh_m, shrink, l (query rows), part_m, part_l (row_parts x query rows)
+///             m, fresh_m, shrink, l (query rows), part_m (row_parts x query rows)
 ///   indices   query_row, query_t (query rows), key_row, key_t (key rows)
 template <class Tuning>
 struct ScratchLayout {
@@ -54,7 +58,7 @@ struct ScratchLayout {
   }
   KOKKOS_FUNCTION int s_size() const { return tile.query_rows * s_stride(); }
   KOKKOS_FUNCTION int numbers() const {
-    return q_size() + kv_size() + s_size() + (4 + 2 * Tuning::row_parts) * tile.query_rows;
+    return q_size() + kv_size() + s_size() + (4 + Tuning::row_parts) * tile.query_rows;
   }
   KOKKOS_FUNCTION int indices() const { return 2 * (tile.query_rows + tile.key_rows); }
 };
@@ -74,6 +78,7 @@ class AttendTeam {
   core::TensorView v;
   StatePointers<T> state;
   T scale;  ///< scale * log2(e)
+  T lift;
   ScratchLayout<Tuning> layout;
   int scratch_level;
 
@@ -86,11 +91,14 @@ class AttendTeam {
     Context c(*this, team, work.tile_of(first_team + team.league_rank()));
     load_queries(c);
     const core::RowMap& keys = c.tile.item.key;
+    const core::Mask mask = c.tile.item.mask;
     for (Index first = 0; first < keys.count; first += layout.tile.key_rows) {
       const Index left = keys.count - first;
       const int count = left < layout.tile.key_rows ? int(left) : layout.tile.key_rows;
-      // Comb indices ascend in both maps: once a tile of keys lies after the last query, so do all later ones.
-      if ((c.tile.item.mask == core::Mask::upto) && work.row_of(keys, first).t > c.last_query_t) break;
+      // Positions `first`, first + 1, ... descend in t: tiles that lie after the last query come first, and once a tile
+      // begins at or before the first query, so do all later ones.
+      if (mask == core::Mask::upto && key_at(keys, first + count - 1).t > c.last_query_t) continue;
+      if (mask == core::Mask::after && key_at(keys, first).t <= c.first_query_t) break;
       load_keys(c, first, count);
       multiply_scores(c, count);
       update_rows(c, count);
@@ -104,16 +112,16 @@ class AttendTeam {
   struct Context {
     const Member& team;
     TeamTile tile;
+    Index first_query_t;
     Index last_query_t;
     T* q;
     T* kv;
     T* s;
     T* m;        // shift of the sums so far
     T* fresh_m;  // shift from this tile of keys on
-    T* shrink;   // 2^(m - fresh_m)
+    T* shrink;   // the square root of 2^(m - fresh_m), which may be too small for a number itself
     T* l;
-    T* part_m;  // largest score of a row among every row_parts-th key, and m
-    T* part_l;  // sum of their weights
+    T* part_m;  // largest score of a row among every row_parts-th key
     Index* query_row;
     Index* query_t;
     Index* key_row;
@@ -133,21 +141,27 @@ class AttendTeam {
       shrink = fresh_m + rows;
       l = shrink + rows;
       part_m = l + rows;
-      part_l = part_m + Tuning::row_parts * rows;
       query_row = indices.data();
       query_t = query_row + rows;
       key_row = query_t + rows;
       key_t = key_row + layout.tile.key_rows;
+      first_query_t = kernel.work.row_of(tile.item.query, tile.query_begin).t;
       last_query_t = kernel.work.row_of(tile.item.query, tile.query_begin + tile.query_rows - 1).t;
     }
   };
 
-  /// Looks up rows first, first + 1, ... of a map. Blocks reach up to `padded` rows: the last row stands in for those
-  /// beyond the tile, whose results nobody reads.
-  KOKKOS_FUNCTION void look_up(const Context& c, const core::RowMap& map, Index first, int count, int padded,
-                               Index* rows, Index* ts) const {
+  /// Row number `position` of a map of keys taken in descending order of t.
+  KOKKOS_FUNCTION CombRow key_at(const core::RowMap& keys, Index position) const {
+    return work.row_of(keys, keys.count - 1 - position);
+  }
+
+  /// Looks up `count` rows, row_of(0), row_of(1), ... Blocks reach up to `padded` rows: the last row stands in for
+  /// those beyond the tile, whose results nobody reads.
+  template <class RowOf>
+  KOKKOS_FUNCTION void look_up(const Context& c, int count, int padded, const RowOf& row_of, Index* rows,
+                               Index* ts) const {
     for (int i = c.team.team_rank(); i < padded; i += c.team.team_size()) {
-      const CombRow found = work.row_of(map, first + (i < count ? i : count - 1));
+      const CombRow found = row_of(i < count ? i : count - 1);
       rows[i] = found.row;
       ts[i] = found.t;
     }
@@ -156,7 +170,8 @@ class AttendTeam {
   KOKKOS_FUNCTION void load_queries(const Context& c) const {
     const TeamTile& tile = c.tile;
     const int padded = round_up(tile.query_rows, Tuning::block_rows);
-    look_up(c, tile.item.query, tile.query_begin, tile.query_rows, padded, c.query_row, c.query_t);
+    const auto query = [&](int i) { return work.row_of(tile.item.query, tile.query_begin + i); };
+    look_up(c, tile.query_rows, padded, query, c.query_row, c.query_t);
     c.team.team_barrier();
     const Storage* from = static_cast<const Storage*>(q.data) + tile.batch * q.batch_stride + tile.head * q.head_stride;
     for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
@@ -172,7 +187,8 @@ class AttendTeam {
   /// K tile, transposed: kv[d][j].
   KOKKOS_FUNCTION void load_keys(const Context& c, Index first, int count) const {
     const int padded = round_up(count, Tuning::block_columns);
-    look_up(c, c.tile.item.key, first, count, padded, c.key_row, c.key_t);
+    look_up(
+        c, count, padded, [&](int j) { return key_at(c.tile.item.key, first + j); }, c.key_row, c.key_t);
     c.team.team_barrier();  // the rows are looked up, and the last tile's V is no longer read
     const Storage* from =
         static_cast<const Storage*>(k.data) + c.tile.batch * k.batch_stride + c.tile.item.kv_head * k.head_stride;
@@ -183,7 +199,7 @@ class AttendTeam {
   }
 
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
-    const bool masked = (c.tile.item.mask == core::Mask::upto) && c.key_t[count - 1] > c.query_t[0];
+    const core::Mask mask = c.tile.item.mask;
     for_each_block<Tuning>(c.team, c.tile.query_rows, count, [&](int row, int column, int step) {
       T sum[Tuning::block_rows][Tuning::block_columns] = {};
       multiply_block<Tuning::columns_side_by_side>(sum, c.q + row * layout.q_stride(), layout.q_stride(), c.kv + column,
@@ -192,7 +208,7 @@ class AttendTeam {
         for (int b = 0; b < Tuning::block_columns; ++b) {
           const int i = row + r;
           const int j = column + b * step;
-          const bool hidden = masked && c.key_t[j] > c.query_t[i];
+          const bool hidden = mask != core::Mask::all && (c.key_t[j] > c.query_t[i]) == (mask == core::Mask::upto);
           c.s[i * layout.s_stride() + j] = hidden ? T(-INFINITY) : sum[r][b];
         }
       }
@@ -207,41 +223,36 @@ class AttendTeam {
     load_values(c, count);
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
       const T* s = c.s + i * layout.s_stride();
-      T largest = c.m[i];
+      T largest = T(-INFINITY);
       for (int j = part; j < count; j += Tuning::row_parts) largest = s[j] > largest ? s[j] : largest;
       c.part_m[part * rows + i] = largest;
     });
     c.team.team_barrier();
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
     c.team.team_barrier();
+    // Key after key, by one thread: the others go on to the values.
     for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
-      c.l[i] *= c.shrink[i];
-      for (int part = 0; part < Tuning::row_parts; ++part) c.l[i] += c.part_l[part * rows + i];
+      const T* s = c.s + i * layout.s_stride();
+      T sum = c.l[i] * c.shrink[i] * c.shrink[i];
+      for (int j = 0; j < count; ++j) sum += s[j];
+      c.l[i] = sum;
       c.m[i] = c.fresh_m[i];
     }
   }
 
-  /// Every row_parts-th weight of row i, from number `part` on, and their sum.
+  /// Every row_parts-th weight of row i, from number `part` on.
   KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
-    const int rows = c.tile.query_rows;
-    T largest = c.part_m[i];
-    for (int other = 1; other < Tuning::row_parts; ++other) {
-      const T m = c.part_m[other * rows + i];
+    T largest = T(-INFINITY);
+    for (int other = 0; other < Tuning::row_parts; ++other) {
+      const T m = c.part_m[other * c.tile.query_rows + i];
       largest = m > largest ? m : largest;
     }
-    // No key seen yet, neither now nor before: any finite shift gives zeros, where -inf - -inf would give NaN.
-    const T shift = largest == T(-INFINITY) ? T(0) : largest;
+    const T before = c.m[i], fresh = largest > before ? shift_above(largest) : before;
     T* s = c.s + i * layout.s_stride();
-    T sum = 0;
-    for (int j = part; j < count; j += Tuning::row_parts) {
-      s[j] = core::exp2(s[j] - shift);
-      sum += s[j];
-    }
-    c.part_l[part * rows + i] = sum;
-    if (part == 0) {
-      c.fresh_m[i] = largest;
-      c.shrink[i] = core::exp2(c.m[i] - shift);
-    }
+    for (int j = part; j < count; j += Tuning::row_parts) s[j] = weight_of(s[j], fresh, lift);
+    if (part > 0) return;
+    c.fresh_m[i] = fresh;
+    c.shrink[i] = before == T(-INFINITY) ? T(1) : power_of_two((before - fresh) / 2);  // empty: zero on any scale
   }
 
   /// V tile: kv[j][d], columns up to a whole block filled with zeros.
@@ -254,20 +265,28 @@ class AttendTeam {
     });
   }
 
+  /// Calls visit(r, b, shrink of the row, acc) for the accumulators of a block that exist.
+  template <class Visit>
+  KOKKOS_FUNCTION void for_each_accumulator(const Context& c, int row, int column, int step, const Visit& visit) const {
+    for (int r = 0; r < Tuning::block_rows; ++r) {
+      const int i = row + r;
+      if (i >= c.tile.query_rows) break;
+      T* acc = state.acc + state.at(c.tile.batch, c.query_row[i], c.tile.head) * layout.head_dim;
+      for (int b = 0; b < Tuning::block_columns; ++b) {
+        const int d = column + b * step;
+        if (d < layout.head_dim) visit(r, b, c.shrink[i], acc[d]);
+      }
+    }
+  }
+
   KOKKOS_FUNCTION void add_values(const Context& c, int count) const {
     for_each_block<Tuning>(c.team, c.tile.query_rows, layout.head_dim, [&](int row, int column, int step) {
       T sum[Tuning::block_rows][Tuning::block_columns] = {};
+      for_each_accumulator(c, row, column, step,
+                           [&](int r, int b, T shrink, T& acc) { sum[r][b] = acc * shrink * shrink; });
       multiply_block<Tuning::columns_side_by_side>(sum, c.s + row * layout.s_stride(), layout.s_stride(), c.kv + column,
                                                    layout.v_stride(), step, count);
-      for (int r = 0; r < Tuning::block_rows; ++r) {
-        const int i = row + r;
-        if (i >= c.tile.query_rows) break;
-        T* acc = state.acc + state.at(c.tile.batch, c.query_row[i], c.tile.head) * layout.head_dim;
-        for (int b = 0; b < Tuning::block_columns; ++b) {
-          const int d = column + b * step;
-          if (d < layout.head_dim) acc[d] = acc[d] * c.shrink[i] + sum[r][b];
-        }
-      }
+      for_each_accumulator(c, row, column, step, [&](int r, int b, T, T& acc) { acc = sum[r][b]; });
     });
   }
 

@@ -47,6 +47,7 @@ void team_attend_typed(const core::WorkList& list, const Operands& operands, Sta
   kernel.state = {static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()), static_cast<T*>(state.acc.data()),
                   state.rows, state.shape.heads};
   kernel.scale = T(operands.scale * std::numbers::log2e);
+  kernel.lift = T(state.lift);
   kernel.layout = {choice.tile, head_dim};
   kernel.scratch_level = choice.scratch_level;
 

@@ -26,6 +26,7 @@ class FinishTeam {
   core::TensorView out;
   core::TensorView lse;
   T output_scale;
+  double lift;
 
   KOKKOS_FUNCTION void operator()(const typename Policy::member_type& team) const {
     const Index first = Index(team.league_rank()) * rows_per_team;
@@ -34,16 +35,24 @@ class FinishTeam {
   }
 
  private:
+  /// ln(l 2^m), with l = f 2^e, 1 <= f < 2: it does not depend on how l and m share the scale.
+  KOKKOS_FUNCTION static double log_of_sum(double l, double m) {
+    std::uint64_t bits;
+    memcpy(&bits, &l, sizeof l);
+    const double e = double(bits >> 52 & 0x7ff) - 1023;
+    return (e + m) * std::numbers::ln2 + core::log(l * power_of_two(-e));
+  }
+
   KOKKOS_FUNCTION void finish_element(Index at, int d) const {
     const Index head = at % state.heads;
     const Index row = at / state.heads % state.rows;
     const Index batch = at / state.heads / state.rows;
     const T l = state.l[at];
     const bool empty = l == T(0);
-    const T x = empty ? T(0) : output_scale * (state.acc[at * head_dim + d] / l);
+    const T x = empty ? T(0) : output_scale * (state.acc[at * head_dim + d] / l) + T(0);  // no -0
     store_number(out, batch * out.batch_stride + row * out.row_stride + head * out.head_stride + d, x);
     if (d > 0) return;
-    const T natural = empty ? T(-INFINITY) : T(std::numbers::ln2) * (state.m[at] + core::log2(l));
+    const T natural = empty ? T(-INFINITY) : T(log_of_sum(double(l), double(state.m[at]) - lift));
     store_number(lse, batch * lse.batch_stride + row * lse.row_stride + head * lse.head_stride, natural);
   }
 };
@@ -60,6 +69,7 @@ void team_finish_typed(const State& state, const core::TensorView& out, const co
   kernel.out = out;
   kernel.lse = lse;
   kernel.output_scale = T(output_scale);
+  kernel.lift = state.lift;
   const int teams = int(core::ceil_div(kernel.states, Kernel::rows_per_team));
   if (teams == 0) return;
   Kokkos::parallel_for("annulus::finish", typename Kernel::Policy(teams, team_size), kernel);

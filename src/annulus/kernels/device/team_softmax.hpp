@@ -1,0 +1,48 @@
+// Weights of the softmax with exact powers of two, as kernels/host/online_softmax.hpp has them: the shift m is an even
+// integer, and a weight's fraction comes from its score alone.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "annulus/core/kokkos_compat.hpp"
+
+namespace annulus::kernels::device {
+
+/// 2^n for an integer n; 0 below the normal numbers, and n is never above them. From bits: exp2() may err in its last.
+KOKKOS_INLINE_FUNCTION float power_of_two(float n) {
+  if (!(n >= -126)) return 0;
+  const std::uint32_t bits = std::uint32_t(std::int32_t(n) + 127) << 23;
+  float power;
+  memcpy(&power, &bits, sizeof power);
+  return power;
+}
+KOKKOS_INLINE_FUNCTION double power_of_two(double n) {
+  if (!(n >= -1022)) return 0;
+  const std::uint64_t bits = std::uint64_t(std::int64_t(n) + 1023) << 52;
+  double power;
+  memcpy(&power, &bits, sizeof power);
+  return power;
+}
+
+/// The shift for a row whose largest score is `score`: 16 to 18 above it, or the largest number.
+template <class T>
+KOKKOS_INLINE_FUNCTION T shift_above(T score) {
+  constexpr T largest = std::numeric_limits<T>::max();
+  const T shift = 2 * core::ceil(score / 2) + 16;
+  return shift < largest ? shift : largest;
+}
+
+/// 2^(score - shift + lift). Scores of +inf share the weight of the largest number, those of -inf have none.
+template <class T>
+KOKKOS_INLINE_FUNCTION T weight_of(T score, T shift, T lift) {
+  constexpr T largest = std::numeric_limits<T>::max();
+  if (score == T(-INFINITY)) return 0;
+  const T s = score > largest ? largest : score;
+  const T n = core::floor(s);
+  return core::exp2(s - n) * power_of_two(n - shift + lift);
+}
+
+}  // namespace annulus::kernels::device
