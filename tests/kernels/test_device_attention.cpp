@@ -115,6 +115,49 @@ TYPED_TEST(DeviceAttention, EveryTypeAndHeadSize) {
   }
 }
 
+TYPED_TEST(DeviceAttention, RowsSeeTheKeysAfterThem) {
+  for (const DType type : {DType::float64, DType::float32}) {
+    DeviceCase test = awkward_case(32, type, Precision::float64, true);
+    for (core::WorkList& list : test.calls) {
+      for (core::WorkItem& item : list.items) item.mask = core::Mask::after;
+    }
+    this->expect_right(test, tolerance(test), describe(test, true) + ", keys after the rows");
+  }
+}
+
+TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
+  // The canonical order: keys x, x - 1, ..., 0, then n - 1, ..., x + 1. In one piece, and cut at many places.
+  constexpr Index n = 171;
+  for (const double amplitude : {1.0, 30.0}) {
+    for (const Precision precision : {Precision::float32, Precision::float64}) {
+      DeviceCase test;
+      test.shape = {1, 0, 4, 2, 20};
+      test.query_rows = test.key_rows = n;
+      test.precision = precision;
+      test.amplitude = amplitude;
+      const auto answer_for = [&](const std::vector<Index>& cuts) {
+        test.calls.clear();
+        for (const core::Mask mask : {core::Mask::upto, core::Mask::after}) {
+          for (std::size_t i = cuts.size() - 1; i-- > 0;) {
+            core::WorkList list;
+            list.runs = {{0, 0, 1, n}, {cuts[i], cuts[i], 1, cuts[i + 1] - cuts[i]}};
+            const core::RowMap keys{1, 1, cuts[i + 1] - cuts[i]};
+            list.items = {{{0, 1, n}, keys, 0, 0, 1, 2, mask}, {{0, 1, n}, keys, 1, 2, 1, 2, mask}};
+            test.calls.push_back(list);
+          }
+        }
+        return device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(test, TypeParam::team_size());
+      };
+      const kernels::ReferenceResult whole = answer_for({0, n});
+      for (const auto& cuts : {std::vector<Index>{0, 1, 64, 65, 100, n}, std::vector<Index>{0, 7, 31, 140, 170, n}}) {
+        const kernels::ReferenceResult cut = answer_for(cuts);
+        EXPECT_EQ(cut.out, whole.out) << amplitude;
+        EXPECT_EQ(cut.lse, whole.lse) << amplitude;
+      }
+    }
+  }
+}
+
 TYPED_TEST(DeviceAttention, RowsWithoutKeysAreZeroWithMinusInfinity) {
   const DeviceCase test = awkward_case(5, DType::float32, Precision::float32, true);
   const auto answer =

@@ -100,6 +100,26 @@ TEST(HostAttend, RunsWithGapsOnBothSides) {
   }
 }
 
+TEST(HostAttend, RowsSeeTheKeysAfterThem) {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    HostCase gappy{{2, 0, 1, 1, 24}, 150, 64};
+    gappy.calls = {gappy_list(true)};
+    gappy.calls[0].items[0].mask = core::Mask::after;
+    gappy.precision = precision;
+    gappy.fill();
+    expect_right(gappy, "runs with gaps");
+    for (const Index n : {1, 2, 13, 49, 100, 303}) {
+      HostCase test = plain_case(n, n, 20, true);
+      test.calls[0].items[0].mask = core::Mask::after;  // the last row sees none
+      test.precision = precision;
+      test.fill();
+      expect_right(test, fmt::format("{} rows", n));
+      test.calls.push_back(plain_case(n, n, 20, true).calls[0]);  // and with `upto`, all
+      expect_right(test, fmt::format("{} rows, both masks", n));
+    }
+  }
+}
+
 TEST(HostAttend, GroupedHeadsWithStrideShareTheirKeys) {
   // 6 query heads on 2 key heads: heads 0 2 4 read key head 0 and heads 1 5 key head 1; head 3 reads nothing.
   HostCase test{{2, 0, 6, 2, 40}, 29, 31};
