@@ -273,6 +273,21 @@ TEST(HostBackward, ResultsAreRoundedToEveryStorageType) {
   }
 }
 
+TEST(HostBackward, ResultsMayTakeThePlaceOfTheirAccumulators) {
+  for (const Index D : {5, 40}) {
+    const std::vector<double> sums = random_values(core::TensorId::q, 7 * 3 * D, DType::float32);
+    const auto finish = [&](const DeviceTensor& from, const DeviceTensor& to) {
+      kernels::host::host_finish_gradient(kernels::Gradient::dq, 1, 7, 3, D, from.view, to.view, 0.25, 1);
+      return from_device(to.buffer, 7 * 3 * D, DType::float32);
+    };
+    const DeviceTensor from = to_device(sums, DType::float32, 7, 3, D);
+    const DeviceTensor other = to_device(std::vector<double>(sums.size(), 0.0), DType::float32, 7, 3, D);
+    const std::vector<double> elsewhere = finish(from, other);
+    EXPECT_EQ(elsewhere[1], 0.25 * sums[1]);
+    EXPECT_EQ(finish(from, from), elsewhere);
+  }
+}
+
 // Bits. A call of one query row and one key is one product after another in the order that backward.hpp promises; every
 // other way of cutting the work, and every number of threads (this program runs with several), must give its bits.
 

@@ -71,9 +71,9 @@ TEST(BackwardTasks, EqualItemsTakeTurns) {
 }
 
 TEST(BackwardTasks, FewKeysAreCutForManyThreads) {
-  const BackwardCase test = backward_case(2000, 2000, 64, Mask::all);
-  EXPECT_EQ(make_backward_tasks(test.calls[0], 1, 512, 96, 1).size(), 4u);
-  EXPECT_GE(make_backward_tasks(test.calls[0], 1, 512, 96, 16).size(), 16u);
+  const BackwardCase test = backward_case(4000, 4000, 64, Mask::all);
+  EXPECT_EQ(make_backward_tasks(test.calls[0], 1, 768, 96, 1).size(), 6u);
+  EXPECT_GE(make_backward_tasks(test.calls[0], 1, 768, 96, 16).size(), 16u);
 }
 
 TEST(HostBackwardCaller, PollIsCalledByItsThreadWhileWorkGoesOn) {
