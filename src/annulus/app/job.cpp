@@ -76,6 +76,23 @@ void decide(Job& job, int ranks, const core::Machine& machine) {
   job.problem.partition = choice.partition();
 }
 
+/// Refuses what no strategy can give the same bits for every number of ranks.
+void check_can_be_reproducible(const io::RunFile& run) {
+  if (!run.settings.compute.reproducible) return;
+  if (!kernels::reproducible(kernels::default_backend())) {
+    core::fail(core::ErrorKind::usage,
+               "{}compute.reproducible: true needs the host back end: this build computes on a device, which adds up "
+               "many keys at a time; expected false",
+               run.where("compute.reproducible"));
+  }
+  if (run.settings.compute.backward) {
+    core::fail(core::ErrorKind::usage,
+               "{}compute.backward: true is not reproducible (compute.reproducible): ranks sum up gradients by rank; "
+               "expected false",
+               run.where("compute.backward"));
+  }
+}
+
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
 /// where the strategy could with another one.
 void check_reproducible(const Job& job, int ranks) {
@@ -100,6 +117,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   job.run = io::read_run_file(run_file, overrides, comm);
   const io::Settings& settings = job.run.settings;
   comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
+    check_can_be_reproducible(job.run);
     if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);
   });
   const bool trains = purpose == Purpose::train;
@@ -116,12 +134,6 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job);
     io::check_heads(job.run, job.problem.shape.heads);
-    if (job.problem.reproducible && !kernels::reproducible(job.problem.backend)) {
-      core::fail(core::ErrorKind::usage,
-                 "{}compute.reproducible: true needs the host back end: this build computes on a device, which adds up "
-                 "many keys at a time; expected false",
-                 job.run.where("compute.reproducible"));
-    }
   });
   return job;
 }
