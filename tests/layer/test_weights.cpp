@@ -114,6 +114,9 @@ TEST(Weights, NonsenseIsRefused) {
   problem.rope = 1;
   EXPECT_NE(complaint(problem).find("layer.rope: base 1 is not above 1"), std::string::npos);
   problem.rope.reset();
+  problem.attention.reproducible = true;
+  EXPECT_NE(complaint(problem).find("compute.reproducible: a layer cannot"), std::string::npos);
+  problem.attention.reproducible = false;
   problem.attention.shape.kv_heads = 4;
   EXPECT_NE(complaint(problem).find("layer.kv_heads: 4 does not divide layer.heads, 6"), std::string::npos);
   problem.attention.shape.kv_heads = 0;

@@ -38,6 +38,12 @@ void check(const LayerProblem& problem) {
   if (s.heads % s.kv_heads != 0) {
     core::fail(ErrorKind::usage, "layer.kv_heads: {} does not divide layer.heads, {}", s.kv_heads, s.heads);
   }
+  if (problem.attention.reproducible) {
+    core::fail(
+        ErrorKind::usage,
+        "compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
+        "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false");
+  }
   if (!problem.rope) return;
   if (!(*problem.rope > 1)) core::fail(ErrorKind::usage, "layer.rope: base {} is not above 1", *problem.rope);
   if (s.head_dim % 2 != 0) {

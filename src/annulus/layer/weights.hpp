@@ -58,7 +58,8 @@ struct LayerProblem {
 };
 
 /// Throws Error(usage), naming the key of the run file, when the layer makes no sense: sizes below 1, heads no multiple
-/// of kv_heads, rope with an odd head_dim or a base that is not above 1.
+/// of kv_heads, rope with an odd head_dim or a base that is not above 1; and when its attention is to be reproducible,
+/// which a layer is not.
 void check(const LayerProblem& problem);
 
 /// Rows and columns of a weight, or a part of one. Biases of n numbers are n rows of one column.
