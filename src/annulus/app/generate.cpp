@@ -55,6 +55,7 @@ int generate(const GenerateOptions& options, const comm::Communicator& comm) {
   io::GenerateSettings what = options.what;
   comm::agree(comm, [&] { what.shape = checked_shape(options); });
   const core::Shape& shape = what.shape;
+  if (options.layer_width) return generate_layer(options, shape, comm);
   const std::vector<Tensor> tensors = tensors_of(options, shape);
   std::vector<io::TensorSpec> specs;
   for (const Tensor& tensor : tensors) specs.push_back(tensor.spec);

@@ -1,5 +1,6 @@
 // The program: command line in, exit status out.
 //   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance   4 stalled
+//   75 stopped on request, run again to continue
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 #include "annulus/app/plan.hpp"
 #include "annulus/app/run.hpp"
 #include "annulus/app/run_alone.hpp"
+#include "annulus/app/train.hpp"
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
@@ -30,6 +32,7 @@ struct Options {
   GenerateOptions generate;
   VerifyOptions verify;
   PlanOptions plan;
+  TrainOptions train;
 };
 
 void define_run(CLI::App& app, RunOptions& run) {
@@ -66,8 +69,14 @@ void define_generate(CLI::App& app, GenerateOptions& generate) {
       ->transform(CLI::Transformer(types, CLI::ignore_case));
   verb->add_option("--seed", generate.what.seed, "Values depend on (seed, tensor, global index) only")
       ->capture_default_str();
-  verb->add_flag("--dout", generate.dout, "Make a gradient dout of the output, too");
-  verb->add_flag("--dlse", generate.dlse, "Make a gradient dlse of the log-sum-exp, too");
+  CLI::Option* dout = verb->add_flag("--dout", generate.dout, "Make a gradient dout of the output, too");
+  CLI::Option* dlse = verb->add_flag("--dlse", generate.dlse, "Make a gradient dlse of the log-sum-exp, too");
+  CLI::Option* layer = verb->add_option("--layer", generate.layer_width,
+                                        "Width of an attention layer to make instead: x, dy, target, wq, wk, wv, wo")
+                           ->check(CLI::Range(core::Index(1), core::Index(1) << 30))
+                           ->excludes(dout)
+                           ->excludes(dlse);
+  verb->add_flag("--biases", generate.biases, "With --layer: biases bq, bk, bv, bo, too")->needs(layer);
   verb->add_flag("--overwrite", generate.overwrite, "Replace an existing file");
 }
 
@@ -101,11 +110,22 @@ void define_plan(CLI::App& app, PlanOptions& plan) {
   });
 }
 
+void define_train(CLI::App& app, TrainOptions& train) {
+  CLI::App* verb =
+      app.add_subcommand("train", "Train the attention layer of a run file by gradient descent; resumable");
+  verb->add_option("file", train.run_file, "The run file (YAML) with sections layer and train")->required();
+  verb->add_option("--set", train.overrides, "Override a key of the run file (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
 int dispatch(const CLI::App& app, const Options& options, const comm::Communicator& comm) {
   if (app.got_subcommand("run")) return run(options.run, comm);
   if (app.got_subcommand("generate")) return generate(options.generate, comm);
   if (app.got_subcommand("verify")) return verify(options.verify, comm);
   if (app.got_subcommand("plan")) return plan(options.plan, comm);
+  if (app.got_subcommand("train")) return train(options.train, comm);
   if (app.got_subcommand("info")) {
     print_info(comm);
   } else if (comm.is_root()) {
@@ -149,10 +169,12 @@ int main(int argc, char** argv) {
   define_generate(app, options.generate);
   define_verify(app, options.verify);
   define_plan(app, options.plan);
+  define_train(app, options.train);
   app.add_subcommand("list", "Strategies, semantics and partitions");
   app.add_subcommand("info", "Versions, back ends, devices, MPI, threads and binding");
   options.run.command_line = std::accumulate(argv + 1, argv + argc, std::string("annulus"),
                                              [](const std::string& all, const char* word) { return all + " " + word; });
+  options.train.command_line = options.run.command_line;
   if (const std::string what = unknown_verb(app, argc, argv); !what.empty()) return complain(what, comm.is_root());
   try {
     app.parse(argc, argv);

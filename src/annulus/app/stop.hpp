@@ -1,0 +1,14 @@
+// Requests to stop from outside: a batch system's warning before the time is over.
+#pragma once
+
+namespace annulus::app {
+
+/// Exit status of work that was stopped on request after saving: run again to continue.
+inline constexpr int stopped_status = 75;
+
+/// From now on SIGUSR1 and SIGTERM are noted instead of ending the process.
+void watch_for_stop();
+/// One of them has come to this process. Ranks may hear of it at different times: agree before acting on it.
+bool stop_requested();
+
+}  // namespace annulus::app

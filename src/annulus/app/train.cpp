@@ -1,0 +1,150 @@
+#include "annulus/app/train.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+#include "annulus/app/checkpoint.hpp"
+#include "annulus/app/pass.hpp"
+#include "annulus/app/record.hpp"
+#include "annulus/app/run_alone.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/comm/staging.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/io/place.hpp"
+#include "annulus/io/root.hpp"
+
+namespace annulus::app {
+namespace {
+
+/// A layer with its tensors, under way.
+class Training {
+ public:
+  Training(const Job& job, const TrainOptions& options, const comm::Communicator& comm)
+      : job_(job),
+        options_(options),
+        comm_(comm),
+        settings_(*job.run.settings.train),
+        layer_(layer_problem(job), *job.strategy, comm) {
+    core::memory_ledger().reset_peak();
+    if (auto saved = load_checkpoint(job, layer_.problem(), comm)) {
+      state_ = std::move(*saved);
+      say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
+    } else {
+      state_.weights = load_weights(job, layer_.problem(), comm);
+    }
+    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
+    target_ = load_rows(job, layer_, settings_.target, comm);
+  }
+
+  /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
+  int run() {
+    const Index first = state_.steps_done();
+    while (state_.steps_done() < settings_.steps) {
+      step();
+      const bool stop = comm_.max(Index(stop_requested())) != 0;  // every rank hears of it, at one step
+      const Index done = state_.steps_done();
+      if (stop || done % settings_.save_every == 0 || done == settings_.steps) save();
+      if (stop && done < settings_.steps) {
+        say(fmt::format("stopped on request after step {}, saved in {}; run again to continue", done,
+                        settings_.checkpoint));
+        return stopped_status;
+      }
+    }
+    finish(first);
+    return 0;
+  }
+
+ private:
+  /// A message of rank 0, on stderr.
+  void say(const std::string& text) const {
+    if (comm_.is_root()) std::fprintf(stderr, "annulus: %s\n", text.c_str());
+  }
+
+  /// Runs the layer forward and returns its loss; y becomes the loss's gradient.
+  double look(layer::ForwardResult& forward) const {
+    forward = layer_.forward(state_.weights, x_);
+    const double loss = layer_.loss(forward.y, target_);
+    if (comm_.is_root()) {
+      fmt::print("step {}  loss {:.17g}\n", state_.steps_done(), loss);
+      std::fflush(stdout);
+    }
+    return loss;
+  }
+
+  void step() {
+    double loss = 0;
+    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&](Pass&, const strategies::Progress&) {
+      layer::ForwardResult forward;
+      loss = look(forward);
+      layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
+      layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
+    });
+    if (!std::isfinite(loss)) {  // the same number on every rank
+      throw comm::AgreedError(core::ErrorKind::failure,
+                              fmt::format("the loss is {} after step {}: train.rate, {}, is too large for it", loss,
+                                          state_.steps_done(), settings_.rate));
+    }
+    state_.losses.push_back(loss);
+  }
+
+  void save() const {
+    save_training({settings_.checkpoint, true, job_id()}, job_, layer_.problem(), state_, {}, options_.command_line,
+                  comm_);
+  }
+
+  /// The loss after the last step, and the result file. `first`: steps that earlier launches did.
+  void finish(Index first) {
+    const Pass last = run_pass(comm_, "the last look", [&](Pass&, const strategies::Progress&) {
+      layer::ForwardResult forward;
+      state_.losses.push_back(look(forward));
+    });
+    const io::OutputSettings& output = job_.run.settings.output;
+    const auto per_rank = [&](const char* name, const char* unit, double value) {
+      return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
+    };
+    save_training({output.file, output.overwrite, job_id()}, job_, layer_.problem(), state_,
+                  {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
+                   per_rank("steps_here", "step", double(settings_.steps - first)),
+                   per_rank("rows", "row", double(layer_.rows().count()))},
+                  options_.command_line, comm_);
+    if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", output.file);
+  }
+
+  const Job& job_;
+  const TrainOptions& options_;
+  const comm::Communicator& comm_;
+  const io::TrainSettings& settings_;
+  layer::Layer layer_;
+  core::Buffer x_, target_;
+  TrainingState state_;
+};
+
+}  // namespace
+
+int train(const TrainOptions& options, const comm::Communicator& comm) {
+  watch_for_stop();
+  const Job job = make_job(options.run_file, options.overrides, comm.size(), comm, Purpose::train);
+  const io::Settings& settings = job.run.settings;
+  comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
+  io::on_root(comm, [&] {
+    io::check_place(settings.output.file, settings.output.overwrite);
+    io::check_place(settings.train->checkpoint, true);
+  });
+  if (comm.is_root()) {
+    fmt::print("annulus train {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}{} on {} rank{}\n", job.run.name,
+               "attention", describe_pattern(job.problem), "tensors", describe_shape(job.problem), "layer",
+               describe_layer(job), "strategy", job.strategy->name(), job.chosen ? " (auto)" : "", comm.size(),
+               comm.size() == 1 ? "" : "s");
+  }
+  comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::Watchdog watchdog(comm, settings.distribution.stall_timeout);
+  try {
+    return Training(job, options, comm).run();
+  } catch (const comm::AgreedError&) {
+    watchdog.end();  // every rank is here
+    throw;
+  }
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,249 @@
+// The attention layer through the program: runs with gradients, training, stopping and going on.
+#include "launched.hpp"
+#include "results.hpp"
+
+namespace annulus::test {
+namespace {
+
+const char* const deck = R"(
+input: {file: in.h5}
+attention: {segments: [16, all], dilations: [1, 2]}
+layer: {heads: 4, kv_heads: 2, bq: /bq, bk: /bk, bv: /bv, bo: /bo, rope: {base: 100}}
+train: {steps: 20, rate: 8, checkpoint: check.h5}
+output: {file: result.h5, overwrite: true}
+)";
+
+class Layers : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    const Outcome made = annulus(2,
+                                 "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --kv-heads 2 --head-dim "
+                                 "6 --batch 2 --dtype float64 --biases --seed 3");
+    ASSERT_EQ(made.status, 0) << made.err;
+    write("run.yaml", deck);
+  }
+  std::vector<double> result(const std::string& name) const { return numbers(folder / "result.h5", name); }
+  /// Trains from the input's weights, whatever was trained before.
+  Outcome train(int ranks, const std::string& more = "") const {
+    std::filesystem::remove(folder / "check.h5");
+    return annulus(ranks, "train run.yaml " + more);
+  }
+};
+
+const std::vector<std::string> outputs{"y", "dx", "dwq", "dwk", "dwv", "dwo", "dbq", "dbk", "dbv", "dbo"};
+
+TEST_F(Layers, EveryShardingStrategyAndRankCountGivesTheSameRun) {
+  const std::string run = "run run.yaml --set compute.backward=true ";
+  ASSERT_EQ(annulus(1, run).status, 0);
+  std::map<std::string, std::vector<double>> expected;
+  for (const std::string& name : outputs) expected[name] = result(name);
+  EXPECT_EQ(expected["y"].size(), 2u * 53 * 24);
+  EXPECT_EQ(expected["dwk"].size(), 24u * 12);
+  EXPECT_EQ(expected["dbv"].size(), 12u);
+  for (const auto& [ranks, more] : std::vector<std::pair<int, std::string>>{
+           {2, "layer.sharding=none"},
+           {3, "layer.sharding=fsdp --set distribution.strategy=rotation"},
+           {4, "layer.sharding=fsdp --set distribution.strategy=ulysses"},
+           {2, "layer.sharding=tensor"},
+           {3, "layer.sharding=tensor"},
+           {4, "distribution.strategy=allgather --set distribution.partition=zigzag"}}) {
+    const Outcome ran = annulus(ranks, run + "--set " + more);
+    ASSERT_EQ(ran.status, 0) << more << ran.err;
+    for (const std::string& name : outputs) {
+      EXPECT_LT(largest_difference(result(name), expected[name]), 1e-11) << name << " of " << more << " on " << ranks;
+    }
+    EXPECT_EQ(count(ran.out, "products "), 2) << ran.out;
+  }
+  const Outcome axes = shell("h5dump -a /y/axes -a /dwq/axes result.h5");
+  EXPECT_EQ(count(axes.out, "batch sequence width"), 1) << axes.out;
+  EXPECT_EQ(count(axes.out, "in out"), 1) << axes.out;
+  EXPECT_EQ(numbers(folder / "result.h5", "/run/backward/layer_bytes_received").size(), 4u);
+}
+
+TEST_F(Layers, GradientsAreThoseOfTheOutput) {
+  const auto objective = [&] {  // sum dy * y, whose gradients the backward pass makes
+    EXPECT_EQ(annulus(2, "run run.yaml --set layer.sharding=fsdp").status, 0);
+    const auto y = result("y"), dy = numbers(folder / "in.h5", "dy");
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += dy[i] * y[i];
+    return sum;
+  };
+  ASSERT_EQ(annulus(2, "run run.yaml --set compute.backward=true").status, 0);
+  std::map<std::string, std::vector<double>> gradients;
+  for (const std::string& name : outputs) gradients[name] = result(name);
+  const double step = 1e-4;
+  for (const auto& [name, index] : std::vector<std::pair<std::string, std::size_t>>{
+           {"x", 1000}, {"wq", 77}, {"wk", 200}, {"wv", 13}, {"wo", 500}, {"bq", 20}, {"bv", 11}, {"bo", 3}}) {
+    spoil(folder / "in.h5", name, index, step);
+    const double above = objective();
+    spoil(folder / "in.h5", name, index, -2 * step);
+    const double below = objective();
+    spoil(folder / "in.h5", name, index, step);
+    EXPECT_NEAR((above - below) / (2 * step), gradients["d" + name][index], 1e-6) << name;
+  }
+}
+
+TEST_F(Layers, LossCurveIsTheSameForEveryStrategyShardingAndRankCount) {
+  ASSERT_EQ(train(1).status, 0);
+  const auto loss = result("loss"), wq = result("wq"), bo = result("bo");
+  ASSERT_EQ(loss.size(), 21u) << "before the first step and after each";
+  for (std::size_t i = 1; i < loss.size(); ++i) EXPECT_LT(loss[i], loss[i - 1]) << "step " << i;
+  EXPECT_LT(loss.back(), 0.9 * loss.front());
+  std::vector<std::pair<int, std::string>> cases;
+  for (const char* strategy : {"single", "allgather", "allgather_overlap", "ring", "ring_blocking", "rotation",
+                               "ring_bidirectional", "onesided", "ulysses", "hybrid"}) {
+    cases.emplace_back(2, fmt::format("distribution.strategy={}", strategy));
+    cases.emplace_back(4, fmt::format("distribution.strategy={} --set layer.sharding=fsdp", strategy));
+  }
+  for (const int ranks : {1, 2, 4}) cases.emplace_back(ranks, "layer.sharding=tensor");
+  cases.emplace_back(1, "layer.sharding=fsdp");
+  for (const auto& [ranks, more] : cases) {
+    const Outcome trained = train(ranks, "--set " + more);
+    ASSERT_EQ(trained.status, 0) << more << trained.err;
+    EXPECT_LT(largest_difference(result("loss"), loss), 1e-10) << more << " on " << ranks;
+    EXPECT_LT(largest_difference(result("wq"), wq), 1e-9) << more << " on " << ranks;
+    EXPECT_LT(largest_difference(result("bo"), bo), 1e-9) << more << " on " << ranks;
+    EXPECT_EQ(count(trained.out, "\nstep "), 21) << trained.out;
+  }
+}
+
+TEST_F(Layers, TrainingGoesOnFromACheckpointOnOtherRanksAndShardings) {
+  ASSERT_EQ(train(2).status, 0);
+  const auto loss = result("loss"), wo = result("wo");
+  ASSERT_EQ(train(1, "--set train.steps=7 --set layer.sharding=tensor").status, 0);
+  EXPECT_EQ(numbers(folder / "check.h5", "loss").size(), 7u);
+  const Outcome further = annulus(4, "train run.yaml --set train.steps=13 --set layer.sharding=fsdp");
+  ASSERT_EQ(further.status, 0) << further.err;
+  EXPECT_EQ(count(further.err, "goes on from"), 1) << further.err;
+  EXPECT_EQ(count(further.out, "\nstep 6 "), 0) << "done before";
+  ASSERT_EQ(annulus(3, "train run.yaml --set distribution.strategy=rotation").status, 0);
+  EXPECT_LT(largest_difference(result("loss"), loss), 1e-10);
+  EXPECT_LT(largest_difference(result("wo"), wo), 1e-9);
+  // All steps done: only the result is made again.
+  std::filesystem::remove(folder / "result.h5");
+  ASSERT_EQ(annulus(2, "train run.yaml").status, 0);
+  EXPECT_LT(largest_difference(result("loss"), loss), 1e-10);
+}
+
+TEST_F(Layers, ARequestToStopSavesAndTheNextLaunchGoesOn) {
+  ASSERT_EQ(train(2, "--set train.steps=40").status, 0);
+  const auto loss = result("loss");
+  const auto start = [&] { return train(2, "--set train.steps=1 --set output.file=first.h5").status; };
+  for (const auto& [signal, rank] : {std::pair(SIGUSR1, 1), std::pair(SIGTERM, 0)}) {
+    ASSERT_EQ(start(), 0);
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +
+                             " train run.yaml --set train.steps=1000000 --set train.save_every=1000000");
+    ASSERT_TRUE(run.reaches("goes on from", 2)) << run.err();
+    run.send(rank, signal);
+    EXPECT_EQ(run.status(60), 75) << run.err();
+    EXPECT_NE(run.err().find("stopped on request after step "), std::string::npos) << run.err();
+    const std::size_t done = numbers(folder / "check.h5", "loss").size();
+    EXPECT_GT(done, 1u);
+    // It is the same training: its losses begin like those of the uninterrupted one.
+    const auto saved = numbers(folder / "check.h5", "loss");
+    for (std::size_t i = 0; i < std::min(done, loss.size()); ++i) EXPECT_NEAR(saved[i], loss[i], 1e-10) << i;
+    const Outcome further = annulus(3, fmt::format("train run.yaml --set train.steps={}", done + 2));
+    EXPECT_EQ(further.status, 0) << further.err;
+    EXPECT_EQ(result("loss").size(), done + 3);
+  }
+  for (const std::string& name : files()) EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+}
+
+TEST_F(Layers, FsdpKeepsLess) {
+  ASSERT_EQ(
+      annulus(0, "generate --output wide.h5 --layer 256 --sequence 16 --heads 8 --head-dim 32 --dtype float32").status,
+      0);
+  write("wide.yaml",
+        "input: {file: wide.h5}\nlayer: {heads: 8}\ncompute: {backward: true}\n"
+        "output: {file: result.h5, overwrite: true}\n");
+  std::map<std::string, double> peak;
+  for (const char* sharding : {"none", "fsdp"}) {
+    ASSERT_EQ(annulus(4, fmt::format("run wide.yaml --set layer.sharding={}", sharding)).status, 0);
+    for (const double bytes : result("/run/peak_bytes")) peak[sharding] = std::max(peak[sharding], bytes);
+  }
+  const double weight = 256 * 256 * 4;
+  EXPECT_GT(peak["none"], 4 * weight);
+  EXPECT_LT(peak["fsdp"], 3.5 * weight) << "a quarter of four weights, and no more than two gathered ones";
+}
+
+TEST_F(Layers, MistakesAreNamed) {
+  const auto expect = [&](const std::string& arguments, int status, const std::vector<std::string>& words) {
+    for (const int ranks : {0, 3}) {
+      const Outcome outcome = annulus(ranks, arguments);
+      SCOPED_TRACE(fmt::format("{} ranks: {}\n{}", ranks, arguments, outcome.err));
+      EXPECT_EQ(outcome.status, status);
+      EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
+      for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
+      EXPECT_EQ(files(), (std::vector<std::string>{"attention.yaml", "in.h5", "run.yaml"}));
+    }
+  };
+  write("attention.yaml", "input: {file: in.h5}\noutput: {file: result.h5}\n");
+  expect("train attention.yaml", 2, {"attention.yaml:1:1", "train needs the sections layer and train"});
+  expect("run run.yaml --set layer.wk=/absent", 1, {"in.h5", "no dataset /absent"});
+  expect("run run.yaml --set layer.wk=/wq", 1, {"dataset /wq has shape (24, 24), expected (24, 12) to fit x"});
+  expect("run run.yaml --set layer.heads=5 --set layer.kv_heads=5", 1, {"/wq has 24 columns", "layer.heads, 5"});
+  expect("run run.yaml --set layer.bq=/bk", 1, {"dataset /bk has shape (12), expected (24)"});
+  expect("run run.yaml --set layer.rope={base: 0.5}", 2, {"layer.rope", "above 1"});
+  expect("run run.yaml --set layer.x=/wq", 1, {"dataset /wq has 2 axes"});
+  expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent"});
+  expect("train run.yaml --set train.rate=1e300", 1, {"the loss is", "train.rate"});
+  expect("train run.yaml --set output.file=nowhere/o.h5", 1, {"nowhere"});
+  expect("train run.yaml --set train.checkpoint=nowhere/c.h5", 1, {"nowhere"});
+  expect("verify run.yaml", 2, {"run.yaml:4:1", "not a layer"});
+  expect("generate --output o.h5 --layer 8 --sequence 4 --heads 2 --dout", 2, {"--dout", "--layer"});
+  expect("generate --output o.h5 --biases --sequence 4 --heads 2", 2, {"--layer"});
+}
+
+TEST_F(Layers, AForeignCheckpointIsRefused) {
+  ASSERT_EQ(train(2, "--set train.steps=2").status, 0);
+  const Outcome rate = annulus(2, "train run.yaml --set train.rate=1");
+  EXPECT_EQ(rate.status, 1);
+  EXPECT_NE(rate.err.find("check.h5: this checkpoint was made with other settings"), std::string::npos) << rate.err;
+  EXPECT_NE(rate.err.find("train.rate: 8 -> 1"), std::string::npos) << rate.err;
+  const Outcome fewer = annulus(2, "train run.yaml --set train.steps=1");
+  EXPECT_EQ(fewer.status, 2);
+  EXPECT_NE(fewer.err.find("has 2 steps done"), std::string::npos) << fewer.err;
+  write("check.h5", "no HDF5");
+  const Outcome text = annulus(2, "train run.yaml");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find("check.h5: is not an HDF5 file"), std::string::npos) << text.err;
+  EXPECT_EQ(slurp(folder / "check.h5"), "no HDF5");
+}
+
+TEST_F(Layers, NanInAWeightIsNamedByItsPlace) {
+  spoil(folder / "in.h5", "/wv", 3 * 12 + 5, std::nan(""));
+  for (const char* sharding : {"none", "fsdp", "tensor"}) {
+    const Outcome outcome = annulus(3, fmt::format("run run.yaml --set layer.sharding={}", sharding));
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("dataset /wv holds nan at [3, 5]"), std::string::npos) << sharding << outcome.err;
+  }
+}
+
+TEST_F(Layers, DryRunTellsOfTheLayer) {
+  const Outcome dry = annulus(0, "run --dry-run --ranks 4 run.yaml --set layer.sharding=fsdp");
+  EXPECT_EQ(dry.status, 0) << dry.err;
+  for (const char* word : {"# layer: width 24, rope base 100, biases, sharding fsdp", "4 ranks", "rope: {base: 100}"}) {
+    EXPECT_NE(dry.out.find(word), std::string::npos) << word << " is missing in:\n" << dry.out;
+  }
+  write("again.yaml", dry.out);  // what it prints is a run file that says the same
+  EXPECT_EQ(annulus(2, "run again.yaml").status, 0);
+}
+
+TEST_F(Layers, TheExampleDeckTrains) {
+  std::filesystem::create_directories(folder / "build");
+  std::filesystem::create_directories(folder / "input");
+  std::filesystem::copy(std::string(ANNULUS_SOURCE) + "/input/train_layer.yaml", folder / "input");
+  // The command that its comment gives.
+  const std::string text = slurp(folder / "input/train_layer.yaml");
+  const auto begin = text.find("annulus generate ") + 8, end = text.find('\n', begin);
+  ASSERT_EQ(annulus(0, text.substr(begin, end - begin)).status, 0);
+  const Outcome trained = annulus(2, "train input/train_layer.yaml");
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const auto loss = numbers(folder / "build/train_layer.h5", "loss");
+  EXPECT_LT(loss.back(), 0.9 * loss.front());
+  EXPECT_LT(trained.seconds, 30);
+}
+
+}  // namespace
+}  // namespace annulus::test
