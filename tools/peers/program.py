@@ -123,7 +123,8 @@ class Annulus:
                     "read": max(report["per_rank"]["read_seconds"]), "write": max(report["per_rank"]["write_seconds"])}
         if backward:
             measured["backward"] = self.of_pass(report["backward"])
-        measured["forward+backward" if backward else "forward"]["extra"] = resident - inputs - self.bare_bytes(case)
+        what = "forward+backward" if backward else "forward"
+        measured[f"{what} extra"] = resident - inputs - self.bare_bytes(case)
         return measured
 
     @staticmethod

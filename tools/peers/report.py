@@ -42,11 +42,8 @@ def worst_difference(record, who, what):
 
 
 def extra_memory(record, who, what):
-    if who == "annulus":
-        extra = record["first"].get(what, {}).get("extra")
-    else:
-        first = record["rounds"][0].get(who, {})
-        extra = first.get(f"{what} extra")
+    first = record["first"] if who == "annulus" else record["rounds"][0].get(who, {})
+    extra = first.get(f"{what} extra")
     return "" if extra is None else f"{max(0.0, extra) / MIB:.0f}"
 
 
