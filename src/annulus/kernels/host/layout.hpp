@@ -37,10 +37,6 @@ constexpr int kStripKeys = 96;
 template <class T>
 constexpr int kUnroll = kLanes<T> < 4 ? kLanes<T> : 4;
 
-/// Keys of a tile at most: a strip of MR rows of scores, 6 to 12 KiB, stays in the first-level cache.
-template <class T>
-constexpr int kMaxKeys = kRowBlock == 12 && sizeof(T) == 8 ? 128 : 256;
-
 constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 
 template <class T>
