@@ -202,15 +202,17 @@ BackwardCase grouped_case(Index rows) {
 
 TEST(HostBackward, GroupedHeadsSumIntoTheirKeyHead) {
   expect_right(grouped_case(29), "short");
-  expect_right(grouped_case(131), "rows of a head group on both sides of a chunk's end");
+  expect_right(grouped_case(131), "several chunks");
 }
 
-TEST(HostBackward, MoreHeadsThanAChunkHasRows) {
-  BackwardCase test = backward_case(5, 7, 8, Mask::upto);
-  test.shape.heads = 200;
-  test.calls[0].items[0].head_count = 200;
-  test.fill_all();
-  expect_right(test, "200 heads on one key head");
+TEST(HostBackward, ChunksEndInsideTheHeadsOfARow) {
+  for (const Index heads : {7, 200}) {
+    BackwardCase test = backward_case(heads == 7 ? 40 : 5, 43, 8, Mask::upto);
+    test.shape.heads = heads;
+    test.calls[0].items[0].head_count = heads;
+    test.fill_all();
+    expect_right(test, fmt::format("{} heads on one key head", heads));
+  }
 }
 
 TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
