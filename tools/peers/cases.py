@@ -54,7 +54,7 @@ class Case:
         flops = 4.0 * self.head_dim * self.heads * self.sequence * keys * (0.5 if self.causal else 1)
         seconds = 0.0
         for rate in [80e9] + [30e9 if peer == "jax" else 60e9 for peer in self.peers]:
-            slow = 8 if self.dtype == "bfloat16" and rate == 60e9 else 1  # PyTorch's bfloat16 gradients
+            slow = 8 if self.dtype == "bfloat16" and rate == 60e9 else 1  # PyTorch's gradients where the CPU has no bfloat16 instructions
             seconds += flops / rate * (1 + (2.5 * slow if self.backward else 0))
         return seconds / self.workers + 0.4
 

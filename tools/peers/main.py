@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from program import Annulus, Failed, say
 from workers import Workers
 
 HERE = Path(__file__).resolve().parent
+BUILD = HERE.parent.parent / "build"
 
 
 def arguments():
@@ -26,12 +28,15 @@ def arguments():
     parser.add_argument("--long", action="store_true", help="instead: annulus alone, 16 Ki to 4 Mi rows")
     parser.add_argument("--only", metavar="NAME,...", default="",
                         help="only cases with one of these in their name, or with a peer of that name")
-    parser.add_argument("--json", metavar="FILE", default="build/peers/peers.json", help="raw numbers (default %(default)s)")
+    parser.add_argument("--json", metavar="FILE", default=str(BUILD / "peers/peers.json"),
+                        help="raw numbers (default build/peers/peers.json)")
     parser.add_argument("--rounds", type=int, help="instead of what each case asks for (mostly 5)")
     parser.add_argument("--seconds", type=float, help="time for the measurements; later rounds are left out beyond it")
     parser.add_argument("--limit", type=float, help="seconds that a single measurement may take")
-    parser.add_argument("--program", default=os.environ.get("PEERS_PROGRAM"), help="another annulus than build/release's")
-    parser.add_argument("--folder", default="build/peers", help="inputs and results while it runs (default %(default)s)")
+    parser.add_argument("--program", default=str(BUILD / "release/annulus"),
+                        help="another annulus than build/release's; then nothing is built")
+    parser.add_argument("--folder", default=str(BUILD / "peers"),
+                        help="inputs and results while it runs (default build/peers)")
     parser.add_argument("--list", action="store_true", help="name the cases and stop")
     return parser.parse_args()
 
@@ -101,6 +106,7 @@ def write_json(path, about, records):
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is cleaned up below is cleaned up
     cases = chosen_cases(options)
     if options.list or not cases:
         print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")

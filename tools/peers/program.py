@@ -41,6 +41,10 @@ def launch(command, limit, threads=1, folder=None):
             timer.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:  # the command itself is being ended
+            process.terminate()
+            process.wait()
+            raise
         finally:
             for timer in timers:
                 timer.cancel()
