@@ -97,12 +97,13 @@ TEST(Window, AddsFromAllRanksAtOnceAreNotLost) {
   constexpr Index held = 12, rounds = 20;
   const Index bytes = parts * held * row_bytes;
   Window window(comm, "test window", bytes);
+  Block from(parts, 7);
+  from.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+  window.write(0, from.memory.data(), from.memory.bytes());
   window.clear();
   window.publish();
   // Rows 1 4 7 and 4 5: row 4 twice, which one access must not name.
   const std::vector<RowRun> runs{{1, 3, 3}, {4, 1, 2}};
-  Block from(parts, 7);
-  from.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
   WindowAdd add(window);
   for (Index round = 0; round < rounds; ++round) {
     for (int owner = 0; owner < comm.size(); ++owner) {

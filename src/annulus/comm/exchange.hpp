@@ -1,4 +1,4 @@
-// One hop on the wire: messages out and in, at most one per peer and direction.
+// One hop on the wire: messages out and in.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Posts the receives first, then the sends, and returns at once. `tag` tells hops apart.
+  /// Posts the receives first, then the sends, and returns at once. `tag` tells hops apart; several messages from one
+  /// rank to another match in the order of their two lists.
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
   /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
   void progress();

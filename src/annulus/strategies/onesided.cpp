@@ -1,6 +1,10 @@
 // onesided: K and V are exposed once; every rank reads the rows it needs straight out of the other ranks' memory, a few
 // owners ahead of the kernel, in the order of the rotation: rank - 1, rank - 2, ... Nobody sends, so no rank waits for
 // another's compute: ranks meet when the windows are filled, and again before they are freed.
+//
+// Backward: sums for other ranks' rows are added into these ranks' windows (MPI_Accumulate), in whatever order ranks
+// get there. So nobody waits before the end, where each owner must, and the last bits of dk and dv differ from run to
+// run.
 #include <algorithm>
 #include <array>
 #include <deque>
