@@ -20,9 +20,9 @@ inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 inline constexpr core::Index host_min_task_rows = 192;
 
 /// Backward: packed keys, values and accumulators of one task: 768 keys at D = 64, 384 at D = 128 in float32. Queries
-/// are packed once more for each task, dq is read and written. Against 960 KiB (AVX-512, 1 MiB second-level cache, full,
-/// 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64 and 6 % at D = 128, 640 KiB 0 and 2 %; 1280 KiB gain
-/// nothing.
+/// are packed once more for each task, dq is read and written. Against 960 KiB (AVX-512, 1 MiB second-level cache,
+/// full, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64 and 6 % at D = 128, 640 KiB 0 and 2 %; 1280 KiB
+/// gain nothing.
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
 /// Query rows, times heads, that pass over a task's keys at a time. Flat: 48 and 192 lie within 2 %.
