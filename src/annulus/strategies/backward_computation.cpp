@@ -165,6 +165,7 @@ Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo) {
 }
 
 Index backward_panels(const Problem& problem, Index rows) {
+  if (rows == 0) return 0;
   return std::max(kernel_memory(problem, rows),
                   kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision));
 }
