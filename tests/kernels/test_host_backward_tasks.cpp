@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
+#include <chrono>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -110,12 +111,15 @@ TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
 }
 
 TEST(HostBackwardCaller, AnErrorInPollReachesTheCaller) {
-  // Several tasks that wait for each other: the one that fails must not leave the next waiting for ever.
   BackwardCase test = backward_case(960, 1200, 8, Mask::all);
   test.fill_all();
   const kernels::ReferenceResult forward = stored_forward(test);
-  EXPECT_THROW(host_gradients(test, forward, {.poll = [] { throw std::runtime_error("peer gone"); }}),
-               std::runtime_error);
+  // The pause lets the other threads start tasks that wait for the one that fails: they must not wait for ever.
+  const auto fail = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    throw std::runtime_error("peer gone");
+  };
+  EXPECT_THROW(host_gradients(test, forward, {.poll = fail}), std::runtime_error);
   EXPECT_TRUE(std::isfinite(host_gradients(test, forward).dq[0]));  // and the next call works
 }
 
