@@ -36,7 +36,7 @@ TEST_F(Plans, TableHasEveryStrategyAndTheBytesOfTheMainSetting) {
   const Outcome planned = annulus(0, "plan run.yaml --ranks 4");
   ASSERT_EQ(planned.status, 0) << planned.err;
   const Outcome list = annulus(0, "list");
-  std::stringstream lines(list.out.substr(0, list.out.find("semantics (")));
+  std::stringstream lines(list.out.substr(0, list.out.find("reproducible (")));
   std::string text;
   std::getline(lines, text);  // the heading
   int strategies = 0;
