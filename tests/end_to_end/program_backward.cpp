@@ -78,6 +78,21 @@ TEST_F(Backward, EveryStorageTypeVerifies) {
   }
 }
 
+TEST_F(Backward, EverySemanticsVerifies) {
+  generate(DType::float64);
+  write("run.yaml", deck);
+  for (const char* attention :
+       {"{semantics: grouped, group_scale: true, segments: [16, all], dilations: [2, 3]}",
+        "{semantics: paper, causal: false, segments: [8, 32], dilations: [1, 4], scale: 0.3}"}) {
+    const std::string set = fmt::format("run.yaml --set \"attention={}\"", attention);
+    const Outcome ran = annulus(3, "run " + set);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const Outcome verified = annulus(2, "verify --rows 77 " + set);
+    EXPECT_EQ(verified.status, 0) << attention << verified.out << verified.err;
+    EXPECT_EQ(count(verified.out, " ok"), 5) << verified.out;
+  }
+}
+
 TEST_F(Backward, VerifyFindsAWrongGradient) {
   generate(DType::float32);
   write("run.yaml", deck);

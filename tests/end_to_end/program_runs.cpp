@@ -182,7 +182,7 @@ TEST_F(Runs, ListAndInfoAndHelp) {
   const Outcome list = annulus(2, "list");
   EXPECT_EQ(list.status, 0);
   for (const char* word :
-       {"single", "allgather", "ring", "ring_blocking", "auto", "longnet", "paper", "grouped", "contiguous"}) {
+       {"single", "allgather", "ring", "ring_blocking", "auto", "longnet", "paper", "grouped", "fsdp", "contiguous"}) {
     EXPECT_NE(list.out.find(word), std::string::npos) << word;
   }
   EXPECT_EQ(count(list.out, "strategies ("), 1) << "only one rank speaks";

@@ -7,6 +7,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/layer/weights.hpp"
 #include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
 #include "annulus/strategies/strategy.hpp"
@@ -44,6 +45,8 @@ void print_list() {
   line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(), ", ")));
   fmt::print("semantics (attention.semantics)\n");
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
+  fmt::print("shardings of a layer's weights (layer.sharding)\n");
+  for (const auto& entry : layer::sharding_table) line(entry.name, entry.description);
   fmt::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
   line("auto",

@@ -5,7 +5,7 @@
 
 namespace annulus::app {
 
-/// Strategies, semantics and partitions, one line each.
+/// Strategies, semantics, shardings and partitions, one line each.
 void print_list();
 
 /// Versions, back ends, devices, MPI, transfers, threads and binding, one line each; every rank's place is named.
