@@ -84,8 +84,11 @@ TEST_F(Errors, WhatCannotBeReproducible) {
   expect(asked("strategy: ring_bidirectional"), 2, {"run.yaml:3:16", "ascending", "expected auto, single, allgather"});
   expect(asked("strategy: allgather_overlap"), 2, {"run.yaml:3:16", "arrive", "rotation"}, {0});
   expect("run --dry-run --ranks 8 run.yaml", 2, {"run.yaml:3:16", "arrive"}, {0});
-  expect(deck("input: {file: in.h5}\ncompute: {reproducible: true, backward: true}\n" + rest), 2,
-         {"run.yaml:2:31", "backward", "gradients"}, {0});
+  ASSERT_EQ(annulus(0, "generate --output train.h5 --sequence 40 --heads 4 --head-dim 8 --dout").status, 0);
+  expect(
+      deck("input: {file: train.h5}\ncompute: {reproducible: true, backward: true}\ndistribution: {strategy: ring}\n" +
+           rest),
+      2, {"run.yaml:2:31", "backward", "ring", "rank by rank", "ulysses"}, {0});
   EXPECT_FALSE(exists("o.h5"));
 }
 

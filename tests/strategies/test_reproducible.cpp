@@ -1,6 +1,6 @@
-// Reproducible problems: out and lse of every strategy that claims it, at the number of ranks of the launch and for any
-// cuts, are bit for bit what one rank computes alone. Beside each comparison stands the same one without
-// `reproducible`, which must fail somewhere: a comparison that cannot fail shows nothing.
+// Reproducible problems: out and lse, and gradients where they are asked for, of every strategy that claims it, at the
+// number of ranks of the launch and for any cuts, are bit for bit what one rank computes alone. Beside each comparison
+// stands the same one without `reproducible`, which must fail somewhere: a comparison that cannot fail shows nothing.
 #include <algorithm>
 #include <cstring>
 
@@ -13,9 +13,9 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-/// out and lse of some rows, (B, rows, heads x bytes) each, as stored.
+/// out, lse and dq of some rows, (B, rows, heads x bytes) each, and dkv (2, B, rows, K/V heads x bytes), as stored.
 struct Bits {
-  std::vector<std::byte> out, lse;
+  std::vector<std::byte> out, lse, dq, dkv;
   bool operator==(const Bits&) const = default;
 };
 
@@ -30,6 +30,7 @@ std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index parts,
                                const pattern::StoredRows& rows) {
   const Index width = Index(whole.size()) / (parts * sequence);
   std::vector<std::byte> taken;
+  if (whole.empty()) return taken;
   for (Index part = 0; part < parts; ++part) {
     for (const core::Interval& interval : rows.intervals()) {
       const auto first = whole.begin() + (part * sequence + interval.begin) * width;
@@ -47,6 +48,7 @@ struct Stored {
     kv = test::to_storage(numbers.k(), problem.type);
     const auto v = test::to_storage(numbers.v(), problem.type);
     kv.insert(kv.end(), v.begin(), v.end());
+    dout = test::to_storage(numbers.dout(), problem.type);
   }
 
   Bits forward(const Strategy& strategy, const Partition& partition, const comm::Communicator& comm) const {
@@ -56,7 +58,11 @@ struct Stored {
     tensors.q = on_device(rows_of(q, s.batch, s.sequence, rows));
     tensors.kv = on_device(rows_of(kv, 2 * s.batch, s.sequence, rows));
     strategy.forward(problem, partition, comm, tensors, {});
-    return {bytes_of(tensors.out), bytes_of(tensors.lse)};
+    if (problem.gradients) {
+      tensors.dout = on_device(rows_of(dout, s.batch, s.sequence, rows));
+      strategy.backward(problem, partition, comm, tensors, {});
+    }
+    return {bytes_of(tensors.out), bytes_of(tensors.lse), bytes_of(tensors.dq), bytes_of(tensors.dkv)};
   }
   /// The whole result, computed by this rank alone.
   Bits alone() const {
@@ -69,7 +75,8 @@ struct Stored {
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     return forward(strategy, partition, comm) ==
-           Bits{rows_of(whole.out, s.batch, s.sequence, rows), rows_of(whole.lse, s.batch, s.sequence, rows)};
+           Bits{rows_of(whole.out, s.batch, s.sequence, rows), rows_of(whole.lse, s.batch, s.sequence, rows),
+                rows_of(whole.dq, s.batch, s.sequence, rows), rows_of(whole.dkv, 2 * s.batch, s.sequence, rows)};
   }
 
   static core::Buffer on_device(const std::vector<std::byte>& bytes) {
@@ -79,7 +86,7 @@ struct Stored {
   }
 
   Problem problem;
-  std::vector<std::byte> q, kv;
+  std::vector<std::byte> q, kv, dout;
 };
 
 /// Every rank draws the same cuts; some ranks may get no rows.
@@ -109,7 +116,7 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
       Problem cut = one.problem;
       cut.partition = entry.value;
       cut.block_size = 5;
-      if (!strategy->not_reproducible(cut, ranks).empty()) continue;
+      if (!disorder(*strategy, cut, ranks).empty()) continue;
       all.push_back(
           {strategy.get(), fmt::format("{}, {}", strategy->name(), entry.name), strategy->partition(cut, ranks)});
       const bool cuts_itself = strategy->communication(cut, ranks).movement == Movement::none;
@@ -248,6 +255,31 @@ TEST(Reproducible, PartitionLeftOpenIsContiguousWhereOrderMatters) {
     EXPECT_EQ(partition[0].intervals(), (std::vector<core::Interval>{{0, 16}})) << name;
   }
   EXPECT_EQ(find("allgather")->partition(problem, 4)[0].intervals().size(), 2u) << "zigzag, which balances better";
+}
+
+TEST(Reproducible, GradientsOfStrategiesThatAddThemUpInOnePlace) {
+  const std::uint64_t seed = 77;
+  std::mt19937_64 random(seed);
+  std::vector<Case> cases;
+  for (int i = 0; i < 12; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 90);
+    const Index kv_heads = i % 2 == 0 ? drawn.layout.heads : drawn.layout.kv_heads;
+    cases.push_back(make("seed " + std::to_string(seed) + " case " + std::to_string(i) + ": " + test::describe(drawn),
+                         {2, drawn.n, drawn.layout.heads, kv_heads, 1 + Index(random() % 40)}, drawn.layout.pattern,
+                         drawn.layout.documents));
+    cases.back().problem.gradients = true;
+  }
+  compare_all(cases, seed);
+  Problem problem = cases[0].problem;
+  problem.shape.heads = problem.shape.kv_heads = 4;
+  EXPECT_EQ(disorder(*find("single"), problem, 4), "");
+  EXPECT_EQ(disorder(*find("ulysses"), problem, 4), "");
+  problem.shape.kv_heads = 2;
+  EXPECT_EQ(disorder(*find("ulysses"), problem, 2), "");
+  EXPECT_NE(disorder(*find("ulysses"), problem, 4).find("key/value head"), std::string::npos);
+  for (const char* name : {"ring", "rotation", "allgather", "onesided"}) {
+    EXPECT_NE(disorder(*find(name), problem, 4), "") << name;
+  }
 }
 
 TEST(Reproducible, StrategiesSayWhyTheyCannot) {

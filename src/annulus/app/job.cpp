@@ -35,6 +35,7 @@ Problem make_problem(const io::Settings& settings, const Job& job) {
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
   problem.reproducible = settings.compute.reproducible;
+  problem.gradients = settings.compute.backward;
   return problem;
 }
 
@@ -85,20 +86,20 @@ void check_can_be_reproducible(const io::RunFile& run) {
                "many keys at a time; expected false",
                run.where("compute.reproducible"));
   }
-  if (run.settings.compute.backward) {
-    core::fail(core::ErrorKind::usage,
-               "{}compute.backward: true is not reproducible (compute.reproducible): ranks sum up gradients by rank; "
-               "expected false",
-               run.where("compute.backward"));
-  }
 }
 
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
 /// where the strategy could with another one.
 void check_reproducible(const Job& job, int ranks) {
   if (!job.problem.reproducible) return;
-  const std::string reason = job.strategy->not_reproducible(job.problem, ranks);
+  const std::string reason = strategies::disorder(*job.strategy, job.problem, ranks);
   if (reason.empty()) return;
+  if (job.strategy->not_reproducible(job.problem, ranks).empty()) {
+    core::fail(core::ErrorKind::usage,
+               "{}compute.backward: true with strategy {} is not reproducible (compute.reproducible): {}; expected "
+               "strategy auto, single or, where no key/value head is shared by ranks, ulysses",
+               job.run.where("compute.backward"), job.strategy->name(), reason);
+  }
   const std::vector<std::string_view> can = strategies::reproducible_strategies();
   const std::string_view name = job.strategy->name();
   if (std::find(can.begin(), can.end(), name) != can.end()) {

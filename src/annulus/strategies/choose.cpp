@@ -88,7 +88,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
       if (problem.partition && *problem.partition != entry.value && chooses) continue;
       Problem cut = problem;
       cut.partition = entry.value;
-      if (cut.reproducible && !strategy->not_reproducible(cut, ranks).empty()) continue;
+      if (!disorder(*strategy, cut, ranks).empty()) continue;
       const auto kind = chooses ? std::optional(entry.value) : std::nullopt;
       auto known = cuts.find(kind);
       if (known == cuts.end()) {

@@ -25,7 +25,7 @@ struct Choice {
 /// "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every strategy x partition at `ranks` ranks that can do what the problem asks for (Strategy::not_reproducible); the
+/// Every strategy x partition at `ranks` ranks that can do what the problem asks for (disorder()); the
 /// problem's own partition alone where it names one.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 

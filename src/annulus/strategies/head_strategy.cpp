@@ -8,6 +8,14 @@
 namespace annulus::strategies {
 namespace {
 
+/// Query heads of one K/V head go to several of `ranks` ranks.
+bool splits_groups(const core::Shape& shape, Index ranks) {
+  for (Index p = 0; p < ranks; ++p) {
+    if (core::even_part(shape.heads, ranks, p).begin % shape.group() != 0) return true;
+  }
+  return false;
+}
+
 class HeadStrategy final : public Strategy {
  public:
   HeadStrategy(std::string_view name, std::string_view description, GroupSize group_size)
@@ -25,6 +33,12 @@ class HeadStrategy final : public Strategy {
 
   std::string not_reproducible(const Problem& problem, int ranks) const override {
     return group_size_(problem, ranks) == ranks ? "" : disorder_of(problem);  // in one group all keys are at hand
+  }
+
+  std::string not_reproducible_gradients(const Problem& problem, int ranks) const override {
+    const bool one_group = group_size_(problem, ranks) == ranks;
+    return one_group && !splits_groups(problem.shape, ranks) ? ""
+                                                             : "ranks that share a key/value head add up its dk and dv";
   }
 
   CommunicationShape communication(const Problem& problem, int ranks) const override {

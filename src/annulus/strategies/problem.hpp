@@ -36,6 +36,7 @@ struct Problem {
   int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
   bool reproducible = false;                        ///< the same bits for every number of ranks: see passes()
+  bool gradients = false;                           ///< they are asked for, too: see disorder()
   core::Interval pairs{0, pattern::every_pair};     ///< of the pattern, to work on: those of a pass
 
   pattern::Layout layout() const {

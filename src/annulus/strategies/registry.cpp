@@ -20,6 +20,12 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
   return strategies;
 }
 
+std::string disorder(const Strategy& strategy, const Problem& problem, int ranks) {
+  if (!problem.reproducible) return "";
+  const std::string reason = strategy.not_reproducible(problem, ranks);
+  return reason.empty() && problem.gradients ? strategy.not_reproducible_gradients(problem, ranks) : reason;
+}
+
 std::vector<std::string_view> reproducible_strategies() {
   std::vector<std::string_view> names;
   for (const auto& strategy : registry()) {

@@ -46,6 +46,11 @@ class Strategy {
   virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
   /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
   virtual std::string not_reproducible(const Problem& problem, int ranks) const = 0;
+  /// The same of its gradients, of a strategy that can. Sums that travel are added rank by rank, so only strategies
+  /// that add up a row's gradients in one place can.
+  virtual std::string not_reproducible_gradients(const Problem&, int /*ranks*/) const {
+    return "ranks add up dk and dv rank by rank";
+  }
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
@@ -70,6 +75,10 @@ const std::vector<std::unique_ptr<Strategy>>& registry();
 
 /// Names of those that can be reproducible, with a partition that suits them.
 std::vector<std::string_view> reproducible_strategies();
+
+/// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
+/// every number of ranks; empty: it can, or nobody asks.
+std::string disorder(const Strategy& strategy, const Problem& problem, int ranks);
 
 /// The strategy of this name, nullptr when there is none ("auto" is none: see choose.hpp).
 const Strategy* find(std::string_view name);
