@@ -60,6 +60,17 @@ class ProgramTest : public testing::Test {
     return shell(launch + ANNULUS_PROGRAM + " " + arguments);
   }
 
+  /// Of these strategies those that `annulus list` says this build's MPI can run.
+  std::vector<std::string> able(std::vector<std::string> strategies) const {
+    const std::string list = annulus(0, "list").out;
+    strategies.erase(std::remove_if(strategies.begin(), strategies.end(),
+                                    [&](const std::string& name) {
+                                      return list.find(fmt::format("  {:<18} not with", name)) != std::string::npos;
+                                    }),
+                     strategies.end());
+    return strategies;
+  }
+
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder / name) << text;
     return name;

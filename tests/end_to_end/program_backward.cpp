@@ -47,8 +47,8 @@ TEST_F(Backward, EveryStrategyAndRankCountGivesTheGradientsOfTheDefinition) {
   const auto forward = problem.reference();
   const auto with_dlse = problem.reference_gradients(true), without = problem.reference_gradients(false);
   write("run.yaml", deck);
-  for (const char* strategy : {"auto", "single", "allgather", "allgather_overlap", "ring", "ring_blocking", "rotation",
-                               "ring_bidirectional", "onesided", "ulysses", "hybrid"}) {
+  for (const std::string& strategy : able({"auto", "single", "allgather", "allgather_overlap", "ring", "ring_blocking",
+                                           "rotation", "ring_bidirectional", "onesided", "ulysses", "hybrid"})) {
     for (const int ranks : {1, 2, 3}) {
       SCOPED_TRACE(fmt::format("{} on {}", strategy, ranks));
       const std::string run = fmt::format("run run.yaml --set distribution.strategy={}", strategy);
@@ -192,7 +192,7 @@ TEST_F(Backward, DryRunAndPlanPredictBothPasses) {
   ASSERT_EQ(planned.status, 0) << planned.err;
   EXPECT_EQ(count(planned.out, "backward pass"), 1) << planned.out;
   const std::string table = planned.out.substr(planned.out.find("backward pass"));
-  for (const char* name : {"single", "allgather ", "ring ", "rotation", "onesided", "ulysses"}) {
+  for (const std::string& name : able({"single", "allgather ", "ring ", "rotation", "onesided", "ulysses"})) {
     EXPECT_EQ(count(table, fmt::format("\n  {}", name)), 1) << name << " in:\n" << table;
   }
   const Outcome many = annulus(0, "plan run.yaml --ranks 65");

@@ -80,7 +80,7 @@ TEST_F(Errors, WhatCannotBeReproducible) {
     return deck("input: {file: in.h5}\ncompute: {reproducible: true}\ndistribution: {" + distribution + "}\n" + rest);
   };
   expect(asked("strategy: ring, partition: zigzag"), 2, {"run.yaml:3:32", "zigzag", "ring", "contiguous"});
-  expect(asked("partition: block_cyclic, strategy: onesided"), 2, {"run.yaml:3:16", "block_cyclic", "contiguous"}, {0});
+  expect(asked("partition: block_cyclic, strategy: rotation"), 2, {"run.yaml:3:16", "block_cyclic", "contiguous"}, {0});
   expect(asked("strategy: ring_bidirectional"), 2, {"run.yaml:3:16", "ascending", "expected auto, single, allgather"});
   expect(asked("strategy: allgather_overlap"), 2, {"run.yaml:3:16", "arrive", "rotation"}, {0});
   expect("run --dry-run --ranks 8 run.yaml", 2, {"run.yaml:3:16", "arrive"}, {0});
@@ -90,6 +90,16 @@ TEST_F(Errors, WhatCannotBeReproducible) {
            rest),
       2, {"run.yaml:2:31", "backward", "ring", "rank by rank", "ulysses"}, {0});
   EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(Errors, AStrategyThatTheMpiLibraryCannotRunIsRefused) {
+  const bool can = able({"onesided"}).size() == 1;
+  const Outcome ran =
+      annulus(1, deck("input: {file: in.h5}\ndistribution: {strategy: onesided}\noutput: {file: o.h5}\n"));
+  EXPECT_EQ(ran.status, can ? 0 : 2) << ran.err;
+  EXPECT_EQ(count(ran.err, "run.yaml:2:16: distribution.strategy: onesided cannot run with this MPI"), can ? 0 : 1)
+      << ran.err;
+  EXPECT_EQ(exists("o.h5"), can);
 }
 
 TEST_F(Errors, InputFile) {

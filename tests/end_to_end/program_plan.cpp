@@ -43,7 +43,7 @@ TEST_F(Plans, TableHasEveryStrategyAndTheBytesOfTheMainSetting) {
   while (std::getline(lines, text)) {
     std::string name;
     std::stringstream(text) >> name;
-    if (name == "auto") continue;
+    if (name == "auto" || able({name}).empty()) continue;
     EXPECT_NE(planned.out.find(" " + name + " "), std::string::npos) << name << " is missing in:\n" << planned.out;
     ++strategies;
   }

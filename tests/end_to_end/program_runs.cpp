@@ -151,7 +151,8 @@ TEST_F(Runs, ReproducibleRunsGiveTheSameBitsOnAnyNumberOfRanksAndThreads) {
   ASSERT_EQ(expected.size(), 8u * 1500 * 4 * (40 + 1));
   EXPECT_TRUE(run(1, 3, yes) == expected) << "3 threads";
   int ranks = 2;
-  for (const char* strategy : {"single", "allgather", "ring", "rotation", "onesided", "ulysses", "hybrid"}) {
+  for (const std::string& strategy :
+       able({"single", "allgather", "ring", "rotation", "onesided", "ulysses", "hybrid"})) {
     const std::string named = fmt::format(" --set distribution.strategy={}", strategy);
     EXPECT_TRUE(run(ranks, 4 - ranks, yes + named) == expected) << strategy << " on " << ranks;
     ranks = 5 - ranks;  // 2 and 3 in turn

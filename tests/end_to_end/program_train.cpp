@@ -91,8 +91,8 @@ TEST_F(Layers, LossCurveIsTheSameForEveryStrategyShardingAndRankCount) {
   for (std::size_t i = 1; i < loss.size(); ++i) EXPECT_LT(loss[i], loss[i - 1]) << "step " << i;
   EXPECT_LT(loss.back(), 0.9 * loss.front());
   std::vector<std::pair<int, std::string>> cases;
-  for (const char* strategy : {"single", "allgather", "allgather_overlap", "ring", "ring_blocking", "rotation",
-                               "ring_bidirectional", "onesided", "ulysses", "hybrid"}) {
+  for (const std::string& strategy : able({"single", "allgather", "allgather_overlap", "ring", "ring_blocking",
+                                           "rotation", "ring_bidirectional", "onesided", "ulysses", "hybrid"})) {
     cases.emplace_back(2, fmt::format("distribution.strategy={}", strategy));
     cases.emplace_back(4, fmt::format("distribution.strategy={} --set layer.sharding=fsdp", strategy));
   }

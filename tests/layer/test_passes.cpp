@@ -20,7 +20,7 @@ std::vector<LayerCase> cases() {
 void check_all(LayerCase one, double forward_tolerance, double gradient_tolerance) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   one.problem.sharding = Sharding::fsdp;
-  for (const auto& strategy : strategies::registry()) {
+  for (const strategies::Strategy* strategy : strategies::available()) {
     check(one, *strategy, comm, forward_tolerance, gradient_tolerance);
   }
   one.problem.sharding = Sharding::none;  // the attention is called as with fsdp: two strategies are enough

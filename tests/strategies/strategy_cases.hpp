@@ -15,7 +15,7 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
   static std::mt19937_64 random(seed + std::uint64_t(comm.size()));  // the same draws on all ranks
   using pattern::PartitionKind;
   for (const Case& one : cases) {
-    for (const auto& strategy : registry()) {
+    for (const Strategy* strategy : available()) {
       for (const auto partition : {std::optional<PartitionKind>(), std::optional(PartitionKind::contiguous),
                                    std::optional(PartitionKind::zigzag), std::optional(PartitionKind::block_cyclic)}) {
         if (random() % std::uint64_t(one_in) != 0) continue;

@@ -70,8 +70,7 @@ Index peak_of(Call&& call) {
 
 /// Those whose kernel sees all rows at the end: threads keep the panels that they once needed.
 std::vector<const Strategy*> by_rows() {
-  std::vector<const Strategy*> strategies;
-  for (const auto& strategy : registry()) strategies.push_back(strategy.get());
+  std::vector<const Strategy*> strategies = available();
   std::stable_partition(strategies.begin(), strategies.end(), [](const Strategy* one) {
     return one->name() != "single" && one->name() != "ulysses" && one->name() != "hybrid";
   });

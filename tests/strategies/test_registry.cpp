@@ -1,6 +1,8 @@
 // The registry and predictions that need no MPI.
 #include <gtest/gtest.h>
+#include <mpi.h>
 
+#include <array>
 #include <set>
 
 #include "annulus/strategies/strategy.hpp"
@@ -28,6 +30,17 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
                                                "rotation", "ring_bidirectional", "onesided", "ulysses", "hybrid"}));
   EXPECT_EQ(find("auto"), nullptr);
   EXPECT_EQ(find("rings"), nullptr);
+}
+
+TEST(Registry, OnlyWindowsDependOnTheMpiLibrary) {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const bool defect = std::string_view(text.data()).find("MPICH Version:\t4.0") != std::string_view::npos;
+  for (const auto& strategy : registry()) {
+    EXPECT_EQ(!strategy->unavailable().empty(), defect && strategy->name() == "onesided") << strategy->name();
+  }
+  EXPECT_EQ(available().size(), registry().size() - (defect ? 1 : 0));
 }
 
 TEST(Prediction, KeptTriplesSumToTheWholeOnEveryStrategy) {

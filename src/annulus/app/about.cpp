@@ -39,7 +39,10 @@ std::string bound_cpus() {
 
 void print_list() {
   fmt::print("strategies (distribution.strategy)\n");
-  for (const auto& strategy : strategies::registry()) line(strategy->name(), strategy->description());
+  for (const auto& strategy : strategies::registry()) {
+    const std::string reason = strategy->unavailable();
+    line(strategy->name(), reason.empty() ? strategy->description() : fmt::format("not with this MPI: {}", reason));
+  }
   line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
   fmt::print("reproducible (compute.reproducible)\n");
   line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(), ", ")));

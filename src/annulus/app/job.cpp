@@ -56,7 +56,14 @@ int ulysses_ranks(const io::RunFile& run, int ranks, const comm::Communicator& c
 
 /// The strategy of this name; `run` is for the place in the error message.
 const strategies::Strategy& named(const io::RunFile& run, const std::string& name) {
-  if (const strategies::Strategy* strategy = strategies::find(name)) return *strategy;
+  if (const strategies::Strategy* strategy = strategies::find(name)) {
+    const std::string reason = strategy->unavailable();
+    if (reason.empty()) return *strategy;
+    core::fail(core::ErrorKind::usage,
+               "{}distribution.strategy: {} cannot run with this MPI: {}; expected auto, or "
+               "another strategy of `annulus list`",
+               run.where("distribution.strategy"), name, reason);
+  }
   std::vector<std::string> names{"auto"};
   for (const auto& strategy : strategies::registry()) names.emplace_back(strategy->name());
   core::fail(core::ErrorKind::usage, "{}distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",

@@ -10,6 +10,9 @@
 
 namespace annulus::comm {
 
+/// Why the windows of this MPI library cannot be relied on; empty: nothing is known against them. Needs no MPI_Init.
+std::string window_defect();
+
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
 /// allocates it: strided reads of memory that was allocated elsewhere were 40 times slower (Open MPI 4.1, 4,096
 /// pieces).

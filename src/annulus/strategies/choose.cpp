@@ -81,7 +81,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
   };
   std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies share partitions
   std::vector<Candidate> all;
-  for (const auto& strategy : registry()) {
+  for (const Strategy* strategy : available()) {
     const CommunicationShape shape = strategy->communication(problem, ranks);
     for (const pattern::PartitionEntry& entry : pattern::partition_table) {
       const bool chooses = shape.movement != Movement::none;
@@ -95,7 +95,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
         known = cuts.emplace(kind, Cut{strategy->partition(cut, ranks), {}}).first;
         known->second.counted = count(cut, known->second.partition);
       }
-      Candidate candidate{strategy.get(), kind, std::nullopt};
+      Candidate candidate{strategy, kind, std::nullopt};
       const auto loads = loads_of(*strategy, cut, known->second.partition, known->second.counted);
       if (loads) candidate.cost = cost_of(*loads, shape, cut, machine);
       all.push_back(candidate);

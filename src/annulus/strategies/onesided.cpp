@@ -251,6 +251,7 @@ class Onesided final : public Strategy {
   pattern::Partition partition(const Problem& problem, int ranks) const override {
     return ordered_partition(problem, ranks);
   }
+  std::string unavailable() const override { return comm::window_defect(); }
   std::string not_reproducible(const Problem& problem, int) const override { return disorder_of(problem); }
 
   CommunicationShape communication(const Problem&, int) const override { return {Movement::window}; }

@@ -20,6 +20,14 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
   return strategies;
 }
 
+std::vector<const Strategy*> available() {
+  std::vector<const Strategy*> strategies;
+  for (const auto& strategy : registry()) {
+    if (strategy->unavailable().empty()) strategies.push_back(strategy.get());
+  }
+  return strategies;
+}
+
 std::string disorder(const Strategy& strategy, const Problem& problem, int ranks) {
   if (!problem.reproducible) return "";
   const std::string reason = strategy.not_reproducible(problem, ranks);
@@ -28,7 +36,7 @@ std::string disorder(const Strategy& strategy, const Problem& problem, int ranks
 
 std::vector<std::string_view> reproducible_strategies() {
   std::vector<std::string_view> names;
-  for (const auto& strategy : registry()) {
+  for (const Strategy* strategy : available()) {
     if (strategy->not_reproducible({}, 1).empty()) names.push_back(strategy->name());
   }
   return names;

@@ -42,6 +42,8 @@ class Strategy {
   virtual std::string_view name() const = 0;
   /// One line for `annulus list`.
   virtual std::string_view description() const = 0;
+  /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
+  virtual std::string unavailable() const { return ""; }
   /// Which rank holds which rows.
   virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
   /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
@@ -72,6 +74,9 @@ class Strategy {
 
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
+
+/// Those that this MPI library can run.
+std::vector<const Strategy*> available();
 
 /// Names of those that can be reproducible, with a partition that suits them.
 std::vector<std::string_view> reproducible_strategies();
