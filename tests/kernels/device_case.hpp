@@ -106,6 +106,7 @@ kernels::ReferenceResult device_answer(const DeviceCase& test, int team_size, co
   const DeviceTensor v =
       to_device(test.keys(core::TensorId::v), test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+  poison(state.acc);
   for (const core::WorkList& list : test.calls) {
     kernels::device::team_attend<ExecSpace, Tuning>(list, {q.view, k.view, v.view, test.scale()}, state, poll,
                                                     team_size);

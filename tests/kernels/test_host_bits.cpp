@@ -132,6 +132,7 @@ Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSe
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   kernels::State state(shape, test.query_rows, test.precision, lift);
+  poison(state.acc);
   for (const WorkList& list : calls) {
     const TileSizes sizes = dice ? TileSizes{dice->between(1, 300), dice->between(1, 200)} : TileSizes{};
     kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale()}, state, {}, set, sizes);
@@ -185,8 +186,11 @@ Bits run_merged(const HostCase& test, const std::vector<std::vector<WorkList>>& 
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   kernels::State merged(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+  poison(merged.acc);
+  kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
   for (const auto& calls : passes) {
-    kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+    state.clear();
+    poison(state.acc);
     for (const WorkList& list : calls)
       kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale()}, state, {}, set);
     kernels::merge_states(kernels::Backend::host, state, merged);
@@ -241,6 +245,37 @@ TEST(HostMerge, StatesOfRowsWithoutKeysAndFarApartAreNoNan) {
       EXPECT_EQ(merged.lse[1], -std::numeric_limits<double>::infinity());
     }
   }
+}
+
+TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
+  for (const auto& [type, precision] :
+       {std::pair{DType::float32, Precision::float32}, std::pair{DType::float64, Precision::float64}}) {
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      for (const Index head_dim : {1, 31, 64}) {
+        Dice dice(unsigned(head_dim) + 40);
+        const HostCase test = make_comb(dice, 77, head_dim, type, precision, 4).numbers;
+        const core::Shape& s = test.shape;
+        const DeviceTensor q = to_device(test.q, type, test.query_rows, s.heads, head_dim);
+        const DeviceTensor k = to_device(test.k, type, test.key_rows, s.kv_heads, head_dim);
+        const DeviceTensor v = to_device(test.v, type, test.key_rows, s.kv_heads, head_dim);
+        const DeviceTensor apart = to_device(test.q, type, test.query_rows, s.heads, head_dim);
+        const DeviceTensor inside = to_device(test.q, type, test.query_rows, s.heads, head_dim);
+        const DeviceTensor lse = to_device(test.q, core::lse_type(type), test.query_rows, s.heads, 1);
+        kernels::State state(s, test.query_rows, precision, 0, inside.buffer);
+        poison(state.acc);
+        WorkList half;  // the other rows see no key
+        add_items(half, test, 0, test.query_rows / 2, 0, test.key_rows, Mask::all, 7);
+        kernels::host::host_attend(half, {q.view, k.view, v.view, test.scale()}, state, {}, set);
+        kernels::host::host_finish(state, apart.view, lse.view, 0.7, set);
+        kernels::host::host_finish(state, inside.view, lse.view, 0.7, set);
+        const auto expected = from_device(apart.buffer, test.query_numbers(), type);
+        EXPECT_EQ(from_device(inside.buffer, test.query_numbers(), type), expected) << name_of(set);
+        EXPECT_EQ(expected.back(), 0) << "no key";
+      }
+    }
+  }
+  EXPECT_THROW(kernels::State({1, 0, 2, 2, 8}, 3, Precision::float32, 0, core::Buffer("out", 4 * 3 * 2 * 8 - 4)),
+               core::Error);
 }
 
 TEST(HostMerge, RefusesStatesOfOtherShapes) {

@@ -107,6 +107,12 @@ inline std::vector<double> from_device(const core::Buffer& buffer, Index count, 
   return from_storage(bytes.data(), count, type);
 }
 
+/// Fills memory with numbers that no result may show: NaN of every type.
+inline void poison(const core::Buffer& buffer) {
+  const std::vector<std::byte> ones(std::size_t(buffer.bytes()), std::byte{0xff});
+  core::copy_to_device(buffer.data(), ones.data(), buffer.bytes());
+}
+
 /// One whole problem. Tensors are (B, S, H or Hkv, D) as doubles that `type` represents exactly.
 struct AttentionCase {
   core::Shape shape;

@@ -28,7 +28,8 @@ std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and an even
 /// integer m, no less than the largest s2,
-///   l = sum 2^(s2 - m + lift),  acc = sum 2^(s2 - m + lift) v.    Empty: m = -inf, l = 0, acc = 0. Never NaN.
+///   l = sum 2^(s2 - m + lift),  acc = sum 2^(s2 - m + lift) v.    Never NaN.
+/// Empty: m = -inf, l = 0, and acc counts as 0 whatever is there, so that nobody has to write it twice.
 /// Layouts: m, l (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's memory.
 ///
 /// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
@@ -40,9 +41,16 @@ class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int lift = 0);
+  /// The same with the accumulator in memory that is there already: that of the output, when it is contiguous and of
+  /// the type of the accumulator. finish() then works in place.
+  State(const core::Shape& shape, core::Index rows, core::Precision precision, int lift, core::Buffer acc);
 
-  /// Bytes such states take, for predictions.
+  /// Bytes such states take with an accumulator of their own, and bytes of that, for predictions.
   static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
+  static core::Index acc_bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
+
+  /// All states are empty again.
+  void clear();
 
   core::Shape shape;
   core::Index rows = 0;
@@ -89,7 +97,8 @@ core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index 
 
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - lift + log2 l), natural and unshifted, in lse's
 /// type. Neither depends on how l and m share the scale; out has no -0.
-/// A row that saw no key gets out = 0 and lse = -inf. Complete on return.
+/// A row that saw no key gets out = 0 and lse = -inf. `out` may be the memory of state.acc where it has its layout and
+/// type. Complete on return.
 void finish(Backend backend, const State& state, const core::TensorView& out, const core::TensorView& lse,
             double output_scale = 1);
 

@@ -1,5 +1,6 @@
 #include <Kokkos_Core.hpp>
 #include <limits>
+#include <utility>
 
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/attention.hpp"
@@ -11,26 +12,24 @@ using core::Index;
 
 namespace {
 
-/// m = -inf, l = 0, acc = 0, written by the threads (and so into the memory near them) that will work on the rows.
+/// m = -inf, l = 0. The accumulator is first written by the threads that work on the rows, and so into the memory near
+/// them.
 template <class T>
 struct Clear {
   T* m;
   T* l;
-  T* acc;
-  Index head_dim;
   T lowest;  // minus infinity; std:: functions are not for device code
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
     m[row] = lowest;
     l[row] = 0;
-    for (Index d = 0; d < head_dim; ++d) acc[row * head_dim + d] = 0;
   }
 };
 
 template <class T>
-void clear(const State& state, Index states) {
+void clear_states(const State& state, Index states) {
   const Clear<T> body{static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()),
-                      static_cast<T*>(state.acc.data()), state.shape.head_dim, -std::numeric_limits<T>::infinity()};
+                      -std::numeric_limits<T>::infinity()};
   Kokkos::parallel_for("annulus::empty_state", Kokkos::RangePolicy<>(0, states), body);
   Kokkos::fence();
 }
@@ -50,10 +49,16 @@ struct Merge {
   KOKKOS_FUNCTION static T root(T by) { return device::power_of_two(by / 2); }
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
+    // Most rows of a sparse pass: their accumulators need not be looked at.
     if (from_l[row] == T(0)) return;
-    // An empty state is zero on any scale, so also on the other's.
-    const T top = l[row] == T(0) || from_m[row] > m[row] ? from_m[row] : m[row];
-    const T mine = l[row] == T(0) ? T(1) : root(m[row] - top), others = root(from_m[row] - top);
+    if (l[row] == T(0)) {
+      m[row] = from_m[row];
+      l[row] = from_l[row];
+      for (Index at = row * head_dim; at < (row + 1) * head_dim; ++at) acc[at] = from_acc[at];
+      return;
+    }
+    const T top = from_m[row] > m[row] ? from_m[row] : m[row];
+    const T mine = root(m[row] - top), others = root(from_m[row] - top);
     m[row] = top;
     l[row] = l[row] * mine * mine + from_l[row] * others * others;
     for (Index at = row * head_dim; at < (row + 1) * head_dim; ++at)
@@ -82,16 +87,30 @@ Index State::bytes(const core::Shape& shape, Index rows, core::Precision precisi
   return states_of(shape, rows) * (shape.head_dim + 2) * Index(core::bytes_of(precision));
 }
 
+Index State::acc_bytes(const core::Shape& shape, Index rows, core::Precision precision) {
+  return states_of(shape, rows) * shape.head_dim * Index(core::bytes_of(precision));
+}
+
 State::State(const core::Shape& shape, Index rows, core::Precision precision, int lift)
-    : shape(shape), rows(rows), precision(precision), lift(lift) {
-  const Index states = states_of(shape, rows), width = Index(core::bytes_of(precision));
-  m = core::Buffer("state", states * width);
-  l = core::Buffer("state", states * width);
-  acc = core::Buffer("state", states * shape.head_dim * width);
+    : State(shape, rows, precision, lift, core::Buffer("state", acc_bytes(shape, rows, precision))) {}
+
+State::State(const core::Shape& shape, Index rows, core::Precision precision, int lift, core::Buffer memory)
+    : shape(shape), rows(rows), precision(precision), lift(lift), acc(std::move(memory)) {
+  core::require(acc.bytes() == acc_bytes(shape, rows, precision), [&] {
+    return fmt::format("{} bytes for an accumulator; expected {}", acc.bytes(), acc_bytes(shape, rows, precision));
+  });
+  const Index each = states_of(shape, rows) * Index(core::bytes_of(precision));
+  m = core::Buffer("state", each);
+  l = core::Buffer("state", each);
+  clear();
+}
+
+void State::clear() {
+  const Index states = states_of(shape, rows);
   if (precision == core::Precision::float64) {
-    clear<double>(*this, states);
+    clear_states<double>(*this, states);
   } else {
-    clear<float>(*this, states);
+    clear_states<float>(*this, states);
   }
 }
 

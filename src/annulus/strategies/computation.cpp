@@ -1,6 +1,7 @@
 #include "annulus/strategies/computation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "annulus/comm/watchdog.hpp"
 
@@ -31,7 +32,7 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
       queries_(queries),
       tensors_(tensors),
       progress_(progress),
-      state_(empty_states()),
+      state_(empty_states(accumulator())),
       layout_(problem.layout()),
       expected_(expected) {}
 
@@ -43,18 +44,28 @@ void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
   if (pairs.begin == 0) return;
   const double start = core::wall_seconds(), cpu = core::cpu_seconds();
   merge();
-  of_pass_.emplace(empty_states());
+  if (of_pass_) {
+    of_pass_->clear();
+  } else {
+    of_pass_.emplace(empty_states(core::Buffer("state", state_.acc.bytes())));
+  }
   metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
   metrics.compute_seconds += core::wall_seconds() - start;
 }
 
-kernels::State Computation::empty_states() const {
-  return {problem_.shape, queries_.count(), problem_.precision, problem_.reproducible ? kernels::reproducible_lift : 0};
+core::Buffer Computation::accumulator() {
+  const Index bytes = kernels::State::acc_bytes(problem_.shape, queries_.count(), problem_.precision);
+  if (!problem_.is_in_place()) return {"state", bytes};
+  return tensors_.out = core::Buffer("out", bytes);
+}
+
+kernels::State Computation::empty_states(core::Buffer acc) const {
+  const int lift = problem_.reproducible ? kernels::reproducible_lift : 0;
+  return {problem_.shape, queries_.count(), problem_.precision, lift, std::move(acc)};
 }
 
 void Computation::merge() {
   if (of_pass_) kernels::merge_states(problem_.backend, *of_pass_, state_);
-  of_pass_.reset();
 }
 
 void Computation::add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics) {
@@ -94,7 +105,8 @@ void Computation::finish(core::HopMetrics& metrics) {
   const Index rows = queries_.count();
   const double start = core::wall_seconds(), cpu = core::cpu_seconds();
   merge();
-  tensors_.out = core::Buffer("out", s.batch * rows * problem_.query_row_bytes());
+  of_pass_.reset();
+  if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * rows * problem_.query_row_bytes());
   tensors_.lse = core::Buffer("lse", s.batch * rows * problem_.lse_row_bytes());
   const bool scaled = problem_.pattern.group_scale;
   kernels::finish(problem_.backend, state_,
@@ -126,7 +138,8 @@ Index kernel_memory(const Problem& problem, Index rows) {
 Index local_memory(const Problem& problem, Index rows, Index extra) {
   const Index b = problem.shape.batch;
   const Index inputs = b * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
-  const Index outputs = b * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
+  // In place, out is the states' accumulator.
+  const Index outputs = b * rows * ((problem.is_in_place() ? 0 : problem.query_row_bytes()) + problem.lse_row_bytes());
   const Index state = kernels::State::bytes(problem.shape, rows, problem.precision);
   const Index of_pass = passes(problem).size() > 1 ? state : 0;
   return inputs + state + kernel_memory(problem, rows) + std::max(of_pass + extra, outputs);

@@ -35,11 +35,14 @@ class Computation {
            const std::function<void()>& poll = {});
   /// All passes over keys that are at hand at once.
   void add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
-  /// Makes tensors.out and tensors.lse and frees the running softmax.
+  /// Makes tensors.out and tensors.lse and frees the running softmax. Where its numbers are of the type of out, they
+  /// have been in tensors.out all the time.
   void finish(core::HopMetrics& metrics);
 
  private:
-  kernels::State empty_states() const;
+  /// Memory for the accumulator of the result.
+  core::Buffer accumulator();
+  kernels::State empty_states(core::Buffer acc) const;
   void merge();
 
   const Problem& problem_;
@@ -49,7 +52,7 @@ class Computation {
   kernels::State state_;
   pattern::Layout layout_;                 // of the pass
   std::string pass_;                       // its name, in front of places
-  std::optional<kernels::State> of_pass_;  // empty in the first pass, which adds to state_ itself
+  std::optional<kernels::State> of_pass_;  // none in the first pass, which adds to state_ itself
   Index expected_ = 0;
   Index done_ = 0;
 };

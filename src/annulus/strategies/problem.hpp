@@ -57,6 +57,8 @@ struct Problem {
   core::DType sum_type() const {
     return precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
   }
+  /// Sums and results have the same type, so that they may be the same memory.
+  bool is_in_place() const { return sum_type() == type; }
   Index head_row_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
 };
 

@@ -119,7 +119,7 @@ class AttendTeam {
     T* s;
     T* m;        // shift of the sums so far
     T* fresh_m;  // shift from this tile of keys on
-    T* shrink;   // the square root of 2^(m - fresh_m), which may be too small for a number itself
+    T* shrink;   // the square root of 2^(m - fresh_m), which may be too small for a number itself; 0 while empty
     T* l;
     T* part_m;  // largest score of a row among every row_parts-th key
     Index* query_row;
@@ -252,7 +252,7 @@ class AttendTeam {
     for (int j = part; j < count; j += Tuning::row_parts) s[j] = weight_of(s[j], fresh, lift);
     if (part > 0) return;
     c.fresh_m[i] = fresh;
-    c.shrink[i] = before == T(-INFINITY) ? T(1) : power_of_two((before - fresh) / 2);  // empty: zero on any scale
+    c.shrink[i] = before == T(-INFINITY) ? T(0) : power_of_two((before - fresh) / 2);
   }
 
   /// V tile: kv[j][d], columns up to a whole block filled with zeros.
@@ -282,8 +282,10 @@ class AttendTeam {
   KOKKOS_FUNCTION void add_values(const Context& c, int count) const {
     for_each_block<Tuning>(c.team, c.tile.query_rows, layout.head_dim, [&](int row, int column, int step) {
       T sum[Tuning::block_rows][Tuning::block_columns] = {};
-      for_each_accumulator(c, row, column, step,
-                           [&](int r, int b, T shrink, T& acc) { sum[r][b] = acc * shrink * shrink; });
+      for_each_accumulator(c, row, column, step, [&](int r, int b, T shrink, T& acc) {
+        // An empty state's accumulator may hold anything.
+        sum[r][b] = shrink == T(0) ? T(0) : acc * shrink * shrink;
+      });
       multiply_block<Tuning::columns_side_by_side>(sum, c.s + row * layout.s_stride(), layout.s_stride(), c.kv + column,
                                                    layout.v_stride(), step, count);
       for_each_accumulator(c, row, column, step, [&](int r, int b, T, T& acc) { acc = sum[r][b]; });

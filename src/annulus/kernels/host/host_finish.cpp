@@ -36,6 +36,7 @@ void finish_in(const State& state, const TensorView& out, const TensorView& lse,
   const T* m = static_cast<const T*>(state.m.data());
   const T* l = static_cast<const T*>(state.l.data());
   const T* acc = static_cast<const T*>(state.acc.data());
+  static constexpr T zeros[kMaxHeadDim] = {};  // what is in acc of an empty state nobody knows
   const auto store_out = tiles.store_row[storage_index(out.type)];
   const bool wide_lse = lse.type == core::DType::float64;
   const auto finish_row = [=](const Index i) {
@@ -45,7 +46,7 @@ void finish_in(const State& state, const TensorView& out, const TensorView& lse,
       const bool empty = l[from] == 0;
       const double log_sum = empty ? -std::numeric_limits<double>::infinity()
                                    : log_of_sum(double(l[from]), double(m[from]) - double(lift));
-      store_out(acc + from * d, int(d), empty ? T(0) : output_scale / l[from],
+      store_out(empty ? zeros : acc + from * d, int(d), empty ? T(0) : output_scale / l[from],
                 address(out, b * out.batch_stride + row * out.row_stride + h * out.head_stride));
       void* const to = address(lse, b * lse.batch_stride + row * lse.row_stride + h * lse.head_stride);
       if (wide_lse) {
