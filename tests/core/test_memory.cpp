@@ -45,6 +45,20 @@ TEST(Buffer, IsCountedWhileAnyCopyLives) {
   EXPECT_EQ(memory_ledger().peak_by_purpose().at("buffer test"), 1000);
 }
 
+TEST(Buffer, APartKeepsTheWhole) {
+  const Index before = memory_ledger().current();
+  Buffer part;
+  {
+    const Buffer whole("buffer test", 100);
+    part = whole.first(40);
+    EXPECT_EQ(part.data(), whole.data());
+    EXPECT_EQ(part.bytes(), 40);
+    EXPECT_THROW(part.first(41), Error);
+  }
+  EXPECT_EQ(memory_ledger().current(), before + 100);
+  EXPECT_EQ(Buffer().first(0).bytes(), 0);
+}
+
 TEST(Buffer, CopiesThereAndBack) {
   std::vector<unsigned char> bytes(1001), back(1001);
   std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(1));

@@ -32,6 +32,13 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   });
 }
 
+Buffer Buffer::first(Index bytes) const {
+  require(bytes <= bytes_, [&] { return fmt::format("the first {} bytes of a buffer of {}", bytes, bytes_); });
+  Buffer part = *this;
+  part.bytes_ = bytes;
+  return part;
+}
+
 void copy_to_device(void* device, const void* host, Index bytes) {
   if (bytes == 0) return;
   const Bytes<Kokkos::HostSpace> from(static_cast<std::byte*>(const_cast<void*>(host)), std::size_t(bytes));

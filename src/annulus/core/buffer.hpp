@@ -18,6 +18,8 @@ class Buffer {
 
   void* data() const { return data_; }
   Index bytes() const { return bytes_; }
+  /// The first `bytes` of the buffer, all of which stays allocated as long as anybody holds a part.
+  Buffer first(Index bytes) const;
   /// Address `offset` bytes into the buffer.
   std::byte* at(Index offset) const { return static_cast<std::byte*>(data_) + offset; }
 

@@ -1,9 +1,13 @@
 // Which back end does the work.
 #include "annulus/kernels/attention.hpp"
 
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/device/device_backend.hpp"
+#include "annulus/kernels/tuning.hpp"
 #if defined(ANNULUS_HAS_HOST_TILES)
 #include "annulus/kernels/host/host_backend.hpp"
 #else
@@ -60,6 +64,13 @@ core::Index attend_bytes(Backend backend, [[maybe_unused]] const core::Shape& sh
 #else
   no_host_backend();
 #endif
+}
+
+core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision) {
+  const core::Index threads = Kokkos::DefaultHostExecutionSpace().concurrency();
+  const core::Index bytes =
+      backend == Backend::device ? tuning::device_block_bytes : threads * tuning::host_block_bytes;
+  return std::max<core::Index>(1, bytes / State::acc_bytes(shape, 1, precision));
 }
 
 void finish(Backend backend, const State& state, const TensorView& out, const TensorView& lse, double output_scale) {

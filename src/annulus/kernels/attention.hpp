@@ -95,6 +95,10 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 /// allocation: 0.)
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
+/// Query rows that attend() should be given at least where they are computed block after block: fewer would leave
+/// threads idle or pack keys too often.
+core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision);
+
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - lift + log2 l), natural and unshifted, in lse's
 /// type. Neither depends on how l and m share the scale; out has no -0.
 /// A row that saw no key gets out = 0 and lse = -inf. `out` may be the memory of state.acc where it has its layout and

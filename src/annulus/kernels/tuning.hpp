@@ -31,6 +31,13 @@ inline constexpr core::Index host_query_chunk = 96;
 /// Keys of a backward task at least, where there are too few tasks for the threads: 96 cost 7 % (as above).
 inline constexpr core::Index host_min_task_keys = 192;
 
+/// Accumulators of a block of query rows for each thread, where rows are computed block after block: 16 tasks of full
+/// size, so that keys are packed no more often and threads end at about the same time.
+inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
+
+/// The same of a device, all of it.
+inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
+
 /// Tasks per thread wanted, so that threads end at about the same time.
 inline constexpr core::Index host_tasks_per_thread = 6;
 

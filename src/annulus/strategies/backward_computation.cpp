@@ -15,22 +15,53 @@ double output_scale(const Problem& problem) {
   return problem.pattern.group_scale ? 1.0 / double(problem.pattern.pairs.size()) : 1.0;
 }
 
-/// Sums and results may be the same memory where their numbers have the same size.
-bool is_in_place(const Problem& problem) { return core::bytes_of(problem.type) == core::bytes_of(problem.precision); }
+/// Results take the place of their sums, but where float32 sums make float64 results.
+bool is_in_place(const Problem& problem) { return core::bytes_of(problem.type) <= core::bytes_of(problem.precision); }
 
 Index query_sum_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * problem.shape.heads * problem.head_row_sum_bytes();
 }
 
-/// One of the three gradients of `rows` rows of `heads` heads, `offset` numbers into both arrays.
-void finish_one(const Problem& problem, Gradient which, Index rows, Index heads, const core::Buffer& sums,
-                const core::Buffer& result, Index offset) {
-  const core::Shape& s = problem.shape;
-  const auto view = [&](const core::Buffer& buffer, core::DType type) {
-    return core::contiguous_view(buffer.at(offset * Index(core::bytes_of(type))), type, rows, heads, s.head_dim);
+/// Rows of `heads` heads of sums become rows of a gradient: from `from` on in `sums` to `to` on in `result`.
+void finish_rows(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
+                 const core::Buffer& result, Index to) {
+  const auto view = [&](const core::Buffer& buffer, core::DType type, Index row) {
+    const Index before = row * heads * problem.shape.head_dim * Index(core::bytes_of(type));
+    return core::contiguous_view(buffer.at(before), type, rows.size(), heads, problem.shape.head_dim);
   };
-  kernels::finish_gradient(problem.backend, which, s.batch, rows, heads, s.head_dim, view(sums, problem.sum_type()),
-                           view(result, problem.type), problem.scale, output_scale(problem));
+  kernels::finish_gradient(problem.backend, which, 1, rows.size(), heads, problem.shape.head_dim,
+                           view(sums, problem.sum_type(), rows.begin), view(result, problem.type, to), problem.scale,
+                           output_scale(problem));
+}
+
+/// The same for the first row, which would be written while it is read.
+void finish_first_row(const Problem& problem, Gradient which, Index heads, const core::Buffer& sums) {
+  const core::Buffer row("gradient row", heads * problem.head_row_bytes());
+  finish_rows(problem, which, heads, {0, 1}, sums, row, 0);
+  std::vector<std::byte> bytes(std::size_t(row.bytes()));
+  core::copy_to_host(bytes.data(), row.data(), row.bytes());
+  core::copy_to_device(sums.data(), bytes.data(), row.bytes());
+}
+
+/// Turns rows of sums into rows of a gradient in `result`, which may be the same memory. Numbers of half the size (or
+/// less) then end where those of half as many rows did: rows [b, 2 b) can be written together over what rows before b
+/// were.
+void finish_one(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
+                const core::Buffer& result) {
+  const bool moves = sums.data() == result.data() && problem.type != problem.sum_type();
+  for (Index begin = rows.begin; begin < rows.end;) {
+    const Index end = moves ? std::min(rows.end, std::max<Index>(1, 2 * begin)) : rows.end;
+    if (moves && begin == 0) {
+      finish_first_row(problem, which, heads, sums);
+    } else {
+      finish_rows(problem, which, heads, {begin, end}, sums, result, begin);
+    }
+    begin = end;
+  }
+}
+
+core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, const std::string& name, Index bytes) {
+  return is_in_place(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
 }
 
 /// Adds the time that `work` takes to the metrics.
@@ -129,12 +160,11 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
 }
 
 core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
-  const Index rows = queries_.count();
   delta_ = {};
   timed(metrics, [&] {
-    tensors_.dq =
-        is_in_place(problem_) ? dq_ : core::Buffer("dq", problem_.shape.batch * rows * problem_.query_row_bytes());
-    if (rows > 0) finish_one(problem_, Gradient::dq, rows, problem_.shape.heads, dq_, tensors_.dq, 0);
+    const Index all = problem_.shape.batch * queries_.count();
+    tensors_.dq = place_of_results(problem_, dq_, "dq", all * problem_.query_row_bytes());
+    finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
     dq_ = {};
   });
   own_ = {};
@@ -147,11 +177,11 @@ void BackwardComputation::finish(core::HopMetrics& metrics) {
 
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
   const core::Shape& s = problem.shape;
-  core::Buffer result = is_in_place(problem) ? sums : core::Buffer("dkv", 2 * s.batch * rows * problem.kv_row_bytes());
+  const Index all = s.batch * rows;
+  core::Buffer result = place_of_results(problem, sums, "dkv", 2 * all * problem.kv_row_bytes());
   timed(metrics, [&] {
-    if (rows == 0) return;
-    finish_one(problem, Gradient::dk, rows, s.kv_heads, sums, result, 0);
-    finish_one(problem, Gradient::dv, rows, s.kv_heads, sums, result, s.batch * rows * s.kv_heads * s.head_dim);
+    finish_one(problem, Gradient::dk, s.kv_heads, {0, all}, sums, result);
+    finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
   });
   return result;
 }
@@ -181,10 +211,12 @@ Index backward_work(const Problem& problem, Index rows, Index extra) {
   const Index query_sums = query_sum_bytes(problem, rows), key_sums = key_sum_bytes(problem, rows);
   const Index dq = is_in_place(problem) ? 0 : all * problem.query_row_bytes();
   const Index dkv = is_in_place(problem) ? 0 : 2 * all * problem.kv_row_bytes();
-  // At the end dq replaces the queries' sums, then dkv the keys'.
+  const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && rows > 0;
+  const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
+  // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.
   const Index after_dq = is_in_place(problem) ? query_sums : dq;
   return backward_panels(problem, rows) +
-         std::max(query_sums + key_sums + std::max(delta + extra, dq), after_dq + key_sums + dkv);
+         std::max(query_sums + key_sums + std::max({delta + extra, dq, one_row}), after_dq + key_sums + dkv);
 }
 
 Index backward_memory(const Problem& problem, Index rows, Index extra) {

@@ -38,7 +38,7 @@ class BackwardComputation {
   /// the form of `block`. `poll` keeps messages moving meanwhile.
   void add(const KeyBlock& block, const GradientBlock& into, const std::string& place, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
-  /// Makes tensors.dq and tensors.dkv.
+  /// Makes tensors.dq and tensors.dkv, in the memory of their sums, so that turning sums into results takes none.
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq and hands out the sums for the own K/V rows; see finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);

@@ -6,6 +6,43 @@
 #include "annulus/comm/watchdog.hpp"
 
 namespace annulus::strategies {
+namespace {
+
+/// Blocks of query rows in which `rows` rows are computed: so many that a block's sums are a few percent of the
+/// tensors.
+Index query_blocks(const Problem& problem, Index rows) {
+  constexpr Index most = 24;
+  if (problem.is_in_place() || rows == 0) return 1;
+  return std::clamp<Index>(rows / kernels::attend_block_rows(problem.backend, problem.shape, problem.precision), 1,
+                           most);
+}
+
+/// Stored rows `part` of `rows`.
+pattern::StoredRows taken(const pattern::StoredRows& rows, core::Interval part) {
+  std::vector<core::Interval> intervals;
+  for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
+    const core::Interval whole = rows.intervals()[i];
+    const Index before = whole.begin - rows.stored_begin(i);  // global row less stored row
+    const core::Interval inside = core::intersect(whole, {part.begin + before, part.end + before});
+    if (!inside.empty()) intervals.push_back(inside);
+  }
+  return pattern::StoredRows(std::move(intervals));
+}
+
+/// Bytes of the states of `rows` rows, and of those of a pass.
+Index state_bytes(const Problem& problem, Index rows) {
+  return kernels::State::bytes(problem.shape, rows, problem.precision) * (passes(problem).size() > 1 ? 2 : 1);
+}
+
+Index input_bytes(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
+}
+
+Index output_bytes(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
+}
+
+}  // namespace
 
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes) {
   return {data, 2 * problem.shape.batch, held, unit_bytes, {0, held}};
@@ -28,8 +65,14 @@ KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
 
 Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
                          const Progress& progress)
+    : Computation(problem, queries, 0, queries.count(), tensors, expected, progress) {}
+
+Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held,
+                         Tensors& tensors, Index expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
+      first_(first),
+      held_(held),
       tensors_(tensors),
       progress_(progress),
       state_(empty_states(accumulator())),
@@ -51,6 +94,11 @@ void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
   }
   metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
   metrics.compute_seconds += core::wall_seconds() - start;
+}
+
+core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
+  const Index before = first_ * problem_.shape.heads * head_dim * Index(core::bytes_of(type));
+  return core::contiguous_view(tensor.at(before), type, held_, problem_.shape.heads, head_dim);
 }
 
 core::Buffer Computation::accumulator() {
@@ -80,9 +128,8 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
                       const std::function<void()>& poll) {
   const std::string place = pass_ + where;
   const core::Shape& s = problem_.shape;
-  const kernels::Operands operands{
-      core::contiguous_view(tensors_.q.data(), problem_.type, queries_.count(), s.heads, s.head_dim),
-      block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
+  const kernels::Operands operands{view(tensors_.q, problem_.type, s.head_dim), block.view(problem_, 0),
+                                   block.view(problem_, 1), problem_.scale};
   const comm::Place here(place);
   const std::function<void()> poll_and_tell = watched(poll);
   const double start = core::wall_seconds();
@@ -102,16 +149,16 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
 
 void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
-  const Index rows = queries_.count();
   const double start = core::wall_seconds(), cpu = core::cpu_seconds();
   merge();
   of_pass_.reset();
-  if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * rows * problem_.query_row_bytes());
-  tensors_.lse = core::Buffer("lse", s.batch * rows * problem_.lse_row_bytes());
+  if (first_ == 0) {
+    if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
+    tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
+  }
   const bool scaled = problem_.pattern.group_scale;
-  kernels::finish(problem_.backend, state_,
-                  core::contiguous_view(tensors_.out.data(), problem_.type, rows, s.heads, s.head_dim),
-                  core::contiguous_view(tensors_.lse.data(), core::lse_type(problem_.type), rows, s.heads, 1),
+  kernels::finish(problem_.backend, state_, view(tensors_.out, problem_.type, s.head_dim),
+                  view(tensors_.lse, core::lse_type(problem_.type), 1),
                   scaled ? 1.0 / double(problem_.pattern.pairs.size()) : 1.0);
   state_ = kernels::State({}, 0, problem_.precision);
   metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
@@ -135,14 +182,38 @@ Index kernel_memory(const Problem& problem, Index rows) {
   return kernels::attend_bytes(problem.backend, item_shape(problem), rows, problem.precision);
 }
 
+core::HopMetrics compute_all(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& block,
+                             const std::string& place, Tensors& tensors, const Progress& progress) {
+  core::HopMetrics metrics;
+  const Index expected = kept_between(problem, rows, block.rows), blocks = query_blocks(problem, rows.count());
+  for (Index i = 0; i < blocks; ++i) {
+    const core::Interval part = core::even_part(rows.count(), blocks, i);
+    const pattern::StoredRows queries = taken(rows, part);
+    const double before = double(metrics.kept) / double(std::max<Index>(1, expected));
+    const Progress onward = [&](double share, const std::string& where) { progress(before + share, where); };
+    Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
+                            progress ? onward : progress);
+    computation.add_all(block, place, metrics);
+    computation.finish(metrics);
+  }
+  return metrics;
+}
+
+Index compute_all_memory(const Problem& problem, Index rows, Index extra) {
+  const Index blocks = query_blocks(problem, rows), largest = core::ceil_div(rows, blocks);
+  if (blocks == 1) return local_memory(problem, rows, extra);
+  // Out and lse are made by the first block.
+  return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
+         state_bytes(problem, largest);
+}
+
 Index local_memory(const Problem& problem, Index rows, Index extra) {
-  const Index b = problem.shape.batch;
-  const Index inputs = b * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
-  // In place, out is the states' accumulator.
-  const Index outputs = b * rows * ((problem.is_in_place() ? 0 : problem.query_row_bytes()) + problem.lse_row_bytes());
   const Index state = kernels::State::bytes(problem.shape, rows, problem.precision);
-  const Index of_pass = passes(problem).size() > 1 ? state : 0;
-  return inputs + state + kernel_memory(problem, rows) + std::max(of_pass + extra, outputs);
+  const Index of_pass = state_bytes(problem, rows) - state;
+  // In place, out is the states' accumulator.
+  const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
+  return input_bytes(problem, rows) + state + kernel_memory(problem, rows) +
+         std::max(of_pass + extra, output_bytes(problem, rows) - out);
 }
 
 Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

@@ -27,6 +27,9 @@ class Computation {
   /// come to; it only scales the progress.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
               const Progress& progress);
+  /// The same for a block of a rank's rows: `queries` are its stored rows from `first` on, of `held`.
+  Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held, Tensors& tensors,
+              Index expected, const Progress& progress);
 
   /// Begins one of passes(problem); what the one before gave is complete.
   void begin(const Problem& pass, core::HopMetrics& metrics);
@@ -35,11 +38,13 @@ class Computation {
            const std::function<void()>& poll = {});
   /// All passes over keys that are at hand at once.
   void add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
-  /// Makes tensors.out and tensors.lse and frees the running softmax. Where its numbers are of the type of out, they
-  /// have been in tensors.out all the time.
+  /// Makes tensors.out and tensors.lse and frees the running softmax; blocks fill in what the first one made. Where its
+  /// numbers are of the type of out, they have been in tensors.out all the time.
   void finish(core::HopMetrics& metrics);
 
  private:
+  /// The rows' part of a (B, held, H, head_dim) tensor.
+  core::TensorView view(const core::Buffer& tensor, core::DType type, Index head_dim) const;
   /// Memory for the accumulator of the result.
   core::Buffer accumulator();
   kernels::State empty_states(core::Buffer acc) const;
@@ -47,6 +52,8 @@ class Computation {
 
   const Problem& problem_;
   const pattern::StoredRows& queries_;
+  const Index first_;  // stored row of the first query, and rows of the tensors
+  const Index held_;
   Tensors& tensors_;
   const Progress& progress_;
   kernels::State state_;
@@ -65,6 +72,14 @@ core::Shape item_shape(const Problem& problem);
 
 /// Bytes that the kernel keeps for its panels once it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
+
+/// Out and lse of the rank's rows where all keys that they see are at hand in `block`; returns what adding them took.
+/// If sums and results have different types, rows are worked on block after block, so that sums never take much memory.
+core::HopMetrics compute_all(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& block,
+                             const std::string& place, Tensors& tensors, const Progress& progress);
+
+/// Peak bytes of compute_all() with `extra` bytes of K/V buffers.
+Index compute_all_memory(const Problem& problem, Index rows, Index extra);
 
 /// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers (and the states of a pass) while it
 /// computes, and makes out and lse at the end.

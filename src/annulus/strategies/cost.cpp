@@ -172,7 +172,7 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
   loads.basis = counted.traffic.basis;
   switch (shape.movement) {
     case Movement::none:
-      loads.memory = double(local_memory(problem, most_rows(partition), 0));
+      loads.memory = double(compute_all_memory(problem, most_rows(partition), 0));
       loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
       loads.basis = pattern::Basis::exact;
       return loads;

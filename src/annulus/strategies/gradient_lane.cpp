@@ -69,11 +69,13 @@ GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops&
 
 GradientLane::GradientLane(const Problem& problem, const pattern::Hops& hops, const pattern::GradientHops& gradients,
                            const pattern::StoredRows& rows, const GradientBlock& own)
-    : problem_(problem), hops_(hops), gradients_(gradients), own_rows_(KeyRows::raw(rows)), own_(own) {
-  const GradientBytes bytes = gradient_buffer_bytes(problem, hops, gradients);
-  for (std::size_t i = 0; i < 2; ++i) blocks_[i] = core::Buffer("gradient buffers", bytes.blocks[i]);
-  outgoing_ = core::Buffer("gradient buffers", bytes.outgoing);
-  incoming_ = core::Buffer("gradient buffers", bytes.incoming);
+    : problem_(problem),
+      hops_(hops),
+      gradients_(gradients),
+      own_rows_(KeyRows::raw(rows)),
+      own_(own),
+      bytes_(gradient_buffer_bytes(problem, hops, gradients)) {
+  for (std::size_t i = 0; i < 2; ++i) blocks_[i] = core::Buffer("gradient buffers", bytes_.blocks[i]);
 }
 
 GradientBlock GradientLane::block(std::size_t h) const {
@@ -92,6 +94,7 @@ comm::RowBlock GradientLane::as_message(const Cargo& cargo, void* data) const {
 
 GradientMessages GradientLane::outgoing(std::size_t h) {
   const GradientHop& hop = gradients_[h];
+  if (outgoing_.bytes() == 0) outgoing_ = core::Buffer("gradient buffers", bytes_.outgoing);
   const Departure departure(problem_, hops_[h], hop);
   const kernels::RowArray sums = block(h).head_rows(problem_);
   const auto in_place = [&](const core::Interval& rows) -> comm::RowBlock {
@@ -118,6 +121,7 @@ GradientMessages GradientLane::outgoing(std::size_t h) {
 
 GradientMessages GradientLane::incoming(std::size_t h) {
   const GradientHop& hop = gradients_[h];
+  if (incoming_.bytes() == 0) incoming_ = core::Buffer("gradient buffers", bytes_.incoming);
   return {{hop.previous, as_message(hop.arriving, incoming_.data())},
           {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
 }

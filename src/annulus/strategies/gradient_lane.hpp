@@ -21,7 +21,8 @@ struct GradientBytes {
   Index outgoing = 0;  ///< what must be collected to leave
   Index incoming = 0;
 
-  Index total() const { return blocks[0] + blocks[1] + outgoing + incoming; }
+  /// Those held in step s of BackwardLoop: the first gradients leave in step 2.
+  Index during(std::size_t s) const { return blocks[0] + blocks[1] + (s >= 2 ? outgoing + incoming : 0); }
 };
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops,
                                     const pattern::GradientHops& gradients);
@@ -55,8 +56,9 @@ class GradientLane {
   const pattern::GradientHops& gradients_;
   pattern::KeyRows own_rows_;
   const GradientBlock& own_;
+  const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;
+  core::Buffer outgoing_;  // both made when first used: by then K and V need less
   core::Buffer incoming_;
 };
 

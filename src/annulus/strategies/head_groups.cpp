@@ -129,13 +129,15 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(lse_.narrow);
   const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
   const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
-  const bool in_place = whole_.sum_type() == whole_.type;
-  const Index dkv = in_place ? 0 : array_bytes(kv_.own);
+  const bool in_place = core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision);
+  const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row beside its sums
+  const Index narrow_dq = std::max(
+      array_bytes(q_.narrow), q_.narrow.parts * q_.narrow.held * narrow_.shape.heads * narrow_.head_row_sum_bytes());
   const Index panels = backward_panels(narrow_, q_.narrow.held);
   const Index sums = own_sums > 0 ? own_sums : received;
   return backward_inputs(whole_, rows) +
          std::max({narrow_inputs + delta + array_bytes(delta_.own), narrow_inputs + narrow_work,
-                   panels + narrow_sums + dq + std::max(array_bytes(q_.narrow), received),
+                   panels + narrow_sums + dq + std::max(narrow_dq, received),
                    panels + dq + std::max(received + own_sums, sums + dkv)});
 }
 

@@ -158,11 +158,14 @@ Prediction predict_backward_hops(const Problem& problem, const pattern::Partitio
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction prediction;
   prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
-  Index buffers = 0;
+  const std::size_t steps = hop_count(lanes.keys) + 2;
+  std::vector<Index> buffers(steps);
   for (std::size_t l = 0; l < lanes.keys.size(); ++l) {
     const pattern::Hops& hops = lanes.keys[l];
     const pattern::GradientHops& gradients = lanes.gradients[l];
-    buffers += buffer_bytes(problem, hops).total() + gradient_buffer_bytes(problem, hops, gradients).total();
+    const BufferBytes of_keys = buffer_bytes(problem, hops);
+    const GradientBytes of_gradients = gradient_buffer_bytes(problem, hops, gradients);
+    for (std::size_t s = 0; s < steps; ++s) buffers[s] += of_keys.during(s) + of_gradients.during(s);
     for (std::size_t h = 0; h < hops.size(); ++h) {
       prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hops[h].receive));
       prediction.bytes_sent += cargo_bytes(problem, hops[h].send) + gradient_bytes(problem, gradients[h].onward) +
@@ -172,7 +175,7 @@ Prediction predict_backward_hops(const Problem& problem, const pattern::Partitio
                                    gradient_bytes(problem, gradients[h].returned);
     }
   }
-  prediction.memory_bytes = backward_work(problem, rows.count(), buffers);
+  prediction.memory_bytes = backward_work(problem, rows.count(), *std::max_element(buffers.begin(), buffers.end()));
   return prediction;
 }
 

@@ -20,7 +20,9 @@ BufferBytes buffer_bytes(const Problem& problem, const Hops& hops) {
   BufferBytes bytes;
   for (std::size_t h = 0; h < hops.size(); ++h) {
     bytes.receive[h % 2] = std::max(bytes.receive[h % 2], cargo_bytes(problem, hops[h].receive));
-    if (!passes_on(hops, h)) bytes.send = std::max(bytes.send, cargo_bytes(problem, hops[h].send));
+    if (passes_on(hops, h) || hops[h].send.empty()) continue;
+    bytes.send = std::max(bytes.send, cargo_bytes(problem, hops[h].send));
+    bytes.sending_hops = h + 1;
   }
   return bytes;
 }
@@ -29,6 +31,7 @@ Lane::Lane(const Problem& problem, const Hops& hops, const KeyBlock& own) : prob
   const BufferBytes bytes = buffer_bytes(problem, hops);
   for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes.receive[i]);
   send_ = core::Buffer("hop buffers", bytes.send);
+  sending_hops_ = bytes.sending_hops;
 }
 
 comm::Message Lane::outgoing(std::size_t h) const {
@@ -52,6 +55,7 @@ comm::Message Lane::incoming(std::size_t h) const {
 
 const KeyBlock& Lane::take(std::size_t h) {
   const pattern::Cargo& cargo = hops_[h].receive;
+  if (h + 1 >= sending_hops_) send_ = {};
   in_hand_ = {receive_[h % 2].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
   return in_hand_;
 }

@@ -12,8 +12,11 @@ namespace annulus::strategies {
 struct BufferBytes {
   std::array<Index, 2> receive{};
   Index send = 0;
+  std::size_t sending_hops = 0;  ///< the send buffer is freed behind so many hops
 
   Index total() const { return receive[0] + receive[1] + send; }
+  /// Those held while hop h is under way.
+  Index during(std::size_t h) const { return receive[0] + receive[1] + (h < sending_hops ? send : 0); }
 };
 BufferBytes buffer_bytes(const Problem& problem, const pattern::Hops& hops);
 
@@ -38,6 +41,7 @@ class Lane {
   const KeyBlock& own_;
   std::array<core::Buffer, 2> receive_;
   core::Buffer send_;
+  std::size_t sending_hops_ = 0;
   KeyBlock in_hand_;
 };
 

@@ -19,17 +19,14 @@ class Single final : public Strategy {
   CommunicationShape communication(const Problem&, int) const override { return {Movement::none}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
-    return {local_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, pattern::KeyRows::raw(rows))};
+    return {compute_all_memory(problem, rows.count(), 0), 0, 0,
+            kept_between(problem, rows, pattern::KeyRows::raw(rows))};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
-    core::RankMetrics metrics{rows.count(), {{}}};
-    Computation computation(problem, rows, tensors, kept_between(problem, rows, pattern::KeyRows::raw(rows)), progress);
-    computation.add_all(own_block(tensors, rows), "own rows", metrics.hops[0]);
-    computation.finish(metrics.hops[0]);
-    return metrics;
+    return {rows.count(), {compute_all(problem, rows, own_block(tensors, rows), "own rows", tensors, progress)}};
   }
 
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
