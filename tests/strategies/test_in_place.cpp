@@ -1,0 +1,50 @@
+// Sums of gradients turned into results where they lie, on several threads: no row is written before it was read.
+#include <gtest/gtest.h>
+
+#include <numbers>
+
+#include "annulus/strategies/backward_computation.hpp"
+#include "support/attention_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using core::DType;
+using core::Precision;
+
+/// Whole numbers that 16 bits hold, so that each says where it belongs (up to a period of 251).
+std::vector<double> numbered(Index count) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) values[std::size_t(i)] = double(1 + i % 251);
+  return values;
+}
+
+TEST(GradientsInPlace, EveryNumberComesToItsPlace) {
+  for (const auto& [type, precision] :
+       {std::pair{DType::bfloat16, Precision::float32}, std::pair{DType::float16, Precision::float64},
+        std::pair{DType::float32, Precision::float64}, std::pair{DType::float32, Precision::float32},
+        std::pair{DType::float64, Precision::float32}}) {
+    for (const Index rows : {0, 1, 2, 3, 70, 3001}) {
+      SCOPED_TRACE(fmt::format("{} from {}, {} rows", name_of(type), name_of(precision), rows));
+      Problem problem;
+      problem.shape = {2, rows, 2, 2, 24};
+      problem.type = type;
+      problem.precision = precision;
+      const Index each = problem.shape.batch * rows * problem.shape.kv_heads * problem.shape.head_dim;
+      const std::vector<double> values = numbered(2 * each);
+      for (int again = 0; again < 5; ++again) {
+        const test::DeviceTensor sums = test::to_device(values, problem.sum_type(), rows, 2, 24);
+        core::HopMetrics metrics;
+        const core::Buffer results = finish_keys(problem, rows, sums.buffer, metrics);
+        EXPECT_EQ(results.bytes(), 2 * each * Index(core::bytes_of(type)));
+        std::vector<double> expected = values;  // dk is kept in units of ln 2
+        for (Index i = 0; i < each; ++i) expected[std::size_t(i)] *= std::numbers::ln2;
+        EXPECT_TRUE(test::close_to(test::from_device(results, 2 * each, type), expected, 0.01));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
