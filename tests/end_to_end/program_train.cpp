@@ -190,7 +190,7 @@ TEST_F(Layers, MistakesAreNamed) {
   expect("train run.yaml --set train.rate=1e300", 1, {"the loss is", "train.rate"});
   expect("train run.yaml --set output.file=nowhere/o.h5", 1, {"nowhere"});
   expect("train run.yaml --set train.checkpoint=nowhere/c.h5", 1, {"nowhere"});
-  expect("verify run.yaml", 2, {"run.yaml:4:1", "not a layer"});
+  expect("verify run.yaml", 1, {"result.h5: there is no result yet"});
   expect("generate --output o.h5 --layer 8 --sequence 4 --heads 2 --dout", 2, {"--dout", "--layer"});
   expect("generate --output o.h5 --biases --sequence 4 --heads 2", 2, {"--layer"});
 }
