@@ -230,6 +230,63 @@ TEST_F(Layers, DryRunTellsOfTheLayer) {
   EXPECT_EQ(annulus(2, "run again.yaml").status, 0);
 }
 
+TEST_F(Layers, MemoryIsWhatTheDryRunPredicts) {
+  ASSERT_EQ(annulus(0,
+                    "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --kv-heads 2 --head-dim 32 "
+                    "--biases")
+                .status,
+            0);
+  write("wide.yaml",
+        "input: {file: wide.h5}\nattention: {segments: [256, all], dilations: [1, 8]}\n"
+        "layer: {heads: 6, kv_heads: 2, bq: /bq, bo: /bo, rope: {base: 100}}\ncompute: {backward: true}\n"
+        "distribution: {strategy: ring}\noutput: {file: result.h5, overwrite: true}\n");
+  for (const int ranks : {1, 2, 3}) {
+    for (const char* sharding : {"none", "fsdp", "tensor"}) {
+      SCOPED_TRACE(fmt::format("{} on {}", sharding, ranks));
+      const Outcome dry =
+          annulus(0, fmt::format("run --dry-run --ranks {} wide.yaml --set layer.sharding={}", ranks, sharding));
+      ASSERT_EQ(annulus(ranks, fmt::format("run wide.yaml --set layer.sharding={}", sharding)).status, 0);
+      for (const std::string pass : {"/run/", "/run/backward/"}) {
+        const auto measured = result(pass + "peak_bytes"), predicted = result(pass + "predicted_peak_bytes");
+        double most = 0;
+        for (std::size_t p = 0; p < std::size_t(ranks); ++p) {
+          EXPECT_LE(measured[p], predicted[p]) << pass << " rank " << p;
+          EXPECT_GE(measured[p], 0.8 * predicted[p]) << pass << " rank " << p;
+          most = std::max(most, predicted[p]);
+        }
+        const std::string line = fmt::format("# {} ranks: at most {:.1f} MiB of memory", ranks, most / (1 << 20));
+        EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
+      }
+    }
+  }
+}
+
+TEST_F(Layers, MemoryOfTrainingIsWhatTheDryRunPredicts) {
+  ASSERT_EQ(annulus(0, "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --head-dim 32").status, 0);
+  write("wide.yaml",
+        "input: {file: wide.h5}\nattention: {segments: [256], dilations: [1]}\nlayer: {heads: 6, sharding: fsdp}\n"
+        "train: {steps: 2, rate: 1, checkpoint: check.h5}\ndistribution: {strategy: ring}\n"
+        "output: {file: result.h5}\n");
+  const Outcome trained = annulus(2, "train wide.yaml");
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  double most = 0;
+  for (std::size_t p = 0; p < 2; ++p) {
+    const double measured = result("/run/peak_bytes")[p], predicted = result("/run/predicted_peak_bytes")[p];
+    EXPECT_LE(measured, predicted) << p;
+    EXPECT_GE(measured, 0.8 * predicted) << p;
+    most = std::max(most, predicted);
+  }
+  const Outcome dry = annulus(0, "run --dry-run --ranks 2 wide.yaml");
+  const std::string line = fmt::format("# training: at most {:.1f} MiB of memory", most / (1 << 20));
+  EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
+}
+
+TEST_F(Layers, DryRunOfTrainingTellsOfBothPassesAndOfTensorShardingThatNoRowsTravel) {
+  const Outcome dry = annulus(0, "run --dry-run --ranks 4 run.yaml --set layer.sharding=tensor");
+  EXPECT_EQ(count(dry.out, "# 4 ranks: at most"), 2) << dry.out;
+  EXPECT_EQ(count(dry.out, " 0 B sent, 0 B received"), 2) << dry.out;
+}
+
 TEST_F(Layers, TheExampleDeckTrains) {
   std::filesystem::create_directories(folder / "build");
   std::filesystem::create_directories(folder / "input");
