@@ -150,6 +150,31 @@ TEST_F(Layers, ARequestToStopSavesAndTheNextLaunchGoesOn) {
   for (const std::string& name : files()) EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
 }
 
+TEST_F(Layers, AStalledRankEndsTheTrainingWithStatus4AndADiagnosis) {
+  for (const char* sharding : {"none", "fsdp", "tensor"}) {
+    SCOPED_TRACE(sharding);
+    ASSERT_EQ(train(3, fmt::format("--set train.steps=1 --set output.file=first.h5 --set layer.sharding={}", sharding))
+                  .status,
+              0);
+    std::filesystem::remove(folder / "result.h5");
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 3) + " " + ANNULUS_PROGRAM +
+                             " train run.yaml --set train.steps=1000000 --set train.save_every=1000000 --set "
+                             "distribution.stall_timeout=2 --set distribution.strategy=ring --set layer.sharding=" +
+                             sharding);
+    ASSERT_TRUE(run.reaches("goes on from", 3)) << run.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // into the steps
+    run.send(1, SIGSTOP);
+    EXPECT_EQ(run.status(60), 4) << run.err();
+    EXPECT_EQ(run.left(), 0);
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(count(run.err(), fmt::format("annulus: stalled: rank {}: ", rank)), 1) << run.err();
+    }
+    EXPECT_GE(count(run.err(), "step "), 2) << run.err();
+    EXPECT_FALSE(exists("result.h5"));
+    EXPECT_EQ(numbers(folder / "check.h5", "loss").size(), 1u) << "the last checkpoint is left as it was";
+  }
+}
+
 TEST_F(Layers, FsdpKeepsLess) {
   ASSERT_EQ(
       annulus(0, "generate --output wide.h5 --layer 512 --sequence 16 --heads 16 --head-dim 32 --dtype float32").status,

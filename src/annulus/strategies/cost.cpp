@@ -137,10 +137,11 @@ Counted count(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   Counted counted;
   for (const pattern::StoredRows& rows : partition) counted.kept.push_back(counts.of(rows));
-  counted.traffic = traffic_of(problem, partition);
   if (problem.gradients) {
     counted.backward = traffic_counts(problem.layout(), partition, pattern::Counted::rows_and_sums);
   }
+  const bool alike = problem.gradients && passes(problem).size() == 1;  // rows move alike in both passes
+  counted.traffic = alike ? *counted.backward : traffic_of(problem, partition);
   return counted;
 }
 

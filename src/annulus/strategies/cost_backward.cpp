@@ -1,4 +1,6 @@
 // Loads of the backward pass: K and V once more, and the sums of their gradients on their way home.
+#include <set>
+
 #include "annulus/strategies/backward_computation.hpp"
 #include "annulus/strategies/cost.hpp"
 #include "annulus/strategies/head_groups.hpp"
@@ -104,7 +106,7 @@ double group_memory(const Problem& problem, const Partition& partition, const Pa
   });
   double memory = 0;
   // The first of a group has the most heads; another one may read K/V heads of two groups of query heads.
-  for (const int member : {0, int(most_keys - narrow.begin())}) {
+  for (const int member : std::set{0, int(most_keys - narrow.begin())}) {
     const HeadGroup of_rank(problem, partition, group, int(fullest - groups.begin()) * group + member);
     const double share = double(of_rank.narrow().shape.kv_heads) / double(problem.shape.kv_heads);
     const double buffers = groups.size() == 1 ? 0 : share * lane_bytes(problem, across, Index(groups.size()) - 1);
