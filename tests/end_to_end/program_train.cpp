@@ -150,6 +150,23 @@ TEST_F(Layers, ARequestToStopSavesAndTheNextLaunchGoesOn) {
   for (const std::string& name : files()) EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
 }
 
+TEST_F(Layers, TheLauncherMayBeAskedToStop) {
+  const auto loss = [&] { return numbers(folder / "check.h5", "loss").size(); };
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    ASSERT_EQ(train(2, "--set train.steps=1").status, 0);
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +
+                             " train run.yaml --set train.steps=1000000 --set train.save_every=1000000");
+    ASSERT_TRUE(run.reaches("goes on from", 2)) << run.err();
+    run.send_launcher(signal);
+    const int status = run.status(60);
+    // Open MPI's mpirun passes TERM on, but takes it for its own end, too: its status then is 1.
+    EXPECT_TRUE(status == 75 || (signal == SIGTERM && status == 1)) << status << run.err();
+    EXPECT_NE(run.err().find("stopped on request after step "), std::string::npos) << run.err();
+    EXPECT_EQ(run.left(), 0);
+    EXPECT_GT(loss(), 1u) << "saved";
+  }
+}
+
 TEST_F(Layers, AStalledRankEndsTheTrainingWithStatus4AndADiagnosis) {
   for (const char* sharding : {"none", "fsdp", "tensor"}) {
     SCOPED_TRACE(sharding);
