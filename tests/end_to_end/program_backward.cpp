@@ -212,7 +212,9 @@ TEST_F(Backward, WhatIsWrongWithDoutIsSaidBeforeAnythingIsComputed) {
     std::vector<std::string> words;
   };
   for (const auto& [set, status, words] : std::vector<Case>{
-           {"input.dout=/absent", 1, {"in.h5", "no dataset /absent", "/dout"}},
+           {"input.dout=/absent",
+            1,
+            {"in.h5", "no dataset /absent", "/dout", "input.dout names it", "annulus generate --dout"}},
            {"input.dout=/k", 1, {"dataset /k has shape (2, 77, 2, 20), expected (2, 77, 4, 20) to fit q"}},
            {"input.dout=/dlse", 1, {"dataset /dlse has 3 axes"}},
            {"input.dlse=/dout", 1, {"dataset /dout has 4 axes"}},

@@ -222,13 +222,17 @@ TEST_F(Layers, MistakesAreNamed) {
   };
   write("attention.yaml", "input: {file: in.h5}\noutput: {file: result.h5}\n");
   expect("train attention.yaml", 2, {"attention.yaml:1:1", "train needs the sections layer and train"});
-  expect("run run.yaml --set layer.wk=/absent", 1, {"in.h5", "no dataset /absent"});
+  expect("run run.yaml --set layer.wk=/absent", 1, {"in.h5", "no dataset /absent", "layer.wk names it"});
+  expect("run run.yaml --set layer.bv=true", 1, {"in.h5", "no dataset true", "layer.bv names it"});
+  expect("run run.yaml --set compute.backward=true --set layer.dy=/dY", 1,
+         {"no dataset /dY", "layer.dy names it, compute.backward"});
+  expect("run attention.yaml", 1, {"no dataset /q", "input.q names it", "a section layer is missing"});
   expect("run run.yaml --set layer.wk=/wq", 1, {"dataset /wq has shape (24, 24), expected (24, 12) to fit x"});
   expect("run run.yaml --set layer.heads=5 --set layer.kv_heads=5", 1, {"/wq has 24 columns", "layer.heads, 5"});
   expect("run run.yaml --set layer.bq=/bk", 1, {"dataset /bk has shape (12), expected (24)"});
   expect("run run.yaml --set layer.rope.base=0.5", 2, {"layer.rope", "above 1"});
   expect("run run.yaml --set layer.x=/wq", 1, {"dataset /wq has 2 axes"});
-  expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent"});
+  expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent", "train.target names it"});
   expect("train run.yaml --set train.rate=1e300", 1, {"the loss is", "train.rate"});
   expect("train run.yaml --set output.file=nowhere/o.h5", 1, {"nowhere"});
   expect("train run.yaml --set train.checkpoint=nowhere/c.h5", 1, {"nowhere"});
@@ -250,6 +254,9 @@ TEST_F(Layers, AForeignCheckpointIsRefused) {
   const Outcome text = annulus(2, "train run.yaml");
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find("check.h5: is not an HDF5 file"), std::string::npos) << text.err;
+  EXPECT_NE(text.err.find("run.yaml:5:29: train.checkpoint: the file that is there is no checkpoint"),
+            std::string::npos)
+      << text.err;
   EXPECT_EQ(slurp(folder / "check.h5"), "no HDF5");
 }
 
