@@ -1,6 +1,8 @@
 // The communicator's small collectives, and agreement on failures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "annulus/comm/communicator.hpp"
 
 namespace annulus::comm {
@@ -28,6 +30,9 @@ TEST(Communicator, ReducesAndGathersInRankOrder) {
   if (comm.is_root()) {
     EXPECT_EQ(pairs[std::size_t(2 * (p - 1))], double(p - 1));
   }
+  std::vector<double> sums((std::size_t(1) << 24) + 3, comm.rank() + 0.5);  // more than one message
+  comm.add_up(sums);
+  EXPECT_EQ(std::count(sums.begin(), sums.end(), 0.5 * double(p * p)), std::ptrdiff_t(sums.size()));
   EXPECT_EQ(comm.broadcast(comm.is_root() ? "from the root" : "mine"), "from the root");
 }
 

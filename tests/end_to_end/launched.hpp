@@ -61,6 +61,7 @@ class Launched {
     return within(120, [&] { return err().find(word) != std::string::npos; }) && find_ranks() == ranks;
   }
   void send(int rank, int signal) const { kill(ranks_.at(rank), signal); }
+  void send_launcher(int signal) const { kill(pid_, signal); }
 
   /// Exit status, 128 + signal when killed, -1 when it did not end in time.
   int status(double seconds) {

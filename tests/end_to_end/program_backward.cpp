@@ -190,13 +190,17 @@ TEST_F(Backward, DryRunAndPlanPredictBothPasses) {
   EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"}));
   const Outcome planned = annulus(0, "plan run.yaml --ranks 3");
   ASSERT_EQ(planned.status, 0) << planned.err;
-  EXPECT_EQ(count(planned.out, "backward pass"), 1) << planned.out;
-  const std::string table = planned.out.substr(planned.out.find("backward pass"));
+  EXPECT_NE(planned.out.find("time: slowest rank, forward and backward pass"), std::string::npos) << planned.out;
+  ASSERT_EQ(count(planned.out, "of these the backward pass"), 1) << planned.out;
+  const std::string table = planned.out.substr(planned.out.find("of these the backward pass"));
   for (const std::string& name : able({"single", "allgather ", "ring ", "rotation", "onesided", "ulysses"})) {
     EXPECT_EQ(count(table, fmt::format("\n  {}", name)), 1) << name << " in:\n" << table;
   }
-  const Outcome many = annulus(0, "plan run.yaml --ranks 65");
-  EXPECT_NE(many.out.find("up to 64 ranks only"), std::string::npos) << many.out << many.err;
+  const Outcome many = annulus(0, "plan run.yaml --ranks 65536");
+  EXPECT_EQ(count(many.out, "\n  rotation "), 4) << "three partitions, and its backward pass:\n"
+                                                 << many.out << many.err;
+  const Outcome forward = annulus(0, "plan run.yaml --ranks 3 --set compute.backward=false --set input.dlse=none");
+  EXPECT_EQ(count(forward.out, "backward"), 0) << forward.out;
 }
 
 TEST_F(Backward, WhatIsWrongWithDoutIsSaidBeforeAnythingIsComputed) {
@@ -208,7 +212,9 @@ TEST_F(Backward, WhatIsWrongWithDoutIsSaidBeforeAnythingIsComputed) {
     std::vector<std::string> words;
   };
   for (const auto& [set, status, words] : std::vector<Case>{
-           {"input.dout=/absent", 1, {"in.h5", "no dataset /absent", "/dout"}},
+           {"input.dout=/absent",
+            1,
+            {"in.h5", "no dataset /absent", "/dout", "input.dout names it", "annulus generate --dout"}},
            {"input.dout=/k", 1, {"dataset /k has shape (2, 77, 2, 20), expected (2, 77, 4, 20) to fit q"}},
            {"input.dout=/dlse", 1, {"dataset /dlse has 3 axes"}},
            {"input.dlse=/dout", 1, {"dataset /dout has 4 axes"}},

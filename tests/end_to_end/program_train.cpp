@@ -150,6 +150,48 @@ TEST_F(Layers, ARequestToStopSavesAndTheNextLaunchGoesOn) {
   for (const std::string& name : files()) EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
 }
 
+TEST_F(Layers, TheLauncherMayBeAskedToStop) {
+  const auto loss = [&] { return numbers(folder / "check.h5", "loss").size(); };
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    ASSERT_EQ(train(2, "--set train.steps=1").status, 0);
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +
+                             " train run.yaml --set train.steps=1000000 --set train.save_every=1000000");
+    ASSERT_TRUE(run.reaches("goes on from", 2)) << run.err();
+    run.send_launcher(signal);
+    const int status = run.status(60);
+    // Open MPI's mpirun passes TERM on, but takes it for its own end, too: its status then is 1.
+    EXPECT_TRUE(status == 75 || (signal == SIGTERM && status == 1)) << status << run.err();
+    EXPECT_NE(run.err().find("stopped on request after step "), std::string::npos) << run.err();
+    EXPECT_EQ(run.left(), 0);
+    EXPECT_GT(loss(), 1u) << "saved";
+  }
+}
+
+TEST_F(Layers, AStalledRankEndsTheTrainingWithStatus4AndADiagnosis) {
+  for (const char* sharding : {"none", "fsdp", "tensor"}) {
+    SCOPED_TRACE(sharding);
+    ASSERT_EQ(train(3, fmt::format("--set train.steps=1 --set output.file=first.h5 --set layer.sharding={}", sharding))
+                  .status,
+              0);
+    std::filesystem::remove(folder / "result.h5");
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 3) + " " + ANNULUS_PROGRAM +
+                             " train run.yaml --set train.steps=1000000 --set train.save_every=1000000 --set "
+                             "distribution.stall_timeout=2 --set distribution.strategy=ring --set layer.sharding=" +
+                             sharding);
+    ASSERT_TRUE(run.reaches("goes on from", 3)) << run.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // into the steps
+    run.send(1, SIGSTOP);
+    EXPECT_EQ(run.status(60), 4) << run.err();
+    EXPECT_EQ(run.left(), 0);
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(count(run.err(), fmt::format("annulus: stalled: rank {}: ", rank)), 1) << run.err();
+    }
+    EXPECT_GE(count(run.err(), "step "), 2) << run.err();
+    EXPECT_FALSE(exists("result.h5"));
+    EXPECT_EQ(numbers(folder / "check.h5", "loss").size(), 1u) << "the last checkpoint is left as it was";
+  }
+}
+
 TEST_F(Layers, FsdpKeepsLess) {
   ASSERT_EQ(
       annulus(0, "generate --output wide.h5 --layer 512 --sequence 16 --heads 16 --head-dim 32 --dtype float32").status,
@@ -180,17 +222,21 @@ TEST_F(Layers, MistakesAreNamed) {
   };
   write("attention.yaml", "input: {file: in.h5}\noutput: {file: result.h5}\n");
   expect("train attention.yaml", 2, {"attention.yaml:1:1", "train needs the sections layer and train"});
-  expect("run run.yaml --set layer.wk=/absent", 1, {"in.h5", "no dataset /absent"});
+  expect("run run.yaml --set layer.wk=/absent", 1, {"in.h5", "no dataset /absent", "layer.wk names it"});
+  expect("run run.yaml --set layer.bv=true", 1, {"in.h5", "no dataset true", "layer.bv names it"});
+  expect("run run.yaml --set compute.backward=true --set layer.dy=/dY", 1,
+         {"no dataset /dY", "layer.dy names it, compute.backward"});
+  expect("run attention.yaml", 1, {"no dataset /q", "input.q names it", "a section layer is missing"});
   expect("run run.yaml --set layer.wk=/wq", 1, {"dataset /wq has shape (24, 24), expected (24, 12) to fit x"});
   expect("run run.yaml --set layer.heads=5 --set layer.kv_heads=5", 1, {"/wq has 24 columns", "layer.heads, 5"});
   expect("run run.yaml --set layer.bq=/bk", 1, {"dataset /bk has shape (12), expected (24)"});
   expect("run run.yaml --set layer.rope.base=0.5", 2, {"layer.rope", "above 1"});
   expect("run run.yaml --set layer.x=/wq", 1, {"dataset /wq has 2 axes"});
-  expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent"});
+  expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent", "train.target names it"});
   expect("train run.yaml --set train.rate=1e300", 1, {"the loss is", "train.rate"});
   expect("train run.yaml --set output.file=nowhere/o.h5", 1, {"nowhere"});
   expect("train run.yaml --set train.checkpoint=nowhere/c.h5", 1, {"nowhere"});
-  expect("verify run.yaml", 2, {"run.yaml:4:1", "not a layer"});
+  expect("verify run.yaml", 1, {"result.h5: there is no result yet"});
   expect("generate --output o.h5 --layer 8 --sequence 4 --heads 2 --dout", 2, {"--dout", "--layer"});
   expect("generate --output o.h5 --biases --sequence 4 --heads 2", 2, {"--layer"});
 }
@@ -208,6 +254,9 @@ TEST_F(Layers, AForeignCheckpointIsRefused) {
   const Outcome text = annulus(2, "train run.yaml");
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find("check.h5: is not an HDF5 file"), std::string::npos) << text.err;
+  EXPECT_NE(text.err.find("run.yaml:5:29: train.checkpoint: the file that is there is no checkpoint"),
+            std::string::npos)
+      << text.err;
   EXPECT_EQ(slurp(folder / "check.h5"), "no HDF5");
 }
 
@@ -228,6 +277,63 @@ TEST_F(Layers, DryRunTellsOfTheLayer) {
   }
   write("again.yaml", dry.out);  // what it prints is a run file that says the same
   EXPECT_EQ(annulus(2, "run again.yaml").status, 0);
+}
+
+TEST_F(Layers, MemoryIsWhatTheDryRunPredicts) {
+  ASSERT_EQ(annulus(0,
+                    "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --kv-heads 2 --head-dim 32 "
+                    "--biases")
+                .status,
+            0);
+  write("wide.yaml",
+        "input: {file: wide.h5}\nattention: {segments: [256, all], dilations: [1, 8]}\n"
+        "layer: {heads: 6, kv_heads: 2, bq: /bq, bo: /bo, rope: {base: 100}}\ncompute: {backward: true}\n"
+        "distribution: {strategy: ring}\noutput: {file: result.h5, overwrite: true}\n");
+  for (const int ranks : {1, 2, 3}) {
+    for (const char* sharding : {"none", "fsdp", "tensor"}) {
+      SCOPED_TRACE(fmt::format("{} on {}", sharding, ranks));
+      const Outcome dry =
+          annulus(0, fmt::format("run --dry-run --ranks {} wide.yaml --set layer.sharding={}", ranks, sharding));
+      ASSERT_EQ(annulus(ranks, fmt::format("run wide.yaml --set layer.sharding={}", sharding)).status, 0);
+      for (const std::string pass : {"/run/", "/run/backward/"}) {
+        const auto measured = result(pass + "peak_bytes"), predicted = result(pass + "predicted_peak_bytes");
+        double most = 0;
+        for (std::size_t p = 0; p < std::size_t(ranks); ++p) {
+          EXPECT_LE(measured[p], predicted[p]) << pass << " rank " << p;
+          EXPECT_GE(measured[p], 0.8 * predicted[p]) << pass << " rank " << p;
+          most = std::max(most, predicted[p]);
+        }
+        const std::string line = fmt::format("# {} ranks: at most {:.1f} MiB of memory", ranks, most / (1 << 20));
+        EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
+      }
+    }
+  }
+}
+
+TEST_F(Layers, MemoryOfTrainingIsWhatTheDryRunPredicts) {
+  ASSERT_EQ(annulus(0, "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --head-dim 32").status, 0);
+  write("wide.yaml",
+        "input: {file: wide.h5}\nattention: {segments: [256], dilations: [1]}\nlayer: {heads: 6, sharding: fsdp}\n"
+        "train: {steps: 2, rate: 1, checkpoint: check.h5}\ndistribution: {strategy: ring}\n"
+        "output: {file: result.h5}\n");
+  const Outcome trained = annulus(2, "train wide.yaml");
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  double most = 0;
+  for (std::size_t p = 0; p < 2; ++p) {
+    const double measured = result("/run/peak_bytes")[p], predicted = result("/run/predicted_peak_bytes")[p];
+    EXPECT_LE(measured, predicted) << p;
+    EXPECT_GE(measured, 0.8 * predicted) << p;
+    most = std::max(most, predicted);
+  }
+  const Outcome dry = annulus(0, "run --dry-run --ranks 2 wide.yaml");
+  const std::string line = fmt::format("# training: at most {:.1f} MiB of memory", most / (1 << 20));
+  EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
+}
+
+TEST_F(Layers, DryRunOfTrainingTellsOfBothPassesAndOfTensorShardingThatNoRowsTravel) {
+  const Outcome dry = annulus(0, "run --dry-run --ranks 4 run.yaml --set layer.sharding=tensor");
+  EXPECT_EQ(count(dry.out, "# 4 ranks: at most"), 2) << dry.out;
+  EXPECT_EQ(count(dry.out, " 0 B sent, 0 B received"), 2) << dry.out;
 }
 
 TEST_F(Layers, TheExampleDeckTrains) {

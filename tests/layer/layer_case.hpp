@@ -104,6 +104,16 @@ inline Weights own_weights(const LayerCase& one, const comm::Communicator& comm)
   return weights;
 }
 
+/// The tolerance of a rank's part of a dataset: errors count against the largest number of all of it.
+inline double of_part(double tolerance, const Numbers& all, const Numbers& part) {
+  const auto size = [](const Numbers& numbers) {
+    double largest = 1;
+    for (const double number : numbers) largest = std::max(largest, std::abs(number));
+    return largest;
+  };
+  return tolerance * size(all) / size(part);
+}
+
 /// One forward and backward pass against the reference: y, dx and every gradient that this rank keeps.
 inline void check(const LayerCase& one, const strategies::Strategy& strategy, const comm::Communicator& comm,
                   double forward_tolerance, double gradient_tolerance) {
@@ -114,18 +124,18 @@ inline void check(const LayerCase& one, const strategies::Strategy& strategy, co
   const Weights weights = own_weights(one, comm);
   const core::Buffer x = own_buffer(layer, one.x(), "x"), dy = own_buffer(layer, one.dy(), "dy");
 
+  const auto close = [&](const core::Buffer& found, const Numbers& all, const Numbers& part, double tolerance) {
+    return test::close_to(numbers_in(found, one.type()), part, of_part(tolerance, all, part));
+  };
   ForwardResult forward = layer.forward(weights, x);
-  EXPECT_TRUE(
-      test::close_to(numbers_in(forward.y, one.type()), own_rows(layer, reference.forward()), forward_tolerance))
-      << "y";
+  const Numbers y = reference.forward();
+  EXPECT_TRUE(close(forward.y, y, own_rows(layer, y), forward_tolerance)) << "y";
   BackwardResult backward = layer.backward(weights, x, std::move(forward.saved), dy);
-  EXPECT_TRUE(test::close_to(numbers_in(backward.dx, one.type()), own_rows(layer, expected.dx), gradient_tolerance))
-      << "dx";
+  EXPECT_TRUE(close(backward.dx, expected.dx, own_rows(layer, expected.dx), gradient_tolerance)) << "dx";
   for (const Weight w : all_weights) {
     const Box box = kept(one.problem, w, comm.rank(), comm.size());
-    EXPECT_TRUE(test::close_to(numbers_in(backward.gradients[w], one.type()),
-                               take_box(expected.weights[std::size_t(w)], whole(one.problem, w), box),
-                               gradient_tolerance))
+    const Numbers& all = expected.weights[std::size_t(w)];
+    EXPECT_TRUE(close(backward.gradients[w], all, take_box(all, whole(one.problem, w), box), gradient_tolerance))
         << "d" << name_of(w);
   }
   for (const LayerMetrics* metrics : {&forward.metrics, &backward.metrics}) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/pattern/traffic.hpp"
 #include "support/random_layout.hpp"
 
@@ -38,15 +39,33 @@ void add(const std::vector<Hops>& lanes, std::size_t rank, Traffic& sum) {
   }
 }
 
+/// Adds what one rank does with the sums of gradients.
+void add(const std::vector<GradientHops>& lanes, std::size_t rank, Traffic& sum) {
+  for (const GradientHops& hops : lanes) {
+    for (const GradientHop& hop : hops) {
+      sum.sent[rank] += head_rows(hop.onward) + head_rows(hop.home);
+      for (const Index rows : {head_rows(hop.arriving), head_rows(hop.returned)}) {
+        sum.received[rank] += rows;
+        sum.messages[rank] += rows > 0 ? 1 : 0;
+        sum.largest = std::max(sum.largest, rows);
+      }
+    }
+  }
+}
+
 TrafficCounts enumerated(const Layout& layout, const Partition& partition) {
   const std::vector<Index> none(partition.size());
-  TrafficCounts counts{{none, none, none, 0}, {none, none, none, 0}, {none, none, none, 0}, Basis::exact};
+  const Traffic nothing{none, none, none, 0};
+  TrafficCounts counts{nothing, nothing, nothing, nothing, nothing, Basis::exact};
   const int ranks = int(partition.size());
   for (int p = 0; p < ranks; ++p) {
     add({rotation_hops(layout, partition, p)}, std::size_t(p), counts.direct);
     add({ring_hops(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring);
     add({ring_hops(layout, partition, p, 1, ranks / 2), ring_hops(layout, partition, p, -1, (ranks - 1) / 2)},
         std::size_t(p), counts.both_ways);
+    add({ring_gradients(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring_sums);
+    add({ring_gradients(layout, partition, p, 1, ranks / 2), ring_gradients(layout, partition, p, -1, (ranks - 1) / 2)},
+        std::size_t(p), counts.both_ways_sums);
   }
   return counts;
 }
@@ -55,6 +74,8 @@ void expect_same(const TrafficCounts& counts, const TrafficCounts& expected) {
   EXPECT_EQ(counts.direct, expected.direct);
   EXPECT_EQ(counts.ring, expected.ring);
   EXPECT_EQ(counts.both_ways, expected.both_ways);
+  EXPECT_EQ(counts.ring_sums, expected.ring_sums);
+  EXPECT_EQ(counts.both_ways_sums, expected.both_ways_sums);
 }
 
 TEST(KeptCounts, EqualTheWorkListsOfEveryRank) {
@@ -91,7 +112,7 @@ TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
     const int ranks = 1 + int(random() % (round % 10 == 0 ? 64 : 12));
     for (const Partition& partition : partitions(drawn, ranks, 10 + Index(random() % 20))) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
-      const TrafficCounts counts = traffic_counts(drawn.layout, partition);
+      const TrafficCounts counts = traffic_counts(drawn.layout, partition, Counted::rows_and_sums);
       (counts.basis == Basis::exact ? exact : estimates) += 1;
       if (counts.basis == Basis::exact) expect_same(counts, enumerated(drawn.layout, partition));
     }

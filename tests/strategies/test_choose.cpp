@@ -67,6 +67,45 @@ TEST(Loads, EqualThePredictionsOfAllRanks) {
   EXPECT_GT(compared, 1000);
 }
 
+TEST(Loads, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
+  std::mt19937_64 random(33);
+  int compared = 0;
+  for (int round = 0; round < 40; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn.n, {}, false);
+    problem.pattern = drawn.layout.pattern;
+    problem.documents = drawn.layout.documents;
+    problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    problem.type = round % 2 == 0 ? core::DType::float32 : core::DType::bfloat16;  // whose sums are twice as large
+    problem.gradients = true;
+    const int ranks = 1 + int(random() % (round < 3 ? 64 : 8));
+    for (const auto& strategy : registry()) {
+      if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
+      for (const auto& entry : pattern::partition_table) {
+        SCOPED_TRACE(fmt::format("{} {} on {}: {}", strategy->name(), entry.name, ranks, test::describe(drawn)));
+        problem.partition = entry.value;
+        const pattern::Partition partition = strategy->partition(problem, ranks);
+        const Counted counted = count(problem, partition);
+        if (counted.traffic.basis != pattern::Basis::exact) continue;
+        const auto loads = backward_loads_of(*strategy, problem, partition, counted);
+        ASSERT_TRUE(loads);
+        double memory = 0;
+        for (int p = 0; p < ranks; ++p) {
+          const Prediction expected = strategy->predict_backward(problem, partition, p);
+          EXPECT_EQ(loads->kept[std::size_t(p)], 2.5 * double(expected.kept));
+          EXPECT_EQ(loads->received[std::size_t(p)], double(expected.bytes_received));
+          EXPECT_EQ(loads->sent[std::size_t(p)], double(expected.bytes_sent));
+          memory = std::max(memory, double(expected.memory_bytes));
+          ++compared;
+        }
+        EXPECT_GE(loads->memory, memory) << "an upper bound";
+        EXPECT_LE(loads->memory, 3 * memory);
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
 /// Exact but for rings across groups, where all K/V heads are taken to move equally many rows.
 TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
   std::mt19937_64 random(32);
@@ -97,6 +136,24 @@ TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
       EXPECT_LE(cost.received_bytes, 1.5 * received);
       EXPECT_GE(loads->memory, 0.95 * memory);
       EXPECT_LE(loads->memory, 1.2 * memory);
+      problem.gradients = true;
+      const auto back = backward_loads_of(*strategy, problem, partition, count(problem, partition));
+      problem.gradients = false;
+      double sent = 0;
+      received = memory = 0;
+      for (int p = 0; p < ranks; ++p) {
+        const Prediction expected = strategy->predict_backward(problem, partition, p);
+        received = std::max(received, double(expected.bytes_received));
+        sent = std::max(sent, double(expected.bytes_sent));
+        memory = std::max(memory, double(expected.memory_bytes));
+      }
+      const Cost backward = cost_of(*back, strategy->communication(problem, ranks), problem, core::default_machine());
+      EXPECT_GE(backward.received_bytes, 0.9 * received);
+      EXPECT_LE(backward.received_bytes, 1.5 * received);
+      EXPECT_GE(backward.sent_bytes, 0.8 * sent);
+      EXPECT_LE(backward.sent_bytes, 1.5 * sent);
+      EXPECT_GE(back->memory, 0.95 * memory);
+      EXPECT_LE(back->memory, 1.4 * memory);
       ++compared;
     }
   }
@@ -229,9 +286,54 @@ TEST(Auto, KnowsWhatPassesCost) {
             kernels::State::bytes(problem.shape, problem.shape.sequence / 4, problem.precision));
 }
 
+TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
+  core::Machine machine = core::default_machine();
+  machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
+  Problem problem = problem_of(1 << 16, {{}}, true);
+  const auto forward = candidates(problem, 8, machine);
+  problem.gradients = true;
+  const auto both = candidates(problem, 8, machine);
+  ASSERT_EQ(forward.size(), both.size());
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    SCOPED_TRACE(name_of(both[i]));
+    EXPECT_FALSE(forward[i].backward);
+    const Cost &first = *forward[i].cost, &back = *both[i].backward, &all = *both[i].cost;
+    if (both[i].partition == PartitionKind::contiguous) {  // whose slowest rank is the same in both passes
+      EXPECT_NEAR(back.compute_seconds / first.compute_seconds, 2.5, 1e-9);
+    }
+    EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
+    EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
+    EXPECT_EQ(all.total_bytes, first.total_bytes + back.total_bytes);
+  }
+  // Room for the forward pass of the choice, but not for its backward pass.
+  problem.gradients = false;
+  const Choice alone = choose(problem, 8, 0, machine);
+  const Candidate& taken = both[alone.taken];
+  ASSERT_GT(taken.backward->memory_bytes, forward[alone.taken].cost->memory_bytes);
+  machine.memory_per_rank = 1.05 * forward[alone.taken].cost->memory_bytes;
+  EXPECT_EQ(choose(problem, 8, 0, machine).taken, alone.taken);
+  problem.gradients = true;
+  const Choice with = choose(problem, 8, 0, machine);
+  EXPECT_NE(with.taken, alone.taken) << name_of(taken);
+}
+
+TEST(Auto, PricesTheSumsThatTravelHome) {
+  core::Machine machine = core::default_machine();
+  machine.inside_node = {0, 1e-6};  // bytes are everything
+  machine.overlap = 0;
+  machine.seconds_per_copied_byte = 0;
+  Problem problem = problem_of(1 << 14, {{}}, false);
+  problem.shape = {1, 1 << 14, 16, 4, 64};
+  problem.type = core::DType::bfloat16;  // K and V are half as large as the sums of their gradients
+  EXPECT_EQ(choose(problem, 4, 0, machine).strategy().name(), "allgather");
+  problem.gradients = true;
+  EXPECT_EQ(choose(problem, 4, 0, machine).strategy().name(), "ulysses") << "dq travels in 16 bits";
+}
+
 TEST(Auto, HasALineForEveryStrategyEvenAtManyRanks) {
-  const Problem problem = problem_of(1 << 20, {{2048, 1}, {0, 16}}, true);
+  Problem problem = problem_of(1 << 20, {{2048, 1}, {0, 16}}, true);
   for (const int ranks : {2, 100, 4096}) {
+    problem.gradients = ranks != 100;
     const auto all = candidates(problem, ranks, core::default_machine());
     for (const Strategy* strategy : available()) {
       const auto found = [&](const Candidate& one) { return one.strategy == strategy; };

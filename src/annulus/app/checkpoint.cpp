@@ -22,7 +22,18 @@ Index check_checkpoint(const std::string& file, const Job& job, const layer::Lay
          core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(type), fmt::join(extents, ", "),
          job.run.name);
   };
-  const Index steps = io::look_at_dataset(file, "loss").extents.at(0);
+  const auto no_checkpoint = [&](const std::string& why) {
+    fail(ErrorKind::failure,
+         "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this "
+         "training, or none",
+         job.run.where("train.checkpoint"), why);
+  };
+  Index steps = 0;
+  try {
+    steps = io::look_at_dataset(file, "loss").extents.at(0);
+  } catch (const core::Error& error) {  // another HDF5 file, or none: it names the file
+    no_checkpoint(error.what());
+  }
   check("loss", {steps}, DType::float64);
   const std::string settings = io::read_text_dataset(file, "/run/settings");
   const io::RunFile made = io::parse_run_file(settings, file + ":/run/settings", {});

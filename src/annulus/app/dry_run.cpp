@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/app/layer_tensors.hpp"
+#include "annulus/layer/predict.hpp"
 
 namespace annulus::app {
 namespace {
@@ -19,21 +20,21 @@ std::string rows_text(const pattern::StoredRows& rows) {
 using strategies::Prediction;
 
 /// Rows, work, memory and traffic of every rank in one pass. `predict` tells them of a rank.
-void print_pass(const Job& job, const char* name, double (*flops)(Index, Index),
+void print_pass(const Job& job, const pattern::Partition& partition, const char* name, double (*flops)(Index, Index),
                 const std::function<Prediction(int)>& predict) {
   fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name, "rank", "rows", "work", "memory",
              "sends", "receives", "holds");
   std::vector<Prediction> all;
   double kept = 0;
-  for (std::size_t p = 0; p < job.partition.size(); ++p) {
+  for (std::size_t p = 0; p < partition.size(); ++p) {
     all.push_back(predict(int(p)));
     kept += double(all.back().kept);
   }
   for (std::size_t p = 0; p < std::min(all.size(), rows_shown); ++p) {
-    fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, job.partition[p].count(),
+    fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
                double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
                describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
-               describe_bytes(double(all[p].bytes_received)), rows_text(job.partition[p]));
+               describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
   }
   const auto most = [&](Index Prediction::*cost) {
     Index largest = 0;
@@ -45,6 +46,31 @@ void print_pass(const Job& job, const char* name, double (*flops)(Index, Index),
              describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops(Index(kept), job.problem.shape.head_dim));
 }
 
+/// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
+void print_layer(const Job& job) {
+  const layer::LayerProblem problem = layer_problem(job);
+  const int ranks = int(job.partition.size());
+  const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
+  fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
+             describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
+  const auto print = [&](bool backward) {
+    print_pass(job, partition, backward ? "backward" : "forward", backward ? core::backward_flops : core::forward_flops,
+               [&](int rank) {
+                 Prediction one = layer::predict_attention(problem, *job.strategy, partition, rank, backward);
+                 const auto memory = layer::predict_memory(problem, *job.strategy, partition, rank);
+                 one.memory_bytes = backward ? memory.backward : memory.forward;
+                 return one;
+               });
+  };
+  print(false);
+  if (job.run.settings.compute.backward || job.run.settings.train) print(true);
+  if (!job.run.settings.train) return;
+  Index most = 0;
+  for (int p = 0; p < ranks; ++p)
+    most = std::max(most, layer::predict_memory(problem, *job.strategy, partition, p).training);
+  fmt::print("# training: at most {} of memory, the target included\n", describe_bytes(double(most)));
+}
+
 }  // namespace
 
 int dry_run(const Job& job, const comm::Communicator& comm) {
@@ -54,13 +80,13 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   if (job.layer) {
-    fmt::print("# layer: {}; weights of {} on rank 0. Below: its attention alone\n", describe_layer(job),
-               describe_bytes(double(weight_bytes(layer_problem(job), 0, int(job.partition.size())))));
+    print_layer(job);
+    return 0;
   }
-  print_pass(job, "forward", core::forward_flops,
+  print_pass(job, job.partition, "forward", core::forward_flops,
              [&](int rank) { return job.strategy->predict(job.problem, job.partition, rank); });
   if (job.run.settings.compute.backward) {
-    print_pass(job, "backward", core::backward_flops,
+    print_pass(job, job.partition, "backward", core::backward_flops,
                [&](int rank) { return job.strategy->predict_backward(job.problem, job.partition, rank); });
   }
   return 0;

@@ -35,7 +35,7 @@ Problem make_problem(const io::Settings& settings, const Job& job) {
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
   problem.reproducible = settings.compute.reproducible;
-  problem.gradients = settings.compute.backward;
+  problem.gradients = settings.compute.backward || settings.train.has_value();
   return problem;
 }
 

@@ -69,49 +69,28 @@ void print_plan(const Job& job, int ranks, const core::Machine& machine, const C
     bound = bound || (one.cost && one.cost->basis == pattern::Basis::bound);
   }
   fmt::print(
-      "  time: slowest rank; exposed: packing and messages that compute does not hide; memory: fullest rank, at "
+      "  time: slowest rank{}; exposed: packing and messages that compute does not hide; memory: fullest rank, at "
       "most (!: too much)\n  MiB received and messages: busiest rank, exact{}{}; balance: its work over the mean\n",
+      job.problem.gradients ? ", forward and backward pass" : "",
       estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
 }
 
-/// What the backward pass of a candidate costs, asked rank by rank; its work counts 2.5 times the forward pass's.
-strategies::Cost backward_cost(const Candidate& candidate, strategies::Problem problem, int ranks,
-                               const core::Machine& machine) {
-  problem.partition = candidate.partition;
-  const strategies::Strategy& strategy = *candidate.strategy;
-  const pattern::Partition partition = strategy.partition(problem, ranks);
-  strategies::Loads loads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const strategies::Prediction one = strategy.predict_backward(problem, partition, rank);
-    loads.kept.push_back(2.5 * double(one.kept));
-    loads.sent.push_back(double(one.bytes_sent));
-    loads.received.push_back(double(one.bytes_received));
-    loads.messages.push_back(double(one.bytes_received > 0 ? ranks - 1 : 0));
-    loads.memory = std::max(loads.memory, double(one.memory_bytes));
-  }
-  return strategies::cost_of(loads, strategy.communication(problem, ranks), problem, machine);
-}
-
-/// One line per strategy, with the partition that makes its forward pass cheapest.
-void print_backward(const Job& job, int ranks, const core::Machine& machine, const Choice& choice) {
-  fmt::print("\n  backward pass, each strategy with its cheapest partition\n");
-  if (ranks > strategies::largest_enumerated) {
-    fmt::print("  predicted rank by rank, so up to {} ranks only\n", strategies::largest_enumerated);
-    return;
-  }
+/// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
+void print_backward(const core::Machine& machine, const Choice& choice) {
+  fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
   fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time", "compute",
              "exposed", "memory", "MiB received", "MiB sent");
   for (const auto& strategy : strategies::registry()) {
     const Candidate* cheapest = nullptr;
     for (const Candidate& one : choice.candidates) {
-      if (one.strategy != strategy.get() || !one.cost) continue;
+      if (one.strategy != strategy.get() || !one.backward) continue;
       if (cheapest == nullptr || one.cost->seconds < cheapest->cost->seconds) cheapest = &one;
     }
     if (cheapest == nullptr) continue;
-    const strategies::Cost cost = backward_cost(*cheapest, job.problem, ranks, machine);
+    const strategies::Cost& cost = *cheapest->backward;
     fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
                cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
-               seconds_text(cost.compute_seconds), seconds_text(cost.exposed_seconds),
+               seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
                describe_bytes(cost.memory_bytes), cost.memory_bytes > machine.memory_per_rank ? '!' : ' ',
                cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
   }
@@ -128,8 +107,8 @@ int plan(const PlanOptions& options, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   const Choice choice = strategies::choose(job.problem, ranks, job.run.settings.distribution.local_below, machine);
   print_plan(job, ranks, machine, choice);
-  if (job.run.settings.compute.backward) print_backward(job, ranks, machine, choice);
-  fmt::print("auto takes {}{}\n", choice.reason, job.run.settings.compute.backward ? " (forward pass)" : "");
+  if (job.problem.gradients) print_backward(machine, choice);
+  fmt::print("auto takes {}\n", choice.reason);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "annulus/app/layer_tensors.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/layer/predict.hpp"
 
 namespace annulus::app {
 namespace {
@@ -26,6 +27,8 @@ std::vector<io::TensorSpec> layer_tensors(const Job& job) {
 Passes compute_layer(const Job& job, const comm::Communicator& comm, const io::ResultFile& file) {
   const io::LayerSettings& settings = *job.run.settings.layer;
   const layer::Layer layer(layer_problem(job), *job.strategy, comm);
+  const layer::MemoryPrediction predicted =
+      layer::predict_memory(layer.problem(), *job.strategy, layer.partition(), comm.rank());
   Passes passes;
   Stopwatch read, write;
   core::memory_ledger().reset_peak();
@@ -36,6 +39,7 @@ Passes compute_layer(const Job& job, const comm::Communicator& comm, const io::R
     forward = layer.forward(weights, x, progress);
     take_metrics(forward.metrics, pass);
   });
+  passes.forward.predicted_bytes = predicted.forward;
   write.time([&] { write_rows("y", forward.y, layer, file); });
   forward.y = {};
   if (job.run.settings.compute.backward) {
@@ -47,6 +51,7 @@ Passes compute_layer(const Job& job, const comm::Communicator& comm, const io::R
           backward = layer.backward(weights, x, std::move(forward.saved), dy, progress);
           take_metrics(backward.metrics, pass);
         });
+    passes.backward->predicted_bytes = predicted.backward;
     weights = {};
     x = {};
     write.time([&] {

@@ -13,6 +13,7 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/io/place.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/layer/predict.hpp"
 
 namespace annulus::app {
 namespace {
@@ -103,11 +104,16 @@ class Training {
     const auto per_rank = [&](const char* name, const char* unit, double value) {
       return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
     };
-    save_training({output.file, output.overwrite, job_id()}, job_, layer_.problem(), state_,
-                  {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
-                   per_rank("steps_here", "step", double(settings_.steps - first)),
-                   per_rank("rows", "row", double(layer_.rows().count()))},
-                  options_.command_line, comm_);
+    save_training(
+        {output.file, output.overwrite, job_id()}, job_, layer_.problem(), state_,
+        {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
+         per_rank(
+             "predicted_peak_bytes", "byte",
+             double(
+                 layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training)),
+         per_rank("steps_here", "step", double(settings_.steps - first)),
+         per_rank("rows", "row", double(layer_.rows().count()))},
+        options_.command_line, comm_);
     if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", output.file);
   }
 

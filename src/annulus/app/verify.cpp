@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "annulus/app/verdict.hpp"
 #include "annulus/app/verify_gradients.hpp"
+#include "annulus/app/verify_layer.hpp"
 #include "annulus/app/verify_rows.hpp"
 #include "annulus/core/tolerance.hpp"
 #include "annulus/io/root.hpp"
@@ -17,50 +19,19 @@ using core::DType;
 using core::ErrorKind;
 using core::fail;
 
-/// Throws where the result file is not the result of this run file.
-void check_result(const io::RunFile& run, const VerifyInput& input) {
-  const std::string& file = run.settings.output.file;
-  if (!std::filesystem::exists(file)) {
-    fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
-  }
+/// Datasets of a result of attention alone.
+std::vector<ExpectedDataset> expected_datasets(const io::RunFile& run, const VerifyInput& input) {
   const core::Shape& s = input.shape;
-  const auto check = [&](const char* name, const std::vector<Index>& extents, DType type) {
-    const io::DatasetInfo found = io::look_at_dataset(file, name);
-    if (found.extents == extents && found.type == type) return;
-    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) to fit the input", file, name,
-         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(type), fmt::join(extents, ", "));
-  };
   const std::vector<Index> queries{s.batch, s.sequence, s.heads, s.head_dim},
       keys{s.batch, s.sequence, s.kv_heads, s.head_dim};
-  check("out", queries, input.type);
-  check("lse", {s.batch, s.sequence, s.heads}, core::lse_type(input.type));
-
-  const std::string settings = io::read_text_dataset(file, "/run/settings");
-  const io::RunFile made = io::parse_run_file(settings, file + ":/run/settings", {});
-  const std::vector<std::string> changes = io::differences(made.settings, run.settings);
-  if (!changes.empty()) {
-    fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,
-         fmt::join(changes, "; "));
-  }
-  if (!run.settings.compute.backward) return;
-  check("dq", queries, input.type);
-  check("dk", keys, input.type);
-  check("dv", keys, input.type);
+  std::vector<ExpectedDataset> all{{"out", queries, input.type},
+                                   {"lse", {s.batch, s.sequence, s.heads}, core::lse_type(input.type)}};
+  if (!run.settings.compute.backward) return all;
+  all.push_back({"dq", queries, input.type});
+  all.push_back({"dk", keys, input.type});
+  all.push_back({"dv", keys, input.type});
+  return all;
 }
-
-/// One dataset, how far it may deviate and how far it does.
-struct Verdict {
-  const char* name;
-  double tolerance;
-  Deviation deviation;
-
-  bool good() const { return deviation.relative() <= tolerance; }
-  void print() const {
-    const std::string where = deviation.where.empty() ? "" : ", largest at " + deviation.where;
-    std::printf("  %-4s  error %-9.3g tolerance %-9.3g %s%s\n", name, deviation.relative(), tolerance,
-                good() ? "ok" : "WRONG", where.c_str());
-  }
-};
 
 /// Every rank's part of the rows, then of all of them; collective.
 std::vector<Verdict> judge(const io::RunFile& run, const VerifyInput& input, const std::vector<Index>& rows,
@@ -79,12 +50,8 @@ std::vector<Verdict> judge(const io::RunFile& run, const VerifyInput& input, con
     forward = compare_forward(input, file, queries);
     if (backward) gradients = compare_gradients(input, pattern, file, queries, mine, recompute_viewers);
   });
-  // Sums in float32 of float64 tensors are right to float32's accuracy only.
-  const bool single = run.settings.compute.precision == core::Precision::float32;
-  const auto allowed = [&](double (*tolerance)(DType)) {
-    return std::max(tolerance(input.type), single ? tolerance(DType::float32) : 0);
-  };
-  const double outputs = allowed(core::forward_tolerance), derived = allowed(core::gradient_tolerance);
+  const double outputs = allowed(core::forward_tolerance, input.type, run.settings.compute),
+               derived = allowed(core::gradient_tolerance, input.type, run.settings.compute);
   std::vector<Verdict> all{{"out", outputs, forward.out.merged(comm)}, {"lse", outputs, forward.lse.merged(comm)}};
   if (backward) {
     all.push_back({"dq", derived, gradients.dq.merged(comm)});
@@ -96,17 +63,39 @@ std::vector<Verdict> judge(const io::RunFile& run, const VerifyInput& input, con
 
 }  // namespace
 
+void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& datasets) {
+  const std::string& file = run.settings.output.file;
+  if (!std::filesystem::exists(file)) {
+    fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
+  }
+  const std::string settings = io::read_text_dataset(file, "/run/settings");
+  const io::RunFile made = io::parse_run_file(settings, file + ":/run/settings", {});
+  const std::vector<std::string> changes = io::differences(made.settings, run.settings);
+  if (!changes.empty()) {
+    fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,
+         fmt::join(changes, "; "));
+  }
+  for (const ExpectedDataset& expected : datasets) {
+    const io::DatasetInfo found = io::look_at_dataset(file, expected.name);
+    if (found.extents == expected.extents && found.type == expected.type) continue;
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) to fit the input", file, expected.name,
+         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(expected.type),
+         fmt::join(expected.extents, ", "));
+  }
+}
+
+double allowed(double (*tolerance)(DType), DType type, const io::ComputeSettings& compute) {
+  const bool single = compute.precision == core::Precision::float32;
+  return std::max(tolerance(type), single ? tolerance(DType::float32) : 0);
+}
+
 int verify(const VerifyOptions& options, const comm::Communicator& comm) {
   const io::RunFile run = io::read_run_file(options.run_file, options.overrides, comm);
-  comm::agree(comm, [&] {
-    if (run.settings.layer) {
-      fail(ErrorKind::usage, "{}verify recomputes attention, not a layer", run.where("layer"));
-    }
-  });
+  if (run.settings.layer) return verify_layer(options, comm);
   const bool backward = run.settings.compute.backward;
-  const VerifyInput input(run.settings.input, backward, comm);
+  const AttentionInput input(run.settings.input, backward, comm);
   const std::string& file = run.settings.output.file;
-  io::on_root(comm, [&] { check_result(run, input); });
+  io::on_root(comm, [&] { check_result(run, expected_datasets(run, input)); });
 
   const std::vector<Index> rows =
       sample_rows(reference_pattern(run.settings.attention, input), input.shape.sequence, options.rows);

@@ -11,9 +11,6 @@ using core::Shape;
 using core::TensorId;
 using kernels::ReferencePattern;
 
-// Queries that are recomputed at a time.
-constexpr Index recomputed_rows = 256;
-
 double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
@@ -62,34 +59,13 @@ class Definition {
   const Shape& shape_;
 };
 
-// ---- dq ----
-
 Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, const std::string& file,
                      const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
-  const Definition definition(pattern, s);
-  std::vector<std::vector<double>> dout, dq(rows.size(), std::vector<double>(std::size_t(s.head_dim)));
-  std::vector<double> delta;
-  std::vector<double> all_dout, all_dlse, found;
-  Index in_hand = -1;
-  for (const QueryRow& row : rows) {
-    if (row.x != in_hand) {
-      in_hand = row.x;
-      all_dout = input.rows(TensorId::dout, {row.x, row.x + 1});
-      all_dlse = input.rows(TensorId::dlse, {row.x, row.x + 1});
-    }
-    const Index head = row.b * s.heads + row.h;
-    const auto at = all_dout.begin() + head * s.head_dim;
-    dout.emplace_back(at, at + s.head_dim);
-    delta.push_back(dot(dout.back(), row.out) - all_dlse[std::size_t(head)]);
-  }
-  for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
-    const QueryRow& row = rows[i];
-    const Query query{row.h, row.x, row.q, dout[i], row.lse, delta[i]};
-    add_to(dq[i], definition.scale * definition.factors(query, {p, k, v}).ds, k);
-  });
+  const std::vector<std::vector<double>> dq = recompute_dq(input, pattern, rows);
   Deviation deviation;
-  in_hand = -1;
+  std::vector<double> found;
+  Index in_hand = -1;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const QueryRow& row = rows[i];
     if (row.x != in_hand) {
@@ -105,13 +81,6 @@ Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, 
 }
 
 // ---- dk, dv ----
-
-/// One row of one key/value head of one batch entry.
-struct KeyRow {
-  Index b, p, head;
-  Interval viewers;  ///< queries that see it lie here
-  std::vector<double> k, v, dk, dv;
-};
 
 /// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
 Interval viewers_of(const ReferencePattern& pattern, const Shape& s, Index p) {
@@ -145,57 +114,33 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const ReferencePattern&
   return all;
 }
 
-/// lse and delta (B, rows, H) of a chunk of queries.
-struct Statistics {
-  std::vector<double> lse, delta;
-};
-
-Statistics statistics_of(const VerifyInput& input, const ReferencePattern& pattern, const std::string& file,
-                         Interval chunk, const std::vector<double>& dout, bool recompute) {
-  const Shape& s = input.shape;
-  const auto D = std::size_t(s.head_dim);
-  std::vector<double> out;  // (B, chunk, H, D)
-  Statistics all;
-  if (recompute) {
-    std::vector<Index> rows(static_cast<std::size_t>(chunk.size()));
-    std::iota(rows.begin(), rows.end(), chunk.begin);
-    out.resize(dout.size());
-    all.lse.resize(dout.size() / D);
-    for (const QueryRow& row : recompute_rows(input, pattern, rows)) {
-      const auto at = std::size_t((row.b * chunk.size() + row.x - chunk.begin) * s.heads + row.h);
-      std::copy(row.out.begin(), row.out.end(), out.begin() + std::ptrdiff_t(at * D));
-      all.lse[at] = row.lse;
-    }
-  } else {
-    out = read_as_double(file, "out", input.type, s.batch, s.heads * s.head_dim, chunk);
-    all.lse = read_as_double(file, "lse", core::lse_type(input.type), s.batch, s.heads, chunk);
+/// dout.out - dlse (B, rows, H) of a chunk of queries.
+std::vector<double> deltas(const VerifyInput& input, Interval chunk, const std::vector<double>& dout,
+                           const std::vector<double>& out) {
+  const auto D = std::size_t(input.shape.head_dim);
+  std::vector<double> delta = input.rows(TensorId::dlse, chunk);
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - delta[i];
   }
-  all.delta = input.rows(TensorId::dlse, chunk);
-  for (std::size_t i = 0; i < all.delta.size(); ++i) {
-    all.delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - all.delta[i];
-  }
-  return all;
+  return delta;
 }
 
 /// Adds to the keys what the queries of a chunk give them.
-void add_queries(const VerifyInput& input, const ReferencePattern& pattern, const std::string& file, Interval chunk,
-                 bool recompute, std::vector<KeyRow>& keys) {
+void add_queries(const VerifyInput& input, const ReferencePattern& pattern, const ResultsOf& results_of, Interval chunk,
+                 std::vector<KeyRow>& keys) {
   const Shape& s = input.shape;
   const auto D = std::size_t(s.head_dim);
   const Definition definition(pattern, s);
   const std::vector<double> q = input.rows(TensorId::q, chunk), dout = input.rows(TensorId::dout, chunk);
-  const Statistics statistics = statistics_of(input, pattern, file, chunk, dout, recompute);
+  const RowResults results = results_of(chunk);
+  const std::vector<double> delta = deltas(input, chunk, dout, results.out);
   for (KeyRow& key : keys) {
     const Interval part = intersect(key.viewers, chunk);
     for (Index x = part.begin; x < part.end; ++x) {
       for (Index h = key.head * s.group(); h < (key.head + 1) * s.group(); ++h) {
         const auto at = std::size_t((key.b * chunk.size() + x - chunk.begin) * s.heads + h);
-        const Query query{h,
-                          x,
-                          Vector(q).subspan(at * D, D),
-                          Vector(dout).subspan(at * D, D),
-                          statistics.lse[at],
-                          statistics.delta[at]};
+        const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * D, D), results.lse[at],
+                          delta[at]};
         const auto [p, ds] = definition.factors(query, {key.p, key.k, key.v});
         add_to(key.dk, definition.scale * ds, query.q);
         add_to(key.dv, definition.output_scale * p, query.dout);
@@ -223,21 +168,74 @@ bool can_recompute_viewers(const VerifyInput& input, const ReferencePattern& pat
   return true;
 }
 
+RowResults recompute_results(const VerifyInput& input, const ReferencePattern& pattern, Interval chunk) {
+  const Shape& s = input.shape;
+  const Index D = s.head_dim, numbers = s.batch * chunk.size() * s.heads;
+  std::vector<Index> rows(static_cast<std::size_t>(chunk.size()));
+  std::iota(rows.begin(), rows.end(), chunk.begin);
+  RowResults all{std::vector<double>(std::size_t(numbers * D)), std::vector<double>(std::size_t(numbers))};
+  for (const QueryRow& row : recompute_rows(input, pattern, rows)) {
+    const Index at = (row.b * chunk.size() + row.x - chunk.begin) * s.heads + row.h;
+    std::copy(row.out.begin(), row.out.end(), all.out.begin() + at * D);
+    all.lse[std::size_t(at)] = row.lse;
+  }
+  return all;
+}
+
+std::vector<std::vector<double>> recompute_dq(const VerifyInput& input, const ReferencePattern& pattern,
+                                              const std::vector<QueryRow>& rows) {
+  const Shape& s = input.shape;
+  const Definition definition(pattern, s);
+  std::vector<std::vector<double>> dout, dq(rows.size(), std::vector<double>(std::size_t(s.head_dim)));
+  std::vector<double> delta;
+  std::vector<double> all_dout, all_dlse;
+  Index in_hand = -1;
+  for (const QueryRow& row : rows) {
+    if (row.x != in_hand) {
+      in_hand = row.x;
+      all_dout = input.rows(TensorId::dout, {row.x, row.x + 1});
+      all_dlse = input.rows(TensorId::dlse, {row.x, row.x + 1});
+    }
+    const Index head = row.b * s.heads + row.h;
+    const auto at = all_dout.begin() + head * s.head_dim;
+    dout.emplace_back(at, at + s.head_dim);
+    delta.push_back(dot(dout.back(), row.out) - all_dlse[std::size_t(head)]);
+  }
+  for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
+    const QueryRow& row = rows[i];
+    const Query query{row.h, row.x, row.q, dout[i], row.lse, delta[i]};
+    add_to(dq[i], definition.scale * definition.factors(query, {p, k, v}).ds, k);
+  });
+  return dq;
+}
+
+std::vector<KeyRow> recompute_keys(const VerifyInput& input, const ReferencePattern& pattern,
+                                   const std::vector<Index>& keys, const ResultsOf& results, Index chunk_rows) {
+  const Shape& s = input.shape;
+  std::vector<KeyRow> rows = begin_keys(input, pattern, keys);
+  std::vector<Interval> viewers;
+  for (const KeyRow& row : rows) viewers.push_back(row.viewers);
+  const Index held = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * s.heads * s.head_dim));
+  for_each_chunk(viewers, s.sequence, std::min(held, chunk_rows),
+                 [&](Interval chunk) { add_queries(input, pattern, results, chunk, rows); });
+  return rows;
+}
+
 GradientDeviations compare_gradients(const VerifyInput& input, const ReferencePattern& pattern, const std::string& file,
                                      const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
                                      bool recompute_viewers) {
   const Shape& s = input.shape;
   GradientDeviations deviations;
   deviations.dq = compare_dq(input, pattern, file, queries);
-  std::vector<KeyRow> rows = begin_keys(input, pattern, keys);
-  std::vector<Interval> viewers;
-  for (const KeyRow& row : rows) viewers.push_back(row.viewers);
-  const Index held = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * s.heads * s.head_dim));
-  for_each_chunk(viewers, s.sequence, recompute_viewers ? std::min(held, recomputed_rows) : held,
-                 [&](Interval chunk) { add_queries(input, pattern, file, chunk, recompute_viewers, rows); });
+  const auto results = [&](Interval rows) -> RowResults {
+    if (recompute_viewers) return recompute_results(input, pattern, rows);
+    return {read_as_double(file, "out", input.type, s.batch, s.heads * s.head_dim, rows),
+            read_as_double(file, "lse", core::lse_type(input.type), s.batch, s.heads, rows)};
+  };
   std::vector<double> dk, dv;
   Index in_hand = -1;
-  for (const KeyRow& row : rows) {
+  for (const KeyRow& row :
+       recompute_keys(input, pattern, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
     if (row.p != in_hand) {
       in_hand = row.p;
       dk = read_as_double(file, "dk", input.type, s.batch, s.kv_heads * s.head_dim, {row.p, row.p + 1});

@@ -6,6 +6,7 @@
 // whose sampled rows have been held against the definition. (A dense row's key is seen by every row: n^2 for one key.)
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,33 @@ inline constexpr Index largest_recomputed = Index(1) << 26;
 /// True when the queries that see keys `rows` can be recomputed. On this rank alone.
 bool can_recompute_viewers(const VerifyInput& input, const kernels::ReferencePattern& pattern,
                            const std::vector<Index>& rows);
+
+/// out (B, rows, H, D) and lse (B, rows, H).
+struct RowResults {
+  std::vector<double> out, lse;
+};
+using ResultsOf = std::function<RowResults(Interval rows)>;
+/// By the definition. On this rank alone.
+RowResults recompute_results(const VerifyInput& input, const kernels::ReferencePattern& pattern, Interval rows);
+
+/// dq (D) of every recomputed row. On this rank alone.
+std::vector<std::vector<double>> recompute_dq(const VerifyInput& input, const kernels::ReferencePattern& pattern,
+                                              const std::vector<QueryRow>& rows);
+
+/// One row of one key/value head of one batch entry.
+struct KeyRow {
+  Index b, p, head;
+  Interval viewers;                  ///< queries that see it lie here
+  std::vector<double> k, v, dk, dv;  ///< (D)
+};
+
+/// dk and dv of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries that see
+/// them, `chunk_rows` rows at a time at most. On this rank alone.
+std::vector<KeyRow> recompute_keys(const VerifyInput& input, const kernels::ReferencePattern& pattern,
+                                   const std::vector<Index>& keys, const ResultsOf& results, Index chunk_rows);
+
+/// Queries whose results are recomputed at a time.
+inline constexpr Index recomputed_rows = 256;
 
 struct GradientDeviations {
   Deviation dq, dk, dv;

@@ -8,7 +8,6 @@
 #include "annulus/io/transfer.hpp"
 
 namespace annulus::app {
-namespace {
 
 using core::DType;
 using core::TensorId;
@@ -26,9 +25,7 @@ std::vector<double> to_double(const std::vector<std::byte>& bytes, DType type) {
   return numbers;
 }
 
-}  // namespace
-
-VerifyInput::VerifyInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm)
+AttentionInput::AttentionInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm)
     : settings_(settings) {
   if (settings.file) {
     const io::TensorFile file(settings, comm, gradients);
@@ -42,7 +39,7 @@ VerifyInput::VerifyInput(const io::InputSettings& settings, bool gradients, cons
   }
 }
 
-const std::string& VerifyInput::name_of(TensorId tensor) const {
+const std::string& AttentionInput::name_of(TensorId tensor) const {
   switch (tensor) {
     case TensorId::q:
       return settings_.q;
@@ -57,7 +54,7 @@ const std::string& VerifyInput::name_of(TensorId tensor) const {
   }
 }
 
-std::vector<double> VerifyInput::rows(TensorId tensor, Interval rows) const {
+std::vector<double> AttentionInput::rows(TensorId tensor, Interval rows) const {
   const bool keys = tensor == TensorId::k || tensor == TensorId::v, lse = tensor == TensorId::dlse;
   const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse ? 1 : shape.head_dim);
   const DType stored = lse ? core::lse_type(type) : type;

@@ -17,25 +17,36 @@ using core::Interval;
 /// Bytes of one tensor's rows, as doubles, that a rank holds at a time.
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
 
-/// Where q, k, v and the gradients come from, a file or a seed.
+/// Where q, k, v and the gradients come from.
 class VerifyInput {
  public:
-  /// Checks the input file's shapes; collective.
-  VerifyInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm);
+  virtual ~VerifyInput() = default;
 
-  /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H), zeros where the input has none. On this
-  /// rank alone.
-  std::vector<double> rows(core::TensorId tensor, Interval rows) const;
+  /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H), zeros where there is none. On this rank
+  /// alone.
+  virtual std::vector<double> rows(core::TensorId tensor, Interval rows) const = 0;
 
   core::Shape shape;
   core::DType type = core::DType::float32;
   pattern::Documents documents;
+};
+
+/// From a file or a seed.
+class AttentionInput : public VerifyInput {
+ public:
+  /// Checks the input file's shapes; collective.
+  AttentionInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm);
+
+  std::vector<double> rows(core::TensorId tensor, Interval rows) const override;
 
  private:
   const std::string& name_of(core::TensorId tensor) const;
 
   io::InputSettings settings_;
 };
+
+/// Numbers as they are stored, as doubles.
+std::vector<double> to_double(const std::vector<std::byte>& bytes, core::DType type);
 
 /// Rows of a dataset of a file, `row_numbers` numbers of `type` per row and batch entry. On this rank alone.
 std::vector<double> read_as_double(const std::string& file, const std::string& dataset, core::DType type, Index batch,

@@ -1,5 +1,6 @@
 #include "annulus/comm/communicator.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "annulus/comm/requests.hpp"
@@ -117,6 +118,16 @@ std::vector<double> Communicator::gather_to_root(const std::vector<double>& valu
                        comm_, request);
   });
   return all;
+}
+
+void Communicator::add_up(std::vector<double>& values) const {
+  constexpr std::size_t most = std::size_t(1) << 24;  // per message: counts are ints, and MPI may keep a copy
+  for (std::size_t begin = 0; begin < values.size(); begin += most) {
+    const int count = int(std::min(most, values.size() - begin));
+    run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, values.data() + begin, count, MPI_DOUBLE, MPI_SUM, comm_, request);
+    });
+  }
 }
 
 std::string Communicator::broadcast(const std::string& from_root) const {

@@ -45,6 +45,8 @@ class Communicator {
   std::vector<std::string> gather_all(const std::string& text) const;
   /// Every rank gives equally many numbers; rank 0 gets them one rank after another, the others nothing.
   std::vector<double> gather_to_root(const std::vector<double>& values) const;
+  /// Every number becomes its sum over the ranks, which give equally many.
+  void add_up(std::vector<double>& values) const;
   std::string broadcast(const std::string& from_root) const;
 
  private:

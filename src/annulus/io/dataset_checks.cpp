@@ -23,8 +23,9 @@ Index global_row(const std::vector<Interval>& rows, Index local) {
 
 }  // namespace
 
-FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes) {
-  const DatasetId dataset = open_dataset(file, path, name);
+FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
+                     const std::string& asked_by) {
+  const DatasetId dataset = open_dataset(file, path, name, asked_by);
   FoundDataset found{fmt::format("{}: dataset {}", path, name), {}};
   for (const hsize_t extent : extents_of(dataset)) found.extents.push_back(Index(extent));
   const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", found.where));

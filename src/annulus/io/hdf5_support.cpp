@@ -153,11 +153,11 @@ FileId create_alone(const std::string& path) {
   return FileId(check_hdf5(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), "{}: cannot be made", path));
 }
 
-DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name) {
+DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by) {
   if (!exists(file, name)) {
     const std::vector<std::string> names = names_in(file);
-    fail(ErrorKind::failure, "{}: no dataset {} (in the file: {})", path, name,
-         names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")));
+    fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name,
+         names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), asked_by.empty() ? "" : "; ", asked_by);
   }
   const ObjectId object(check_hdf5(H5Oopen(file, name.c_str(), H5P_DEFAULT), "{}: cannot open {}", path, name));
   if (H5Iget_type(object) != H5I_DATASET) {

@@ -78,8 +78,9 @@ FileId open_alone(const std::string& path, bool to_write);
 /// Makes a file on this rank alone, in place of one that is there. Throws Error(failure).
 FileId create_alone(const std::string& path);
 
-/// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else.
-DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name);
+/// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else; `asked_by`
+/// ends the message when it is missing: who names it, and how to get it.
+DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
 
 /// Extents of a dataset.
 std::vector<hsize_t> extents_of(hid_t dataset);

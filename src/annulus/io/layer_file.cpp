@@ -12,23 +12,24 @@ using core::fail;
 
 /// Weights of a layer and what the axes of each are called, with its extents once the sizes are known.
 struct WantedWeight {
+  const char* key;
   std::string dataset;
   const char* axes;
   std::vector<Index> extents;
 };
 std::vector<WantedWeight> weights_of(const LayerSettings& layer, Index width, Index head_dim) {
   const Index queries = layer.heads * head_dim, keys = layer.kv_heads * head_dim;
-  std::vector<WantedWeight> all{{layer.wq, "(width, heads * head_dim)", {width, queries}},
-                                {layer.wk, "(width, kv_heads * head_dim)", {width, keys}},
-                                {layer.wv, "(width, kv_heads * head_dim)", {width, keys}},
-                                {layer.wo, "(heads * head_dim, width)", {queries, width}}};
-  const auto add = [&](const std::optional<std::string>& bias, const char* axes, Index numbers) {
-    if (bias) all.push_back({*bias, axes, {numbers}});
+  std::vector<WantedWeight> all{{"layer.wq", layer.wq, "(width, heads * head_dim)", {width, queries}},
+                                {"layer.wk", layer.wk, "(width, kv_heads * head_dim)", {width, keys}},
+                                {"layer.wv", layer.wv, "(width, kv_heads * head_dim)", {width, keys}},
+                                {"layer.wo", layer.wo, "(heads * head_dim, width)", {queries, width}}};
+  const auto add = [&](const char* key, const std::optional<std::string>& bias, const char* axes, Index numbers) {
+    if (bias) all.push_back({key, *bias, axes, {numbers}});
   };
-  add(layer.bq, "(heads * head_dim)", queries);
-  add(layer.bk, "(kv_heads * head_dim)", keys);
-  add(layer.bv, "(kv_heads * head_dim)", keys);
-  add(layer.bo, "(width)", width);
+  add("layer.bq", layer.bq, "(heads * head_dim)", queries);
+  add("layer.bk", layer.bk, "(kv_heads * head_dim)", keys);
+  add("layer.bv", layer.bv, "(kv_heads * head_dim)", keys);
+  add("layer.bo", layer.bo, "(width)", width);
   return all;
 }
 
@@ -42,8 +43,9 @@ Description describe(hid_t file, const Settings& settings, LayerWants wants) {
   const std::string& path = *settings.input.file;
   const LayerSettings& layer = *settings.layer;
   const char* row_axes = "(batch, sequence, width)";
-  const FoundDataset x = look_at(file, path, layer.x, row_axes);
-  const FoundDataset wq = look_at(file, path, layer.wq, "(width, heads * head_dim)");
+  const FoundDataset x =
+      look_at(file, path, layer.x, row_axes, "layer.x names it; `annulus generate --layer` makes a layer's file");
+  const FoundDataset wq = look_at(file, path, layer.wq, "(width, heads * head_dim)", "layer.wq names it");
   if (wq.extents[1] % layer.heads != 0) {
     fail(ErrorKind::failure, "{} has {} columns, expected a multiple of layer.heads, {}", wq.where, wq.extents[1],
          layer.heads);
@@ -54,19 +56,19 @@ Description describe(hid_t file, const Settings& settings, LayerWants wants) {
          wq.extents[1], layer.heads, head_dim);
   }
   for (const WantedWeight& wanted : weights_of(layer, width, head_dim)) {
-    const FoundDataset weight = look_at(file, path, wanted.dataset, wanted.axes);
+    const FoundDataset weight = look_at(file, path, wanted.dataset, wanted.axes, std::string(wanted.key) + " names it");
     check_type(weight, x.type, x.where);
     check_extents(
         weight, wanted.extents,
         fmt::format("x {}, {} heads and {} K/V heads of {}", x.shape_text(), layer.heads, layer.kv_heads, head_dim));
   }
-  const auto check_like_x = [&](const std::string& name) {
-    const FoundDataset found = look_at(file, path, name, row_axes);
+  const auto check_like_x = [&](const std::string& name, const char* asked_by) {
+    const FoundDataset found = look_at(file, path, name, row_axes, asked_by);
     check_type(found, x.type, x.where);
     check_extents(found, x.extents, "x " + x.shape_text());
   };
-  if (wants.dy) check_like_x(layer.dy);
-  if (wants.target) check_like_x(settings.train->target);
+  if (wants.dy) check_like_x(layer.dy, "layer.dy names it, compute.backward: true reads it");
+  if (wants.target) check_like_x(settings.train->target, "train.target names it");
   return {{x.extents[0], x.extents[1], layer.heads, layer.kv_heads, head_dim}, width, x.type};
 }
 

@@ -68,7 +68,8 @@ void check_layer(RunFile& run) {
   if (run.settings.input.dlse) {
     fail(ErrorKind::usage, "{}input.dlse is not read with a section layer", run.where("input.dlse"));
   }
-  if (!given(run, "layer.heads")) fail(ErrorKind::usage, "{}layer.heads is missing", run.where("layer"));
+  if (!given(run, "layer.heads"))
+    fail(ErrorKind::usage, "{}layer.heads is missing, expected the number of query heads", run.where("layer"));
   LayerSettings& layer = *run.settings.layer;
   if (layer.kv_heads == 0) layer.kv_heads = layer.heads;
   if (layer.heads % layer.kv_heads != 0) {
@@ -80,9 +81,15 @@ void check_layer(RunFile& run) {
 
 void check_train(const RunFile& run) {
   if (!run.settings.train) return;
-  if (!run.settings.layer) fail(ErrorKind::usage, "{}train needs a section layer", run.where("train"));
-  for (const char* key : {"train.steps", "train.rate", "train.checkpoint"}) {
-    if (!given(run, key)) fail(ErrorKind::usage, "{}{} is missing", run.where("train"), key);
+  if (!run.settings.layer)
+    fail(ErrorKind::usage,
+         "{}train needs a section layer with the heads and, where they have other names, the datasets of the layer",
+         run.where("train"));
+  const std::pair<const char*, const char*> needed[] = {{"train.steps", "the number of steps in all"},
+                                                        {"train.rate", "what gradients are multiplied by"},
+                                                        {"train.checkpoint", "the file to save weights in"}};
+  for (const auto& [key, meaning] : needed) {
+    if (!given(run, key)) fail(ErrorKind::usage, "{}{} is missing, expected {}", run.where("train"), key, meaning);
   }
 }
 

@@ -39,20 +39,24 @@ void check_against_q(const FoundDataset& tensor, const FoundDataset& q) {
 
 /// dout (B, S, H, D) in q's type, dlse (B, S, H) in lse's type.
 void check_gradients(hid_t file, const InputSettings& input, const FoundDataset& q) {
-  const FoundDataset dout = look_at(file, *input.file, input.dout, query_axes);
+  const FoundDataset dout =
+      look_at(file, *input.file, input.dout, query_axes,
+              "input.dout names it, compute.backward: true reads it; `annulus generate --dout` makes one");
   check_type(dout, q.type, q.where);
   check_extents(dout, q.extents, "q " + q.shape_text());
   if (!input.dlse) return;
-  const FoundDataset dlse = look_at(file, *input.file, *input.dlse, "(batch, sequence, heads)");
+  const FoundDataset dlse = look_at(file, *input.file, *input.dlse, "(batch, sequence, heads)",
+                                    "input.dlse names it; `annulus generate --dlse` makes one");
   check_type(dlse, core::lse_type(q.type), "the lse of " + std::string(core::name_of(q.type)) + " tensors");
   check_extents(dlse, {q.extents[0], q.extents[1], q.extents[2]}, "q " + q.shape_text());
 }
 
 Description describe_tensors(hid_t file, const InputSettings& input, bool gradients) {
   const char* kv_axes = "(batch, sequence, kv_heads, head_dim)";
-  const FoundDataset q = look_at(file, *input.file, input.q, query_axes);
-  const FoundDataset k = look_at(file, *input.file, input.k, kv_axes);
-  const FoundDataset v = look_at(file, *input.file, input.v, kv_axes);
+  const FoundDataset q = look_at(file, *input.file, input.q, query_axes,
+                                 "input.q names it; for a layer's file a section layer is missing");
+  const FoundDataset k = look_at(file, *input.file, input.k, kv_axes, "input.k names it");
+  const FoundDataset v = look_at(file, *input.file, input.v, kv_axes, "input.v names it");
   if (q.extents[3] > 256) {
     fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to 256", q.where, q.extents[3]);
   }

@@ -14,15 +14,18 @@ LayerProblem checked(LayerProblem problem) {
 
 }  // namespace
 
+pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks) {
+  if (problem.sharding != Sharding::tensor) return strategy.partition(problem.attention, ranks);
+  return pattern::contiguous_partition(problem.attention.shape.sequence, ranks);
+}
+
 Layer::Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm)
     : problem_(checked(std::move(problem))),
       strategy_(problem_.sharding == Sharding::tensor ? *strategies::find("single") : strategy),
       comm_(comm),
       own_comm_(comm.handle()),
       alone_(comm.split(comm.rank())),
-      partition_(problem_.sharding == Sharding::tensor
-                     ? pattern::contiguous_partition(problem_.attention.shape.sequence, comm.size())
-                     : strategy.partition(problem_.attention, comm.size())) {}
+      partition_(partition_of(problem_, strategy, comm.size())) {}
 
 ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
                              const strategies::Progress& progress) const {

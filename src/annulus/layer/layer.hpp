@@ -9,6 +9,9 @@
 
 namespace annulus::layer {
 
+/// Rows of x, y, dx, dy and target on every rank: the strategy's partition; contiguous with `tensor`.
+pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
+
 /// What a pass cost this rank.
 struct LayerMetrics {
   core::RankMetrics attention;     ///< of the attention alone
@@ -41,7 +44,7 @@ class Layer {
   Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm);
 
   const LayerProblem& problem() const { return problem_; }
-  /// Rows of x, y, dx, dy and target on every rank: the strategy's partition; contiguous with `tensor`.
+  /// partition_of() these ranks.
   const pattern::Partition& partition() const { return partition_; }
   const pattern::StoredRows& rows() const { return partition_[std::size_t(comm_.rank())]; }
 

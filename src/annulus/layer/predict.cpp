@@ -95,6 +95,14 @@ Index kept_by_kernels(const Problem& problem, Index rows, bool backward) {
   return forward + kernels::attend_backward_bytes(problem.backend, problem.shape, rows, problem.precision);
 }
 
+/// Attention of a rank that has all rows of its heads, of which there may be none.
+strategies::Prediction alone(const Problem& problem, bool backward) {
+  if (problem.shape.heads == 0) return {};
+  const strategies::Strategy& single = *strategies::find("single");
+  const pattern::Partition all = pattern::root_partition(problem.shape.sequence, 1);
+  return backward ? single.predict_backward(problem, all, 0) : single.predict(problem, all, 0);
+}
+
 MemoryPrediction predict_by_rows(const LayerProblem& layer, const strategies::Strategy& strategy,
                                  const pattern::Partition& partition, int rank) {
   const Problem& problem = layer.attention;
@@ -105,7 +113,7 @@ MemoryPrediction predict_by_rows(const LayerProblem& layer, const strategies::St
               dout = all_rows * problem.query_row_bytes();
   const Index forward_gathered = sizes.gathered({Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true);
   const Index backward_gathered = sizes.gathered({Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false);
-  MemoryPrediction memory{sizes.kept_weights(), 0, 0};
+  MemoryPrediction memory{.weights = sizes.kept_weights()};
   memory.forward = memory.weights + x + rooms + forward_gathered +
                    std::max(strategy.predict(problem, partition, rank).memory_bytes,
                             saved + x + kept_by_kernels(problem, rows, false));
@@ -126,16 +134,11 @@ MemoryPrediction predict_by_heads(const LayerProblem& layer, const pattern::Part
   const Index heads = heads_bytes(problem, n), saved = heads + results_bytes(problem, n);
   const Index rooms = sizes.rooms(problem.shape.batch * n), dout = problem.shape.batch * n * problem.query_row_bytes();
   const Index sum = sizes.summed_and_stored(sizes.rows_of_x(rows)) + sizes.row_pieces(rows);
-  Index attention = 0, attention_backward = 0, kernels = 0, kernels_backward = 0;
-  if (problem.shape.heads > 0) {
-    const strategies::Strategy& single = *strategies::find("single");
-    const pattern::Partition all = pattern::root_partition(n, 1);
-    attention = single.predict(problem, all, 0).memory_bytes;
-    attention_backward = single.predict_backward(problem, all, 0).memory_bytes;
-    kernels = kept_by_kernels(problem, n, false);
-    kernels_backward = kept_by_kernels(problem, n, true);
-  }
-  MemoryPrediction memory{sizes.kept_weights(), 0, 0};
+  const Index attention = alone(problem, false).memory_bytes, attention_backward = alone(problem, true).memory_bytes;
+  const bool works = problem.shape.heads > 0;
+  const Index kernels = works ? kept_by_kernels(problem, n, false) : 0,
+              kernels_backward = works ? kept_by_kernels(problem, n, true) : 0;
+  MemoryPrediction memory{.weights = sizes.kept_weights()};
   memory.forward = memory.weights + x + rooms + std::max({heads + all_x, attention, saved + kernels + sum});
   // Of a K/V head that several ranks keep, another rank's share is no larger than the gradient that it is added to.
   memory.backward = 2 * memory.weights + 2 * x + rooms +
@@ -148,8 +151,22 @@ MemoryPrediction predict_by_heads(const LayerProblem& layer, const pattern::Part
 
 MemoryPrediction predict_memory(const LayerProblem& problem, const strategies::Strategy& strategy,
                                 const pattern::Partition& partition, int rank) {
-  return problem.sharding == Sharding::tensor ? predict_by_heads(problem, partition, rank)
-                                              : predict_by_rows(problem, strategy, partition, rank);
+  MemoryPrediction memory = problem.sharding == Sharding::tensor ? predict_by_heads(problem, partition, rank)
+                                                                 : predict_by_rows(problem, strategy, partition, rank);
+  const Sizes sizes(problem, partition, rank);
+  memory.training =
+      std::max(memory.forward, memory.backward) + sizes.stored(sizes.rows_of_x(partition[std::size_t(rank)].count()));
+  return memory;
+}
+
+strategies::Prediction predict_attention(const LayerProblem& problem, const strategies::Strategy& strategy,
+                                         const pattern::Partition& partition, int rank, bool backward) {
+  const Problem& attention = problem.attention;
+  if (problem.sharding == Sharding::tensor) {
+    return alone(strategies::narrowed(attention, query_heads(problem, rank, int(partition.size()))), backward);
+  }
+  return backward ? strategy.predict_backward(attention, partition, rank)
+                  : strategy.predict(attention, partition, rank);
 }
 
 }  // namespace annulus::layer

@@ -1,8 +1,7 @@
-// Memory of a layer's passes, known before anything is computed.
+// Memory and work of a layer's passes, known before anything is computed.
 #pragma once
 
-#include "annulus/layer/weights.hpp"
-#include "annulus/strategies/strategy.hpp"
+#include "annulus/layer/layer.hpp"
 
 namespace annulus::layer {
 
@@ -12,10 +11,16 @@ struct MemoryPrediction {
   Index weights = 0;   ///< kept by this rank, all the time
   Index forward = 0;   ///< weights and x included
   Index backward = 0;  ///< weights, their gradients, x, dy and what forward() saved included
+  Index training = 0;  ///< both passes, with the target beside them
 };
 
-/// `partition` is Layer::partition() for these ranks, whose number may be any; `strategy` as given to the layer.
+/// `partition` is partition_of() these ranks, whose number may be any; `strategy` as given to the layer.
 MemoryPrediction predict_memory(const LayerProblem& problem, const strategies::Strategy& strategy,
                                 const pattern::Partition& partition, int rank);
+
+/// What the attention alone costs one rank: with `tensor` its heads, of all rows and without messages. For the messages
+/// of the layer itself see LayerMetrics.
+strategies::Prediction predict_attention(const LayerProblem& problem, const strategies::Strategy& strategy,
+                                         const pattern::Partition& partition, int rank, bool backward);
 
 }  // namespace annulus::layer

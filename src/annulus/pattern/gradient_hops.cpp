@@ -38,6 +38,15 @@ Cargo without(const Cargo& cargo, const Cargo& next) {
   });
 }
 
+}  // namespace
+
+Cargo onward_sums(const Cargo& next, const Cargo& read) { return touched(next, read); }
+Cargo home_sums(const Cargo& carried, const Cargo& next, const Cargo& read) {
+  return touched(without(carried, next), read);
+}
+
+namespace {
+
 /// Both ways of one owner's gradients, from the rank at distance d at element d - 1.
 struct Ways {
   std::vector<Cargo> onward, home;
@@ -52,8 +61,8 @@ Ways ways_of(const Layout& layout, const Partition& partition, int owner, int di
     const int consumer = wrap(owner + d * direction, int(partition.size()));
     read = join(read, rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]));
     const Cargo next = d < reach ? carried[at + 1] : Cargo{};
-    ways.onward.push_back(touched(next, read));
-    ways.home.push_back(touched(without(carried[at], next), read));
+    ways.onward.push_back(onward_sums(next, read));
+    ways.home.push_back(home_sums(carried[at], next, read));
   }
   return ways;
 }

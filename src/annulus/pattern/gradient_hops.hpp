@@ -27,6 +27,11 @@ struct GradientHop {
 /// Element d - 1 belongs to hop d.
 using GradientHops = std::vector<GradientHop>;
 
+/// What leaves a block of sums for the rows in `carried`, of which ranks up to here read `read`: parts of `next`, what
+/// the next rank is brought of them, go onward; the others go home. A head nobody has read yet has no sums.
+Cargo onward_sums(const Cargo& next, const Cargo& read);
+Cargo home_sums(const Cargo& carried, const Cargo& next, const Cargo& read);
+
 /// Every rank's sums go straight home: with rotation_hops(), whose hops of the same rank are given.
 GradientHops direct_gradients(const Hops& hops, int rank, int ranks);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "annulus/pattern/gradient_hops.hpp"
+
 namespace annulus::pattern {
 namespace {
 
@@ -21,11 +23,20 @@ struct Consumers {
   }
 };
 
-/// Rows that each consumer of a run receives from one owner.
+/// Sums of an owner's gradients that leave the consumers of a run in the order in which its rows reach them.
+struct Leaving {
+  Index inside = 0;  ///< rows that each but the last passes on to the next of the run
+  Index onward = 0;  ///< that the last passes on to the next run
+  Index home = 0;    ///< that the last sends to the owner
+};
+
+/// Rows that each consumer of a run receives from one owner, and what it does with their sums.
 struct Sizes {
   Index direct = 0;
   Index ring = 0;
   Index both_ways = 0;
+  Leaving ring_sums;
+  Leaving both_ways_sums;
 };
 
 Index wrapped(Index rank, Index ranks) { return ((rank % ranks) + ranks) % ranks; }
@@ -61,9 +72,20 @@ struct Sums {
 
   explicit Sums(Index ranks) : received(ranks), sent(ranks), messages(ranks) {}
   void arrive(Index begin, Index end, Index rows) {
+    if (begin == end) return;
     received.add(begin, end, rows);
     messages.add(begin, end, rows > 0 ? 1 : 0);
     largest = std::max(largest, rows);
+  }
+  /// The sums of owner q's rows leave the run [begin, end), which rows walk through in this direction.
+  void leave(Index q, Index begin, Index end, Index direction, const Leaving& rows) {
+    const Index last = direction > 0 ? end - 1 : begin;
+    const Index shift = direction > 0 ? 0 : 1;
+    sent.add(begin + shift, end - 1 + shift, rows.inside);
+    arrive(begin + 1 - shift, end - shift, rows.inside);
+    sent.add(last, last + 1, rows.onward + rows.home);
+    arrive(last + direction, last + direction + 1, rows.onward);
+    arrive(q, q + 1, rows.home);
   }
   Traffic traffic() const { return {received.values(), sent.values(), messages.values(), largest}; }
 };
@@ -88,14 +110,17 @@ struct HashKey {
 
 class Counter {
  public:
-  Counter(const Layout& layout, const Partition& partition)
+  Counter(const Layout& layout, const Partition& partition, Counted counted)
       : layout_(layout),
+        counts_sums_(counted == Counted::rows_and_sums),
         pairs_(layout.used_pairs()),
         partition_(partition),
         ranks_(Index(partition.size())),
         direct_(ranks_),
         ring_(ranks_),
-        both_ways_(ranks_) {
+        both_ways_(ranks_),
+        ring_sums_(ranks_),
+        both_ways_sums_(ranks_) {
     for (Index p = 0; p < ranks_; ++p) {
       for (const Interval& rows : partition[std::size_t(p)].intervals()) places_.push_back({rows, p});
     }
@@ -116,7 +141,8 @@ class Counter {
     for (Index q = 0; q < ranks_; ++q) {
       if (partition_[std::size_t(q)].count() > 0) add_owner(q);
     }
-    return {direct_.traffic(), ring_.traffic(), both_ways_.traffic(), basis_};
+    return {direct_.traffic(),    ring_.traffic(),           both_ways_.traffic(),
+            ring_sums_.traffic(), both_ways_sums_.traffic(), basis_};
   }
 
  private:
@@ -263,18 +289,44 @@ class Counter {
     std::vector<Cargo> read;
     for (const Consumers& run : runs) read.push_back(rows_read(layout_, own, run.rows(partition_)));
     std::vector<Sizes> sizes(runs.size());
-    Cargo ring, up, down;
-    for (std::size_t i = runs.size(); i-- > 0;) {
-      ring = join(read[i], ring);
-      if (goes_up(q, runs[i])) up = join(read[i], up);
-      sizes[i] = {head_rows(read[i]), head_rows(ring), head_rows(up)};
-    }
+    std::vector<Cargo> ring(runs.size()), both_ways(runs.size());
+    std::vector<std::size_t> round, up, down;  // runs in the order in which the rows reach them
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (goes_up(q, runs[i])) continue;
-      down = join(read[i], down);
-      sizes[i].both_ways = head_rows(down);
+      round.push_back(i);
+      if (goes_up(q, runs[i])) up.push_back(i);
+      if (!goes_up(q, runs[i])) down.insert(down.begin(), i);
     }
+    carry(read, round, ring);
+    carry(read, up, both_ways);
+    carry(read, down, both_ways);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      sizes[i].direct = head_rows(read[i]);
+      sizes[i].ring = head_rows(ring[i]);
+      sizes[i].both_ways = head_rows(both_ways[i]);
+    }
+    if (!counts_sums_) return sizes;
+    let_leave(read, ring, round, &Sizes::ring_sums, sizes);
+    let_leave(read, both_ways, up, &Sizes::both_ways_sums, sizes);
+    let_leave(read, both_ways, down, &Sizes::both_ways_sums, sizes);
     return sizes;
+  }
+
+  /// What reaches each run: what it reads, and what those behind it read.
+  static void carry(const std::vector<Cargo>& read, const std::vector<std::size_t>& order,
+                    std::vector<Cargo>& carried) {
+    Cargo all;
+    for (auto i = order.rbegin(); i != order.rend(); ++i) carried[*i] = all = join(read[*i], all);
+  }
+  static void let_leave(const std::vector<Cargo>& read, const std::vector<Cargo>& carried,
+                        const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) {
+    Cargo seen;  // by the runs up to here
+    for (std::size_t j = 0; j < order.size(); ++j) {
+      const std::size_t i = order[j];
+      seen = join(seen, read[i]);
+      const Cargo next = j + 1 < order.size() ? carried[order[j + 1]] : Cargo{};
+      sizes[i].*leaving = {head_rows(onward_sums(carried[i], seen)), head_rows(onward_sums(next, seen)),
+                           head_rows(home_sums(carried[i], next, seen))};
+    }
   }
 
   void add_run(Index q, const Consumers& run, const Sizes& rows) {
@@ -285,16 +337,20 @@ class Counter {
     const Index from = goes_up(q, run) ? -1 : 1;
     both_ways_.arrive(run.begin, run.end, rows.both_ways);
     both_ways_.sent.add(run.begin + from, run.end + from, rows.both_ways);
+    if (!counts_sums_) return;
+    ring_sums_.leave(q, run.begin, run.end, 1, rows.ring_sums);
+    both_ways_sums_.leave(q, run.begin, run.end, -from, rows.both_ways_sums);
   }
 
   const Layout& layout_;
+  bool counts_sums_;
   Interval pairs_;
   const Partition& partition_;
   Index ranks_;
   std::vector<Place> places_;  // all intervals, ascending
   Index widen_ = 1;            // ranks that together hold rows of every offset
   Basis basis_ = Basis::exact;
-  Sums direct_, ring_, both_ways_;
+  Sums direct_, ring_, both_ways_, ring_sums_, both_ways_sums_;
   std::unordered_map<std::vector<Index>, std::vector<Sizes>, HashKey> kinds_, coarse_kinds_;
 };
 
@@ -314,15 +370,15 @@ Traffic dense(const Layout& layout, const Partition& partition) {
 
 }  // namespace
 
-TrafficCounts traffic_counts(const Layout& layout, const Partition& partition) {
+TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, Counted counted) {
   std::size_t intervals = 1;
   for (const StoredRows& rows : partition) intervals = std::max(intervals, rows.intervals().size());
   const double work = double(partition.size()) * double(intervals) * double(intervals) * double(intervals);
   if (work > double(affordable_work)) {
     const Traffic all = dense(layout, partition);
-    return {all, all, all, Basis::bound};
+    return {all, all, all, all, all, Basis::bound};
   }
-  return Counter(layout, partition).count();
+  return Counter(layout, partition, counted).count();
 }
 
 }  // namespace annulus::pattern

@@ -33,10 +33,15 @@ struct TrafficCounts {
   Traffic direct;     ///< rotation_hops
   Traffic ring;       ///< ring_hops, once round
   Traffic both_ways;  ///< ring_hops upwards by P / 2 and downwards by (P - 1) / 2
+  // Sums of gradients on their way back (gradient_hops.hpp), where they are asked for. Those of `direct` need no
+  // counts: what was received goes back to where it came from.
+  Traffic ring_sums;
+  Traffic both_ways_sums;
   Basis basis = Basis::exact;
 };
 
 /// Counts for all ranks. Costs O(P pairs intervals^2), `intervals` being those of a rank.
-TrafficCounts traffic_counts(const Layout& layout, const Partition& partition);
+enum class Counted { rows, rows_and_sums };
+TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, Counted counted = Counted::rows);
 
 }  // namespace annulus::pattern

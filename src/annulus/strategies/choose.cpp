@@ -95,9 +95,15 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
         known = cuts.emplace(kind, Cut{strategy->partition(cut, ranks), {}}).first;
         known->second.counted = count(cut, known->second.partition);
       }
-      Candidate candidate{strategy, kind, std::nullopt};
-      const auto loads = loads_of(*strategy, cut, known->second.partition, known->second.counted);
-      if (loads) candidate.cost = cost_of(*loads, shape, cut, machine);
+      Candidate candidate{strategy, kind, {}, {}};
+      const auto& [rows, counted] = known->second;
+      if (const auto loads = loads_of(*strategy, cut, rows, counted))
+        candidate.cost = cost_of(*loads, shape, cut, machine);
+      if (candidate.cost && problem.gradients) {
+        const auto loads = backward_loads_of(*strategy, cut, rows, counted);
+        candidate.backward = cost_of(*loads, shape, cut, machine);
+        candidate.cost = together(*candidate.cost, *candidate.backward);
+      }
       all.push_back(candidate);
       if (!chooses) break;
     }

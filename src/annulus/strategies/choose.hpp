@@ -9,7 +9,8 @@ namespace annulus::strategies {
 struct Candidate {
   const Strategy* strategy = nullptr;
   std::optional<pattern::PartitionKind> partition;  ///< empty where the strategy decides for itself
-  std::optional<Cost> cost;
+  std::optional<Cost> cost;                         ///< of both passes where the problem asks for gradients
+  std::optional<Cost> backward;                     ///< of these, the backward pass
 };
 
 /// A decision with the table it was made from.

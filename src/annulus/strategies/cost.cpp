@@ -1,38 +1,16 @@
 #include "annulus/strategies/cost.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "annulus/pattern/counts.hpp"
 #include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/load_sums.hpp"
 
 namespace annulus::strategies {
 namespace {
 
 using pattern::Partition;
 using pattern::Traffic;
-
-double most(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
-double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
-
-Index most_rows(const Partition& partition) {
-  Index rows = 0;
-  for (const pattern::StoredRows& one : partition) rows = std::max(rows, one.count());
-  return rows;
-}
-
-/// Bytes of K and V of so many (row, head) pairs, all batch entries.
-double kv_bytes(const Problem& problem, double head_rows) {
-  return 2.0 * double(problem.shape.batch) * head_rows * double(problem.head_row_bytes());
-}
-
-template <class Number>
-void add(std::vector<Number>& to, const std::vector<Index>& counts, Number factor) {
-  to.resize(counts.size());
-  for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * Number(counts[p]);
-}
 
 /// Counts of all passes over a problem.
 pattern::TrafficCounts traffic_of(const Problem& problem, const Partition& partition) {
@@ -159,7 +137,11 @@ Counted count(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   Counted counted;
   for (const pattern::StoredRows& rows : partition) counted.kept.push_back(counts.of(rows));
-  counted.traffic = traffic_of(problem, partition);
+  if (problem.gradients) {
+    counted.backward = traffic_counts(problem.layout(), partition, pattern::Counted::rows_and_sums);
+  }
+  const bool alike = problem.gradients && passes(problem).size() == 1;  // rows move alike in both passes
+  counted.traffic = alike ? *counted.backward : traffic_of(problem, partition);
   return counted;
 }
 
@@ -200,6 +182,17 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
       break;
   }
   return enumerated(strategy, problem, partition);
+}
+
+Cost together(const Cost& forward, const Cost& backward) {
+  Cost all = forward;
+  for (const auto part : {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds,
+                          &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes, &Cost::messages}) {
+    all.*part += backward.*part;
+  }
+  all.memory_bytes = std::max(forward.memory_bytes, backward.memory_bytes);
+  all.basis = std::max(forward.basis, backward.basis);
+  return all;
 }
 
 Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem,

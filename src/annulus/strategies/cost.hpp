@@ -1,6 +1,8 @@
 // What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate + exposed(messages x alpha + bytes x beta)
+// of a forward pass, and where gradients are asked for 2.5 times the compute and the messages of a backward pass
+// beside.
 //   exposed(t)        = t when nothing overlaps, else t - min(overlap x t, compute)
 // and the slowest rank is the run's time: ranks run free, nothing waits for a common hop.
 #pragma once
@@ -41,8 +43,9 @@ struct Cost {
 
 /// Closed forms of one partition, shared by all strategies that use it.
 struct Counted {
-  std::vector<double> kept;  ///< per rank, one batch entry
-  pattern::TrafficCounts traffic;
+  std::vector<double> kept;                        ///< per rank, one batch entry
+  pattern::TrafficCounts traffic;                  ///< of the forward pass
+  std::optional<pattern::TrafficCounts> backward;  ///< where gradients are asked for
 };
 Counted count(const Problem& problem, const pattern::Partition& partition);
 
@@ -51,6 +54,13 @@ Counted count(const Problem& problem, const pattern::Partition& partition);
 inline constexpr int largest_enumerated = 64;
 std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                               const Counted& counted);
+
+/// The same of the backward pass, `counted` having its counts. Its work is 2.5 times the forward pass's.
+std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& problem,
+                                       const pattern::Partition& partition, const Counted& counted);
+
+/// A forward pass and its backward pass, one after the other.
+Cost together(const Cost& forward, const Cost& backward);
 
 Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem, const core::Machine& machine);
 

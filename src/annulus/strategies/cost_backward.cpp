@@ -1,0 +1,215 @@
+// Loads of the backward pass: K and V once more, and the sums of their gradients on their way home.
+#include <set>
+
+#include "annulus/strategies/backward_computation.hpp"
+#include "annulus/strategies/cost.hpp"
+#include "annulus/strategies/head_groups.hpp"
+#include "annulus/strategies/load_sums.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Partition;
+using pattern::Traffic;
+
+constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
+
+/// Both ways of one kind of exchange: rows as in the forward pass, and sums, of which a rank sends and receives
+/// `messages` at a time at most.
+struct Ways {
+  const Traffic& rows;
+  Traffic sums;
+  int messages;
+};
+Ways ways_of(const pattern::TrafficCounts& counts, Movement movement) {
+  switch (movement) {
+    case Movement::ring:
+    case Movement::heads:
+    case Movement::heads_in_ring:
+      return {counts.ring, counts.ring_sums, 2};
+    case Movement::both_ways:
+      return {counts.both_ways, counts.both_ways_sums, 2};
+    default: {
+      // The sums of what was received go straight back.
+      const Traffic& rows = counts.direct;
+      return {rows, {rows.sent, rows.received, rows.messages, rows.largest}, 1};
+    }
+  }
+}
+
+void add_ways(const Problem& problem, const Ways& ways, Loads& loads) {
+  add(loads.received, ways.rows.received, kv_bytes(problem, 1));
+  add(loads.sent, ways.rows.sent, kv_bytes(problem, 1));
+  add(loads.messages, ways.rows.messages, 1.0);
+  loads.copied = loads.sent;  // sums leave from where they are
+  add(loads.received, ways.sums.received, sum_bytes(problem, 1));
+  add(loads.sent, ways.sums.sent, sum_bytes(problem, 1));
+  add(loads.messages, ways.sums.messages, 1.0);
+  for (std::size_t p = 0; p < loads.copied.size(); ++p) {  // what arrives is added to what is there
+    loads.copied[p] += double(ways.sums.received[p]) * sum_bytes(problem, 1);
+  }
+}
+
+/// Buffers of a lane: a block to send and one or two that arrive; as many blocks of sums, and what of them is collected
+/// to leave and arrives at once, at most.
+double lane_bytes(const Problem& problem, const Ways& ways, Index hops) {
+  const double blocks = double(std::min<Index>(2, hops)), rows = double(ways.rows.largest);
+  return (1 + blocks) * kv_bytes(problem, rows) + blocks * sum_bytes(problem, rows) +
+         2.0 * ways.messages * sum_bytes(problem, double(ways.sums.largest));
+}
+
+void add_hops(const Problem& problem, const Partition& partition, const Ways& ways, int lanes, Loads& loads) {
+  add_ways(problem, ways, loads);
+  const Index hops = Index(partition.size()) - 1;
+  const double buffers = hops == 0 ? 0 : lanes * lane_bytes(problem, ways, hops);
+  loads.memory = double(backward_memory(problem, most_rows(partition), Index(buffers)));
+}
+
+/// Windows for K and V and for the sums, and what onesided.cpp reads ahead: three blocks, and two of sums.
+void add_window(const Problem& problem, const Partition& partition, const Ways& ways, Loads& loads) {
+  add_ways(problem, ways, loads);
+  const Index heads = problem.shape.kv_heads, rows = most_rows(partition), hops = Index(partition.size()) - 1;
+  for (std::size_t p = 0; p < partition.size(); ++p) {  // MPI adds what ranks send to the owner's window
+    loads.copied[p] =
+        kv_bytes(problem, double(partition[p].count() * heads)) + sum_bytes(problem, double(ways.sums.sent[p]));
+  }
+  const double largest = double(ways.rows.largest), own = double(rows * heads);
+  const double reads = double(std::min<Index>(3, hops)) * kv_bytes(problem, largest) +
+                       double(std::min<Index>(2, hops)) * sum_bytes(problem, largest);
+  const double buffers = std::max(reads, sum_bytes(problem, own) / double(2 * problem.shape.batch));
+  loads.memory =
+      double(backward_memory(problem, rows, Index(buffers))) + kv_bytes(problem, own) + sum_bytes(problem, own);
+}
+
+void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
+  const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
+  const double others = double(partition.size() - 1);
+  for (const pattern::StoredRows& rows : partition) {
+    const double own = double(rows.count());
+    loads.received.push_back(kv_bytes(problem, (n - own) * heads) + others * sum_bytes(problem, own * heads));
+    loads.sent.push_back(others * kv_bytes(problem, own * heads) + sum_bytes(problem, (n - own) * heads));
+    loads.messages.push_back(2 * others);
+  }
+  const double largest = sum_bytes(problem, double(most_rows(partition)) * heads);
+  const double buffers = kv_bytes(problem, n * heads) + largest * std::min(3.0, 3 * others);
+  loads.memory = double(backward_memory(problem, most_rows(partition), Index(buffers)));
+}
+
+/// Peak bytes of a rank of the fullest group; `narrow` are the shapes of a group's members.
+double group_memory(const Problem& problem, const Partition& partition, const Partition& groups,
+                    const std::vector<core::Shape>& narrow, const Ways& across) {
+  const int group = int(narrow.size());
+  const auto fullest = std::max_element(groups.begin(), groups.end(),
+                                        [](const auto& a, const auto& b) { return a.count() < b.count(); });
+  const auto most_keys = std::max_element(narrow.begin(), narrow.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.kv_heads, a.heads) < std::pair(b.kv_heads, b.heads);
+  });
+  double memory = 0;
+  // The first of a group has the most heads; another one may read K/V heads of two groups of query heads.
+  for (const int member : std::set{0, int(most_keys - narrow.begin())}) {
+    const HeadGroup of_rank(problem, partition, group, int(fullest - groups.begin()) * group + member);
+    const double share = double(of_rank.narrow().shape.kv_heads) / double(problem.shape.kv_heads);
+    const double buffers = groups.size() == 1 ? 0 : share * lane_bytes(problem, across, Index(groups.size()) - 1);
+    const Index work = backward_work(of_rank.narrow(), fullest->count(), Index(buffers));
+    memory = std::max(memory, double(of_rank.backward_memory(work)));
+  }
+  return memory;
+}
+
+/// Heads against rows inside groups, there and back, and the ring across. Bytes inside groups are exact, those across
+/// an estimate as in the forward pass, and memory is that of a rank of the fullest group.
+void add_heads(const Problem& problem, const Partition& partition, int group, Loads& loads) {
+  const core::Shape& s = problem.shape;
+  const double batch = double(s.batch), scalars = double(core::bytes_of(core::lse_type(problem.type))) +
+                                                  double(core::bytes_of(problem.precision));
+  const double head_row = double(problem.head_row_bytes()), head_sums = double(problem.head_row_sum_bytes());
+  Partition groups;
+  for (Index p = 0; p < Index(partition.size()); p += group)
+    groups.push_back(pattern::united(partition, {p, p + group}));
+  std::vector<core::Shape> narrow;
+  double served = 0;  // K/V heads of all members: some are several members'
+  for (Index i = 0; i < group; ++i) {
+    narrow.push_back(narrowed(problem, core::even_part(s.heads, group, i)).shape);
+    served += double(narrow.back().kv_heads);
+  }
+  const pattern::TrafficCounts counts = traffic_counts(problem.layout(), groups, pattern::Counted::rows_and_sums);
+  const Ways across = ways_of(counts, Movement::heads_in_ring);
+  loads.basis = std::max(counts.basis, pattern::Basis::estimate);
+  std::vector<double> kept(groups.size());  // of the groups
+  for (std::size_t p = 0; p < partition.size(); ++p) kept[p / std::size_t(group)] += loads.kept[p];
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const std::size_t g = p / std::size_t(group);
+    const core::Shape& here = narrow[p % std::size_t(group)];
+    const double own = double(partition[p].count()), others = double(groups[g].count()) - own;
+    const double queries = double(here.heads), keys = double(here.kv_heads);
+    // q, dout, k, v, lse and delta come; dq and the sums of dk and dv go.
+    const auto there = [&](double q, double kv) { return 2 * head_row * (q + kv) + scalars * q; };
+    const auto back = [&](double q, double kv) { return head_row * q + 2 * head_sums * kv; };
+    loads.group_received.push_back(
+        batch * (others * there(queries, keys) + own * back(double(s.heads) - queries, served - keys)));
+    loads.group_messages.push_back(2.0 * double(group - 1));
+    const double share = keys / double(s.kv_heads);
+    const auto ring = [&](const std::vector<Index>& rows, const std::vector<Index>& sums) {
+      return share * (kv_bytes(problem, double(rows[g])) + sum_bytes(problem, double(sums[g])));
+    };
+    loads.kept[p] = kept[g] * queries / double(s.heads);
+    loads.received.push_back(ring(across.rows.received, across.sums.received));
+    loads.messages.push_back(double(across.rows.messages[g] + across.sums.messages[g]));
+    loads.sent.push_back(batch *
+                             (own * there(double(s.heads) - queries, served - keys) + others * back(queries, keys)) +
+                         ring(across.rows.sent, across.sums.sent));
+  }
+  loads.copied = loads.sent;
+  loads.memory = group_memory(problem, partition, groups, narrow, across);
+}
+
+Loads enumerated(const Strategy& strategy, const Problem& problem, const Partition& partition, Loads loads) {
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const Prediction one = strategy.predict_backward(problem, partition, int(p));
+    loads.sent.push_back(double(one.bytes_sent));
+    loads.received.push_back(double(one.bytes_received));
+    loads.messages.push_back(2 * double(partition.size() - 1));
+    loads.memory = std::max(loads.memory, double(one.memory_bytes));
+  }
+  return loads;
+}
+
+}  // namespace
+
+std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
+                                       const Counted& counted) {
+  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+  Loads loads;
+  loads.kept = counted.kept;
+  for (double& kept : loads.kept) kept *= backward_work_factor * double(problem.shape.batch);
+  switch (shape.movement) {
+    case Movement::none:
+      loads.memory = double(backward_memory(problem, most_rows(partition), 0));
+      loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
+      return loads;
+    case Movement::gather:
+      add_gather(problem, partition, loads);
+      return loads;
+    case Movement::ring:
+    case Movement::both_ways:
+    case Movement::direct:
+      loads.basis = counted.backward->basis;
+      add_hops(problem, partition, ways_of(*counted.backward, shape.movement),
+               shape.movement == Movement::both_ways ? 2 : 1, loads);
+      return loads;
+    case Movement::window:
+      loads.basis = counted.backward->basis;
+      add_window(problem, partition, ways_of(*counted.backward, shape.movement), loads);
+      return loads;
+    case Movement::heads:
+    case Movement::heads_in_ring:
+      add_heads(problem, partition, std::max(1, shape.group), loads);
+      return loads;
+    case Movement::unknown:
+      break;
+  }
+  if (int(partition.size()) > largest_enumerated) return std::nullopt;
+  return enumerated(strategy, problem, partition, std::move(loads));
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,129 @@
+// `annulus verify` of layer runs: what it holds against the definition, what it finds, and what it says it left out.
+#include "program.hpp"
+#include "results.hpp"
+
+namespace annulus::test {
+namespace {
+
+const char* const deck = R"(
+input: {file: in.h5}
+attention: {segments: [16, all], dilations: [1, 2]}
+layer: {heads: 4, kv_heads: 2, bq: /bq, bk: /bk, bv: /bv, bo: /bo, rope: {base: 100}}
+compute: {backward: true}
+output: {file: result.h5, overwrite: true}
+)";
+
+class VerifyLayer : public ProgramTest {
+ protected:
+  void generate(const std::string& type) const {
+    const Outcome made =
+        annulus(1,
+                "generate --output in.h5 --overwrite --layer 24 --sequence 53 --heads 4 --kv-heads 2 --head-dim 6 "
+                "--batch 2 --biases --seed 3 --dtype " +
+                    type);
+    ASSERT_EQ(made.status, 0) << made.err;
+    write("run.yaml", deck);
+  }
+};
+
+const std::vector<std::string> outputs{"y", "dx", "dwq", "dwk", "dwv", "dwo", "dbq", "dbk", "dbv", "dbo"};
+
+TEST_F(VerifyLayer, HoldsEveryNumberAgainstTheDefinition) {
+  for (const auto& [type, ranks, more] : std::vector<std::tuple<std::string, int, std::string>>{
+           {"float64", 1, ""},
+           {"float64", 3, "--set layer.sharding=tensor"},
+           {"float64", 2, "--set layer.rope=none --set layer.bk=none --set attention.causal=false"},
+           {"float64", 2,
+            "--set input.documents=none --set attention.semantics=grouped --set attention.group_scale=true"},
+           {"float16", 3, "--set layer.sharding=fsdp"},
+           {"bfloat16", 2, "--set layer.sharding=tensor"},
+           {"float32", 3, "--set layer.sharding=fsdp --set distribution.strategy=rotation"}}) {
+    SCOPED_TRACE(type + " " + more);
+    generate(type);
+    const Outcome ran = annulus(ranks, "run run.yaml " + more);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    for (const int checkers : {1, 3}) {
+      const Outcome verified = annulus(checkers, "verify run.yaml " + more);
+      EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+      EXPECT_EQ(count(verified.out, " ok"), more.find("bk=none") == std::string::npos ? 10 : 9) << verified.out;
+      EXPECT_NE(verified.out.find("53 of 53 rows"), std::string::npos) << verified.out;
+      EXPECT_EQ(verified.out.find("not looked at"), std::string::npos) << verified.out;
+    }
+  }
+}
+
+TEST_F(VerifyLayer, FindsOneWrongNumberInAnyDataset) {
+  generate("float32");
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const auto path = folder / "result.h5";
+  for (const std::string& name : outputs) {
+    const std::size_t index = name.size() == 2 ? 0 : numbers(path, name).size() - 1;
+    spoil(path, name, index, 0.2);
+    const Outcome verified = annulus(2, "verify run.yaml");
+    EXPECT_EQ(verified.status, 3) << name << verified.out << verified.err;
+    EXPECT_EQ(count(verified.out, "WRONG"), 1) << verified.out;
+    EXPECT_NE(verified.out.find("  " + name + " "), std::string::npos);
+    spoil(path, name, index, -0.2);
+  }
+  spoil(path, "dbo", 23, std::nan(""));
+  EXPECT_EQ(annulus(2, "verify run.yaml").status, 3) << "not a number";
+}
+
+TEST_F(VerifyLayer, ForwardRunsAreSampled) {
+  generate("float64");
+  ASSERT_EQ(annulus(3, "run run.yaml --set compute.backward=false").status, 0);
+  const Outcome verified = annulus(2, "verify run.yaml --rows 7 --set compute.backward=false");
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+  EXPECT_NE(verified.out.find("7 of 53 rows"), std::string::npos) << verified.out;
+  EXPECT_EQ(count(verified.out, " ok"), 1) << verified.out;
+  const Outcome other = annulus(2, "verify run.yaml");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("compute.backward: false -> true"), std::string::npos) << other.err;
+}
+
+TEST_F(VerifyLayer, SaysWhatIsTooMuchWork) {
+  const Outcome made = annulus(
+      2, "generate --output in.h5 --layer 4 --sequence 9000 --heads 2 --kv-heads 1 --head-dim 2 --dtype float64");
+  ASSERT_EQ(made.status, 0) << made.err;
+  write("run.yaml",
+        "input: {file: in.h5}\nlayer: {heads: 2, kv_heads: 1, rope: {base: 10}}\ncompute: {backward: true}\n"
+        "output: {file: result.h5, overwrite: true}\n");
+  // All rows see all rows before them: 81 million triples. Rows of dx are seen by thousands.
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const Outcome some = annulus(1, "verify --rows 6 run.yaml");
+  EXPECT_EQ(some.status, 0) << some.out << some.err;
+  EXPECT_EQ(count(some.out, " ok"), 1) << some.out;
+  EXPECT_EQ(count(some.out, "not looked at"), 2) << some.out;
+  spoil(folder / "result.h5", "y", numbers(folder / "result.h5", "y").size() - 1, 1e-9);
+  EXPECT_EQ(annulus(2, "verify --rows 6 run.yaml").status, 3) << "the last row is always looked at";
+}
+
+TEST_F(VerifyLayer, LooksAtSampledRowsOfDxWhereFewQueriesSeeThem) {
+  const Outcome made = annulus(
+      2, "generate --output in.h5 --layer 2 --sequence 70000 --heads 8 --kv-heads 1 --head-dim 2 --dtype float64");
+  ASSERT_EQ(made.status, 0) << made.err;
+  write("run.yaml",
+        "input: {file: in.h5}\nattention: {segments: [256], dilations: [1]}\nlayer: {heads: 8, kv_heads: 1, rope: "
+        "{base: 10}}\ncompute: {backward: true}\noutput: {file: result.h5, overwrite: true}\n");
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const Outcome some = annulus(1, "verify --rows 6 run.yaml");
+  EXPECT_EQ(some.status, 0) << some.out << some.err;
+  EXPECT_EQ(count(some.out, " ok"), 2) << some.out;
+  EXPECT_EQ(count(some.out, "not looked at"), 1) << some.out;
+  spoil(folder / "result.h5", "dx", 0, 1e-9);
+  EXPECT_EQ(annulus(2, "verify --rows 6 run.yaml").status, 3) << "the first row is always looked at";
+}
+
+TEST_F(VerifyLayer, WantsAResultOfThisRunFile) {
+  generate("float32");
+  const Outcome none = annulus(1, "verify run.yaml");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("there is no result yet"), std::string::npos) << none.err;
+  ASSERT_EQ(annulus(1, "run run.yaml").status, 0);
+  const Outcome rope = annulus(1, "verify run.yaml --set layer.rope.base=7");
+  EXPECT_EQ(rope.status, 1);
+  EXPECT_NE(rope.err.find("rope"), std::string::npos) << rope.err;
+}
+
+}  // namespace
+}  // namespace annulus::test
