@@ -32,8 +32,8 @@ inline constexpr core::Index host_query_chunk = 96;
 inline constexpr core::Index host_min_task_keys = 192;
 
 /// Accumulators of a block of query rows for each thread, where rows are computed block after block: 16 tasks of full
-/// size, so that keys are packed no more often and threads end at about the same time. 24 blocks of 262,144 rows (4 heads
-/// of 64, float16, 4 pairs, one thread) against all at once: 5.81 and 5.83 CPU seconds, medians of three.
+/// size, so that keys are packed no more often and threads end at about the same time. 24 blocks of 262,144 rows (4
+/// heads of 64, float16, 4 pairs, one thread) against all at once: 5.81 and 5.83 CPU seconds, medians of three.
 inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
 
 /// The same of a device, all of it.
