@@ -43,7 +43,7 @@ class Training {
     const Index first = state_.steps_done();
     while (state_.steps_done() < settings_.steps) {
       step();
-      const bool stop = comm_.max(Index(stop_requested())) != 0;  // every rank hears of it, at one step
+      const bool stop = asked_to_stop();
       const Index done = state_.steps_done();
       if (stop || done % settings_.save_every == 0 || done == settings_.steps) save();
       if (stop && done < settings_.steps) {
@@ -57,6 +57,11 @@ class Training {
   }
 
  private:
+  /// Every rank hears of it at the same step.
+  bool asked_to_stop() const {
+    const comm::Place place(fmt::format("the agreement after step {}", state_.steps_done()));
+    return comm_.max(Index(stop_requested())) != 0;
+  }
   /// A message of rank 0, on stderr.
   void say(const std::string& text) const {
     if (comm_.is_root()) std::fprintf(stderr, "annulus: %s\n", text.c_str());
