@@ -55,9 +55,14 @@ struct StandingRows {
   Vec<T> most[NV];   // takes in the scores, to see whether the maxima may stand
 };
 
+/// Whether weight_block() pays. Doubles in 16 registers would be spilled by their exp2: 0 to 3 % slower.
+template <class T>
+constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
+
 /// Those scores as weights 2^(score - shift), straight from the registers. Against scores stored first and weighed
-/// strip by strip this gains 2 % (AVX2) and 3 % (AVX-512) at D = 64: part of exp2 runs in the shadow of the next
-/// block's multiply-adds, and every number is stored once.
+/// strip by strip this gains 2 to 4 % (float, D = 64, full): part of exp2 runs in the shadow of the next block's
+/// multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source gains no
+/// more: GCC then spills accumulators or addresses, and written in assembly it gave 1 to 2 %.
 ///   strip [kScoreKeys][kGroupRows]
 template <class T, int NV>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, T* strip,

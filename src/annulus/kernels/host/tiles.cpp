@@ -151,9 +151,11 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   return true;
 }
 
-/// Whether all rows of a query block exist and see all of the strip's keys, which are whole blocks.
+/// Whether weigh_at_once() will do: all rows of a query block exist and see all of the strip's keys, which are whole
+/// blocks.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
+  if (!kWeighsAtOnce<T>) return false;
   const Range all = strip.seen_by_all(block * kQueryBlock<T>, kQueryBlock<T>);
   return all.begin == 0 && all.end == strip.keys && strip.keys % kScoreKeys == 0 &&
          (block + 1) * kQueryBlock<T> <= round_up(strip.rows, kLanes<T>);
