@@ -1,10 +1,12 @@
-// The host kernels alone: forward and backward on one dense head after another, GFLOP per CPU-second (4 D flops per
-// kept (query, key, head) triple forward, 10 D backward), and the processor's multiply-add peak measured beside each.
+// The kernels alone, those of the host and the portable ones of teams: forward and backward on one dense head after
+// another, GFLOP per CPU-second (4 D flops per kept (query, key, head) triple forward, 10 D backward), and the
+// processor's multiply-add peak measured beside each.
 //
-//   OMP_NUM_THREADS=1 build/dev/tests/benchmarks/benchmark_kernels --benchmark_filter=backward/float32
+//   OMP_NUM_THREADS=1 build/dev/tests/benchmarks/benchmark_kernels --benchmark_filter=^backward/float32
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
-// Columns: gflop_per_cpu_s, the kernel; peak, one thread's multiply-add peak; share = gflop_per_cpu_s / peak.
+// The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
+// Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -12,7 +14,6 @@
 #include <cmath>
 
 #include "annulus/kernels/backward.hpp"
-#include "annulus/kernels/host/host_backend.hpp"
 #include "benchmarks/multiply_add_peak.hpp"
 #include "support/attention_case.hpp"
 
@@ -21,9 +22,11 @@ namespace {
 
 using core::DType;
 using core::Index;
+using kernels::Backend;
 using test::DeviceTensor;
 
 struct Case {
+  Backend backend;
   bool backward;
   DType type;
   Index n, heads, head_dim;
@@ -77,23 +80,35 @@ struct Tensors {
 
 void attend_once(const Case& c, const core::WorkList& work, const Tensors& t, bool finish) {
   kernels::State state(c.shape(), c.n, c.precision());
-  kernels::host::host_attend(work, {t.q.view, t.k.view, t.v.view, c.scale()}, state, {});
-  if (finish) kernels::host::host_finish(state, t.out.view, t.lse.view, 1);
+  kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
+  if (finish) kernels::finish(c.backend, state, t.out.view, t.lse.view);
 }
 
 void differentiate_once(const Case& c, const core::WorkList& work, const Tensors& t) {
-  kernels::host::host_attend_backward(work, c.shape(), c.n, c.precision(),
-                                      {t.q.view, t.k.view, t.v.view, t.dout.view, t.lse.view, t.delta.view, c.scale()},
-                                      {t.dq.view, t.dk.view, t.dv.view}, {});
+  kernels::attend_backward(c.backend, work, c.shape(), c.n, c.precision(),
+                           {t.q.view, t.k.view, t.v.view, t.dout.view, t.lse.view, t.delta.view, c.scale()},
+                           {t.dq.view, t.dk.view, t.dv.view});
+}
+
+/// Mean of all threads at once: where two of them share a core, each has less.
+double peak_of_threads(bool wide) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const int threads = Space().concurrency();
+  const std::string set(kernels::host_instruction_set());
+  double sum = 0;
+  Kokkos::parallel_reduce(
+      "annulus::multiply_add_peak", Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1),
+      [&](const int, double& total) { total += multiply_add_peak(set, wide); }, sum);
+  return sum / threads;
 }
 
 void run(benchmark::State& state, const Case& c) {
   const Tensors tensors(c);
   const core::WorkList work = c.work();
-  const auto peak = [&] { return multiply_add_peak(kernels::host_instruction_set(), c.type == DType::float64); };
+  const auto peak = [&] { return peak_of_threads(c.type == DType::float64); };
   attend_once(c, work, tensors, true);
   if (c.backward) {
-    kernels::host::host_backward_delta(c.shape(), c.n, tensors.out.view, tensors.dout.view, {}, tensors.delta.view);
+    kernels::backward_delta(c.backend, c.shape(), c.n, tensors.out.view, tensors.dout.view, {}, tensors.delta.view);
     differentiate_once(c, work, tensors);
   }
   double before = peak(), spent = 0;
@@ -111,18 +126,23 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["share"] = rate / most;
 }
 
+void register_case(const Case& c) {
+  const std::string name = fmt::format("{}{}/{}/n:{}/D:{}/{}", c.backend == Backend::host ? "" : "team_",
+                                       c.backward ? "backward" : "forward", core::name_of(c.type), c.n, c.head_dim,
+                                       c.causal ? "causal" : "full");
+  benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
+      ->Unit(benchmark::kMillisecond)
+      ->MeasureProcessCPUTime();
+}
+
 void register_cases() {
   for (const bool backward : {false, true}) {
     for (const DType type : {DType::float32, DType::bfloat16, DType::float16, DType::float64}) {
       for (const Index n : {1024, 4096}) {
         for (const Index head_dim : {32, 64, 80, 128, 256}) {
           for (const bool causal : {false, true}) {
-            const Case c{backward, type, n, 8, head_dim, causal};
-            const std::string name = fmt::format("{}/{}/n:{}/D:{}/{}", backward ? "backward" : "forward",
-                                                 core::name_of(type), n, head_dim, causal ? "causal" : "full");
-            benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
-                ->Unit(benchmark::kMillisecond)
-                ->MeasureProcessCPUTime();
+            register_case({Backend::host, backward, type, n, 8, head_dim, causal});
+            register_case({Backend::device, backward, type, n, 8, head_dim, causal});
           }
         }
       }

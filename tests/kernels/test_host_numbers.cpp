@@ -73,16 +73,19 @@ TEST(HostNumbers, HugeValuesDoNotOverflow) {
 }
 
 TEST(HostNumbers, MaximumRisesAndWeightsFallOutOfRange) {
-  // Scores ascend by 50 in base e from tile to tile: earlier keys end 2^-70, 2^-140, ... below and then vanish.
+  // Scores rise or fall by 50 in base e from 100 keys to the next: keys end 2^-70, 2^-140, ... below and then vanish.
+  // 5 rows are less than a block of them, 100 fill some.
   for (const auto& [type, precision] :
        {std::pair{DType::float32, Precision::float32}, std::pair{DType::float64, Precision::float64}}) {
-    HostCase test = plain_case(5, 1300, 1, false);
-    test.type = type;
-    test.precision = precision;
-    test.q.assign(5, 1.0);
-    for (Index j = 0; j < 1300; ++j) test.k.push_back(double(j / 100) * 50);
-    test.v = random_values(core::TensorId::v, 1300, type);
-    expect_right(test, core::forward_tolerance(type), std::string(name_of(type)));
+    for (const auto& [rows, rising] : {std::pair{5, true}, std::pair{100, true}, std::pair{100, false}}) {
+      HostCase test = plain_case(rows, 1300, 1, false);
+      test.type = type;
+      test.precision = precision;
+      test.q.assign(std::size_t(rows), 1.0);
+      for (Index j = 0; j < 1300; ++j) test.k.push_back(double((rising ? j : 1299 - j) / 100) * 50);
+      test.v = random_values(core::TensorId::v, 1300, type);
+      expect_right(test, core::forward_tolerance(type), fmt::format("{}, {} rows", name_of(type), rows));
+    }
   }
 }
 

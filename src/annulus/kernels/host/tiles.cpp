@@ -2,6 +2,8 @@
 // (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows passes over it,
 // strip by strip:
 //   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
+// Running maxima hardly ever rise after the first strips (online_softmax.hpp). So where rows see all of a strip, scores
+// become weights at once, with the maxima as they are; only if one had to rise the strip is done again, in order.
 #include "annulus/kernels/host/block.hpp"
 #include "annulus/kernels/host/online_softmax.hpp"
 #include "annulus/kernels/host/pack.hpp"
@@ -125,6 +127,40 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capac
   }
 }
 
+/// Weights of query block number `block` of the group, all of whose rows see all of the strip's keys, with the maxima
+/// as they are. False where a row has none yet or one has to rise: nothing but the strip has changed then.
+template <class T>
+ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth) {
+  constexpr int n = kLanes<T>, vectors = kQueryVectors;
+  const int first_row = block * kQueryBlock<T>;
+  const std::int64_t row = strip.first_row + first_row;
+  StandingRows<T, vectors> rows;
+  for (int v = 0; v < vectors; ++v) {
+    const Vec<T> max = load<Vec<T>>(strip.panels.max + row + v * n);
+    if (any_above(broadcast(-kLargest<T>), max)) return false;
+    rows.shift[v] = max - strip.panels.lift;
+    rows.sum[v] = load<Vec<T>>(strip.panels.sum + row + v * n);
+    rows.most[v] = max;
+  }
+  const T* queries = strip.panels.queries + row * depth;
+  for (int j = 0; j < strip.keys; j += kScoreKeys)
+    weight_block<T, vectors>(queries, keys + j * depth, depth, strip.scores + j * kGroupRows<T> + first_row, rows);
+  for (int v = 0; v < vectors; ++v)
+    if (any_above(rows.most[v], load<Vec<T>>(strip.panels.max + row + v * n))) return false;
+  for (int v = 0; v < vectors; ++v) store(strip.panels.sum + row + v * n, rows.sum[v]);
+  return true;
+}
+
+/// Whether weigh_at_once() will do: all rows of a query block exist and see all of the strip's keys, which are whole
+/// blocks.
+template <class T>
+ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
+  if (!kWeighsAtOnce<T>) return false;
+  const Range all = strip.seen_by_all(block * kQueryBlock<T>, kQueryBlock<T>);
+  return all.begin == 0 && all.end == strip.keys && strip.keys % kScoreKeys == 0 &&
+         (block + 1) * kQueryBlock<T> <= round_up(strip.rows, kLanes<T>);
+}
+
 template <class T>
 void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capacity) {
   constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
@@ -141,8 +177,13 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capaci
     visible[v] = v * n < strip.rows ? strip.seen_by_any(v * n, n) : Range{any.end, any.end};
     if (visible[v].begin >= visible[v].end) visible[v] = {any.end, any.end};
   }
-  for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) score_query_block(strip, b, keys, depth, visible, most);
+  bool weighed[vectors / kQueryVectors] = {};
+  for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) {
+    weighed[b] = sees_whole_strip(strip, b) && weigh_at_once(strip, b, keys, depth);
+    if (!weighed[b]) score_query_block(strip, b, keys, depth, visible, most);
+  }
   for (int v = 0; v < vectors; ++v) {
+    if (weighed[v / kQueryVectors]) continue;
     const Range range = visible[v];
     const std::int64_t row = strip.first_row + v * n;
     const RunningRows<T> rows{panels.max + row, panels.sum + row, acc, v * n, slabs};
