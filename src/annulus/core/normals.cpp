@@ -7,10 +7,11 @@ namespace {
 
 // Everything is inlined into one function per instruction set, below, and becomes vector code there: loops of a fixed
 // length over arrays that stay in the first-level cache.
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 constexpr int chunk_pairs = 64, chunk_numbers = 2 * chunk_pairs;
 
 /// Numbers first ... first + chunk_numbers - 1; first is a multiple of chunk_numbers.
-KOKKOS_FORCEINLINE_FUNCTION void make_chunk(const Normals& normals, Index first, float* numbers) {
+ALWAYS_INLINE void make_chunk(const Normals& normals, Index first, float* numbers) {
   const Words key = words_of(normals.seed), counter = counter_of(normals.tensor, first / 2);
   std::uint32_t low[chunk_pairs], high[chunk_pairs];
   for (int i = 0; i < chunk_pairs; ++i) {
@@ -26,7 +27,7 @@ KOKKOS_FORCEINLINE_FUNCTION void make_chunk(const Normals& normals, Index first,
 }
 
 template <class Stored>
-KOKKOS_FORCEINLINE_FUNCTION void fill_as(const Normals& normals, Interval numbers, Stored* to) {
+ALWAYS_INLINE void fill_as(const Normals& normals, Interval numbers, Stored* to) {
   for (Index first = numbers.begin / chunk_numbers * chunk_numbers; first < numbers.end; first += chunk_numbers) {
     float chunk[chunk_numbers];
     make_chunk(normals, first, chunk);
@@ -37,7 +38,7 @@ KOKKOS_FORCEINLINE_FUNCTION void fill_as(const Normals& normals, Interval number
   }
 }
 
-KOKKOS_FORCEINLINE_FUNCTION void fill(const Normals& normals, Interval numbers, void* to) {
+ALWAYS_INLINE void fill(const Normals& normals, Interval numbers, void* to) {
   switch (normals.type) {
     case DType::float64:
       return fill_as(normals, numbers, static_cast<double*>(to));
