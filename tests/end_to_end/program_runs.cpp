@@ -75,6 +75,23 @@ TEST_F(Runs, GenerateInsideTheRunFileEqualsGenerateToAFile) {
   EXPECT_LT(largest_difference(numbers(folder / "made.h5", "/out"), from_file), 1e-5);
 }
 
+TEST_F(Runs, GeneratedFilesAreTheSameForAnyNumberOfRanksAndThreads) {
+  std::vector<std::vector<double>> expected;
+  for (const auto& [ranks, threads] : {std::pair{1, 1}, std::pair{1, 3}, std::pair{3, 2}}) {
+    setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+    const Outcome made =
+        annulus(ranks, "generate --output made.h5 --overwrite --sequence 501 --heads 5 --head-dim 63 --batch 2");
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ASSERT_EQ(made.status, 0) << made.err;
+    std::vector<std::vector<double>> tensors;
+    for (const char* name : {"/q", "/k", "/v"}) tensors.push_back(numbers(folder / "made.h5", name));
+    if (expected.empty()) expected = tensors;
+    EXPECT_TRUE(tensors == expected) << ranks << " ranks of " << threads << " threads";
+  }
+  ASSERT_EQ(expected[0].size(), 2u * 501 * 5 * 63);
+  EXPECT_FALSE(expected[0] == expected[1]);
+}
+
 TEST_F(Runs, QuickstartDeckRunsOnItsRealInput) {
   std::filesystem::create_directories(folder / "input");
   std::filesystem::copy(std::string(ANNULUS_SOURCE) + "/input", folder / "input");

@@ -86,15 +86,39 @@ TEST(Generated, DependsOnTheGlobalIndexOnly) {
   EXPECT_NE(made<double>({what.shape, what.type, 4}, TensorId::k, {{0, 5}}, 60), all);
 }
 
+// More numbers than one thread makes at a time, rows that begin inside a pair, a tensor of odd rows: with the threads
+// of this run (one, or four) every number is the definition's.
+TEST(Generated, IsTheDefinitionWhoeverMakesIt) {
+  const GenerateSettings what{{2, 1501, 7, 7, 33}, DType::float32, 11};
+  const std::vector<Interval> rows{{0, 1}, {3, 900}, {901, 902}, {1000, 1501}};
+  const std::size_t row = 7 * 33, count = 1 + 897 + 1 + 501;
+  const auto numbers = made<float>(what, TensorId::v, rows, 2 * count * row);
+  std::size_t at = 0;
+  for (Index b = 0; b < 2; ++b) {
+    for (const Interval& interval : rows) {
+      for (Index i = (b * 1501 + interval.begin) * Index(row); i < (b * 1501 + interval.end) * Index(row); ++i) {
+        ASSERT_EQ(numbers[at++], core::random_normal(11, TensorId::v, i)) << i;
+      }
+    }
+  }
+  EXPECT_EQ(at, numbers.size());
+}
+
+TEST(Generated, TensorsMayBeScaled) {
+  std::vector<double> numbers(6);
+  fill_tensor(3, {TensorId::wq, DType::float64, 1, 4, 3, 0.1}, {{1, 3}}, numbers.data());
+  for (Index i = 0; i < 6; ++i) EXPECT_EQ(numbers[std::size_t(i)], 0.1f * core::random_normal(3, TensorId::wq, 3 + i));
+}
+
 TEST(Generated, IsRoundedToItsType) {
   GenerateSettings what{{1, 3, 1, 1, 2}, DType::float32, 3};
-  EXPECT_EQ(made<float>(what, TensorId::q, {{1, 2}}, 2)[1], float(core::random_normal(3, TensorId::q, 3)));
+  EXPECT_EQ(made<float>(what, TensorId::q, {{1, 2}}, 2)[1], core::random_normal(3, TensorId::q, 3));
   what.type = DType::float16;
   EXPECT_EQ(made<core::Half>(what, TensorId::q, {{1, 2}}, 2)[1].bits,
-            core::to_half(float(core::random_normal(3, TensorId::q, 3))).bits);
+            core::to_half(core::random_normal(3, TensorId::q, 3)).bits);
   what.type = DType::bfloat16;
   EXPECT_EQ(made<core::BFloat16>(what, TensorId::q, {{1, 2}}, 2)[1].bits,
-            core::to_bfloat16(float(core::random_normal(3, TensorId::q, 3))).bits);
+            core::to_bfloat16(core::random_normal(3, TensorId::q, 3)).bits);
 }
 
 TEST(Generated, ObjectsToShapesThatCannotBe) {

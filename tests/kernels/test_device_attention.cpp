@@ -4,57 +4,33 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <limits>
 #include <string>
 
-#include "device_case.hpp"
+#include "kernels/device_case.hpp"
 #include "support/tolerance.hpp"
 
 namespace annulus::test {
 namespace {
 
 using core::Precision;
-using kernels::device::GpuTuning;
-using kernels::device::HostTuning;
-using kernels::device::TileSize;
-
-template <class ExecSpace, class TuningTable>
-struct Backend {
-  using Space = ExecSpace;
-  using Tuning = TuningTable;
-  static int team_size() {
-    const bool on_host = Kokkos::SpaceAccessibility<ExecSpace, Kokkos::HostSpace>::accessible;
-    return on_host ? int(ExecSpace().concurrency()) : GpuTuning::team_size;
-  }
-};
-
-#if defined(KOKKOS_ENABLE_CUDA)
-using Backends = testing::Types<Backend<Kokkos::Cuda, GpuTuning>>;
-#elif defined(KOKKOS_ENABLE_HIP)
-using Backends = testing::Types<Backend<Kokkos::HIP, GpuTuning>>;
-#elif defined(KOKKOS_ENABLE_OPENMP)
-using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::OpenMP, HostTuning>,
-                                Backend<Kokkos::OpenMP, GpuTuning>>;
-#else
-using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::Serial, GpuTuning>>;
-#endif
 
 constexpr DType all_types[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
 
-double tolerance(const DeviceCase& test) {
+double tolerance(const WorkCase& test) {
   const double rounding = core::forward_tolerance(test.precision == Precision::float32 ? DType::float32 : test.type);
   return std::max(rounding, core::forward_tolerance(test.type));
 }
 
-std::string describe(const DeviceCase& test, bool causal) {
+std::string describe(const WorkCase& test, bool causal) {
   return std::string(core::name_of(test.type)) + " accumulated in " + std::string(core::name_of(test.precision)) +
          ", D = " + std::to_string(test.shape.head_dim) + (causal ? ", causal" : "");
 }
 
 // Two batch entries, four query heads on two key/value heads, maps of several runs with gaps in t and rows, two calls,
 // items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
-DeviceCase awkward_case(Index head_dim, DType type, Precision precision, bool causal) {
-  DeviceCase test;
+WorkCase awkward_case(Index head_dim, DType type, Precision precision, bool causal) {
+  WorkCase test;
   test.shape = {2, 0, 4, 2, head_dim};
   test.query_rows = 150;
   test.key_rows = 170;
@@ -78,13 +54,14 @@ DeviceCase awkward_case(Index head_dim, DType type, Precision precision, bool ca
                   {few_queries, none, 1, 2, 1, 2, mask},
                   {few_queries, keys, 1, 2, 1, 2, mask}};
   test.calls = {first, second};
+  test.fill();
   return test;
 }
 
 template <class Backend>
 class DeviceAttention : public testing::Test {
  public:
-  static void expect_right(const DeviceCase& test, double allowed, const std::string& what) {
+  static void expect_right(const WorkCase& test, double allowed, const std::string& what) {
     const kernels::ReferenceResult expected = naive_answer(test);
     const kernels::ReferenceResult actual =
         device_answer<typename Backend::Space, typename Backend::Tuning>(test, Backend::team_size());
@@ -94,20 +71,14 @@ class DeviceAttention : public testing::Test {
 };
 TYPED_TEST_SUITE(DeviceAttention, Backends);
 
-// All threads of the space are one team: with OMP_NUM_THREADS=4 four of them, or the tests below prove less.
-TYPED_TEST(DeviceAttention, TeamsHaveAllThreads) {
-  const char* threads = std::getenv("OMP_NUM_THREADS");
-  ASSERT_NE(threads, nullptr) << "start this program with OMP_NUM_THREADS set";
-  const std::string space = TypeParam::Space::name();
-  EXPECT_EQ(TypeParam::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
-}
+TYPED_TEST(DeviceAttention, TeamsHaveAllThreads) { expect_teams_of_all_threads<TypeParam>(); }
 
 TYPED_TEST(DeviceAttention, EveryTypeAndHeadSize) {
   for (const DType type : all_types) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
       for (const Index head_dim : {1, 5, 32, 64, 80, 127, 256}) {
         for (const bool causal : {false, true}) {
-          const DeviceCase test = awkward_case(head_dim, type, precision, causal);
+          const WorkCase test = awkward_case(head_dim, type, precision, causal);
           this->expect_right(test, tolerance(test), describe(test, causal));
         }
       }
@@ -117,7 +88,7 @@ TYPED_TEST(DeviceAttention, EveryTypeAndHeadSize) {
 
 TYPED_TEST(DeviceAttention, RowsSeeTheKeysAfterThem) {
   for (const DType type : {DType::float64, DType::float32}) {
-    DeviceCase test = awkward_case(32, type, Precision::float64, true);
+    WorkCase test = awkward_case(32, type, Precision::float64, true);
     for (core::WorkList& list : test.calls) {
       for (core::WorkItem& item : list.items) item.mask = core::Mask::after;
     }
@@ -130,11 +101,11 @@ TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
   constexpr Index n = 171;
   for (const double amplitude : {1.0, 30.0}) {
     for (const Precision precision : {Precision::float32, Precision::float64}) {
-      DeviceCase test;
+      WorkCase test;
       test.shape = {1, 0, 4, 2, 20};
       test.query_rows = test.key_rows = n;
       test.precision = precision;
-      test.amplitude = amplitude;
+      test.fill(amplitude);
       const auto answer_for = [&](const std::vector<Index>& cuts) {
         test.calls.clear();
         for (const core::Mask mask : {core::Mask::upto, core::Mask::after}) {
@@ -159,7 +130,7 @@ TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
 }
 
 TYPED_TEST(DeviceAttention, RowsWithoutKeysAreZeroWithMinusInfinity) {
-  const DeviceCase test = awkward_case(5, DType::float32, Precision::float32, true);
+  const WorkCase test = awkward_case(5, DType::float32, Precision::float32, true);
   const auto answer =
       device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(test, TypeParam::team_size());
   const Index heads = test.shape.heads, D = test.shape.head_dim;
@@ -171,7 +142,7 @@ TYPED_TEST(DeviceAttention, RowsWithoutKeysAreZeroWithMinusInfinity) {
 }
 
 TYPED_TEST(DeviceAttention, HeadsAStrideApart) {
-  DeviceCase test;
+  WorkCase test;
   test.shape = {1, 0, 6, 1, 7};
   test.query_rows = test.key_rows = 33;
   test.calls.resize(1);
@@ -179,26 +150,28 @@ TYPED_TEST(DeviceAttention, HeadsAStrideApart) {
   test.calls[0].items = {
       {{0, 1, 33}, {0, 1, 33}, 0, 0, 2, 3, core::Mask::upto},   // heads 0 2 4
       {{0, 1, 33}, {1, 1, 20}, 0, 1, 4, 2, core::Mask::upto}};  // heads 1 5, fewer keys; head 3: none
+  test.fill();
   this->expect_right(test, tolerance(test), "heads a stride apart");
 }
 
 TYPED_TEST(DeviceAttention, LargeScores) {
-  DeviceCase test = awkward_case(32, DType::float64, Precision::float64, true);
-  test.amplitude = 500;
+  WorkCase test = awkward_case(32, DType::float64, Precision::float64, true);
+  test.fill(500);
   this->expect_right(test, 1e-12, "amplitude 500 in float64");
 
   // float32 keeps a score of 1000 to 1e-4 only: the answer cannot be better.
   test.type = DType::float32;
   test.precision = Precision::float32;
+  test.fill(500);
   this->expect_right(test, 1e-3, "amplitude 500 in float32");
 
   // Nothing but the largest key of each row counts. bfloat16 and float32 hold such numbers.
-  test.amplitude = 1e30;
+  test.fill(1e30);
   this->expect_right(test, 1e-5, "amplitude 1e30 in float32");
 }
 
 TYPED_TEST(DeviceAttention, OutputScale) {
-  DeviceCase test = awkward_case(5, DType::float32, Precision::float32, false);
+  WorkCase test = awkward_case(5, DType::float32, Precision::float32, false);
   test.output_scale = 1.0 / 3;
   this->expect_right(test, tolerance(test), "output divided by 3");
 }
@@ -207,11 +180,11 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
   // Another kernel may leave any even shift m in the state: here m + 6, with l and acc divided by 64.
   using Space = typename TypeParam::Space;
   using Tuning = typename TypeParam::Tuning;
-  const DeviceCase test = awkward_case(5, DType::float64, Precision::float64, true);
+  const WorkCase test = awkward_case(5, DType::float64, Precision::float64, true);
   const core::Shape shape = test.shape;
-  const DeviceTensor q = to_device(test.q(), test.type, test.query_rows, shape.heads, 5);
-  const DeviceTensor k = to_device(test.keys(core::TensorId::k), test.type, test.key_rows, shape.kv_heads, 5);
-  const DeviceTensor v = to_device(test.keys(core::TensorId::v), test.type, test.key_rows, shape.kv_heads, 5);
+  const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, 5);
+  const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, 5);
+  const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, 5);
   kernels::State state(shape, test.query_rows, test.precision);
   const kernels::Operands operands{q.view, k.view, v.view, test.scale()};
   const int team_size = TypeParam::team_size();
@@ -228,7 +201,7 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
   change(state.acc, [](double acc) { return acc / 64; });
 
   kernels::device::team_attend<Space, Tuning>(test.calls[1], operands, state, {}, team_size);
-  const Index states = shape.batch * test.query_rows * shape.heads;
+  const Index states = test.states();
   const core::TensorView out = core::contiguous_view(state.acc.data(), test.type, test.query_rows, 4, 5);  // in place
   const DeviceTensor lse = to_device(std::vector<double>(std::size_t(states)), test.type, test.query_rows, 4, 1);
   kernels::device::team_finish<Space>(state, out, lse.view, 1, team_size);
@@ -237,20 +210,10 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
   EXPECT_TRUE(close_to(from_device(lse.buffer, states, test.type), expected.lse, 1e-12));
 }
 
-// The table of a space, but with one flop per launch: every team becomes a launch of its own.
-template <class Tuning>
-struct OneTeamPerLaunch : Tuning {
-  static double flops_per_launch(int) { return 1; }
-};
-
 TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
   using Tuning = OneTeamPerLaunch<typename TypeParam::Tuning>;
-  DeviceCase test;
-  test.shape = {2, 0, 3, 1, 5};
-  test.query_rows = test.key_rows = 70;
-  test.calls.resize(1);
-  test.calls[0].runs = {{0, 0, 1, 70}};
-  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, core::Mask::upto}};
+  WorkCase test = triangle_case<WorkCase>();
+  test.fill();
   int polls = 0;
   const auto answer = device_answer<typename TypeParam::Space, Tuning>(test, TypeParam::team_size(), [&] { ++polls; });
   const Index tiles = core::ceil_div(70, Tuning::tiles[0].query_rows);
@@ -259,35 +222,19 @@ TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
 }
 
 TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
-  // Three key rows 1.1e9 float16 numbers apart, so that the last starts beyond 2^31. The pages between them are never
-  // touched and take no memory on a host.
-  constexpr Index rows = 3, stride = 1'100'000'000, D = 8;
-  const Index count = rows * D;
-  const DType type = DType::float16;
-  const std::vector<double> dense = random_values(core::TensorId::k, count, type);
-  const std::vector<std::byte> bytes = to_storage(dense, type);
-  const core::Buffer sparse("test tensor", ((rows - 1) * stride + D) * 2);
-  for (Index row = 0; row < rows; ++row) {
-    core::copy_to_device(sparse.at(row * stride * 2), bytes.data() + row * D * 2, D * 2);
-  }
-  const core::TensorView keys{sparse.data(), type, rows * stride, stride, D};
-  const DeviceTensor q = to_device(dense, type, rows, 1, D);
-  core::WorkList list;
-  list.runs = {{0, 0, 1, rows}};
-  list.items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1}};
-
-  std::vector<double> lse[2];
+  const FarRows test;
+  std::vector<double> out_of[2];
   for (const bool spread : {false, true}) {
-    kernels::State state({1, 0, 1, 1, D}, rows, Precision::float32);
-    const core::TensorView& k = spread ? keys : q.view;
+    kernels::State state({1, 0, 1, 1, test.D}, test.rows, Precision::float32);
+    const core::TensorView keys = test.keys(spread);
     kernels::device::team_attend<typename TypeParam::Space, typename TypeParam::Tuning>(
-        list, {q.view, k, k, 1.0}, state, {}, TypeParam::team_size());
-    const DeviceTensor out = to_device(std::vector<double>(count), type, rows, 1, D);
-    const DeviceTensor sums = to_device(std::vector<double>(rows), DType::float32, rows, 1, 1);
-    kernels::device::team_finish<typename TypeParam::Space>(state, out.view, sums.view, 1, TypeParam::team_size());
-    lse[spread] = from_device(out.buffer, count, type);
+        test.list, {test.close.view, keys, keys, 1.0}, state, {}, TypeParam::team_size());
+    const DeviceTensor out = to_device(std::vector<double>(test.count), test.type, test.rows, 1, test.D);
+    const DeviceTensor lse = to_device(std::vector<double>(test.rows), DType::float32, test.rows, 1, 1);
+    kernels::device::team_finish<typename TypeParam::Space>(state, out.view, lse.view, 1, TypeParam::team_size());
+    out_of[spread] = from_device(out.buffer, test.count, test.type);
   }
-  EXPECT_EQ(lse[0], lse[1]);
+  EXPECT_EQ(out_of[0], out_of[1]);
 }
 
 }  // namespace

@@ -3,44 +3,17 @@
 // build it runs on the GPU instead, which alone reaches the memory the tensors lie in.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <set>
+#include <limits>
 #include <string>
-#include <tuple>
 
-#include "backward_case.hpp"
-#include "support/tolerance.hpp"
+#include "kernels/device_backward_case.hpp"
 
 namespace annulus::test {
 namespace {
 
 using core::Mask;
 using core::Precision;
-using kernels::ReferenceGradients;
 using kernels::device::BackwardTile;
-using kernels::device::GpuTuning;
-using kernels::device::HostTuning;
-
-template <class ExecSpace, class TuningTable>
-struct Backend {
-  using Space = ExecSpace;
-  using Tuning = TuningTable;
-  static int team_size() {
-    const bool on_host = Kokkos::SpaceAccessibility<ExecSpace, Kokkos::HostSpace>::accessible;
-    return on_host ? int(ExecSpace().concurrency()) : GpuTuning::team_size;
-  }
-};
-
-#if defined(KOKKOS_ENABLE_CUDA)
-using Backends = testing::Types<Backend<Kokkos::Cuda, GpuTuning>>;
-#elif defined(KOKKOS_ENABLE_HIP)
-using Backends = testing::Types<Backend<Kokkos::HIP, GpuTuning>>;
-#elif defined(KOKKOS_ENABLE_OPENMP)
-using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::OpenMP, HostTuning>,
-                                Backend<Kokkos::OpenMP, GpuTuning>>;
-#else
-using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::Serial, GpuTuning>>;
-#endif
 
 constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
 
@@ -81,6 +54,7 @@ BackwardCase awkward_case(Index head_dim, DType type, Precision precision, Mask 
                          {few_queries, none, 1, 2, 1, 2, mask},
                          {few_queries, keys, 1, 4, 1, 2, mask}};
   test.calls[2].items = {{queries, few_keys, 0, 0, 1, 2, mask}};
+  test.fill_all();
   return test;
 }
 
@@ -89,26 +63,18 @@ class DeviceBackward : public testing::Test {
  public:
   using Space = typename Backend::Space;
   using Tuning = typename Backend::Tuning;
-  static ReferenceGradients gradients(const BackwardCase& test, const BackwardAnswer& known) {
+  static Gradients gradients(const BackwardCase& test, const BackwardAnswer& known) {
     return device_gradients<Space, Tuning>(test, known, Backend::team_size());
   }
   static void expect_right(const BackwardCase& test, double allowed, const std::string& what) {
-    const BackwardAnswer expected = naive_gradients(test);
-    const ReferenceGradients actual = gradients(test, expected);
-    EXPECT_TRUE(close_to(actual.dq, expected.gradients.dq, allowed)) << "dq, " << what;
-    EXPECT_TRUE(close_to(actual.dk, expected.gradients.dk, allowed)) << "dk, " << what;
-    EXPECT_TRUE(close_to(actual.dv, expected.gradients.dv, allowed)) << "dv, " << what;
+    SCOPED_TRACE(what);
+    const BackwardAnswer expected = naive_backward(test);
+    expect_close(gradients(test, expected), expected.gradients, allowed);
   }
 };
 TYPED_TEST_SUITE(DeviceBackward, Backends);
 
-// All threads of the space are one team: with OMP_NUM_THREADS=4 four of them, or the tests below prove less.
-TYPED_TEST(DeviceBackward, TeamsHaveAllThreads) {
-  const char* threads = std::getenv("OMP_NUM_THREADS");
-  ASSERT_NE(threads, nullptr) << "start this program with OMP_NUM_THREADS set";
-  const std::string space = TypeParam::Space::name();
-  EXPECT_EQ(TypeParam::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
-}
+TYPED_TEST(DeviceBackward, TeamsHaveAllThreads) { expect_teams_of_all_threads<TypeParam>(); }
 
 TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
   for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
@@ -132,7 +98,7 @@ TYPED_TEST(DeviceBackward, EveryHeadSize) {
 
 TYPED_TEST(DeviceBackward, MasksTogetherAreAllKeys) {
   BackwardCase test = awkward_case(5, DType::float64, Precision::float64, Mask::all);
-  const BackwardAnswer expected = naive_gradients(test);
+  const BackwardAnswer expected = naive_backward(test);
   std::vector<core::WorkList> halves;
   for (const core::WorkList& list : test.calls) {
     for (const Mask mask : {Mask::upto, Mask::after}) {
@@ -141,10 +107,7 @@ TYPED_TEST(DeviceBackward, MasksTogetherAreAllKeys) {
     }
   }
   test.calls = halves;
-  const ReferenceGradients actual = this->gradients(test, expected);
-  EXPECT_TRUE(close_to(actual.dq, expected.gradients.dq, 1e-13));
-  EXPECT_TRUE(close_to(actual.dk, expected.gradients.dk, 1e-13));
-  EXPECT_TRUE(close_to(actual.dv, expected.gradients.dv, 1e-13));
+  expect_close(this->gradients(test, expected), expected.gradients, 1e-13);
 }
 
 TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
@@ -155,31 +118,27 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 20}, {10, 10, 1, 10}};
   test.calls[0].items = {{{0, 1, 20}, {1, 1, 10}, 0, 0, 1, 2, Mask::upto}};
-  BackwardAnswer known = naive_gradients(test);
+  test.fill_all();
+  BackwardAnswer known = naive_backward(test);
   for (std::size_t i = 0; i < 10 * 2; ++i) {
     ASSERT_EQ(known.lse[i], -std::numeric_limits<double>::infinity());
     known.delta[i] = i % 2 ? std::nan("") : std::numeric_limits<double>::infinity();
   }
-  const ReferenceGradients upto = this->gradients(test, known);
-  EXPECT_TRUE(close_to(upto.dq, known.gradients.dq, tolerance(test)));
-  EXPECT_TRUE(close_to(upto.dk, known.gradients.dk, tolerance(test)));
-  EXPECT_TRUE(close_to(upto.dv, known.gradients.dv, tolerance(test)));
+  expect_close(this->gradients(test, known), known.gradients, tolerance(test));
 
   // Only the lse says that a row saw nothing: two rows, of which row 1 alone is used.
   test.query_rows = test.key_rows = 2;
   test.calls[0].runs = {{1, 1, 1, 1}, {0, 0, 1, 2}};
   test.calls[0].items = {{{0, 1, 1}, {1, 1, 2}, 0, 0, 1, 2, Mask::all}};
-  known = naive_gradients(test);
+  test.fill_all();
+  known = naive_backward(test);
   test.calls[0].items[0].query = {1, 1, 2};
-  const ReferenceGradients all = this->gradients(test, known);
-  EXPECT_TRUE(close_to(all.dq, known.gradients.dq, tolerance(test)));
-  EXPECT_TRUE(close_to(all.dk, known.gradients.dk, tolerance(test)));
-  EXPECT_TRUE(close_to(all.dv, known.gradients.dv, tolerance(test)));
+  expect_close(this->gradients(test, known), known.gradients, tolerance(test));
 }
 
 TYPED_TEST(DeviceBackward, LargeScores) {
   BackwardCase test = awkward_case(32, DType::float64, Precision::float64, Mask::upto);
-  test.amplitude = 500;
+  test.fill_all(500);
   this->expect_right(test, 1e-11, "amplitude 500 in float64");
 }
 
@@ -191,6 +150,7 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   whole.query_rows = whole.key_rows = 90;
   whole.calls.resize(1);
   whole.calls[0].runs = {{0, 0, 1, 90}, {0, 0, 1, 13}, {13, 13, 1, 30}, {43, 43, 1, 47}};
+  whole.fill_all();
   const auto item = [](core::RowMap query, core::RowMap key, Mask mask) {
     return core::WorkItem{query, key, 0, 0, 1, 3, mask};
   };
@@ -198,8 +158,8 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   const core::RowMap parts[] = {{1, 1, 13}, {2, 1, 30}, {3, 1, 47}};
   for (const Mask mask : all_masks) {
     whole.calls[0].items = {item(everything, everything, mask)};
-    const BackwardAnswer known = naive_gradients(whole);
-    const ReferenceGradients expected = this->gradients(whole, known);
+    const BackwardAnswer known = naive_backward(whole);
+    const Gradients expected = this->gradients(whole, known);
 
     BackwardCase by_keys = whole, by_queries = whole;
     by_keys.calls = by_queries.calls = {whole.calls[0], whole.calls[0], whole.calls[0]};
@@ -208,10 +168,8 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
       by_queries.calls[std::size_t(i)].items = {item(parts[i], everything, mask)};
     }
     for (const BackwardCase& cut : {by_keys, by_queries}) {
-      const ReferenceGradients actual = this->gradients(cut, known);
-      EXPECT_EQ(actual.dq, expected.dq) << int(mask);
-      EXPECT_EQ(actual.dk, expected.dk) << int(mask);
-      EXPECT_EQ(actual.dv, expected.dv) << int(mask);
+      SCOPED_TRACE(int(mask));
+      expect_same_bits(this->gradients(cut, known), expected);
     }
   }
 }
@@ -226,6 +184,7 @@ TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
   together.calls.resize(1);
   together.calls[0].runs = {{7, 0, 1, 1}, {2, 0, 1, 3}};
   together.calls[0].items = {{{0, 1, 1}, {1, 1, 3}, 0, 0, 2, 3, Mask::upto}};  // heads 0, 2, 4
+  together.fill_all();
   BackwardCase apart = together;
   apart.calls = {together.calls[0], together.calls[0], together.calls[0]};
   for (Index i = 0; i < 3; ++i) {
@@ -233,8 +192,8 @@ TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
     item.head_first = 2 * i;
     item.head_count = 1;
   }
-  const BackwardAnswer known = naive_gradients(together);
-  const ReferenceGradients expected = this->gradients(together, known), actual = this->gradients(apart, known);
+  const BackwardAnswer known = naive_backward(together);
+  const Gradients expected = this->gradients(together, known), actual = this->gradients(apart, known);
   EXPECT_EQ(actual.dk, expected.dk);
   EXPECT_EQ(actual.dv, expected.dv);
   std::swap(apart.calls[0], apart.calls[2]);  // another order gives other bits, or the test would prove nothing
@@ -253,33 +212,20 @@ struct OtherTuning : HostTuning {
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnTiles) {
   for (const Mask mask : all_masks) {
     const BackwardCase test = awkward_case(20, DType::float32, Precision::float32, mask);
-    const BackwardAnswer known = naive_gradients(test);
-    const ReferenceGradients expected = this->gradients(test, known);
-    const ReferenceGradients actual =
-        device_gradients<typename TypeParam::Space, OtherTuning>(test, known, TypeParam::team_size());
-    EXPECT_EQ(actual.dq, expected.dq) << int(mask);
-    EXPECT_EQ(actual.dk, expected.dk) << int(mask);
-    EXPECT_EQ(actual.dv, expected.dv) << int(mask);
+    const BackwardAnswer known = naive_backward(test);
+    SCOPED_TRACE(int(mask));
+    expect_same_bits(device_gradients<typename TypeParam::Space, OtherTuning>(test, known, TypeParam::team_size()),
+                     this->gradients(test, known));
   }
 }
 
-// The table of a space, but with one flop per launch: every team becomes a launch of its own.
-template <class Tuning>
-struct OneTeamPerLaunch : Tuning {
-  static double flops_per_launch(int) { return 1; }
-};
-
 TYPED_TEST(DeviceBackward, PollsBetweenLaunches) {
   using Tuning = OneTeamPerLaunch<typename TypeParam::Tuning>;
-  BackwardCase test;
-  test.shape = {2, 0, 3, 1, 5};
-  test.query_rows = test.key_rows = 70;
-  test.calls.resize(1);
-  test.calls[0].runs = {{0, 0, 1, 70}};
-  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, Mask::upto}};
+  BackwardCase test = triangle_case<BackwardCase>();
+  test.fill_all();
   int polls = 0;
-  const BackwardAnswer known = naive_gradients(test);
-  const ReferenceGradients actual =
+  const BackwardAnswer known = naive_backward(test);
+  const Gradients actual =
       device_gradients<typename TypeParam::Space, Tuning>(test, known, TypeParam::team_size(), [&] { ++polls; });
   const Index tile = Tuning::backward_tiles[0].owned;
   EXPECT_EQ(polls, 2 * (core::ceil_div(3 * 70, tile) + core::ceil_div(70, tile)));  // batch; queries, keys
@@ -333,39 +279,24 @@ TYPED_TEST(DeviceBackward, FinishedInPlaceAndInEveryType) {
 }
 
 TYPED_TEST(DeviceBackward, StoredRowsBeyondTwoToThe31) {
-  // Three key rows 1.1e9 float16 numbers apart, so that the last starts beyond 2^31. The pages between them are never
-  // touched and take no memory on a host.
-  constexpr Index rows = 3, stride = 1'100'000'000, D = 8;
-  const Index count = rows * D;
-  const DType type = DType::float16;
-  const std::vector<double> dense = random_values(core::TensorId::k, count, type);
-  const std::vector<std::byte> bytes = to_storage(dense, type);
-  const core::Buffer sparse("test tensor", ((rows - 1) * stride + D) * 2);
-  for (Index row = 0; row < rows; ++row) {
-    core::copy_to_device(sparse.at(row * stride * 2), bytes.data() + row * D * 2, D * 2);
-  }
-  const core::TensorView keys{sparse.data(), type, rows * stride, stride, D};
-  const DeviceTensor q = to_device(dense, type, rows, 1, D), lse = to_device({1, 1, 1}, DType::float32, rows, 1, 1);
-  core::WorkList list;
-  list.runs = {{0, 0, 1, rows}};
-  list.items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, Mask::all}};
+  const FarRows test;
+  const core::TensorView& q = test.close.view;
+  const DeviceTensor lse = to_device({1, 1, 1}, DType::float32, test.rows, 1, 1);
   std::vector<double> gradients[2];
   for (const bool spread : {false, true}) {
-    const core::TensorView& k = spread ? keys : q.view;
-    const std::vector<double> zeros(std::size_t(count), 0.0);
-    const DeviceTensor dq = to_device(zeros, DType::float32, rows, 1, D),
-                       dk = to_device(zeros, DType::float32, rows, 1, D),
-                       dv = to_device(zeros, DType::float32, rows, 1, D);
+    const core::TensorView keys = test.keys(spread);
+    const auto zeros = [&] { return to_device(std::vector<double>(test.count), DType::float32, test.rows, 1, test.D); };
+    const DeviceTensor dq = zeros(), dk = zeros(), dv = zeros();
     kernels::device::team_backward<typename TypeParam::Space, typename TypeParam::Tuning>(
-        list, {1, 0, 1, 1, D}, Precision::float32, {q.view, k, k, q.view, lse.view, lse.view, 1.0, 1.0},
+        test.list, {1, 0, 1, 1, test.D}, Precision::float32, {q, keys, keys, q, lse.view, lse.view, 1.0, 1.0},
         {dq.view, dk.view, dv.view}, {}, TypeParam::team_size());
     for (const DeviceTensor& gradient : {dq, dk, dv}) {
-      const std::vector<double> numbers = from_device(gradient.buffer, count, DType::float32);
+      const std::vector<double> numbers = from_device(gradient.buffer, test.count, DType::float32);
       gradients[spread].insert(gradients[spread].end(), numbers.begin(), numbers.end());
     }
   }
   EXPECT_EQ(gradients[0], gradients[1]);
-  EXPECT_NE(gradients[0], std::vector<double>(std::size_t(3 * count), 0.0));
+  EXPECT_NE(gradients[0], std::vector<double>(std::size_t(3 * test.count), 0.0));
 }
 
 }  // namespace

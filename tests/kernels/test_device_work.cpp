@@ -6,40 +6,10 @@
 #include <tuple>
 
 #include "annulus/kernels/device/device_work.hpp"
+#include "kernels/device_tables.hpp"
 
 namespace annulus::kernels::device {
 namespace {
-
-core::WorkList two_items() {
-  core::WorkList list;
-  list.runs = {{5, 100, 1, 3}, {0, 10, 2, 40}, {50, 95, 1, 1}, {60, 7, 3, 29}};
-  list.items = {{{1, 3, 70}, {0, 4, 73}, 0, 2, 3, 2},  // heads 2 and 5
-                {{0, 0, 0}, {0, 1, 3}, 0, 0, 1, 6},    // no queries: no team
-                {{1, 1, 40}, {0, 0, 0}, 0, 0, 1, 6},   // no keys: no team
-                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, core::Mask::upto}};
-  return list;
-}
-
-// The tables lie in device memory; on a GPU build the host reads a copy.
-template <class Element>
-std::vector<Element> on_host(const Element* device, Index count) {
-  std::vector<Element> copy(static_cast<std::size_t>(count));
-  core::copy_to_host(copy.data(), device, count * Index(sizeof(Element)));
-  return copy;
-}
-
-struct HostCopy {
-  explicit HostCopy(const DeviceWork& work, const core::WorkList& list)
-      : runs(on_host(work.view().runs, Index(list.runs.size()))),
-        items(on_host(work.view().items, work.view().item_count)),
-        view(work.view()) {
-    view.runs = runs.data();
-    view.items = items.data();
-  }
-  std::vector<DeviceRun> runs;
-  std::vector<DeviceItem> items;
-  DeviceWorkView view;
-};
 
 TEST(DeviceWork, EveryTileBelongsToOneTeam) {
   const core::WorkList list = two_items();

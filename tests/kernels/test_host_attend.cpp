@@ -12,7 +12,7 @@ using core::WorkItem;
 using core::WorkList;
 
 void expect_right(const HostCase& test, const std::string& what) {
-  const kernels::ReferenceResult expected = naive_host_answer(test);
+  const kernels::ReferenceResult expected = naive_answer(test);
   const double tolerance =
       test.precision == Precision::float32 && test.type == DType::float64 ? 1e-5 : core::forward_tolerance(test.type);
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {

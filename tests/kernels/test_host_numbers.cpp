@@ -12,7 +12,7 @@ namespace {
 using core::Precision;
 
 void expect_right(const HostCase& test, double tolerance, const std::string& what) {
-  const kernels::ReferenceResult expected = naive_host_answer(test);
+  const kernels::ReferenceResult expected = naive_answer(test);
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
     const kernels::ReferenceResult actual = host_answer(test, set);

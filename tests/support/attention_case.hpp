@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "annulus/core/buffer.hpp"
-#include "annulus/core/random.hpp"
+#include "annulus/core/normals.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/core/types.hpp"
@@ -63,11 +63,12 @@ inline std::vector<double> rounded(const std::vector<double>& values, DType type
   return from_storage(to_storage(values, type).data(), Index(values.size()), type);
 }
 
-/// `count` about-normal numbers times `amplitude`, rounded to `type`: those `generate` makes for this seed and tensor.
+/// `count` normal numbers times `amplitude`, rounded to `type`: those `generate` makes for this seed and tensor.
 inline std::vector<double> random_values(core::TensorId tensor, Index count, DType type, std::uint64_t seed = 1,
                                          double amplitude = 1) {
   std::vector<double> values(static_cast<std::size_t>(count));
-  for (Index i = 0; i < count; ++i) values[std::size_t(i)] = amplitude * core::random_normal(seed, tensor, i);
+  core::fill_normals({seed, tensor, DType::float64}, {0, count}, values.data());
+  for (double& value : values) value *= amplitude;
   return rounded(values, type);
 }
 

@@ -1,6 +1,8 @@
 #include "annulus/app/generate.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <vector>
 
 #include "annulus/app/record.hpp"
@@ -64,15 +66,20 @@ int generate(const GenerateOptions& options, const comm::Communicator& comm) {
   // One tensor at a time, so that a rank holds its rows of one only.
   const core::Interval rows{shape.sequence * comm.rank() / comm.size(),
                             shape.sequence * (comm.rank() + 1) / comm.size()};
-  std::vector<std::byte> host;
+  const auto bytes_of = [&](const io::TensorSpec& spec) {
+    Index numbers = shape.batch * rows.size();
+    for (std::size_t axis = 2; axis < spec.extents.size(); ++axis) numbers *= spec.extents[axis];
+    return std::size_t(numbers) * core::bytes_of(spec.type);
+  };
+  std::unique_ptr<std::byte[]> host;
+  comm::agree(comm, [&] {
+    std::size_t largest = 0;
+    for (const io::TensorSpec& spec : specs) largest = std::max(largest, bytes_of(spec));
+    host = std::make_unique_for_overwrite<std::byte[]>(largest);
+  });
   for (const Tensor& tensor : tensors) {
-    comm::agree(comm, [&] {
-      Index numbers = shape.batch * rows.size();
-      for (std::size_t axis = 2; axis < tensor.spec.extents.size(); ++axis) numbers *= tensor.spec.extents[axis];
-      host.resize(std::size_t(numbers) * core::bytes_of(tensor.spec.type));
-      io::fill_generated(what, tensor.id, {rows}, host.data());
-    });
-    file.write({{tensor.spec.name, host.data()}}, {rows});
+    comm::agree(comm, [&] { io::fill_generated(what, tensor.id, {rows}, host.get()); });
+    file.write({{tensor.spec.name, host.get()}}, {rows});
   }
   file.finish({.settings = "", .columns = {}, .provenance = provenance(command_line(options, shape), comm)});
   if (comm.is_root()) {

@@ -1,5 +1,6 @@
 // `annulus generate --layer`: x, dy, target and the weights of an attention layer.
 #include <cmath>
+#include <memory>
 
 #include "annulus/app/generate.hpp"
 #include "annulus/app/layer_tensors.hpp"
@@ -9,6 +10,7 @@
 namespace annulus::app {
 namespace {
 
+using core::Index;
 using core::TensorId;
 using layer::Weight;
 
@@ -26,16 +28,17 @@ layer::LayerProblem shapes_of(const GenerateOptions& options, const core::Shape&
 void write_generated(const GenerateOptions& options, const std::string& name, const io::GeneratedTensor& tensor,
                      bool is_weight, const comm::Communicator& comm, const io::ResultFile& file) {
   const core::Interval rows = core::even_part(tensor.sequence, comm.size(), comm.rank());
-  std::vector<std::byte> host;
+  std::unique_ptr<std::byte[]> host;
   comm::agree(comm, [&] {
-    host.resize(std::size_t(tensor.batch * rows.size() * tensor.row_numbers) * core::bytes_of(tensor.type));
-    io::fill_tensor(options.what.seed, tensor, {rows}, host.data());
+    const Index numbers = tensor.batch * rows.size() * tensor.row_numbers;
+    host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(numbers) * core::bytes_of(tensor.type));
+    io::fill_tensor(options.what.seed, tensor, {rows}, host.get());
   });
   if (is_weight) {
     const io::Rectangle part{rows, {0, tensor.row_numbers}};
-    file.write_parts({{name, part, part, host.data()}});
+    file.write_parts({{name, part, part, host.get()}});
   } else {
-    file.write({{name, host.data()}}, {rows});
+    file.write({{name, host.get()}}, {rows});
   }
 }
 

@@ -55,20 +55,18 @@ KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
   return {std::uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
 }
 
-/// Rounds to nearest, ties to even; beyond 65504 + half a step gives infinity; NaN stays NaN.
+/// Rounds to nearest, ties to even; beyond 65504 + half a step gives infinity; NaN stays NaN. Every case is computed
+/// and chosen by bits, not by ?:, which is a branch to GCC 12: so a loop of these becomes vector code.
 KOKKOS_INLINE_FUNCTION Half to_half(float x) {
   const std::uint32_t u = detail::bits_of(x);
-  const std::uint16_t sign = std::uint16_t(u >> 16 & 0x8000u);
-  const std::uint32_t mag = u & 0x7fffffffu;
-  if (mag > 0x7f800000u) return {std::uint16_t(sign | 0x7e00u)};
-  if (mag >= 0x477ff000u) return {std::uint16_t(sign | 0x7c00u)};  // 65520 and more
-  if (mag <
-      0x38800000u) {  // below 2^-14: a subnormal half is a multiple of 2^-24; adding 1/2 lets the hardware round to it
-    const std::uint32_t rounded = detail::bits_of(detail::float_of(mag) + 0.5f) - detail::bits_of(0.5f);
-    return {std::uint16_t(sign | rounded)};
-  }
-  const std::uint32_t rounded = mag + 0xfffu + (mag >> 13 & 1u);
-  return {std::uint16_t(sign | (rounded - 0x38000000u) >> 13)};
+  const std::uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
+  const std::uint32_t top = mag < 0x477ff000u ? mag : 0x477ff000u;  // 65520 and more round to 0x7c00, infinity
+  const std::uint32_t normal = (top + 0xfffu + (top >> 13 & 1u) - 0x38000000u) >> 13;
+  // Below 2^-14 a half is a multiple of 2^-24; adding 1/2 lets the hardware round to one.
+  const std::uint32_t subnormal = detail::bits_of(detail::float_of(mag) + 0.5f) - detail::bits_of(0.5f);
+  const std::uint32_t small = 0u - ((mag - 0x38800000u) >> 31);  // all bits or none
+  const std::uint32_t nan = (0x7f800000u - mag) >> 31 << 9;      // makes infinity a NaN
+  return {std::uint16_t(sign | (subnormal & small) | (normal & ~small) | nan)};
 }
 
 // Loading and storing in the arithmetic's type T (float or double), whatever the storage type.

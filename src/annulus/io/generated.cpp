@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstddef>
+
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/core/storage.hpp"
+#include "annulus/core/normals.hpp"
 
 namespace annulus::io {
 namespace {
@@ -15,19 +19,30 @@ Index row_numbers_of(const core::Shape& shape, core::TensorId tensor) {
   return (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
 }
 
-/// Row-major in the global tensor, so the index of a number does not depend on who makes it.
-template <class Stored>
-void fill(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows, Stored* host) {
+/// Numbers that one thread makes without stopping, and where in host memory the first of them goes, in numbers.
+struct Piece {
+  core::Interval numbers;
+  Index to = 0;
+};
+
+/// Row-major in the global tensor, so the index of a number does not depend on who makes it. Pieces end at multiples of
+/// 65536, where whole vectors do.
+std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
+  constexpr Index longest = 65536;
+  std::vector<Piece> pieces;
+  Index to = 0;
   for (Index b = 0; b < tensor.batch; ++b) {
     for (const core::Interval& interval : rows) {
-      const Index begin = (b * tensor.sequence + interval.begin) * tensor.row_numbers;
       const Index end = (b * tensor.sequence + interval.end) * tensor.row_numbers;
-      for (Index i = begin; i < end; ++i) {
-        if (i % 65536 == 0) comm::watchdog_progress();  // other ranks may be waiting for this one
-        core::store_as<double>(*host++, tensor.scale * core::random_normal(seed, tensor.id, i));
+      for (Index i = (b * tensor.sequence + interval.begin) * tensor.row_numbers; i < end;) {
+        const core::Interval numbers{i, std::min(end, (i / longest + 1) * longest)};
+        pieces.push_back({numbers, to});
+        to += numbers.size();
+        i = numbers.end;
       }
     }
   }
+  return pieces;
 }
 
 }  // namespace
@@ -45,15 +60,20 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
 
 void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
                  void* host) {
-  switch (tensor.type) {
-    case core::DType::float64:
-      return fill(seed, tensor, rows, static_cast<double*>(host));
-    case core::DType::float32:
-      return fill(seed, tensor, rows, static_cast<float*>(host));
-    case core::DType::float16:
-      return fill(seed, tensor, rows, static_cast<core::Half*>(host));
-    case core::DType::bfloat16:
-      return fill(seed, tensor, rows, static_cast<core::BFloat16*>(host));
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const core::Normals normals{seed, tensor.id, tensor.type, float(tensor.scale)};
+  const std::vector<Piece> pieces = pieces_of(tensor, rows);
+  const auto fill_piece = [&](const Index i) {
+    const Piece& piece = pieces[std::size_t(i)];
+    core::fill_normals(normals, piece.numbers,
+                       static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
+  };
+  constexpr Index at_once = 4096;  // up to a second's work
+  for (Index first = 0; first < Index(pieces.size()); first += at_once) {
+    const Index end = std::min(first + at_once, Index(pieces.size()));
+    Kokkos::parallel_for("annulus::generate", Kokkos::RangePolicy<Space>(first, end), fill_piece);
+    Space().fence();
+    comm::watchdog_progress();  // other ranks may be waiting for this one
   }
 }
 

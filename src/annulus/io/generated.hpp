@@ -19,13 +19,13 @@ struct Objection {
 std::optional<Objection> objection_to(const core::Shape& shape);
 
 /// Fills host memory (B, rows, heads, D), heads = kv_heads for k and v, with the rows of the intervals one after
-/// another, in settings.type; dlse is (B, rows, heads) in the type of lse. Number = f(seed, tensor, global linear
-/// index).
+/// another, in settings.type; dlse is (B, rows, heads) in the type of lse. Numbers are the standard normal ones of
+/// core/random.hpp at their global linear index; all threads make them.
 void fill_generated(const GenerateSettings& settings, core::TensorId tensor, const std::vector<core::Interval>& rows,
                     void* host);
 
-/// A tensor (B, S, row_numbers) of `type` made from a seed: number = scale * f(seed, tensor, global linear index). A
-/// matrix of n rows is (1, n, columns).
+/// A tensor (B, S, row_numbers) of `type` made from a seed: normal numbers, as above, times `scale` rounded to float32.
+/// A matrix of n rows is (1, n, columns).
 struct GeneratedTensor {
   core::TensorId id = core::TensorId::q;
   core::DType type = core::DType::float32;

@@ -33,7 +33,7 @@ Backend default_backend() { return core::device_is_host() ? Backend::host : Back
 
 std::string_view host_instruction_set() {
 #if defined(ANNULUS_HAS_HOST_TILES)
-  return host::name_of(host::best_instruction_set());
+  return core::name_of(core::best_instruction_set());
 #else
   return "none";
 #endif

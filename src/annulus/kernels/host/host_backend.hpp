@@ -3,23 +3,16 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
-#include <vector>
 
+#include "annulus/core/instruction_set.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/backward.hpp"
 
 namespace annulus::kernels::host {
 
-enum class InstructionSet { baseline, avx2, avx512 };
-
-std::string_view name_of(InstructionSet set);
-
-/// Those compiled in that this processor has, slowest first; baseline always is one.
-std::vector<InstructionSet> usable_instruction_sets();
-
-/// The last of them.
-InstructionSet best_instruction_set();
+using core::best_instruction_set;
+using core::InstructionSet;
+using core::usable_instruction_sets;
 
 /// Keys of a packed tile, and query rows times heads of a task; 0: what tuning.hpp says. Tests show that no bit of a
 /// result depends on them.

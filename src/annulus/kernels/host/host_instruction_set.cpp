@@ -6,36 +6,6 @@
 
 namespace annulus::kernels::host {
 
-std::string_view name_of(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::baseline:
-      return "baseline";
-    case InstructionSet::avx2:
-      return "avx2";
-    case InstructionSet::avx512:
-      return "avx512";
-  }
-  return "";
-}
-
-std::vector<InstructionSet> usable_instruction_sets() {
-  std::vector<InstructionSet> usable{InstructionSet::baseline};
-#if defined(ANNULUS_HAS_X86_TILES)
-  // Every processor with AVX2 and FMA also converts half precision (F16C), which not every compiler can ask for.
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (avx2) usable.push_back(InstructionSet::avx2);
-  if (avx512) usable.push_back(InstructionSet::avx512);
-#endif
-  return usable;
-}
-
-InstructionSet best_instruction_set() {
-  static const InstructionSet best = usable_instruction_sets().back();
-  return best;
-}
-
 namespace {
 
 void require_usable(InstructionSet set) {

@@ -1,0 +1,113 @@
+// Work lists with their tensors, and what they come to by the definition, in double: for the tests of every back end.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "annulus/core/work_item.hpp"
+#include "support/attention_case.hpp"
+
+namespace annulus::test {
+
+/// Several calls' lists over one set of query rows and one block of keys. q (B, query_rows, H, D), k and v
+/// (B, key_rows, Hkv, D), as doubles that `type` represents exactly.
+struct WorkCase {
+  core::Shape shape;  ///< shape.sequence is not used
+  Index query_rows = 0;
+  Index key_rows = 0;
+  DType type = DType::float32;
+  core::Precision precision = core::Precision::float32;
+  std::vector<double> q = {}, k = {}, v = {};
+  std::vector<core::WorkList> calls = {};
+  double output_scale = 1;
+
+  double scale() const { return 1 / std::sqrt(double(shape.head_dim)); }
+  Index query_numbers() const { return shape.batch * query_rows * shape.heads * shape.head_dim; }
+  Index key_numbers() const { return shape.batch * key_rows * shape.kv_heads * shape.head_dim; }
+  /// (batch, query row, head)
+  Index states() const { return query_numbers() / shape.head_dim; }
+  /// Accumulators are stored in this type.
+  DType sums() const { return precision == core::Precision::float64 ? DType::float64 : DType::float32; }
+
+  /// Normal numbers, q times `amplitude`: large ones give large scores.
+  void fill(double amplitude = 1) {
+    q = random_values(core::TensorId::q, query_numbers(), type, 1, amplitude);
+    k = random_values(core::TensorId::k, key_numbers(), type);
+    v = random_values(core::TensorId::v, key_numbers(), type);
+  }
+};
+
+/// One comb index and the row that stores it.
+struct CombRow {
+  Index t;
+  Index row;
+};
+inline std::vector<CombRow> comb_rows(const core::WorkList& list, const core::RowMap& map) {
+  std::vector<CombRow> rows;
+  for (Index r = 0; r < map.runs; ++r) {
+    const core::Run& run = list.runs[std::size_t(map.first_run + r)];
+    for (Index i = 0; i < run.count; ++i) rows.push_back({run.t + i, run.row + i * run.stride});
+  }
+  return rows;
+}
+
+inline bool sees(core::Mask mask, Index query_t, Index key_t) {
+  return mask == core::Mask::all || (mask == core::Mask::upto) == (key_t <= query_t);
+}
+
+/// Calls meet(row, key) for every (batch, query row, head) and key vector the lists let meet, as indices of rows of D.
+template <class Meet>
+void for_each_meeting(const WorkCase& test, const Meet& meet) {
+  const core::Shape& shape = test.shape;
+  for (const core::WorkList& list : test.calls) {
+    for (const core::WorkItem& item : list.items) {
+      for (const CombRow query : comb_rows(list, item.query)) {
+        for (const CombRow key : comb_rows(list, item.key)) {
+          if (!sees(item.mask, query.t, key.t)) continue;
+          for (Index b = 0; b < shape.batch; ++b) {
+            for (Index h = 0; h < item.head_count; ++h) {
+              const Index head = item.head_first + h * item.head_stride;
+              meet(std::size_t((b * test.query_rows + query.row) * shape.heads + head),
+                   std::size_t((b * test.key_rows + key.row) * shape.kv_heads + item.kv_head));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Vector i of a with vector j of b, D numbers each.
+inline double dot(const std::vector<double>& a, std::size_t i, const std::vector<double>& b, std::size_t j, Index D) {
+  double sum = 0;
+  for (std::size_t d = 0; d < std::size_t(D); ++d) sum += a[i * std::size_t(D) + d] * b[j * std::size_t(D) + d];
+  return sum;
+}
+
+/// out (B, query_rows, H, D) and lse (B, query_rows, H) by the definition: largest score first, then sums. A row
+/// without keys is zero, its lse minus infinity.
+inline kernels::ReferenceResult naive_answer(const WorkCase& test) {
+  const std::size_t D = std::size_t(test.shape.head_dim), states = std::size_t(test.states());
+  const double none = -std::numeric_limits<double>::infinity();
+  const auto score = [&](std::size_t row, std::size_t key) {
+    return test.scale() * dot(test.q, row, test.k, key, Index(D));
+  };
+  std::vector<double> largest(states, none), sums(states, 0.0);
+  kernels::ReferenceResult answer{std::vector<double>(states * D, 0.0), {}};
+  for_each_meeting(test,
+                   [&](std::size_t row, std::size_t key) { largest[row] = std::max(largest[row], score(row, key)); });
+  for_each_meeting(test, [&](std::size_t row, std::size_t key) {
+    const double weight = std::exp(score(row, key) - largest[row]);
+    sums[row] += weight;
+    for (std::size_t d = 0; d < D; ++d) answer.out[row * D + d] += weight * test.v[key * D + d];
+  });
+  for (std::size_t row = 0; row < states; ++row) {
+    answer.lse.push_back(sums[row] == 0 ? none : largest[row] + std::log(sums[row]));
+    for (std::size_t d = 0; sums[row] > 0 && d < D; ++d) answer.out[row * D + d] *= test.output_scale / sums[row];
+  }
+  return answer;
+}
+
+}  // namespace annulus::test
