@@ -41,7 +41,7 @@ class Single final : public Strategy {
     core::RankMetrics metrics{rows.count(), {{}}};
     const Index kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors), kept, progress);
-    computation.add(own_block(tensors, rows), computation.own(), "own rows", metrics.hops[0]);
+    computation.add_own(own_block(tensors, rows), "own rows", metrics.hops[0]);
     computation.finish(metrics.hops[0]);
     return metrics;
   }
