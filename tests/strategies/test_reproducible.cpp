@@ -310,7 +310,10 @@ TEST(Reproducible, StrategiesSayWhyTheyCannot) {
   std::vector<std::string_view> can{"single",   "allgather", "ring_blocking", "ring",
                                     "rotation", "onesided",  "ulysses",       "hybrid"};
   if (!find("onesided")->unavailable().empty()) can.erase(std::find(can.begin(), can.end(), "onesided"));
-  EXPECT_EQ(reproducible_strategies(), can);
+  EXPECT_EQ(reproducible_strategies(false), can);
+  const std::vector<std::string_view> with_gradients{"single",   "allgather", "ring_blocking", "ring",
+                                                     "rotation", "ulysses",   "hybrid"};
+  EXPECT_EQ(reproducible_strategies(true), with_gradients);
   EXPECT_NE(find("allgather_overlap")->not_reproducible(problem, 4).find("arrive"), std::string::npos);
   EXPECT_NE(find("ring_bidirectional")->not_reproducible(problem, 4).find("ascending"), std::string::npos);
   problem.ulysses_ranks = 2;

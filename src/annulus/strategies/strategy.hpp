@@ -76,8 +76,10 @@ const std::vector<std::unique_ptr<Strategy>>& registry();
 /// Those that this MPI library can run.
 std::vector<const Strategy*> available();
 
-/// Names of those that can be reproducible, with a partition that suits them.
-std::vector<std::string_view> reproducible_strategies();
+/// Names of those that can be reproducible, or their gradients, too, with a partition that suits them.
+std::vector<std::string_view> reproducible_strategies(bool gradients);
+/// The same for one problem.
+std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
 /// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
 /// every number of ranks; empty: it can, or nobody asks.
