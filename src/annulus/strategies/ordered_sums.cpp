@@ -74,9 +74,8 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
   const auto cover = [](Index& most, Index one) { most = std::max(most, one); };
   for (std::size_t s = 0; s < slice.travel.size(); ++s) {
     const GradientHop& hop = slice.travel[s];
-    cover(bytes.arrived, gradient_bytes(problem, hop.arriving));
+    cover(bytes.incoming, gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned));
     cover(bytes.outgoing, gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home));
-    cover(bytes.returned, gradient_bytes(problem, hop.returned));
     if (s == 0 || slice.travel[s - 1].arriving.empty()) continue;
     const Entry entry(problem, slice, s);
     if (!entry.in_place) cover(bytes.block, entry.block.bytes(problem));
@@ -87,10 +86,9 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
 OrderedSums::OrderedSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own)
     : problem_(problem), slice_(slice), own_(own) {
   const OrderedBytes bytes = ordered_bytes(problem, slice);
-  arrived_ = core::Buffer("gradient buffers", bytes.arrived);
+  incoming_ = core::Buffer("gradient buffers", bytes.incoming);
   block_ = core::Buffer("gradient buffers", bytes.block);
   outgoing_ = core::Buffer("gradient buffers", bytes.outgoing);
-  returned_ = core::Buffer("gradient buffers", bytes.returned);
 }
 
 comm::RowBlock OrderedSums::as_message(const Cargo& cargo, void* data) const {
@@ -104,9 +102,9 @@ kernels::RowArray OrderedSums::array_of(const Cargo& cargo, void* data) const {
 GradientBlock OrderedSums::begin(std::size_t s) {
   const Entry entry(problem_, slice_, s);
   GradientBlock sums = entry.block;
-  sums.data = entry.in_place ? arrived_.data() : block_.data();
+  sums.data = entry.in_place ? incoming_.data() : block_.data();
   if (!entry.in_place) {
-    kernels::gather_rows(entry.copies, array_of(entry.on_way, arrived_.data()), sums.head_rows(problem_));
+    kernels::gather_rows(entry.copies, array_of(entry.on_way, incoming_.data()), sums.head_rows(problem_));
   }
   return sums;
 }
@@ -117,7 +115,7 @@ void OrderedSums::leave(std::size_t s) {
   if (s > 0) {
     const Entry entry(problem_, slice_, s);
     rows = KeyRows::packed(entry.on_way);
-    source = array_of(entry.on_way, arrived_.data());
+    source = array_of(entry.on_way, incoming_.data());
     GradientBlock sums = entry.block;
     sums.data = block_.data();
     if (!entry.in_place) kernels::gather_rows(entry.back(), sums.head_rows(problem_), source);
@@ -137,14 +135,15 @@ std::vector<comm::Message> OrderedSums::outgoing(std::size_t s) const {
 
 std::vector<comm::Message> OrderedSums::incoming(std::size_t s) const {
   const GradientHop& hop = slice_.travel[s];
-  return {{hop.previous, as_message(hop.arriving, arrived_.data())},
-          {hop.reader, as_message(hop.returned, returned_.data())}};
+  return {{hop.previous, as_message(hop.arriving, incoming_.data())},
+          {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
 }
 
 void OrderedSums::settle(std::size_t s) {
   const Cargo& cargo = hop(s).returned;
-  kernels::gather_rows(between(problem_, KeyRows::packed(cargo), slice_.keys[0].rows, cargo),
-                       array_of(cargo, returned_.data()), own_.head_rows(problem_));
+  void* data = incoming_.at(gradient_bytes(problem_, hop(s).arriving));
+  kernels::gather_rows(between(problem_, KeyRows::packed(cargo), slice_.keys[0].rows, cargo), array_of(cargo, data),
+                       own_.head_rows(problem_));
 }
 
 }  // namespace annulus::strategies

@@ -17,12 +17,11 @@ struct OrderedSlice {
 
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
-  Index arrived = 0;   ///< sums of the step's rows
-  Index block = 0;     ///< the same in the form of the K/V block, where that is another one
+  Index incoming = 0;  ///< sums of the step's rows; behind them, what comes home
+  Index block = 0;     ///< the former in the form of the K/V block, where that is another one
   Index outgoing = 0;  ///< what leaves
-  Index returned = 0;  ///< what comes home
 
-  Index total() const { return arrived + block + outgoing + returned; }
+  Index total() const { return incoming + block + outgoing; }
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
@@ -53,7 +52,7 @@ class OrderedSums {
   const Problem& problem_;
   const OrderedSlice& slice_;
   const GradientBlock own_;
-  core::Buffer arrived_, block_, outgoing_, returned_;
+  core::Buffer incoming_, block_, outgoing_;
 };
 
 }  // namespace annulus::strategies
