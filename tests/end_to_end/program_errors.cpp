@@ -89,7 +89,9 @@ TEST_F(Errors, WhatCannotBeReproducible) {
     return deck("input: {file: train.h5}\ncompute: {reproducible: true, backward: true}\ndistribution: {" +
                 distribution + "}\n" + rest);
   };
-  expect(trained("strategy: onesided"), 2, {"run.yaml:2:31", "backward", "onesided", "order", "rotation"}, {0});
+  if (!able({"onesided"}).empty()) {
+    expect(trained("strategy: onesided"), 2, {"run.yaml:2:31", "backward", "onesided", "order", "rotation"}, {0});
+  }
   expect(trained("strategy: allgather, partition: zigzag"), 2,
          {"run.yaml:3:37", "zigzag", "allgather", "compute.backward", "contiguous"}, {0});
   EXPECT_FALSE(exists("o.h5"));
