@@ -131,8 +131,8 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
       if (!disorder(*strategy, cut, ranks).empty()) continue;
       cut.gradients = true;
       const bool gradients = disorder(*strategy, cut, ranks).empty();
-      all.push_back({strategy, fmt::format("{}, {}", strategy->name(), entry.name),
-                     strategy->partition(cut, ranks), gradients});
+      all.push_back(
+          {strategy, fmt::format("{}, {}", strategy->name(), entry.name), strategy->partition(cut, ranks), gradients});
       const bool cuts_itself = strategy->communication(cut, ranks).movement == Movement::none;
       if (entry.value == PartitionKind::contiguous && !cuts_itself) {
         all.push_back({strategy, fmt::format("{}, uneven", strategy->name()), uneven, gradients});
