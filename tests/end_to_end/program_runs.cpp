@@ -140,10 +140,10 @@ TEST_F(Runs, ResultsDifferOnlyWhereTheyMay) {
   EXPECT_EQ(shell("h5diff a.h5 b.h5 /out && h5diff a.h5 b.h5 /lse").status, 0);
 }
 
-/// out and lse of a result file; floats become doubles exactly, so that equal bytes here are equal bytes there.
-std::string bits(const std::filesystem::path& file) {
+/// Datasets of a result file; floats become doubles exactly, so that equal bytes here are equal bytes there.
+std::string bits(const std::filesystem::path& file, const std::vector<std::string>& datasets) {
   std::string bytes;
-  for (const char* dataset : {"/out", "/lse"}) {
+  for (const std::string& dataset : datasets) {
     const std::vector<double> values = numbers(file, dataset);
     bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
   }
@@ -151,31 +151,49 @@ std::string bits(const std::filesystem::path& file) {
 }
 
 TEST_F(Runs, ReproducibleRunsGiveTheSameBitsOnAnyNumberOfRanksAndThreads) {
-  ASSERT_EQ(annulus(2, "generate --output in.h5 --sequence 1500 --heads 4 --kv-heads 2 --head-dim 40").status, 0);
+  ASSERT_EQ(annulus(2, "generate --output in.h5 --sequence 1500 --heads 4 --kv-heads 2 --head-dim 40 --dout").status,
+            0);
   write("run.yaml",
         "input: {file: in.h5}\nattention: {segments: [256, 600, all], dilations: [1, 3, 4], causal: false}\n"
         "output: {file: result.h5, overwrite: true}\n");
-  const auto run = [&](int ranks, int threads, const std::string& settings) {
+  struct Result {
+    std::string forward, gradients;  // empty: not asked for
+  };
+  const auto run = [&](int ranks, int threads, const std::string& settings) -> Result {
     setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
     const Outcome ran = annulus(ranks, "run run.yaml " + settings);
     setenv("OMP_NUM_THREADS", "1", 1);
     EXPECT_EQ(ran.status, 0) << ran.err;
     EXPECT_EQ(count(ran.out, "the same bits"), count(settings, "reproducible=true")) << ran.out;
-    return bits(folder / "result.h5");
+    const bool backward = count(settings, "backward=true") > 0;
+    return {bits(folder / "result.h5", {"/out", "/lse"}),
+            backward ? bits(folder / "result.h5", {"/dq", "/dk", "/dv"}) : ""};
   };
-  const std::string yes = "--set compute.reproducible=true", no = "--set compute.reproducible=false";
-  const std::string expected = run(1, 1, yes);
-  ASSERT_EQ(expected.size(), 8u * 1500 * 4 * (40 + 1));
-  EXPECT_TRUE(run(1, 3, yes) == expected) << "3 threads";
+  const std::string no = "--set compute.backward=true --set compute.reproducible=false";
+  const std::string forward = "--set compute.reproducible=true", yes = forward + " --set compute.backward=true";
+  const Result expected = run(1, 1, yes);
+  ASSERT_EQ(expected.forward.size(), 8u * 1500 * 4 * (40 + 1));
+  ASSERT_EQ(expected.gradients.size(), 8u * 1500 * (4 + 2 + 2) * 40);
+  const auto expect_same = [&](int ranks, int threads, const std::string& settings) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} threads {}", ranks, threads, settings));
+    const Result found = run(ranks, threads, settings);
+    EXPECT_TRUE(found.forward == expected.forward) << "out or lse";
+    EXPECT_TRUE(found.gradients.empty() || found.gradients == expected.gradients) << "dq, dk or dv";
+  };
+  expect_same(1, 3, yes);
+  for (const std::string& strategy : able({"onesided"})) {
+    expect_same(2, 2, forward + " --set distribution.strategy=" + strategy);
+  }
+  expect_same(2, 1, yes + " --set distribution.strategy=ulysses");  // on 3 ranks two would share a key/value head
   int ranks = 2;
-  for (const std::string& strategy :
-       able({"single", "allgather", "ring", "rotation", "onesided", "ulysses", "hybrid"})) {
-    const std::string named = fmt::format(" --set distribution.strategy={}", strategy);
-    EXPECT_TRUE(run(ranks, 4 - ranks, yes + named) == expected) << strategy << " on " << ranks;
+  for (const char* strategy : {"single", "allgather", "ring", "rotation", "hybrid", "ring_blocking"}) {
+    expect_same(ranks, 4 - ranks, yes + " --set distribution.strategy=" + strategy);
     ranks = 5 - ranks;  // 2 and 3 in turn
   }
-  EXPECT_TRUE(run(3, 1, yes + " --set distribution.strategy=ring") == expected);
-  EXPECT_FALSE(run(3, 1, no + " --set distribution.strategy=ring") == run(1, 1, no)) << "the test shows nothing";
+  expect_same(3, 2, yes + " --set distribution.strategy=ring");
+  const Result one = run(1, 1, no), three = run(3, 1, no + " --set distribution.strategy=ring");
+  EXPECT_FALSE(three.forward == one.forward) << "the test shows nothing";
+  EXPECT_FALSE(three.gradients == one.gradients) << "the test shows nothing";
 }
 
 TEST_F(Runs, DryRunPlansForManyRanksAndLeavesNothing) {

@@ -256,18 +256,22 @@ TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
 }
 
 TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
-  Problem problem = problem_of(1 << 16, {{2048, 1}, {0, 16}}, true);
-  problem.reproducible = true;
-  const auto all = candidates(problem, 8, core::default_machine());
-  std::set<std::string_view> offered;
-  for (const Candidate& one : all) {
-    offered.insert(one.strategy->name());
-    problem.partition = one.partition;
-    EXPECT_EQ(one.strategy->not_reproducible(problem, 8), "") << name_of(one);
+  std::vector<Candidate> all;
+  for (const bool gradients : {true, false}) {
+    Problem problem = problem_of(1 << 16, {{2048, 1}, {0, 16}}, true);
+    problem.reproducible = true;
+    problem.gradients = gradients;
+    all = candidates(problem, 8, core::default_machine());
+    std::set<std::string_view> offered;
+    for (const Candidate& one : all) {
+      offered.insert(one.strategy->name());
+      problem.partition = one.partition;
+      EXPECT_EQ(disorder(*one.strategy, problem, 8), "") << name_of(one);
+    }
+    const auto can = reproducible_strategies(gradients);
+    EXPECT_EQ(offered, (std::set<std::string_view>(can.begin(), can.end())));
   }
-  const auto can = reproducible_strategies();
-  EXPECT_EQ(offered, (std::set<std::string_view>(can.begin(), can.end())));
-  problem = problem_of(1 << 16, {{}}, true);  // dense causal: zigzag would win by far
+  Problem problem = problem_of(1 << 16, {{}}, true);  // dense causal: zigzag would win by far
   problem.reproducible = true;
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = candidate(all, "ring").cost->memory_bytes * 1.5;  // no room to gather

@@ -2,6 +2,7 @@
 // owner exactly once, whatever parts travel together, overlap or are taken out of each other.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "annulus/pattern/gradient_hops.hpp"
@@ -160,6 +161,111 @@ TEST(GradientHops, EverythingComesHomeOnce) {
       EXPECT_EQ(carry_home(layout, partition, ring(layout, partition, -1, (ranks - 1) / 2)),
                 expected(layout, partition, [](int distance, int p) { return p - distance <= (p - 1) / 2; }));
     }
+  }
+}
+
+/// A sum that tells in which order ranks added to it.
+double added(double sum, int rank) { return std::fmod(sum * 7 + rank + 1, 1e9 + 7); }
+
+using Chains = std::map<std::pair<Index, Index>, double>;  // (row, K/V head) -> its sum
+
+/// Every (row, K/V head) of a cargo.
+template <class Visit>
+void for_each_row(const Cargo& cargo, Visit&& visit) {
+  for (const pattern::Stretch& stretch : cargo) {
+    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
+      for (const pattern::Part& part : stretch.heads[kv]) {
+        for (Index i = 0; i < part.count; ++i) visit(std::pair{part.row(i), Index(kv)});
+      }
+    }
+  }
+}
+
+/// Moves the rows of a message; they must be there, and not be where they go.
+void move(const Cargo& sent, const Cargo& received, Chains& from, Chains& to) {
+  EXPECT_EQ(sent, received) << "sender and receiver disagree";
+  for_each_row(sent, [&](const auto& row) {
+    const auto found = from.find(row);
+    ASSERT_NE(found, from.end()) << "row " << row.first << " is not here";
+    ASSERT_TRUE(to.emplace(row, found->second).second) << "row " << row.first << " comes twice";
+    from.erase(found);
+  });
+}
+
+TEST(GradientHops, OrderedSumsVisitTheirReadersUpwardAndComeHome) {
+  const std::uint64_t seed = 6;
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 300; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 90);
+    const int ranks = 1 + int(random() % 6);
+    const Index slices = 1 + Index(random() % 3), slice = Index(random() % std::uint64_t(slices));
+    SCOPED_TRACE("seed " + std::to_string(seed) + " case " + std::to_string(i) + ": " + test::describe(drawn));
+    Layout layout = drawn.layout;
+    const Index pair = Index(random() % layout.pattern.pairs.size());
+    layout.pairs = {pair, pair + 1};
+    const Partition partition = pattern::contiguous_partition(drawn.n, ranks);
+    const Partition owners = pattern::slice_of(partition, slices, slice);
+    const auto count = std::size_t(ranks);
+    std::vector<Chains> home(count), expected(count), here(count);
+    std::vector<GradientHops> plan;
+    for (int p = 0; p < ranks; ++p) {
+      plan.push_back(pattern::ordered_gradients(layout, partition, owners, p));
+      ASSERT_EQ(plan.back().size(), count);
+      for (const core::Interval& rows : owners[std::size_t(p)].intervals()) {
+        for (Index row = rows.begin; row < rows.end; ++row) {
+          for (Index kv = 0; kv < layout.kv_heads; ++kv) home[std::size_t(p)][{row, kv}] = added(0, p);
+        }
+      }
+      expected[std::size_t(p)] = home[std::size_t(p)];
+      for (int d = 1; d < ranks; ++d) {
+        const int reader = (p + d) % ranks;
+        for_each_row(pattern::rows_read(layout, owners[std::size_t(p)], partition[std::size_t(reader)]),
+                     [&](const auto& row) {
+                       double& sum = expected[std::size_t(p)].at(row);
+                       sum = added(sum, reader);
+                     });
+      }
+    }
+    for (int s = 0; s < ranks; ++s) {
+      const auto at = std::size_t(s);
+      std::vector<Chains> next(count);
+      for (int p = 0; p < ranks; ++p) {
+        const auto rank = std::size_t(p);
+        const pattern::GradientHop& hop = plan[rank][at];
+        const auto owner = std::size_t(hop.owner);
+        EXPECT_EQ(hop.owner, (p - s + ranks) % ranks);
+        EXPECT_EQ(plan[owner][at].reader, p);
+        EXPECT_EQ(plan[std::size_t(hop.next)][at].previous, p);
+        if (s > 0) {
+          for_each_row(pattern::rows_read(layout, owners[owner], partition[rank]), [&](const auto& row) {
+            ASSERT_EQ(here[rank].count(row), 1u) << "the sum of row " << row.first << " is not where it is needed";
+            here[rank][row] = added(here[rank][row], p);
+          });
+        }
+        Chains& from = s == 0 ? home[rank] : here[rank];
+        move(hop.onward, plan[std::size_t(hop.next)][at].arriving, from, next[std::size_t(hop.next)]);
+        move(hop.home, plan[owner][at].returned, from, home[owner]);
+        EXPECT_TRUE(s == 0 || from.empty()) << "sums are left behind";
+      }
+      here = std::move(next);
+    }
+    EXPECT_EQ(home, expected);
+  }
+}
+
+TEST(GradientHops, OrderedSumsMakeOneHopMore) {
+  const Index n = 4096;
+  const int ranks = 4;
+  const Partition contiguous = pattern::contiguous_partition(n, ranks);
+  for (const bool causal : {false, true}) {
+    const Layout dense = test::longnet_layout({{pattern::whole_document, 1}}, causal, n, 2);
+    Index received = 0;
+    for (int p = 0; p < ranks; ++p) {
+      for (const pattern::GradientHop& hop : pattern::ordered_gradients(dense, contiguous, contiguous, p)) {
+        received += pattern::head_rows(hop.arriving) + pattern::head_rows(hop.returned);
+      }
+    }
+    EXPECT_EQ(received, 2 * (causal ? 6 + 3 : 12 + 4) * (n / ranks));
   }
 }
 

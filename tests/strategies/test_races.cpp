@@ -133,7 +133,8 @@ TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
 }
 
 /// `messages` with K and V or gradients reach every rank in a dense backward pass.
-void check_gradients(const Strategy& strategy, const comm::Communicator& comm, Index messages) {
+void check_gradients(const Strategy& strategy, const comm::Communicator& comm, Index messages,
+                     bool reproducible = false) {
   using pattern::PartitionKind;
   using pattern::Semantics;
   const Index all = pattern::whole_document;
@@ -146,7 +147,11 @@ void check_gradients(const Strategy& strategy, const comm::Communicator& comm, I
       make_problem({1, 300 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, true, false},
                    PartitionKind::zigzag),
   };
-  for (const Problem& problem : problems) {
+  for (Problem problem : problems) {
+    if (reproducible) {
+      problem.reproducible = problem.gradients = true;
+      problem.partition = PartitionKind::contiguous;
+    }
     const pattern::Partition partition = strategy.partition(problem, comm.size());
     Tensors tensors = make_tensors(problem, partition[std::size_t(comm.rank())]);
     strategy.forward(problem, partition, comm, tensors, {});
@@ -168,6 +173,14 @@ TEST_P(Races, GradientsKeepTheirBitsToo) {
 TEST(GatherRaces, GradientsKeepTheirBitsToo) {  // K and V come by other ways than hops
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const char* name : {"allgather", "allgather_overlap"}) check_gradients(*find(name), comm, comm.size() - 1);
+}
+
+TEST(OrderedRaces, GradientsKeepTheirBitsToo) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const char* name : {"ring", "rotation", "ring_blocking", "allgather"}) {
+    // Causal: the sums of rank 0's rows come only home, those of the last rank's never leave it.
+    check_gradients(*find(name), comm, 1, true);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Hops, Races, testing::Values("ring", "ring_bidirectional", "rotation", "ring_blocking"),

@@ -45,7 +45,8 @@ void print_list() {
   }
   line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
   fmt::print("reproducible (compute.reproducible)\n");
-  line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(), ", ")));
+  line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(false), ", ")));
+  line("gradients", fmt::format("{}", fmt::join(strategies::reproducible_strategies(true), ", ")));
   fmt::print("semantics (attention.semantics)\n");
   for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
   fmt::print("shardings of a layer's weights (layer.sharding)\n");

@@ -96,25 +96,28 @@ void check_can_be_reproducible(const io::RunFile& run) {
 }
 
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
-/// where the strategy could with another one.
+/// where the strategy could with another one, compute.backward where it could without gradients.
 void check_reproducible(const Job& job, int ranks) {
-  if (!job.problem.reproducible) return;
-  const std::string reason = strategies::disorder(*job.strategy, job.problem, ranks);
+  const strategies::Strategy& strategy = *job.strategy;
+  const std::string reason = strategies::disorder(strategy, job.problem, ranks);
   if (reason.empty()) return;
-  if (job.strategy->not_reproducible(job.problem, ranks).empty()) {
+  const bool forward = strategy.not_reproducible(job.problem, ranks).empty();
+  strategies::Problem contiguous = job.problem;
+  contiguous.partition = pattern::PartitionKind::contiguous;
+  if (strategies::disorder(strategy, contiguous, ranks).empty()) {
+    core::fail(core::ErrorKind::usage, "{}distribution.partition: {} with strategy {}{} is not reproducible: {}",
+               job.run.where("distribution.partition"), pattern::name_of(*job.problem.partition), strategy.name(),
+               forward ? " and compute.backward: true" : "", reason);
+  }
+  const std::string can = fmt::format("{}", fmt::join(strategies::reproducible_strategies(contiguous, ranks), ", "));
+  if (forward) {
     core::fail(core::ErrorKind::usage,
                "{}compute.backward: true with strategy {} is not reproducible (compute.reproducible): {}; expected "
-               "strategy auto, single or, where no key/value head is shared by ranks, ulysses",
-               job.run.where("compute.backward"), job.strategy->name(), reason);
-  }
-  const std::vector<std::string_view> can = strategies::reproducible_strategies();
-  const std::string_view name = job.strategy->name();
-  if (std::find(can.begin(), can.end(), name) != can.end()) {
-    core::fail(core::ErrorKind::usage, "{}distribution.partition: {} with strategy {} is not reproducible: {}",
-               job.run.where("distribution.partition"), pattern::name_of(*job.problem.partition), name, reason);
+               "false or strategy auto, {}",
+               job.run.where("compute.backward"), strategy.name(), reason, can);
   }
   core::fail(core::ErrorKind::usage, "{}distribution.strategy: {} is not reproducible: {}; expected auto, {}",
-             job.run.where("distribution.strategy"), name, reason, fmt::join(can, ", "));
+             job.run.where("distribution.strategy"), strategy.name(), reason, can);
 }
 
 }  // namespace

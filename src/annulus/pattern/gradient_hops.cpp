@@ -67,6 +67,36 @@ Ways ways_of(const Layout& layout, const Partition& partition, int owner, int di
   return ways;
 }
 
+/// All parts of both, each once; ascending, as reduced parts are.
+std::vector<Part> united(std::vector<Part> a, const std::vector<Part>& b) {
+  for (const Part& part : b) {
+    if (std::find(a.begin(), a.end(), part) == a.end()) a.push_back(part);
+  }
+  std::sort(a.begin(), a.end(), [](const Part& x, const Part& y) { return x.first < y.first; });
+  return a;
+}
+
+/// Pieces of an owner's rows that ranks at distance d, d + 1, ... upward read, at element d; none at elements 0 and P.
+std::vector<Cargo> pieces_carried(const Layout& layout, const Partition& readers, const Partition& owners, int owner) {
+  const int ranks = int(readers.size());
+  std::vector<Cargo> carried(std::size_t(ranks) + 1);
+  for (int d = ranks - 1; d >= 1; --d) {
+    const StoredRows& reader = readers[std::size_t(wrap(owner + d, ranks))];
+    Cargo& here = carried[std::size_t(d)];
+    here = carried[std::size_t(d) + 1];
+    for (const Stretch& read : pieces_read(layout, owners[std::size_t(owner)], reader)) {
+      auto same = std::find_if(here.begin(), here.end(), [&](const Stretch& s) { return s.rows == read.rows; });
+      if (same == here.end()) {
+        same = here.insert(here.end(), {read.rows, std::vector<std::vector<Part>>(read.heads.size())});
+      }
+      for (std::size_t kv = 0; kv < read.heads.size(); ++kv) {
+        same->heads[kv] = united(std::move(same->heads[kv]), read.heads[kv]);
+      }
+    }
+  }
+  return carried;
+}
+
 }  // namespace
 
 GradientHops direct_gradients(const Hops& hops, int rank, int ranks) {
@@ -104,6 +134,27 @@ GradientHops ring_gradients(const Layout& layout, const Partition& partition, in
     }
   }
   return gradients;
+}
+
+GradientHops ordered_gradients(const Layout& layout, const Partition& readers, const Partition& owners, int rank) {
+  const int ranks = int(readers.size());
+  const std::vector<Cargo> own = pieces_carried(layout, readers, owners, rank);
+  std::vector<Cargo> carried = own;  // of the owner of this step
+  GradientHops hops;
+  for (int s = 0; s < ranks; ++s) {
+    const auto at = std::size_t(s);
+    GradientHop& hop = hops.emplace_back();
+    hop.next = wrap(rank + 1, ranks);
+    hop.previous = wrap(rank - 1, ranks);
+    hop.owner = wrap(rank - s, ranks);
+    hop.reader = wrap(rank + s, ranks);
+    hop.onward = carried[at + 1];
+    if (s > 0) hop.home = without(carried[at], carried[at + 1]);
+    if (s > 0) hop.returned = without(own[at], own[at + 1]);
+    if (s + 1 < ranks) carried = pieces_carried(layout, readers, owners, wrap(rank - s - 1, ranks));
+    if (s + 1 < ranks) hop.arriving = carried[at + 1];
+  }
+  return hops;
 }
 
 }  // namespace annulus::pattern

@@ -42,4 +42,14 @@ GradientHops direct_gradients(const Hops& hops, int rank, int ranks);
 /// with its own added to rank 3, and from there home: 3 messages, as many as K and V needed.
 GradientHops ring_gradients(const Layout& layout, const Partition& partition, int rank, int direction, int reach);
 
+/// Sums that are added up in one order whatever the number of ranks: they start at the owner, go up from neighbour to
+/// neighbour as far as any rank reads them, and from there home. They are moved, never added: rows that hop d carries
+/// lie in one place, on the rank at distance d from their owner. Element s belongs to step s = 0 ... P - 1, in which a
+/// rank works on the rows of rank - s: `arriving` are the sums of the rows of step s + 1. For a layout of one pair, and
+/// a contiguous partition `readers`, of whose rows `owners` are a part.
+///
+/// Worked example: P = 3, dense, not causal. Rank 1's rows go with its own sums to rank 2 (step 0), with those of both
+/// to rank 0 (step 1), and home (step 2): one message more than K and V needed. Causal: from rank 2 home.
+GradientHops ordered_gradients(const Layout& layout, const Partition& readers, const Partition& owners, int rank);
+
 }  // namespace annulus::pattern

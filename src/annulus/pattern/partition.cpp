@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/core/error.hpp"
+
 namespace annulus::pattern {
 
 StoredRows::StoredRows(std::vector<Interval> intervals) {
@@ -79,6 +81,17 @@ StoredRows united(const Partition& partition, Interval ranks) {
   }
   std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   return merged(rows);
+}
+
+Partition slice_of(const Partition& partition, Index slices, Index i) {
+  Partition slice;
+  for (const StoredRows& rows : partition) {
+    core::require(rows.intervals().size() <= 1, [] { return "rows that do not follow one another have no slices"; });
+    const Interval all = rows.count() > 0 ? rows.intervals().front() : Interval{};
+    const Interval part = core::even_part(all.size(), slices, slices - 1 - i);
+    slice.push_back(StoredRows({{all.begin + part.begin, all.begin + part.end}}));
+  }
+  return slice;
 }
 
 std::vector<Interval> places(const StoredRows& whole, const StoredRows& part) {

@@ -57,7 +57,7 @@ Cargo join(Cargo a, const Cargo& b) {
   return a;
 }
 
-Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+Cargo pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
   Cargo cargo;
   for (const Interval& rows : owner.intervals()) {
     Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.key_heads().size()))};
@@ -68,8 +68,15 @@ Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows&
       if (first.begin < rows.begin || first.end > rows.end) append_read(layout, i, first, consumer, stretch);
       if (last != first && last.end > rows.end) append_read(layout, i, last, consumer, stretch);
     }
-    for (std::vector<Part>& parts : stretch.heads) parts = reduce(std::move(parts));
     if (!is_empty(stretch)) cargo.push_back(std::move(stretch));
+  }
+  return cargo;
+}
+
+Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+  Cargo cargo = pieces_read(layout, owner, consumer);
+  for (Stretch& stretch : cargo) {
+    for (std::vector<Part>& parts : stretch.heads) parts = reduce(std::move(parts));
   }
   return cargo;
 }

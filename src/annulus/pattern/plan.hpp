@@ -13,6 +13,10 @@ namespace annulus::pattern {
 /// reaches over the end of an interval can hold rows of two ranks. Causal: only rows before some query of the consumer.
 Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
+/// The same rows, every part a whole comb's piece of one of the owner's intervals; in a layout of one pair no row lies
+/// in two parts.
+Cargo pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
+
 /// Cargo that holds all rows of both; every part of either lies inside one of its parts.
 Cargo join(Cargo a, const Cargo& b);
 

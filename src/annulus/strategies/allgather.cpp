@@ -29,10 +29,12 @@ class Allgather final : public Strategy {
   }
 
   pattern::Partition partition(const Problem& problem, int ranks) const override {
-    return distributed_partition(problem, ranks);
+    // All keys are at hand whatever rank has them; sums of gradients go from rank to rank in the order of rows.
+    return problem.gradients ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
   }
 
   std::string not_reproducible(const Problem&, int) const override { return ""; }
+  std::string not_reproducible_gradients(const Problem& problem, int) const override { return disorder_of(problem); }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::gather, false}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const Index n = problem.shape.sequence, ranks = Index(partition.size());
@@ -67,11 +69,13 @@ class Allgather final : public Strategy {
   }
 
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
-    return predict_gathered_backward(problem, partition, rank);
+    return problem.reproducible ? predict_gathered_in_order(problem, partition, rank)
+                                : predict_gathered_backward(problem, partition, rank);
   }
   core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
                              const comm::Communicator& comm, Tensors& tensors,
                              const Progress& progress) const override {
+    if (problem.reproducible) return backward_gathered_in_order(problem, partition, comm, tensors, progress);
     return backward_gathered(problem, partition, HopMode::blocking, comm, tensors, progress);
   }
 

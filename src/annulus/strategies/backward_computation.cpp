@@ -122,6 +122,7 @@ BackwardComputation::BackwardComputation(const Problem& problem, const pattern::
       dq_("dq", query_sum_bytes(problem, queries.count())),
       dkv_("dkv", key_sum_bytes(problem, queries.count())),
       own_{dkv_.data(), queries.count(), false},
+      layout_(problem.layout()),
       expected_(expected) {
   core::fill_zero(dq_.data(), dq_.bytes());
   core::fill_zero(dkv_.data(), dkv_.bytes());
@@ -129,6 +130,27 @@ BackwardComputation::BackwardComputation(const Problem& problem, const pattern::
 
 void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, const std::string& place,
                               core::HopMetrics& metrics, const std::function<void()>& poll) {
+  add_part(block, into, core::Mask::all, place, metrics, poll);
+}
+
+void BackwardComputation::begin(const Problem& pass) {
+  layout_ = pass.layout();
+  const Index all = Index(problem_.pattern.pairs.size());
+  pass_ = layout_.used_pairs().size() < all ? fmt::format("pair {} of {}, ", layout_.used_pairs().end, all) : "";
+}
+
+void BackwardComputation::add_own(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics) {
+  for (const Problem& pass : passes(problem_)) {
+    begin(pass);
+    add_part(block, own_, pass.first_part(), place, metrics);
+    if (pass.has_last_part()) add_part(block, own_, core::Mask::after, place, metrics);
+  }
+}
+
+void BackwardComputation::add_part(const KeyBlock& block, const GradientBlock& into, core::Mask part,
+                                   const std::string& where, core::HopMetrics& metrics,
+                                   const std::function<void()>& poll) {
+  const std::string place = pass_ + where;
   const core::Shape& s = problem_.shape;
   const Index rows = queries_.count();
   const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
@@ -147,7 +169,7 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
   const comm::Place here(place);
   const std::function<void()> poll_and_tell = watched(poll);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
-  for (const core::WorkList& list : pattern::work_lists(problem_.layout(), queries_, block.rows)) {
+  for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
     timed(metrics, [&] {
       kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll_and_tell);

@@ -38,6 +38,13 @@ class BackwardComputation {
   /// the form of `block`. `poll` keeps messages moving meanwhile.
   void add(const KeyBlock& block, const GradientBlock& into, const std::string& place, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
+  /// Begins one of passes(problem); sums go on from pass to pass.
+  void begin(const Problem& pass);
+  /// add() for `part` of the block's keys, of a pass.
+  void add_part(const KeyBlock& block, const GradientBlock& into, core::Mask part, const std::string& where,
+                core::HopMetrics& metrics, const std::function<void()>& poll = {});
+  /// All passes over keys that are at hand at once, the rank's own.
+  void add_own(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
   /// Makes tensors.dq and tensors.dkv, in the memory of their sums, so that turning sums into results takes none.
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq and hands out the sums for the own K/V rows; see finish_keys().
@@ -52,6 +59,8 @@ class BackwardComputation {
   core::Buffer dq_;
   core::Buffer dkv_;
   GradientBlock own_;
+  pattern::Layout layout_;  // of the pass
+  std::string pass_;        // its name, in front of places
   Index expected_ = 0;
   Index done_ = 0;
 };

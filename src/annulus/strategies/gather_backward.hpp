@@ -21,4 +21,11 @@ Prediction predict_gathered_backward(const Problem& problem, const pattern::Part
 core::RankMetrics backward_gathered(const Problem& problem, const pattern::Partition& partition, HopMode mode,
                                     const comm::Communicator& comm, Tensors& tensors, const Progress& progress);
 
+/// The same for a reproducible problem (ordered_backward.hpp): every rank gathers all of K and V, then the sums of each
+/// rank's rows go up from rank to rank, no more of them than some rank further up reads, and home, nothing hidden.
+Prediction predict_gathered_in_order(const Problem& problem, const pattern::Partition& partition, int rank);
+core::RankMetrics backward_gathered_in_order(const Problem& problem, const pattern::Partition& partition,
+                                             const comm::Communicator& comm, Tensors& tensors,
+                                             const Progress& progress);
+
 }  // namespace annulus::strategies

@@ -4,6 +4,7 @@
 
 #include "annulus/strategies/head_groups.hpp"
 #include "annulus/strategies/hop_backward.hpp"
+#include "annulus/strategies/ordered_backward.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -36,9 +37,8 @@ class HeadStrategy final : public Strategy {
   }
 
   std::string not_reproducible_gradients(const Problem& problem, int ranks) const override {
-    const bool one_group = group_size_(problem, ranks) == ranks;
-    return one_group && !splits_groups(problem.shape, ranks) ? ""
-                                                             : "ranks that share a key/value head add up its dk and dv";
+    const bool splits = splits_groups(problem.shape, group_size_(problem, ranks));
+    return splits ? "ranks that share a key/value head add up its dk and dv" : "";
   }
 
   CommunicationShape communication(const Problem& problem, int ranks) const override {
@@ -79,7 +79,7 @@ class HeadStrategy final : public Strategy {
 
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const HeadGroup group(problem, partition, group_size_(problem, int(partition.size())), rank);
-    Prediction prediction = predict_backward_hops(group.narrow(), group.rows(), backward_lanes(group), group.number());
+    Prediction prediction = predict_inside(group);
     prediction.memory_bytes = group.backward_memory(prediction.memory_bytes);
     prediction.bytes_sent += group.backward_bytes_sent();
     prediction.bytes_received += group.backward_bytes_received();
@@ -112,6 +112,15 @@ class HeadStrategy final : public Strategy {
   }
 
  private:
+  /// The part between the exchanges inside a group.
+  static Prediction predict_inside(const HeadGroup& group) {
+    const Problem& narrow = group.narrow();
+    if (narrow.reproducible) {
+      return predict_hops_in_order(narrow, group.rows(), ring, HopMode::overlapped, group.number());
+    }
+    return predict_backward_hops(narrow, group.rows(), backward_lanes(group), group.number());
+  }
+
   static BackwardLanes backward_lanes(const HeadGroup& group) {
     const int groups = int(group.rows().size());
     return {ring(group.narrow().layout(), group.rows(), group.number()),
@@ -131,13 +140,16 @@ class HeadStrategy final : public Strategy {
   /// Makes narrow.tensors.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
   static core::Buffer compute(const HeadGroup& group, const comm::Communicator& across,
                               HeadGroup::BackwardInputs& narrow, const Progress& progress, core::RankMetrics& metrics) {
-    const BackwardLanes lanes = backward_lanes(group);
     const pattern::StoredRows& rows = group.rows()[std::size_t(group.number())];
-    const Index kept = predict_backward_hops(group.narrow(), group.rows(), lanes, group.number()).kept;
-    BackwardComputation computation(group.narrow(), rows, narrow.tensors, std::exchange(narrow.delta, {}), kept,
-                                    progress);
-    backward_in_hops(group.narrow(), group.rows(), lanes, HopMode::overlapped, across, own_block(narrow.tensors, rows),
-                     computation, metrics);
+    BackwardComputation computation(group.narrow(), rows, narrow.tensors, std::exchange(narrow.delta, {}),
+                                    predict_inside(group).kept, progress);
+    if (group.narrow().reproducible) {
+      backward_hops_in_order(group.narrow(), group.rows(), ring, HopMode::overlapped, across, narrow.tensors,
+                             computation, metrics);
+    } else {
+      backward_in_hops(group.narrow(), group.rows(), backward_lanes(group), HopMode::overlapped, across,
+                       own_block(narrow.tensors, rows), computation, metrics);
+    }
     core::Buffer sums = computation.finish_queries(metrics.hops.back());
     narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.lse = {};
     return sums;

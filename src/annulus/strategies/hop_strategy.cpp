@@ -1,5 +1,7 @@
 #include "annulus/strategies/hop_strategy.hpp"
 
+#include "annulus/strategies/ordered_backward.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -35,8 +37,12 @@ class HopStrategy final : public Strategy {
     return forward_in_hops(problem, partition, lanes_, mode_, comm, tensors, progress);
   }
 
+  std::string not_reproducible_gradients(const Problem&, int) const override { return ""; }
+
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
-    Prediction prediction = predict_backward_hops(problem, partition, backward_lanes(problem, partition, rank), rank);
+    Prediction prediction =
+        in_order(problem) ? predict_hops_in_order(problem, partition, lanes_, mode_, rank)
+                          : predict_backward_hops(problem, partition, backward_lanes(problem, partition, rank), rank);
     prediction.memory_bytes += backward_inputs(problem, partition[std::size_t(rank)].count());
     return prediction;
   }
@@ -44,16 +50,21 @@ class HopStrategy final : public Strategy {
                              const comm::Communicator& comm, Tensors& tensors,
                              const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
-    const BackwardLanes lanes = backward_lanes(problem, partition, comm.rank());
     core::RankMetrics metrics{rows.count(), {}};
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                    predict_backward_hops(problem, partition, lanes, comm.rank()).kept, progress);
-    backward_in_hops(problem, partition, lanes, mode_, comm, own_block(tensors, rows), computation, metrics);
+                                    predict_backward(problem, partition, comm.rank()).kept, progress);
+    if (in_order(problem)) {
+      backward_hops_in_order(problem, partition, lanes_, mode_, comm, tensors, computation, metrics);
+    } else {
+      const BackwardLanes lanes = backward_lanes(problem, partition, comm.rank());
+      backward_in_hops(problem, partition, lanes, mode_, comm, own_block(tensors, rows), computation, metrics);
+    }
     computation.finish(metrics.hops.back());
     return metrics;
   }
 
  private:
+  bool in_order(const Problem& problem) const { return problem.reproducible && disorder_.empty(); }
   BackwardLanes backward_lanes(const Problem& problem, const pattern::Partition& partition, int rank) const {
     return {lanes_(problem.layout(), partition, rank), gradients_(problem.layout(), partition, rank)};
   }

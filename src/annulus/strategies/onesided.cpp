@@ -253,6 +253,9 @@ class Onesided final : public Strategy {
   }
   std::string unavailable() const override { return comm::window_defect(); }
   std::string not_reproducible(const Problem& problem, int) const override { return disorder_of(problem); }
+  std::string not_reproducible_gradients(const Problem&, int) const override {
+    return "ranks add dk and dv up in each other's memory, in whatever order they get there";
+  }
 
   CommunicationShape communication(const Problem&, int) const override { return {Movement::window}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {

@@ -34,10 +34,17 @@ std::string disorder(const Strategy& strategy, const Problem& problem, int ranks
   return reason.empty() && problem.gradients ? strategy.not_reproducible_gradients(problem, ranks) : reason;
 }
 
-std::vector<std::string_view> reproducible_strategies() {
+std::vector<std::string_view> reproducible_strategies(bool gradients) {
+  Problem problem;
+  problem.reproducible = true;
+  problem.gradients = gradients;
+  return reproducible_strategies(problem, 1);
+}
+
+std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks) {
   std::vector<std::string_view> names;
   for (const Strategy* strategy : available()) {
-    if (strategy->not_reproducible({}, 1).empty()) names.push_back(strategy->name());
+    if (disorder(*strategy, problem, ranks).empty()) names.push_back(strategy->name());
   }
   return names;
 }

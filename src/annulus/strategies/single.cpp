@@ -15,7 +15,6 @@ class Single final : public Strategy {
   }
 
   std::string not_reproducible(const Problem&, int) const override { return ""; }
-  std::string not_reproducible_gradients(const Problem&, int) const override { return ""; }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::none}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
@@ -41,7 +40,7 @@ class Single final : public Strategy {
     core::RankMetrics metrics{rows.count(), {{}}};
     const Index kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors), kept, progress);
-    computation.add(own_block(tensors, rows), computation.own(), "own rows", metrics.hops[0]);
+    computation.add_own(own_block(tensors, rows), "own rows", metrics.hops[0]);
     computation.finish(metrics.hops[0]);
     return metrics;
   }

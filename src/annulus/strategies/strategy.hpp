@@ -48,11 +48,9 @@ class Strategy {
   virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
   /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
   virtual std::string not_reproducible(const Problem& problem, int ranks) const = 0;
-  /// The same of its gradients, of a strategy that can. Sums that travel are added rank by rank, so only strategies
-  /// that add up a row's gradients in one place can.
-  virtual std::string not_reproducible_gradients(const Problem&, int /*ranks*/) const {
-    return "ranks add up dk and dv rank by rank";
-  }
+  /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
+  /// come to the same bits, sums that go from rank to rank do (ordered_backward.hpp).
+  virtual std::string not_reproducible_gradients(const Problem&, int /*ranks*/) const { return ""; }
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
@@ -78,8 +76,10 @@ const std::vector<std::unique_ptr<Strategy>>& registry();
 /// Those that this MPI library can run.
 std::vector<const Strategy*> available();
 
-/// Names of those that can be reproducible, with a partition that suits them.
-std::vector<std::string_view> reproducible_strategies();
+/// Names of those that can be reproducible, or their gradients, too, with a partition that suits them.
+std::vector<std::string_view> reproducible_strategies(bool gradients);
+/// The same for one problem.
+std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
 /// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
 /// every number of ranks; empty: it can, or nobody asks.
