@@ -159,11 +159,12 @@ TEST_F(Layers, TheLauncherMayBeAskedToStop) {
     ASSERT_TRUE(run.reaches("goes on from", 2)) << run.err();
     run.send_launcher(signal);
     const int status = run.status(60);
-    // Open MPI's mpirun passes TERM on, but takes it for its own end, too: its status then is 1.
-    EXPECT_TRUE(status == 75 || (signal == SIGTERM && status == 1)) << status << run.err();
-    EXPECT_NE(run.err().find("stopped on request after step "), std::string::npos) << run.err();
+    // Open MPI's mpirun takes TERM for its own end: it kills the ranks a second later, saved or not, and returns 1.
+    const bool killed = signal == SIGTERM && status == 1;
+    EXPECT_TRUE(killed || status == 75) << status << run.err();
     EXPECT_EQ(run.left(), 0);
-    EXPECT_GT(loss(), 1u) << "saved";
+    EXPECT_GE(loss(), killed ? 1u : 2u) << "a whole checkpoint, of the stop or the one before";
+    if (!killed) EXPECT_NE(run.err().find("stopped on request after step "), std::string::npos) << run.err();
   }
 }
 
