@@ -26,7 +26,9 @@ std::vector<Stored> made(const Normals& normals, Interval numbers, InstructionSe
   };
   EXPECT_TRUE(untouched(0) && untouched(bytes.size() - guard));
   std::vector<Stored> stretch(std::size_t(numbers.size()));
-  std::memcpy(stretch.data(), bytes.data() + guard * sizeof(Stored), stretch.size() * sizeof(Stored));
+  if (!stretch.empty()) {
+    std::memcpy(stretch.data(), bytes.data() + guard * sizeof(Stored), stretch.size() * sizeof(Stored));
+  }
   return stretch;
 }
 
