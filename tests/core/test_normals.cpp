@@ -43,7 +43,7 @@ void expect_definition(DType type, float scale, Interval numbers) {
     }
     for (const InstructionSet set : usable_instruction_sets()) {
       const std::vector<Stored> actual = made<Stored>(normals, numbers, set);
-      EXPECT_EQ(std::memcmp(actual.data(), expected.data(), actual.size() * sizeof(Stored)), 0)
+      EXPECT_TRUE(numbers.empty() || std::memcmp(actual.data(), expected.data(), actual.size() * sizeof(Stored)) == 0)
           << name_of(set) << ", " << name_of(type) << ", " << numbers.begin << " ... " << numbers.end;
     }
   }
