@@ -101,7 +101,7 @@ TEST_F(VerifyLayer, SaysWhatIsTooMuchWork) {
   EXPECT_EQ(count(some.out, " ok"), 1) << some.out;
   EXPECT_EQ(count(some.out, "not looked at"), 2) << some.out;
   spoil(folder / "result.h5", "y", numbers(folder / "result.h5", "y").size() - 1, 1e-9);
-  EXPECT_EQ(annulus(2, "verify --rows 6 run.yaml").status, 3) << "the last row is always looked at";
+  EXPECT_EQ(annulus(1, "verify --rows 6 run.yaml").status, 3) << "the last row is always looked at";
 }
 
 TEST_F(VerifyLayer, LooksAtSampledRowsOfDxWhereFewQueriesSeeThem) {
@@ -136,8 +136,8 @@ TEST_F(VerifyLayer, WantsAResultOfThisRunFile) {
   replace_by_text(folder / "result.h5", "/run/settings", "layer: {hats: 4}\n");
   const Outcome old = annulus(2, "verify run.yaml");
   EXPECT_EQ(old.status, 1) << "the file's fault, not the command line's";
-  EXPECT_NE(old.err.find("result.h5: is no result of `annulus run`: result.h5:/run/settings:1:9"), std::string::npos)
-      << old.err;
+  EXPECT_NE(old.err.find("result.h5: is no result of `annulus run`: "), std::string::npos) << old.err;
+  EXPECT_NE(old.err.find("result.h5:/run/settings:1:9: unknown key 'hats'"), std::string::npos) << old.err;
   const std::string training = "run.yaml --set \"train={steps: 1, rate: 1, checkpoint: check.h5}\"";
   ASSERT_EQ(annulus(2, "train " + training).status, 0);
   const Outcome trained = annulus(2, "verify " + training);
