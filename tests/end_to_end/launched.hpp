@@ -60,6 +60,10 @@ class Launched {
   bool reaches(const std::string& word, int ranks) {
     return within(120, [&] { return err().find(word) != std::string::npos; }) && find_ranks() == ranks;
   }
+  /// Waits until the run has written `word` to stdout.
+  bool says(const std::string& word) const {
+    return within(120, [&] { return out().find(word) != std::string::npos; });
+  }
   void send(int rank, int signal) const { kill(ranks_.at(rank), signal); }
   void send_launcher(int signal) const { kill(pid_, signal); }
 
@@ -78,6 +82,7 @@ class Launched {
     within(5, [&] { return count() == 0; });
     return count();
   }
+  std::string out() const { return slurp(folder_ / "stdout.txt"); }
   std::string err() const { return slurp(folder_ / "stderr.txt"); }
 
  private:

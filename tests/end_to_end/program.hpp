@@ -56,7 +56,9 @@ class ProgramTest : public testing::Test {
 
   /// `annulus ARGUMENTS` on `ranks` ranks; 0 means without a launcher.
   Outcome annulus(int ranks, const std::string& arguments) const {
-    const std::string launch = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
+    // Open MPI's mpirun would wait a second before it ends the ranks that a failed one leaves behind.
+    const std::string at_once = "env OMPI_MCA_odls_base_sigkill_timeout=0 ";
+    const std::string launch = ranks > 0 ? at_once + fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
     return shell(launch + ANNULUS_PROGRAM + " " + arguments);
   }
 
@@ -96,6 +98,14 @@ inline int count(const std::string& text, const std::string& word) {
   int found = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
+}
+
+/// "ok" or "WRONG": what verify says of a dataset.
+inline std::string word_on(const std::string& text, const std::string& dataset) {
+  const auto line = text.find(fmt::format("\n  {} ", dataset));
+  if (line == std::string::npos) return "nothing";
+  const std::string words = text.substr(line, text.find('\n', line + 1) - line);
+  return words.find(" WRONG") != std::string::npos ? "WRONG" : words.find(" ok") != std::string::npos ? "ok" : "";
 }
 
 }  // namespace annulus::test

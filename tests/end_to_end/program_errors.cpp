@@ -33,16 +33,24 @@ class Errors : public ProgramTest {
 };
 
 TEST_F(Errors, CommandLine) {
-  expect("", 2, {"subcommand"});
+  expect("", 2, {"no verb", "run, generate, verify, plan, train, list, info"});
   expect("runn x.yaml", 2, {"'runn'", "'run'"});
   expect("run", 2, {"file"});
   expect("run --frobnicate x.yaml", 2, {"frobnicate"});
   expect("run absent.yaml", 2, {"absent.yaml"});
   expect("run absent.yaml --threads=2", 2, {"--threads=2"});  // Kokkos 3.4 would take it
   expect("run absent.yaml --ranks 4", 2, {"--dry-run"});
-  expect("generate --output x.h5 --sequence 0 --heads 2", 2, {"sequence"});
+  expect("generate --output x.h5 --sequence 0 --heads 2", 2, {"--sequence: 0 is not a whole number, 1 or more"});
+  expect("generate --output x.h5 --sequence 2.5 --heads 2", 2, {"--sequence: 2.5 is not a whole number"}, {0});
+  expect("verify x.yaml --rows 0", 2, {"--rows: 0 is not a whole number, 1 or more"}, {0});
   expect("generate --output x.h5 --sequence 10 --heads 4 --kv-heads 3", 2, {"4", "3"});
-  expect("generate --output x.h5 --sequence 10 --heads 4 --dtype int8", 2, {"int8"});
+  expect("generate --output x.h5 --sequence 10 --heads 4 --dtype fp16", 2,
+         {"--dtype: fp16", "float64, float32, float16 or bfloat16"});
+  const std::string layer = "generate --output x.h5 --layer 1048576 --head-dim 1 ";
+  expect(layer + "--heads 1 --sequence 17592186044416", 2, {"--layer 1048576", "--sequence", "expected at most 1e18"});
+  expect(layer + "--heads 1 --sequence 4398046511105", 2, {"--layer 1048576", "--sequence"}, {0});
+  expect(layer + "--heads 4398046511105 --sequence 1", 2, {"--layer 1048576", "--heads"}, {0});
+  EXPECT_EQ(files(), std::vector<std::string>{"in.h5"});
   expect("generate --output in.h5 --sequence 10 --heads 4", 1, {"in.h5", "overwrite"});
 }
 

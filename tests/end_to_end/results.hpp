@@ -35,6 +35,29 @@ inline void spoil(const std::filesystem::path& path, const std::string& dataset,
   H5Fclose(file);
 }
 
+/// Puts a scalar, or a text, in the place of a dataset.
+inline void replace_by_scalar(const std::filesystem::path& path, const std::string& dataset, hid_t type,
+                              const void* value) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Ldelete(file, dataset.c_str(), H5P_DEFAULT), 0) << dataset;
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t data = H5Dcreate2(file, dataset.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  ASSERT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, value), 0) << dataset;
+  H5Dclose(data);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+inline void replace_by_scalar(const std::filesystem::path& path, const std::string& dataset, double value) {
+  replace_by_scalar(path, dataset, H5T_NATIVE_DOUBLE, &value);
+}
+inline void replace_by_text(const std::filesystem::path& path, const std::string& dataset, const char* text) {
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  replace_by_scalar(path, dataset, type, &text);
+  H5Tclose(type);
+}
+
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   EXPECT_EQ(a.size(), b.size());
   double largest = 0;

@@ -13,31 +13,41 @@ using core::DType;
 using core::ErrorKind;
 using core::fail;
 
+/// What every checkpoint has, whoever made it.
+struct FoundCheckpoint {
+  Index steps;       ///< done
+  io::RunFile made;  ///< with these settings
+};
+
+FoundCheckpoint look_at_checkpoint(const std::string& file, const Job& job) {
+  try {
+    const std::vector<Index> losses = io::look_at_dataset(file, "loss").extents;
+    if (losses.size() != 1) {
+      fail(ErrorKind::failure, "{}: dataset loss has {} axes, expected one, with a number per step", file,
+           losses.size());
+    }
+    const std::string settings = io::read_text_dataset(file, "/run/settings");
+    return {losses[0], io::parse_run_file(settings, file + ":/run/settings", {})};
+  } catch (const std::exception& error) {  // another HDF5 file, or none, or of another version: it names the file
+    fail(ErrorKind::failure,
+         "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
+         job.run.where("train.checkpoint"), error.what());
+  }
+}
+
 /// Throws unless the file is a checkpoint of this training; returns the steps done. On rank 0.
 Index check_checkpoint(const std::string& file, const Job& job, const layer::LayerProblem& problem) {
   const auto check = [&](const std::string& name, const std::vector<Index>& extents, DType type) {
-    const io::DatasetInfo found = io::look_at_dataset(file, name);
-    if (found.extents == extents && found.type == type) return;
+    const io::DatasetInfo here = io::look_at_dataset(file, name);
+    if (here.extents == extents && here.type == type) return;
     fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) of a checkpoint of {}", file, name,
-         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(type), fmt::join(extents, ", "),
+         core::name_of(here.type), fmt::join(here.extents, ", "), core::name_of(type), fmt::join(extents, ", "),
          job.run.name);
   };
-  const auto no_checkpoint = [&](const std::string& why) {
-    fail(ErrorKind::failure,
-         "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this "
-         "training, or none",
-         job.run.where("train.checkpoint"), why);
-  };
-  Index steps = 0;
-  try {
-    steps = io::look_at_dataset(file, "loss").extents.at(0);
-  } catch (const core::Error& error) {  // another HDF5 file, or none: it names the file
-    no_checkpoint(error.what());
-  }
+  const FoundCheckpoint found = look_at_checkpoint(file, job);
+  const Index steps = found.steps;
   check("loss", {steps}, DType::float64);
-  const std::string settings = io::read_text_dataset(file, "/run/settings");
-  const io::RunFile made = io::parse_run_file(settings, file + ":/run/settings", {});
-  const std::vector<std::string> changes = io::differences(made.settings, job.run.settings);
+  const std::vector<std::string> changes = io::differences(found.made.settings, job.run.settings);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file, job.run.name,
          fmt::join(changes, "; "));

@@ -24,6 +24,18 @@ layer::LayerProblem shapes_of(const GenerateOptions& options, const core::Shape&
   return problem;
 }
 
+/// Refuses tensors and weights whose bytes do not fit 64 bits, with room for sums of several.
+void check_size(const layer::LayerProblem& problem) {
+  const core::Shape& s = problem.attention.shape;
+  const auto check = [&](const char* what, const char* option, double numbers) {
+    if (8 * numbers <= 1e18) return;
+    core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
+               problem.width, option, 8 * numbers, what);
+  };
+  check("in each of x, dy and target", "--sequence", double(s.batch) * double(s.sequence) * double(problem.width));
+  check("in each of wq and wo", "--heads", double(problem.width) * double(s.heads) * double(s.head_dim));
+}
+
 /// This rank's share of the rows of a tensor, made and written.
 void write_generated(const GenerateOptions& options, const std::string& name, const io::GeneratedTensor& tensor,
                      bool is_weight, const comm::Communicator& comm, const io::ResultFile& file) {
@@ -54,6 +66,7 @@ std::string command_line(const GenerateOptions& options, const core::Shape& s) {
 
 int generate_layer(const GenerateOptions& options, const core::Shape& shape, const comm::Communicator& comm) {
   const layer::LayerProblem problem = shapes_of(options, shape);
+  comm::agree(comm, [&] { check_size(problem); });
   std::vector<io::TensorSpec> specs;
   for (const char* name : {"x", "dy", "target"}) specs.push_back(rows_spec(name, problem));
   for (const io::TensorSpec& weight : weight_specs("", problem)) specs.push_back(weight);

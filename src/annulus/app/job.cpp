@@ -87,6 +87,13 @@ void decide(Job& job, int ranks, const core::Machine& machine) {
 /// Refuses what no strategy can give the same bits for every number of ranks.
 void check_can_be_reproducible(const io::RunFile& run) {
   if (!run.settings.compute.reproducible) return;
+  if (run.settings.layer) {
+    core::fail(
+        core::ErrorKind::usage,
+        "{}compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
+        "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false",
+        run.where("compute.reproducible"));
+  }
   if (!kernels::reproducible(kernels::default_backend())) {
     core::fail(core::ErrorKind::usage,
                "{}compute.reproducible: true needs the host back end: this build computes on a device, which adds up "

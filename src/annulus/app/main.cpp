@@ -35,6 +35,31 @@ struct Options {
   TrainOptions train;
 };
 
+/// CLI::PositiveNumber would complain with all 300 digits of the largest double.
+CLI::Validator one_or_more() {
+  const auto complaint = [](const std::string& text) {
+    core::Index number = 0;
+    const bool good = CLI::detail::lexical_cast(text, number) && number >= 1;
+    return good ? std::string() : fmt::format("{} is not a whole number, 1 or more", text);
+  };
+  return {complaint, "1 or more", "one_or_more"};
+}
+
+/// The name of a storage type becomes its number, which CLI11 puts into the option; others are told the four names.
+CLI::Validator storage_type() {
+  static const std::map<std::string, core::DType> types{{"float64", core::DType::float64},
+                                                        {"float32", core::DType::float32},
+                                                        {"float16", core::DType::float16},
+                                                        {"bfloat16", core::DType::bfloat16}};
+  const auto take = [](std::string& text) {
+    const auto found = types.find(CLI::detail::to_lower(text));
+    if (found == types.end()) return fmt::format("{}, expected float64, float32, float16 or bfloat16", text);
+    text = std::to_string(int(found->second));
+    return std::string();
+  };
+  return {take, "", "storage_type"};
+}
+
 void define_run(CLI::App& app, RunOptions& run) {
   CLI::App* verb = app.add_subcommand("run", "Compute attention as the run file says: HDF5 in, HDF5 out");
   verb->add_option("file", run.run_file, "The run file (YAML)")->required();
@@ -50,23 +75,20 @@ void define_run(CLI::App& app, RunOptions& run) {
 }
 
 void define_generate(CLI::App& app, GenerateOptions& generate) {
-  static const std::map<std::string, core::DType> types{{"float64", core::DType::float64},
-                                                        {"float32", core::DType::float32},
-                                                        {"float16", core::DType::float16},
-                                                        {"bfloat16", core::DType::bfloat16}};
-  CLI::App* verb = app.add_subcommand("generate", "Make an input file with random q, k, v");
+  CLI::App* verb =
+      app.add_subcommand("generate", "Make an input file with q, k, v drawn from the standard normal distribution");
   core::Shape& shape = generate.what.shape;
   verb->add_option("--output", generate.output, "HDF5 file to make")->required();
-  verb->add_option("--sequence", shape.sequence, "Rows")->required()->check(CLI::PositiveNumber);
-  verb->add_option("--heads", shape.heads, "Query heads")->required()->check(CLI::PositiveNumber);
+  verb->add_option("--sequence", shape.sequence, "Rows")->required()->check(one_or_more());
+  verb->add_option("--heads", shape.heads, "Query heads")->required()->check(one_or_more());
   verb->add_option("--kv-heads", shape.kv_heads, "Key/value heads, a divisor of --heads (default: --heads)")
-      ->check(CLI::PositiveNumber);
+      ->check(one_or_more());
   verb->add_option("--head-dim", shape.head_dim, "Head size, 1 to 256")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  verb->add_option("--batch", shape.batch, "Batch entries")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--batch", shape.batch, "Batch entries")->check(one_or_more())->capture_default_str();
   verb->add_option("--dtype", generate.what.type, "float64, float32, float16 or bfloat16 (default: float32)")
-      ->transform(CLI::Transformer(types, CLI::ignore_case));
+      ->transform(storage_type());
   verb->add_option("--seed", generate.what.seed, "Values depend on (seed, tensor, global index) only")
       ->capture_default_str();
   CLI::Option* dout = verb->add_flag("--dout", generate.dout, "Make a gradient dout of the output, too");
@@ -88,7 +110,7 @@ void define_verify(CLI::App& app, VerifyOptions& verify) {
       ->expected(1)
       ->take_all();
   verb->add_option("--rows", verify.rows, "Rows to check, all heads of each")
-      ->check(CLI::PositiveNumber)
+      ->check(one_or_more())
       ->capture_default_str();
 }
 
@@ -134,12 +156,14 @@ int dispatch(const CLI::App& app, const Options& options, const comm::Communicat
   return 0;
 }
 
-/// A first word that is no verb, which CLI11 would only call "a subcommand is required"; nothing when there is none.
-std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return "";
+/// What is wrong with the first word where it should be a verb, of which CLI11 would only say "a subcommand is
+/// required"; nothing when it is one, or an option.
+std::string complaint_of_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc >= 2 && argv[1][0] == '-') return "";
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
     verbs.push_back(verb->get_name());
+  if (argc < 2) return fmt::format("there is no verb, expected one of {}", fmt::join(verbs, ", "));
   if (std::find(verbs.begin(), verbs.end(), argv[1]) != verbs.end()) return "";
   return fmt::format("there is no verb '{}'{}", argv[1], io::suggest(argv[1], verbs));
 }
@@ -175,7 +199,7 @@ int main(int argc, char** argv) {
   options.run.command_line = std::accumulate(argv + 1, argv + argc, std::string("annulus"),
                                              [](const std::string& all, const char* word) { return all + " " + word; });
   options.train.command_line = options.run.command_line;
-  if (const std::string what = unknown_verb(app, argc, argv); !what.empty()) return complain(what, comm.is_root());
+  if (const std::string what = complaint_of_verb(app, argc, argv); !what.empty()) return complain(what, comm.is_root());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -61,6 +61,24 @@ std::vector<Verdict> judge(const io::RunFile& run, const VerifyInput& input, con
   return all;
 }
 
+/// The run file that a result was made with.
+io::RunFile settings_of_result(const std::string& file) {
+  try {
+    return io::parse_run_file(io::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
+  } catch (const std::exception& error) {  // a failure of this file, not of the user's run file
+    fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
+  }
+}
+
+bool has_losses(const std::string& file) {
+  try {
+    io::look_at_dataset(file, "loss");
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& datasets) {
@@ -68,8 +86,11 @@ void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& da
   if (!std::filesystem::exists(file)) {
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   }
-  const std::string settings = io::read_text_dataset(file, "/run/settings");
-  const io::RunFile made = io::parse_run_file(settings, file + ":/run/settings", {});
+  const io::RunFile made = settings_of_result(file);
+  if (has_losses(file)) {
+    fail(ErrorKind::failure,
+         "{}: is a result of `annulus train` (it has a dataset loss), expected one of `annulus run`", file);
+  }
   const std::vector<std::string> changes = io::differences(made.settings, run.settings);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,

@@ -24,11 +24,12 @@ constexpr double largest_products = 1e10;
 constexpr Index dealt_rows = 32;  // that follow each other on a rank
 
 /// All of it can be recomputed in some seconds: the attention's (query, head, key) triples as in verify_gradients.hpp,
-/// and the products, which the backward pass doubles twice.
+/// and the products. Those of the forward pass every rank repeats, for the rows its queries and keys meet may be any;
+/// those of the gradients, twice as many, the ranks share.
 bool can_recompute_all(const LayerInput& input, const ReferencePattern& pattern, int ranks) {
   const core::Shape& s = input.shape;
   const double rows = double(s.batch * s.sequence), columns = 2.0 * double((s.heads + s.kv_heads) * s.head_dim);
-  if (3 * rows * columns * double(input.width()) > largest_products * ranks) return false;
+  if (rows * columns * double(input.width()) * (1 + 2.0 / ranks) > largest_products) return false;
   const Index most = largest_recomputed * ranks / s.batch;
   Index triples = 0;
   for (Index x = 0; x < s.sequence && triples <= most; ++x) {

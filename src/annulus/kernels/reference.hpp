@@ -48,12 +48,14 @@ core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, cor
 core::Interval key_range(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                          core::Index x);
 
-/// One row of one query head, fed with keys in any order: for files too large to hold. Holds O(D + pairs) numbers.
+/// One row of one query head, fed with keys in any order: for files too large to hold. Holds O(D) numbers and refers to
+/// the pattern, which must outlive it: its documents can be thousands, and verify has a row per query and head.
 class ReferenceRow {
  public:
   /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).
   ReferenceRow(const ReferencePattern& pattern, const core::Shape& shape, core::Index head, core::Index x,
                std::span<const double> q);
+  ReferenceRow(ReferencePattern&&, const core::Shape&, core::Index, core::Index, std::span<const double>) = delete;
 
   /// Adds key row p with vectors k and v (D) as often as it counts; each row must be offered exactly once.
   void add(core::Index p, std::span<const double> k, std::span<const double> v);
@@ -62,7 +64,7 @@ class ReferenceRow {
   void finish(std::span<double> out, double& lse) const;
 
  private:
-  ReferencePattern pattern_;
+  const ReferencePattern& pattern_;
   core::Index heads_;
   core::Index head_;
   core::Index x_;
