@@ -14,10 +14,12 @@ using pattern::Partition;
 /// Bytes of K and V of one row, all batch entries.
 Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
 
-/// The one slice that there is; `blocks` are the ranks' rows, rank after rank.
+/// The one slice that there is; `blocks` are the ranks' rows, rank after rank. Throws for rows that do not follow one
+/// another: sums go from rank to rank in the order of rows.
 std::vector<OrderedSlice> plan(const Problem& pass, const Partition& partition, int rank,
                                const std::vector<KeyBlock>& blocks) {
-  OrderedSlice slice{pattern::ordered_gradients(pass.layout(), partition, partition, rank), {}};
+  const Partition all = pattern::slice_of(partition, 1, 0);
+  OrderedSlice slice{pattern::ordered_gradients(pass.layout(), partition, all, rank), {}};
   for (const pattern::GradientHop& step : slice.travel) slice.keys.push_back(blocks[std::size_t(step.owner)]);
   return {slice};
 }
