@@ -53,7 +53,7 @@ class HopStrategy final : public Strategy {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     core::RankMetrics metrics{rows.count(), {}};
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                    predict_backward(problem, partition, comm.rank()).kept, progress);
+                                    kept_of(problem, rows), progress);
     if (in_order(problem)) {
       backward_hops_in_order(problem, partition, lanes_, mode_, comm, tensors, computation, metrics);
     } else {
