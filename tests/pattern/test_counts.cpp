@@ -112,7 +112,7 @@ TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
     const int ranks = 1 + int(random() % (round % 10 == 0 ? 64 : 12));
     for (const Partition& partition : partitions(drawn, ranks, 10 + Index(random() % 20))) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
-      const TrafficCounts counts = traffic_counts(drawn.layout, partition, Counted::rows_and_sums);
+      const TrafficCounts counts = traffic_counts(drawn.layout, partition, CountedTraffic::rows_and_sums);
       (counts.basis == Basis::exact ? exact : estimates) += 1;
       if (counts.basis == Basis::exact) expect_same(counts, enumerated(drawn.layout, partition));
     }

@@ -304,6 +304,24 @@ TEST(Reproducible, GradientsOfStrategiesThatKeepTheOrder) {
   EXPECT_EQ(disorder(*find("ulysses"), problem, 2), "");
 }
 
+TEST(Reproducible, GradientsRefuseRowsThatDoNotFollowOneAnother) {
+  Problem problem;
+  problem.shape = {1, 24, 2, 2, 4};
+  problem.documents = {0, 24};
+  problem.reproducible = problem.gradients = true;
+  const pattern::Partition zigzag = pattern::zigzag_partition({0, 24}, 3);
+  for (const char* name : {"ring", "ring_blocking", "rotation", "allgather"}) {
+    EXPECT_THROW(find(name)->predict_backward(problem, zigzag, 1), core::Error) << name;
+  }
+  problem.partition = PartitionKind::zigzag;
+  for (const char* name : {"ring", "ring_blocking", "rotation", "allgather"}) {
+    EXPECT_NE(find(name)->not_reproducible_gradients(problem, 3).find("contiguous"), std::string::npos) << name;
+  }
+  EXPECT_NE(find("allgather_overlap")->not_reproducible_gradients(problem, 3), "");
+  EXPECT_NE(find("ring_bidirectional")->not_reproducible_gradients(problem, 3), "");
+  EXPECT_NE(find("onesided")->not_reproducible_gradients(problem, 3), "");
+}
+
 TEST(Reproducible, StrategiesSayWhyTheyCannot) {
   Problem problem;
   problem.reproducible = true;

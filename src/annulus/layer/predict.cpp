@@ -79,9 +79,14 @@ class Sizes {
   Index largest_rows_ = 0;
 };
 
-/// q and kv, or their gradients, of `rows` rows.
+/// q and kv of `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
+}
+/// dq and dkv of `rows` rows behind the attention, where they stay in the memory of their sums if those are larger.
+Index gradients_bytes(const Problem& problem, Index rows) {
+  const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
+  return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;
 }
 /// out and lse.
 Index results_bytes(const Problem& problem, Index rows) {
@@ -120,7 +125,7 @@ MemoryPrediction predict_by_rows(const LayerProblem& layer, const strategies::St
   memory.backward = 2 * memory.weights + 2 * x + rooms + backward_gathered +
                     std::max({saved + dout + sizes.gradient_pieces(),
                               strategy.predict_backward(problem, partition, rank).memory_bytes,
-                              heads_bytes(problem, rows) + kept_by_kernels(problem, rows, true) +
+                              gradients_bytes(problem, rows) + kept_by_kernels(problem, rows, true) +
                                   sizes.summed_and_stored(sizes.rows_of_x(rows)) + sizes.gradient_pieces()});
   return memory;
 }
@@ -141,9 +146,10 @@ MemoryPrediction predict_by_heads(const LayerProblem& layer, const pattern::Part
   MemoryPrediction memory{.weights = sizes.kept_weights()};
   memory.forward = memory.weights + x + rooms + std::max({heads + all_x, attention, saved + kernels + sum});
   // Of a K/V head that several ranks keep, another rank's share is no larger than the gradient that it is added to.
-  memory.backward = 2 * memory.weights + 2 * x + rooms +
-                    std::max({saved + dout + all_x + sizes.gradient_in_sums(), attention_backward,
-                              heads + kernels_backward + std::max(all_x + 2 * sizes.gradient_in_sums(), sum)});
+  memory.backward =
+      2 * memory.weights + 2 * x + rooms +
+      std::max({saved + dout + all_x + sizes.gradient_in_sums(), attention_backward,
+                gradients_bytes(problem, n) + kernels_backward + std::max(all_x + 2 * sizes.gradient_in_sums(), sum)});
   return memory;
 }
 

@@ -67,31 +67,27 @@ Ways ways_of(const Layout& layout, const Partition& partition, int owner, int di
   return ways;
 }
 
-/// All parts of both, each once; ascending, as reduced parts are.
-std::vector<Part> united(std::vector<Part> a, const std::vector<Part>& b) {
-  for (const Part& part : b) {
-    if (std::find(a.begin(), a.end(), part) == a.end()) a.push_back(part);
-  }
-  std::sort(a.begin(), a.end(), [](const Part& x, const Part& y) { return x.first < y.first; });
-  return a;
+/// Global rows at which the ranks' rows begin, and the end of the last one's; they follow one another.
+std::vector<Index> row_begins(const Partition& contiguous) {
+  std::vector<Index> begins{0};
+  for (const StoredRows& rows : contiguous) begins.push_back(begins.back() + rows.count());
+  return begins;
 }
 
-/// Pieces of an owner's rows that ranks at distance d, d + 1, ... upward read, at element d; none at elements 0 and P.
-std::vector<Cargo> pieces_carried(const Layout& layout, const Partition& readers, const Partition& owners, int owner) {
-  const int ranks = int(readers.size());
-  std::vector<Cargo> carried(std::size_t(ranks) + 1);
-  for (int d = ranks - 1; d >= 1; --d) {
-    const StoredRows& reader = readers[std::size_t(wrap(owner + d, ranks))];
-    Cargo& here = carried[std::size_t(d)];
-    here = carried[std::size_t(d) + 1];
-    for (const Stretch& read : pieces_read(layout, owners[std::size_t(owner)], reader)) {
-      auto same = std::find_if(here.begin(), here.end(), [&](const Stretch& s) { return s.rows == read.rows; });
-      if (same == here.end()) {
-        same = here.insert(here.end(), {read.rows, std::vector<std::vector<Part>>(read.heads.size())});
-      }
-      for (std::size_t kv = 0; kv < read.heads.size(); ++kv) {
-        same->heads[kv] = united(std::move(same->heads[kv]), read.heads[kv]);
-      }
+/// Pieces of an owner's rows that ranks at distance d, d + 1, ... upward read; none for d = P. These ranks
+/// hold at most two intervals, and a piece is read where any of their rows sees it: one question for all of them.
+/// Worked example: P = 4, 3 rows each: those at distance 2 and 3 of rank 1 are ranks 3 and 0, with [0, 3) and [9, 12).
+Cargo pieces_carried(const Layout& layout, const std::vector<Index>& begins, const Partition& owners, int owner,
+                     int d) {
+  const int ranks = int(owners.size()), first = owner + d;
+  if (d == ranks) return {};
+  const auto begin = [&](int rank) { return begins[std::size_t(rank)]; };
+  const StoredRows readers(first < ranks ? std::vector<Interval>{{0, begin(owner)}, {begin(first), begin(ranks)}}
+                                         : std::vector<Interval>{{begin(first - ranks), begin(owner)}});
+  Cargo carried = pieces_read(layout, owners[std::size_t(owner)], readers);
+  for (Stretch& stretch : carried) {
+    for (std::vector<Part>& parts : stretch.heads) {
+      std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.first < y.first; });
     }
   }
   return carried;
@@ -138,23 +134,30 @@ GradientHops ring_gradients(const Layout& layout, const Partition& partition, in
 
 GradientHops ordered_gradients(const Layout& layout, const Partition& readers, const Partition& owners, int rank) {
   const int ranks = int(readers.size());
-  const std::vector<Cargo> own = pieces_carried(layout, readers, owners, rank);
-  std::vector<Cargo> carried = own;  // of the owner of this step
+  const std::vector<Index> begins = row_begins(readers);
+  const auto carried = [&](int owner, int d) { return pieces_carried(layout, begins, owners, owner, d); };
   GradientHops hops;
   for (int s = 0; s < ranks; ++s) {
-    const auto at = std::size_t(s);
     GradientHop& hop = hops.emplace_back();
     hop.next = wrap(rank + 1, ranks);
     hop.previous = wrap(rank - 1, ranks);
     hop.owner = wrap(rank - s, ranks);
     hop.reader = wrap(rank + s, ranks);
-    hop.onward = carried[at + 1];
-    if (s > 0) hop.home = without(carried[at], carried[at + 1]);
-    if (s > 0) hop.returned = without(own[at], own[at + 1]);
-    if (s + 1 < ranks) carried = pieces_carried(layout, readers, owners, wrap(rank - s - 1, ranks));
-    if (s + 1 < ranks) hop.arriving = carried[at + 1];
+    hop.onward = carried(hop.owner, s + 1);
+    if (s > 0) hop.home = without(carried(hop.owner, s), hop.onward);
+    if (s > 0) hop.returned = without(carried(rank, s), carried(rank, s + 1));
+    if (s + 1 < ranks) hop.arriving = carried(wrap(rank - s - 1, ranks), s + 1);
   }
   return hops;
+}
+
+std::vector<Index> ordered_home_rows(const Layout& layout, const Partition& partition) {
+  const std::vector<Index> begins = row_begins(partition);
+  std::vector<Index> rows;
+  for (int p = 0; p < int(partition.size()); ++p) {
+    rows.push_back(head_rows(pieces_carried(layout, begins, partition, p, 1)));
+  }
+  return rows;
 }
 
 }  // namespace annulus::pattern

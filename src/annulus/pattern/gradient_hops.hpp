@@ -52,4 +52,8 @@ GradientHops ring_gradients(const Layout& layout, const Partition& partition, in
 /// to rank 0 (step 1), and home (step 2): one message more than K and V needed. Causal: from rank 2 home.
 GradientHops ordered_gradients(const Layout& layout, const Partition& readers, const Partition& owners, int rank);
 
+/// (row, key/value head) pairs of every rank's rows whose sums leave it in ordered_gradients() and come home: those
+/// that any other rank reads. For a layout of one pair and a contiguous partition.
+std::vector<Index> ordered_home_rows(const Layout& layout, const Partition& partition);
+
 }  // namespace annulus::pattern

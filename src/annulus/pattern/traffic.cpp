@@ -110,9 +110,9 @@ struct HashKey {
 
 class Counter {
  public:
-  Counter(const Layout& layout, const Partition& partition, Counted counted)
+  Counter(const Layout& layout, const Partition& partition, CountedTraffic counted)
       : layout_(layout),
-        counts_sums_(counted == Counted::rows_and_sums),
+        counts_sums_(counted == CountedTraffic::rows_and_sums),
         pairs_(layout.used_pairs()),
         partition_(partition),
         ranks_(Index(partition.size())),
@@ -370,7 +370,7 @@ Traffic dense(const Layout& layout, const Partition& partition) {
 
 }  // namespace
 
-TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, Counted counted) {
+TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, CountedTraffic counted) {
   std::size_t intervals = 1;
   for (const StoredRows& rows : partition) intervals = std::max(intervals, rows.intervals().size());
   const double work = double(partition.size()) * double(intervals) * double(intervals) * double(intervals);

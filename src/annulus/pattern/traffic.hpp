@@ -40,8 +40,11 @@ struct TrafficCounts {
   Basis basis = Basis::exact;
 };
 
+/// What to count: rows alone, or the sums of their gradients, too.
+enum class CountedTraffic { rows, rows_and_sums };
+
 /// Counts for all ranks. Costs O(P pairs intervals^2), `intervals` being those of a rank.
-enum class Counted { rows, rows_and_sums };
-TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, Counted counted = Counted::rows);
+TrafficCounts traffic_counts(const Layout& layout, const Partition& partition,
+                             CountedTraffic counted = CountedTraffic::rows);
 
 }  // namespace annulus::pattern

@@ -24,6 +24,9 @@ class AllgatherOverlap final : public Strategy {
   std::string not_reproducible(const Problem&, int) const override {
     return "it computes with blocks in the order in which they happen to arrive";
   }
+  std::string not_reproducible_gradients(const Problem&, int) const override {
+    return "ranks make sums of dk and dv apart, for their owner to add up";
+  }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::gather, true}; }
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {

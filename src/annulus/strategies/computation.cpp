@@ -220,4 +220,8 @@ Index kept_between(const Problem& problem, const pattern::StoredRows& queries, c
   return pattern::kept_triples(pattern::work_lists(problem.layout(), queries, keys)) * problem.shape.batch;
 }
 
+Index kept_of(const Problem& problem, const pattern::StoredRows& queries) {
+  return kept_between(problem, queries, pattern::KeyRows::raw(pattern::StoredRows({{0, problem.shape.sequence}})));
+}
+
 }  // namespace annulus::strategies

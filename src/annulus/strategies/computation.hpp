@@ -87,5 +87,7 @@ Index local_memory(const Problem& problem, Index rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.
 Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
+/// The same of queries and all keys of the sequence, whoever holds them.
+Index kept_of(const Problem& problem, const pattern::StoredRows& queries);
 
 }  // namespace annulus::strategies

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/strategies/computation.hpp"
 #include "annulus/strategies/load_sums.hpp"
 
@@ -11,23 +12,6 @@ namespace {
 
 using pattern::Partition;
 using pattern::Traffic;
-
-/// Counts of all passes over a problem.
-pattern::TrafficCounts traffic_of(const Problem& problem, const Partition& partition) {
-  using pattern::TrafficCounts;
-  TrafficCounts all;
-  for (const Problem& pass : passes(problem)) {
-    const TrafficCounts one = traffic_counts(pass.layout(), partition);
-    for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
-      for (const auto counts : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
-        add<Index>((all.*kind).*counts, (one.*kind).*counts, 1);
-      }
-      (all.*kind).largest = std::max((all.*kind).largest, (one.*kind).largest);
-    }
-    all.basis = std::max(all.basis, one.basis);
-  }
-  return all;
-}
 
 /// K and V of every rank, and who sends what of it.
 void add_traffic(const Problem& problem, const Traffic& traffic, Loads& loads) {
@@ -133,15 +117,44 @@ std::optional<Loads> enumerated(const Strategy& strategy, const Problem& problem
 
 }  // namespace
 
+pattern::TrafficCounts traffic_of(const Problem& problem, const Partition& partition) {
+  using pattern::TrafficCounts;
+  TrafficCounts all;
+  for (const Problem& pass : passes(problem)) {
+    const TrafficCounts one = traffic_counts(pass.layout(), partition);
+    for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
+      for (const auto counts : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
+        add<Index>((all.*kind).*counts, (one.*kind).*counts, 1);
+      }
+      (all.*kind).largest = std::max((all.*kind).largest, (one.*kind).largest);
+    }
+    all.basis = std::max(all.basis, one.basis);
+  }
+  return all;
+}
+
+pattern::TrafficCounts backward_traffic(const Problem& problem, const Partition& partition) {
+  if (!problem.reproducible) return traffic_counts(problem.layout(), partition, pattern::CountedTraffic::rows_and_sums);
+  pattern::TrafficCounts counts = traffic_of(problem, partition);
+  counts.ring_sums = counts.ring;
+  // What arrives leaves again, onward or home; the own sums leave and come back: both ways are the same bytes.
+  for (const Problem& pass : passes(problem)) {
+    const std::vector<Index> home = pattern::ordered_home_rows(pass.layout(), partition);
+    for (std::size_t p = 0; p < home.size(); ++p) {
+      counts.ring_sums.received[p] += home[p];
+      counts.ring_sums.messages[p] += home[p] > 0;
+    }
+  }
+  counts.ring_sums.sent = counts.ring_sums.received;
+  return counts;
+}
+
 Counted count(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   Counted counted;
   for (const pattern::StoredRows& rows : partition) counted.kept.push_back(counts.of(rows));
-  if (problem.gradients) {
-    counted.backward = traffic_counts(problem.layout(), partition, pattern::Counted::rows_and_sums);
-  }
-  const bool alike = problem.gradients && passes(problem).size() == 1;  // rows move alike in both passes
-  counted.traffic = alike ? *counted.backward : traffic_of(problem, partition);
+  if (problem.gradients) counted.backward = backward_traffic(problem, partition);
+  counted.traffic = problem.gradients ? *counted.backward : traffic_of(problem, partition);  // rows move alike
   return counted;
 }
 

@@ -47,7 +47,12 @@ struct Counted {
   pattern::TrafficCounts traffic;                  ///< of the forward pass
   std::optional<pattern::TrafficCounts> backward;  ///< where gradients are asked for
 };
+/// Reproducible: `backward.ring_sums` counts sums that are added up in one order (pattern::ordered_gradients()).
 Counted count(const Problem& problem, const pattern::Partition& partition);
+pattern::TrafficCounts backward_traffic(const Problem& problem, const pattern::Partition& partition);
+
+/// Counts of the rows of all passes over a problem.
+pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partition& partition);
 
 /// Loads of a strategy by the closed form of its shape; `counted` belongs to `partition`. A strategy of unknown shape
 /// is asked rank by rank, up to largest_enumerated ranks; beyond there is nothing to say.
@@ -55,7 +60,8 @@ inline constexpr int largest_enumerated = 64;
 std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                               const Counted& counted);
 
-/// The same of the backward pass, `counted` having its counts. Its work is 2.5 times the forward pass's.
+/// The same of the backward pass, `counted` having its counts. Its work is 2.5 times the forward pass's. Reproducible:
+/// bytes are as good as the counts, messages an estimate.
 std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& problem,
                                        const pattern::Partition& partition, const Counted& counted);
 

@@ -15,13 +15,16 @@ using pattern::Traffic;
 constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
 
 /// Both ways of one kind of exchange: rows as in the forward pass, and sums, of which a rank sends and receives
-/// `messages` at a time at most.
+/// `messages` at a time at most. Sums in one order go from neighbour to neighbour, however the rows move.
 struct Ways {
   const Traffic& rows;
   Traffic sums;
   int messages;
+  bool in_order = false;
 };
-Ways ways_of(const pattern::TrafficCounts& counts, Movement movement) {
+Ways ways_of(const Problem& problem, const pattern::TrafficCounts& counts, Movement movement) {
+  if (problem.reproducible)
+    return {movement == Movement::direct ? counts.direct : counts.ring, counts.ring_sums, 2, true};
   switch (movement) {
     case Movement::ring:
     case Movement::heads:
@@ -50,9 +53,20 @@ void add_ways(const Problem& problem, const Ways& ways, Loads& loads) {
   }
 }
 
+/// Buffers where sums travel in order: rows as in lane_bytes(); of sums what arrives, what comes home, what leaves, and
+/// a block in the form of the rows. Slices may be fullest on different ranks, but hold no more than all of a rank's
+/// rows.
+double ordered_bytes(const Problem& problem, const Ways& ways, Index most, Index hops) {
+  const Index whole = (most + 2) * problem.shape.kv_heads;
+  const double rows = double(std::min(2 * ways.rows.largest, whole)),
+               sums = double(std::min(2 * ways.sums.largest, whole));
+  return double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, rows) + 4 * sum_bytes(problem, sums);
+}
+
 /// Buffers of a lane: a block to send and one or two that arrive; as many blocks of sums, and what of them is collected
-/// to leave and arrives at once, at most.
-double lane_bytes(const Problem& problem, const Ways& ways, Index hops) {
+/// to leave and arrives at once, at most. `most` are the rows of the fullest rank.
+double lane_bytes(const Problem& problem, const Ways& ways, Index most, Index hops) {
+  if (ways.in_order) return ordered_bytes(problem, ways, most, hops);
   const double blocks = double(std::min<Index>(2, hops)), rows = double(ways.rows.largest);
   return (1 + blocks) * kv_bytes(problem, rows) + blocks * sum_bytes(problem, rows) +
          2.0 * ways.messages * sum_bytes(problem, double(ways.sums.largest));
@@ -61,8 +75,9 @@ double lane_bytes(const Problem& problem, const Ways& ways, Index hops) {
 void add_hops(const Problem& problem, const Partition& partition, const Ways& ways, int lanes, Loads& loads) {
   add_ways(problem, ways, loads);
   const Index hops = Index(partition.size()) - 1;
-  const double buffers = hops == 0 ? 0 : lanes * lane_bytes(problem, ways, hops);
-  loads.memory = double(backward_memory(problem, most_rows(partition), Index(buffers)));
+  const Index most = most_rows(partition);
+  const double buffers = hops == 0 ? 0 : lanes * lane_bytes(problem, ways, most, hops);
+  loads.memory = double(backward_memory(problem, most, Index(buffers)));
 }
 
 /// Windows for K and V and for the sums, and what onesided.cpp reads ahead: three blocks, and two of sums.
@@ -81,17 +96,28 @@ void add_window(const Problem& problem, const Partition& partition, const Ways& 
       double(backward_memory(problem, rows, Index(buffers))) + kv_bytes(problem, own) + sum_bytes(problem, own);
 }
 
-void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
+/// `sums` are those in one order, of a reproducible problem: they do not go straight to their owner.
+void add_gather(const Problem& problem, const Partition& partition, const Traffic* sums, Loads& loads) {
   const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
   const double others = double(partition.size() - 1);
   for (const pattern::StoredRows& rows : partition) {
     const double own = double(rows.count());
-    loads.received.push_back(kv_bytes(problem, (n - own) * heads) + others * sum_bytes(problem, own * heads));
-    loads.sent.push_back(others * kv_bytes(problem, own * heads) + sum_bytes(problem, (n - own) * heads));
-    loads.messages.push_back(2 * others);
+    loads.received.push_back(kv_bytes(problem, (n - own) * heads));
+    loads.sent.push_back(others * kv_bytes(problem, own * heads));
+    loads.messages.push_back(others);
+    if (sums != nullptr) continue;
+    loads.received.back() += others * sum_bytes(problem, own * heads);
+    loads.sent.back() += sum_bytes(problem, (n - own) * heads);
+    loads.messages.back() += others;
   }
+  if (sums != nullptr) {
+    add(loads.received, sums->received, sum_bytes(problem, 1));
+    add(loads.sent, sums->sent, sum_bytes(problem, 1));
+    add(loads.messages, sums->messages, 1.0);
+  }
+  const double blocks = others == 0 ? 0 : sums != nullptr ? 4 : 3;
   const double largest = sum_bytes(problem, double(most_rows(partition)) * heads);
-  const double buffers = kv_bytes(problem, n * heads) + largest * std::min(3.0, 3 * others);
+  const double buffers = kv_bytes(problem, n * heads) + largest * blocks;
   loads.memory = double(backward_memory(problem, most_rows(partition), Index(buffers)));
 }
 
@@ -109,7 +135,8 @@ double group_memory(const Problem& problem, const Partition& partition, const Pa
   for (const int member : std::set{0, int(most_keys - narrow.begin())}) {
     const HeadGroup of_rank(problem, partition, group, int(fullest - groups.begin()) * group + member);
     const double share = double(of_rank.narrow().shape.kv_heads) / double(problem.shape.kv_heads);
-    const double buffers = groups.size() == 1 ? 0 : share * lane_bytes(problem, across, Index(groups.size()) - 1);
+    const double buffers =
+        groups.size() == 1 ? 0 : share * lane_bytes(problem, across, fullest->count(), Index(groups.size()) - 1);
     const Index work = backward_work(of_rank.narrow(), fullest->count(), Index(buffers));
     memory = std::max(memory, double(of_rank.backward_memory(work)));
   }
@@ -132,8 +159,8 @@ void add_heads(const Problem& problem, const Partition& partition, int group, Lo
     narrow.push_back(narrowed(problem, core::even_part(s.heads, group, i)).shape);
     served += double(narrow.back().kv_heads);
   }
-  const pattern::TrafficCounts counts = traffic_counts(problem.layout(), groups, pattern::Counted::rows_and_sums);
-  const Ways across = ways_of(counts, Movement::heads_in_ring);
+  const pattern::TrafficCounts counts = backward_traffic(problem, groups);
+  const Ways across = ways_of(problem, counts, Movement::heads_in_ring);
   loads.basis = std::max(counts.basis, pattern::Basis::estimate);
   std::vector<double> kept(groups.size());  // of the groups
   for (std::size_t p = 0; p < partition.size(); ++p) kept[p / std::size_t(group)] += loads.kept[p];
@@ -182,24 +209,27 @@ std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& 
   Loads loads;
   loads.kept = counted.kept;
   for (double& kept : loads.kept) kept *= backward_work_factor * double(problem.shape.batch);
+  if (problem.reproducible && shape.movement != Movement::none) {
+    loads.basis = std::max(counted.backward->basis, pattern::Basis::estimate);
+  }
   switch (shape.movement) {
     case Movement::none:
       loads.memory = double(backward_memory(problem, most_rows(partition), 0));
       loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
       return loads;
     case Movement::gather:
-      add_gather(problem, partition, loads);
+      add_gather(problem, partition, problem.reproducible ? &counted.backward->ring_sums : nullptr, loads);
       return loads;
     case Movement::ring:
     case Movement::both_ways:
     case Movement::direct:
-      loads.basis = counted.backward->basis;
-      add_hops(problem, partition, ways_of(*counted.backward, shape.movement),
+      loads.basis = std::max(loads.basis, counted.backward->basis);
+      add_hops(problem, partition, ways_of(problem, *counted.backward, shape.movement),
                shape.movement == Movement::both_ways ? 2 : 1, loads);
       return loads;
     case Movement::window:
       loads.basis = counted.backward->basis;
-      add_window(problem, partition, ways_of(*counted.backward, shape.movement), loads);
+      add_window(problem, partition, ways_of(problem, *counted.backward, shape.movement), loads);
       return loads;
     case Movement::heads:
     case Movement::heads_in_ring:

@@ -190,8 +190,7 @@ Prediction predict_gathered_backward(const Problem& problem, const pattern::Part
   const SumBytes sums = sum_bytes(problem, partition, rank);
   return {backward_memory(problem, own, keys + sums.blocks[0] + sums.blocks[1] + sums.incoming),
           row_bytes(problem) * own * others + key_sum_bytes(problem, n - own),
-          keys + key_sum_bytes(problem, own) * others,
-          kept_between(problem, rows, pattern::KeyRows::raw(pattern::StoredRows({{0, n}})))};
+          keys + key_sum_bytes(problem, own) * others, kept_of(problem, rows)};
 }
 
 core::RankMetrics backward_gathered(const Problem& problem, const pattern::Partition& partition, HopMode mode,

@@ -142,7 +142,7 @@ class HeadStrategy final : public Strategy {
                               HeadGroup::BackwardInputs& narrow, const Progress& progress, core::RankMetrics& metrics) {
     const pattern::StoredRows& rows = group.rows()[std::size_t(group.number())];
     BackwardComputation computation(group.narrow(), rows, narrow.tensors, std::exchange(narrow.delta, {}),
-                                    predict_inside(group).kept, progress);
+                                    kept_of(group.narrow(), rows), progress);
     if (group.narrow().reproducible) {
       backward_hops_in_order(group.narrow(), group.rows(), ring, HopMode::overlapped, across, narrow.tensors,
                              computation, metrics);

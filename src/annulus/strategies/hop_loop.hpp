@@ -7,8 +7,8 @@
 namespace annulus::strategies {
 
 /// When a hop's messages travel.
-///   overlapped  started before the kernel works on the blocks in hand, completed after it; two receive buffers per
-///   lane blocking    between two kernel calls, even ranks sending first; nothing hidden
+///   overlapped  started before the kernel works on the blocks in hand, completed after it; two buffers a lane receive
+///   blocking    between two kernel calls, even ranks sending first; nothing hidden
 enum class HopMode { overlapped, blocking };
 
 /// Directions that are under way at the same time; lane l at hop h does lanes[l][h].

@@ -26,6 +26,9 @@ class HopStrategy final : public Strategy {
   std::string not_reproducible(const Problem& problem, int) const override {
     return disorder_.empty() ? disorder_of(problem) : std::string(disorder_);
   }
+  std::string not_reproducible_gradients(const Problem& problem, int ranks) const override {
+    return not_reproducible(problem, ranks);  // sums wander with the rows
+  }
   CommunicationShape communication(const Problem&, int) const override {
     return {movement_, mode_ == HopMode::overlapped};
   }
@@ -36,8 +39,6 @@ class HopStrategy final : public Strategy {
                             Tensors& tensors, const Progress& progress) const override {
     return forward_in_hops(problem, partition, lanes_, mode_, comm, tensors, progress);
   }
-
-  std::string not_reproducible_gradients(const Problem&, int) const override { return ""; }
 
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     Prediction prediction =
@@ -52,7 +53,7 @@ class HopStrategy final : public Strategy {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     core::RankMetrics metrics{rows.count(), {}};
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                    predict_backward(problem, partition, comm.rank()).kept, progress);
+                                    kept_of(problem, rows), progress);
     if (in_order(problem)) {
       backward_hops_in_order(problem, partition, lanes_, mode_, comm, tensors, computation, metrics);
     } else {

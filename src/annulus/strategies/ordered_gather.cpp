@@ -14,10 +14,12 @@ using pattern::Partition;
 /// Bytes of K and V of one row, all batch entries.
 Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
 
-/// The one slice that there is; `blocks` are the ranks' rows, rank after rank.
+/// The one slice that there is; `blocks` are the ranks' rows, rank after rank. Throws for rows that do not follow one
+/// another: sums go from rank to rank in the order of rows.
 std::vector<OrderedSlice> plan(const Problem& pass, const Partition& partition, int rank,
                                const std::vector<KeyBlock>& blocks) {
-  OrderedSlice slice{pattern::ordered_gradients(pass.layout(), partition, partition, rank), {}};
+  const Partition all = pattern::slice_of(partition, 1, 0);
+  OrderedSlice slice{pattern::ordered_gradients(pass.layout(), partition, all, rank), {}};
   for (const pattern::GradientHop& step : slice.travel) slice.keys.push_back(blocks[std::size_t(step.owner)]);
   return {slice};
 }
@@ -63,10 +65,9 @@ void gather(const Problem& problem, const comm::Communicator& comm, const std::v
 
 Prediction predict_gathered_in_order(const Problem& problem, const Partition& partition, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const Index n = problem.shape.sequence, own = rows.count(), foreign = row_bytes(problem) * (n - own);
+  const Index own = rows.count(), foreign = row_bytes(problem) * (problem.shape.sequence - own);
   const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, rank, {}, {});
-  Prediction all{0, row_bytes(problem) * own * Index(partition.size() - 1), foreign,
-                 kept_between(problem, rows, pattern::KeyRows::raw(pattern::StoredRows({{0, n}})))};
+  Prediction all{0, row_bytes(problem) * own * Index(partition.size() - 1), foreign, kept_of(problem, rows)};
   Index most = 0;
   for (const Problem& pass : passes(problem)) {
     const Prediction sums = predict_sums(pass, plan(pass, partition, rank, blocks));
@@ -84,7 +85,7 @@ core::RankMetrics backward_gathered_in_order(const Problem& problem, const Parti
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(partition.size())};
   BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                  predict_gathered_in_order(problem, partition, comm.rank()).kept, progress);
+                                  kept_of(problem, rows), progress);
   {
     const core::Buffer gathered("gathered kv", row_bytes(problem) * (problem.shape.sequence - rows.count()));
     const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, comm.rank(), tensors, gathered);

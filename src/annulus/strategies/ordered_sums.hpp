@@ -27,7 +27,7 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
 /// The sums of one slice. Use for step s: at s > 0 settle(s - 1) and compute into begin(s), else into the own sums;
 /// leave(s), then send and receive, until the next step needs what arrives; at the end settle(P - 1). Sums are only
-/// copied, so their bits do not depend on their way. Arguments are not copied.
+/// copied, so their bits do not depend on their way. The problem and the slice are not copied.
 class OrderedSums {
  public:
   OrderedSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);

@@ -15,6 +15,7 @@ class Single final : public Strategy {
   }
 
   std::string not_reproducible(const Problem&, int) const override { return ""; }
+  std::string not_reproducible_gradients(const Problem&, int) const override { return ""; }
   CommunicationShape communication(const Problem&, int) const override { return {Movement::none}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];

@@ -50,7 +50,7 @@ class Strategy {
   virtual std::string not_reproducible(const Problem& problem, int ranks) const = 0;
   /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
   /// come to the same bits, sums that go from rank to rank do (ordered_backward.hpp).
-  virtual std::string not_reproducible_gradients(const Problem&, int /*ranks*/) const { return ""; }
+  virtual std::string not_reproducible_gradients(const Problem& problem, int ranks) const = 0;
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
