@@ -161,6 +161,10 @@ TEST(LookAtDataset, NamesWhatIsWrong) {
   const test::ScratchFolder folder;
   const std::string path = folder / "x.h5";
   test::add_dataset(path, "ints", H5T_STD_I64LE, {2});
+  const hid_t text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, H5T_VARIABLE);
+  test::add_dataset(path, "two texts", text, {2});
+  H5Tclose(text);
   const auto error = [&](auto work) -> std::string {
     try {
       work();
@@ -170,8 +174,10 @@ TEST(LookAtDataset, NamesWhatIsWrong) {
     return "no error";
   };
   EXPECT_EQ(error([&] { look_at_dataset(path, "ints"); }), path + ": dataset ints is 64-bit integer, expected a float");
-  EXPECT_EQ(error([&] { look_at_dataset(path, "out"); }), path + ": no dataset out (in the file: /ints)");
-  EXPECT_EQ(error([&] { read_text_dataset(path, "ints"); }).find(path + ": dataset ints holds no text"), 0u);
+  EXPECT_EQ(error([&] { look_at_dataset(path, "out"); }), path + ": no dataset out (in the file: /ints, /two texts)");
+  for (const std::string name : {"ints", "two texts"}) {
+    EXPECT_EQ(error([&] { read_text_dataset(path, name); }).find(path + ": dataset " + name + " holds no text"), 0u);
+  }
 }
 
 }  // namespace

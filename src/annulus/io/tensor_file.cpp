@@ -114,6 +114,10 @@ DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {
 std::string read_text_dataset(const std::string& path, const std::string& name) {
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
+  const SpaceId space(check_hdf5(H5Dget_space(dataset), "{}: dataset {}", path, name));
+  if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has room for one
+    core::fail(core::ErrorKind::failure, "{}: dataset {} holds no text: expected one string", path, name);
+  }
   const TypeId type = text_type();
   char* text = nullptr;  // allocated by HDF5
   check_hdf5(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text), "{}: dataset {} holds no text", path, name);
