@@ -29,6 +29,21 @@ const Candidate& candidate(const std::vector<Candidate>& all, std::string_view s
   throw std::runtime_error("no such candidate: " + std::string(strategy));
 }
 
+/// Work (`factor` times the kept triples) and bytes of every rank are those predicted, memory is an upper bound.
+template <class Predict>
+void expect_loads(const Loads& loads, double factor, int ranks, Predict&& predict) {
+  double memory = 0;
+  for (int p = 0; p < ranks; ++p) {
+    const Prediction expected = predict(p);
+    EXPECT_EQ(loads.kept[std::size_t(p)], factor * double(expected.kept));
+    EXPECT_EQ(loads.received[std::size_t(p)], double(expected.bytes_received));
+    EXPECT_EQ(loads.sent[std::size_t(p)], double(expected.bytes_sent));
+    memory = std::max(memory, double(expected.memory_bytes));
+  }
+  EXPECT_GE(loads.memory, memory);
+  EXPECT_LE(loads.memory, 3 * memory);
+}
+
 TEST(Loads, EqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(31);
   int compared = 0;
@@ -50,17 +65,8 @@ TEST(Loads, EqualThePredictionsOfAllRanks) {
         if (counted.traffic.basis != pattern::Basis::exact) continue;
         const auto loads = loads_of(*strategy, problem, partition, counted);
         ASSERT_TRUE(loads);
-        double memory = 0;
-        for (int p = 0; p < ranks; ++p) {
-          const Prediction expected = strategy->predict(problem, partition, p);
-          EXPECT_EQ(loads->kept[std::size_t(p)], double(expected.kept));
-          EXPECT_EQ(loads->received[std::size_t(p)], double(expected.bytes_received));
-          EXPECT_EQ(loads->sent[std::size_t(p)], double(expected.bytes_sent));
-          memory = std::max(memory, double(expected.memory_bytes));
-          ++compared;
-        }
-        EXPECT_GE(loads->memory, memory) << "an upper bound";
-        EXPECT_LE(loads->memory, 3 * memory);
+        expect_loads(*loads, 1, ranks, [&](int p) { return strategy->predict(problem, partition, p); });
+        compared += ranks;
       }
     }
   }
@@ -92,17 +98,8 @@ TEST(Loads, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
         if (counted.traffic.basis != pattern::Basis::exact) continue;
         const auto loads = backward_loads_of(*strategy, problem, partition, counted);
         ASSERT_TRUE(loads);
-        double memory = 0;
-        for (int p = 0; p < ranks; ++p) {
-          const Prediction expected = strategy->predict_backward(problem, partition, p);
-          EXPECT_EQ(loads->kept[std::size_t(p)], 2.5 * double(expected.kept));
-          EXPECT_EQ(loads->received[std::size_t(p)], double(expected.bytes_received));
-          EXPECT_EQ(loads->sent[std::size_t(p)], double(expected.bytes_sent));
-          memory = std::max(memory, double(expected.memory_bytes));
-          ++compared;
-        }
-        EXPECT_GE(loads->memory, memory) << "an upper bound";
-        EXPECT_LE(loads->memory, 3 * memory);
+        expect_loads(*loads, 2.5, ranks, [&](int p) { return strategy->predict_backward(problem, partition, p); });
+        compared += ranks;
       }
     }
   }

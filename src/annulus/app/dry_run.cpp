@@ -53,12 +53,13 @@ void print_layer(const Job& job) {
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
   fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
              describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
+  std::vector<layer::MemoryPrediction> memory;  // of the ranks
+  for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
   const auto print = [&](bool backward) {
     print_pass(job, partition, backward ? "backward" : "forward", backward ? core::backward_flops : core::forward_flops,
                [&](int rank) {
                  Prediction one = layer::predict_attention(problem, *job.strategy, partition, rank, backward);
-                 const auto memory = layer::predict_memory(problem, *job.strategy, partition, rank);
-                 one.memory_bytes = backward ? memory.backward : memory.forward;
+                 one.memory_bytes = backward ? memory[std::size_t(rank)].backward : memory[std::size_t(rank)].forward;
                  return one;
                });
   };
@@ -66,8 +67,7 @@ void print_layer(const Job& job) {
   if (job.run.settings.compute.backward || job.run.settings.train) print(true);
   if (!job.run.settings.train) return;
   Index most = 0;
-  for (int p = 0; p < ranks; ++p)
-    most = std::max(most, layer::predict_memory(problem, *job.strategy, partition, p).training);
+  for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);
   fmt::print("# training: at most {} of memory, the target included\n", describe_bytes(double(most)));
 }
 

@@ -56,18 +56,21 @@ int ulysses_ranks(const io::RunFile& run, int ranks, const comm::Communicator& c
 
 /// The strategy of this name; `run` is for the place in the error message.
 const strategies::Strategy& named(const io::RunFile& run, const std::string& name) {
-  if (const strategies::Strategy* strategy = strategies::find(name)) {
-    const std::string reason = strategy->unavailable();
-    if (reason.empty()) return *strategy;
-    core::fail(core::ErrorKind::usage,
-               "{}distribution.strategy: {} cannot run with this MPI: {}; expected auto, or "
-               "another strategy of `annulus list`",
-               run.where("distribution.strategy"), name, reason);
-  }
+  if (const strategies::Strategy* strategy = strategies::find(name)) return *strategy;
   std::vector<std::string> names{"auto"};
   for (const auto& strategy : strategies::registry()) names.emplace_back(strategy->name());
   core::fail(core::ErrorKind::usage, "{}distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
              run.where("distribution.strategy"), name, io::suggest(name, names));
+}
+
+/// Refuses a strategy that cannot run here. Only runs ask: what another MPI computed can be verified all the same.
+void check_available(const io::RunFile& run, const strategies::Strategy& strategy) {
+  const std::string reason = strategy.unavailable();
+  if (reason.empty()) return;
+  core::fail(core::ErrorKind::usage,
+             "{}distribution.strategy: {} cannot run with this MPI: {}; expected auto, or another strategy of "
+             "`annulus list`",
+             run.where("distribution.strategy"), strategy.name(), reason);
 }
 
 /// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
@@ -75,6 +78,7 @@ void decide(Job& job, int ranks, const core::Machine& machine) {
   const io::DistributionSettings& settings = job.run.settings.distribution;
   if (settings.strategy != "auto") {
     job.strategy = &named(job.run, settings.strategy);
+    check_available(job.run, *job.strategy);
     return;
   }
   const strategies::Choice choice = strategies::choose(job.problem, ranks, settings.local_below, machine);

@@ -74,8 +74,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   Partition groups;
   for (Index p = 0; p < Index(partition.size()); p += group)
     groups.push_back(pattern::united(partition, {p, p + group}));
-  std::vector<Problem> narrow;
-  for (Index i = 0; i < group; ++i) narrow.push_back(narrowed(problem, core::even_part(s.heads, group, i)));
+  Problem here = problem;  // with the heads of the rank at hand
   const pattern::TrafficCounts across = traffic_of(problem, groups);
   const Traffic& ring = across.ring;
   loads.basis = std::max(across.basis, pattern::Basis::estimate);
@@ -83,7 +82,9 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   for (std::size_t p = 0; p < partition.size(); ++p) kept[p / std::size_t(group)] += loads.kept[p];
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = p / std::size_t(group);
-    const Problem& here = narrow[p % std::size_t(group)];
+    const core::Interval query = core::even_part(s.heads, group, Index(p) % group);
+    here.share = {s.heads, s.kv_heads, query};
+    here.shape = narrowed(s, query);
     const Index own = partition[p].count(), rows = groups[g].count();
     const double others = double(rows - own);
     const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1);

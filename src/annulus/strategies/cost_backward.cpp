@@ -156,7 +156,7 @@ void add_heads(const Problem& problem, const Partition& partition, int group, Lo
   std::vector<core::Shape> narrow;
   double served = 0;  // K/V heads of all members: some are several members'
   for (Index i = 0; i < group; ++i) {
-    narrow.push_back(narrowed(problem, core::even_part(s.heads, group, i)).shape);
+    narrow.push_back(narrowed(s, core::even_part(s.heads, group, i)));
     served += double(narrow.back().kv_heads);
   }
   const pattern::TrafficCounts counts = backward_traffic(problem, groups);

@@ -2,11 +2,16 @@
 
 namespace annulus::strategies {
 
+core::Shape narrowed(core::Shape whole, core::Interval query) {
+  whole.kv_heads = pattern::heads_read(query, whole.group()).size();
+  whole.heads = query.size();
+  return whole;
+}
+
 Problem narrowed(const Problem& whole, core::Interval query) {
   Problem narrow = whole;
   narrow.share = {whole.shape.heads, whole.shape.kv_heads, query};
-  narrow.shape.heads = query.size();
-  narrow.shape.kv_heads = pattern::heads_read(query, whole.shape.group()).size();
+  narrow.shape = narrowed(whole.shape, query);
   return narrow;
 }
 

@@ -62,8 +62,11 @@ struct Problem {
   Index head_row_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
 };
 
-/// The problem of a rank that works on query heads `query` only: a shape of these heads and of the K/V heads that they
-/// read, while offsets remain those of the whole problem.
+/// The shape of query heads `query` and of the K/V heads that they read.
+core::Shape narrowed(core::Shape whole, core::Interval query);
+
+/// The problem of a rank that works on query heads `query` only: a shape of these heads, while offsets remain those of
+/// the whole problem. Copies the documents, too: where many ranks are looked at, their shapes are enough.
 Problem narrowed(const Problem& whole, core::Interval query);
 
 /// The rounds in which a problem is computed: one for all pairs; if it is to be reproducible, one for each pair.
