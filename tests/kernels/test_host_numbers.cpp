@@ -161,16 +161,22 @@ TEST(HostNumbers, SixteenBitStorageIsConvertedExactly) {
 TEST(HostNumbers, WeightsAreAccurateToRounding) {
   for (const auto& [type, precision, tolerance] :
        {std::tuple{DType::float32, Precision::float32, 6e-7}, std::tuple{DType::float64, Precision::float64, 8e-16}}) {
-    HostCase test = plain_case(2000, 2, 1, false);
+    HostCase test = plain_case(3000, 2, 1, false);
     test.type = type;
     test.precision = precision;
     for (Index i = 0; i < 2000; ++i) test.q.push_back(-double(i) / 512);
+    // Just above, at and just below steps of 1/16 in base 2, and next to nothing.
+    for (Index i = 0; i < 999; ++i) {
+      const double step = -double(i / 3) / 16 * std::log(2.0), ulp = type == DType::float64 ? 0x1p-52 : 0x1p-23;
+      test.q.push_back(step * (1 + double(i % 3 - 1) * ulp));
+    }
+    test.q.push_back(-1e-30);
     test.k = {0, 1};
     test.v = {0, 1};
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
       const kernels::ReferenceResult actual = host_answer(test, set);
       double worst = 0;
-      for (std::size_t i = 0; i < 2000; ++i) {
+      for (std::size_t i = 0; i < test.q.size(); ++i) {
         const double w = std::exp(test.q[i]), expected = w / (1 + w);
         // The score itself is rounded in base 2: allow for that on top.
         worst = std::max(worst, std::abs(actual.out[i] / expected - 1) / (1 + std::abs(test.q[i])));

@@ -12,29 +12,57 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 // The machine splits and rebuilds: r = x - floor(x) in [0, 1), scalef multiplies by 2^floor. The difference x - shift
 // is rounded down: floor(x - shift) then is floor(x) - shift, where rounding to nearest could reach the next integer.
-// Weights below the normal numbers become 0 as they do elsewhere. Relative minimax
-// polynomials on [0, 1]: degree 5 with c0 = 1 errs by 8.2e-8, degree 11 by 3.1e-18.
+// Weights below the normal numbers become 0 as they do elsewhere. The relative minimax polynomial of degree 5 with
+// c0 = 1 on [0, 1] errs by 8.2e-8.
 constexpr float kExp2Float[] = {1.f,
                                 0.69315131187254986f,
                                 0.24016444961110428f,
                                 0.055799914553176573f,
                                 0.0090170287221022234f,
                                 0.0018671306988898011f};
+
+// In double r = k / 16 + s: 2^(k/16) comes from a table that one instruction reads, 2^s on [0, 1/16) from degree 6 with
+// c0 = 1, which errs by 7.6e-18; both are rounded once, so 2^r errs by 1.1 units in the last place at most. Degree 11
+// on [0, 1] as it is elsewhere takes 4 multiply-adds more, 2.5 % of the forward pass at D = 64.
+alignas(kVectorBytes) constexpr double kSixteenths[] = {1.0,
+                                                        1.0442737824274138,
+                                                        1.0905077326652577,
+                                                        1.1387886347566916,
+                                                        1.189207115002721,
+                                                        1.241857812073484,
+                                                        1.2968395546510096,
+                                                        1.3542555469368927,
+                                                        1.4142135623730951,
+                                                        1.4768261459394993,
+                                                        1.5422108254079407,
+                                                        1.6104903319492543,
+                                                        1.681792830507429,
+                                                        1.7562521603732995,
+                                                        1.8340080864093424,
+                                                        1.9152065613971474};
 constexpr double kExp2Double[] = {1,
-                                  0.69314718055994629,
-                                  0.2402265069590547,
-                                  0.055504108665711288,
-                                  0.0096181290987915839,
-                                  0.0013333558661618545,
-                                  0.00015403511445384257,
-                                  1.525319026728252e-05,
-                                  1.3208193297563444e-06,
-                                  1.0254458701912628e-07,
-                                  6.554452175436055e-09,
-                                  6.2724425682141886e-10};
+                                  0.6931471805599377,
+                                  0.24022650696146325,
+                                  0.05550410841954199,
+                                  0.009618140803086095,
+                                  0.0013330742245224847,
+                                  0.00015736282854558428};
 constexpr int kTowardsMinusInfinity = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-ANNULUS_INLINE Floats fraction(Floats x) { return _mm512_reduce_ps(x, kTowardsMinusInfinity); }
-ANNULUS_INLINE Doubles fraction(Doubles x) { return _mm512_reduce_pd(x, kTowardsMinusInfinity); }
+
+/// x less the multiple of 2^-kBits below it, rounded down, too: 0 <= fraction < 2^-kBits even for x = -1e-30.
+template <int kBits>
+ANNULUS_INLINE Floats fraction(Floats x) {
+  return _mm512_reduce_ps(x, kTowardsMinusInfinity | kBits << 4);
+}
+template <int kBits>
+ANNULUS_INLINE Doubles fraction(Doubles x) {
+  return _mm512_reduce_pd(x, kTowardsMinusInfinity | kBits << 4);
+}
+/// 2^(k/16) for r in [k/16, (k+1)/16): adding 3/2 * 2^48 leaves k in the four lowest bits of the sum.
+ANNULUS_INLINE Doubles sixteenth_below(Doubles r) {
+  const Doubles k = _mm512_add_round_pd(r, broadcast(0x1.8p48), kTowardsMinusInfinity);
+  return _mm512_permutex2var_pd(load<Doubles>(kSixteenths), bits_as<__m512i>(k), load<Doubles>(kSixteenths + 8));
+}
 ANNULUS_INLINE Floats minus_rounded_down(Floats x, Floats shift) {
   return _mm512_sub_round_ps(x, shift, kTowardsMinusInfinity);
 }
@@ -52,21 +80,7 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 
 // r = x - rint(x) in [-1/2, 1/2]. Relative minimax polynomials: degree 5 with c0 = 1 errs by 1.5e-7, degree 11 by
 // 3.1e-18.
-constexpr float kExp2Float[] = {
-    1.f, 6.931469671e-1f, 2.402211972e-1f, 5.550713273e-2f, 9.675541331e-3f, 1.327647217e-3f};
-constexpr double kExp2Double[] = {1,
-                                  0.69314718055994529,
-                                  0.24022650695910155,
-                                  0.055504108664819925,
-                                  0.0096181291075883388,
-                                  0.0013333558146789836,
-                                  0.00015403530462509965,
-                                  1.5252733490062371e-05,
-                                  1.3215433091851151e-06,
-                                  1.0178197993382468e-07,
-                                  7.0741052512368325e-09,
-                                  4.4352866745874165e-10};
-
+//
 // 2^r may be a little less than 1, so the smallest power lies one above that of the smallest normal number.
 // Adding 3/2 * 2^(mantissa bits) rounds to an integer, to even on ties, and leaves it in the low bits of the sum.
 // Beyond half of 2^(mantissa bits) it rounds too coarsely: there round_to_integer() leaves numbers to the machine, or
@@ -75,11 +89,25 @@ template <class T>
 struct Format;
 template <>
 struct Format<float> {
+  static constexpr float exp2[] = {
+      1.f, 6.931469671e-1f, 2.402211972e-1f, 5.550713273e-2f, 9.675541331e-3f, 1.327647217e-3f};
   static constexpr float rounder = 0x1.8p23f, smallest = -125;
   static constexpr int mantissa = 23;
 };
 template <>
 struct Format<double> {
+  static constexpr double exp2[] = {1,
+                                    0.69314718055994529,
+                                    0.24022650695910155,
+                                    0.055504108664819925,
+                                    0.0096181291075883388,
+                                    0.0013333558146789836,
+                                    0.00015403530462509965,
+                                    1.5252733490062371e-05,
+                                    1.3215433091851151e-06,
+                                    1.0178197993382468e-07,
+                                    7.0741052512368325e-09,
+                                    4.4352866745874165e-10};
   static constexpr double rounder = 0x1.8p52, smallest = -1021;
   static constexpr int mantissa = 52;
 };
@@ -105,45 +133,49 @@ ANNULUS_INLINE V round_to_integer(V x) {
 
 #endif
 
-template <class T>
-struct Exp2Polynomial;
-template <>
-struct Exp2Polynomial<float> {
-  static constexpr int degree = 5;
-  static constexpr const float* coefficient = kExp2Float;
-};
-template <>
-struct Exp2Polynomial<double> {
-  static constexpr int degree = 11;
-  static constexpr const double* coefficient = kExp2Double;
-};
-
-/// p[i] = 2^r[i] for fractions r, N vectors at once: one alone would wait for its own multiply-adds.
-template <class T, int N>
-ANNULUS_INLINE void exp2_of_fractions(const Vec<T> (&r)[N], Vec<T> (&p)[N]) {
-  using Polynomial = Exp2Polynomial<T>;
-  for (int i = 0; i < N; ++i) p[i] = broadcast(Polynomial::coefficient[Polynomial::degree]);
+/// p[i] = c[kLowest] + r[i] * (c[kLowest + 1] + r[i] * (...)), N vectors at once: one alone would wait for its own
+/// multiply-adds.
+template <int kLowest, class T, int kCount, int N>
+ANNULUS_INLINE void polynomial(const T (&c)[kCount], const Vec<T> (&r)[N], Vec<T> (&p)[N]) {
+  for (int i = 0; i < N; ++i) p[i] = broadcast(c[kCount - 1]);
 #pragma GCC unroll 16
-  for (int k = Polynomial::degree - 1; k >= 0; --k)
-    for (int i = 0; i < N; ++i) p[i] = fma(p[i], r[i], broadcast(Polynomial::coefficient[k]));
+  for (int k = kCount - 2; k >= kLowest; --k)
+    for (int i = 0; i < N; ++i) p[i] = fma(p[i], r[i], broadcast(c[k]));
 }
+
+#if defined(__AVX512F__)
+/// p[i] = 2^(x[i] - floor(x[i])).
+template <int N>
+ANNULUS_INLINE void exp2_of_fractions(const Floats (&x)[N], Floats (&p)[N]) {
+  Floats r[N];
+  for (int i = 0; i < N; ++i) r[i] = fraction<0>(x[i]);
+  polynomial<0>(kExp2Float, r, p);
+}
+template <int N>
+ANNULUS_INLINE void exp2_of_fractions(const Doubles (&x)[N], Doubles (&p)[N]) {
+  Doubles s[N], step[N];
+  for (int i = 0; i < N; ++i) step[i] = sixteenth_below(fraction<0>(x[i]));
+  for (int i = 0; i < N; ++i) s[i] = fraction<4>(x[i]);
+  polynomial<1>(kExp2Double, s, p);
+  for (int i = 0; i < N; ++i) p[i] = fma(step[i] * s[i], p[i], step[i]);
+}
+#endif
 
 /// x[i] = 2^(x[i] - shift), where every lane of `shift` is an integer. The fraction is taken from x itself, so a change
 /// of the shift by k changes the result by the exact factor 2^-k (or makes it 0): rule K of online_softmax.hpp.
 template <class T, int N>
 ANNULUS_INLINE void exp2_of(Vec<T> (&x)[N], Vec<T> shift) {
-  Vec<T> r[N], p[N];
+  Vec<T> p[N];
 #if defined(__AVX512F__)
-  for (int i = 0; i < N; ++i) r[i] = fraction(x[i]);
+  exp2_of_fractions(x, p);
   for (int i = 0; i < N; ++i) x[i] = minus_rounded_down(x[i], shift);
-  exp2_of_fractions<T>(r, p);
   for (int i = 0; i < N; ++i) x[i] = times_power(p[i], x[i]);
 #else
   using Bits = Vec<UnsignedOf<T>>;
-  Vec<T> n[N];
+  Vec<T> n[N], r[N];
   for (int i = 0; i < N; ++i) n[i] = round_to_integer(x[i]);
   for (int i = 0; i < N; ++i) r[i] = x[i] - n[i];
-  exp2_of_fractions<T>(r, p);
+  polynomial<0>(Format<T>::exp2, r, p);
   for (int i = 0; i < N; ++i) {
     const Vec<T> power = n[i] - shift, t = power + broadcast(Format<T>::rounder);
     const Bits weight = bits_as<Bits>(p[i]) + (bits_as<Bits>(t) << Format<T>::mantissa);
