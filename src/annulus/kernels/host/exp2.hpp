@@ -23,7 +23,7 @@ constexpr float kExp2Float[] = {1.f,
 
 // In double r = k / 16 + s: 2^(k/16) comes from a table that one instruction reads, 2^s on [0, 1/16) from degree 6 with
 // c0 = 1, which errs by 7.6e-18; both are rounded once, so 2^r errs by 1.1 units in the last place at most. Degree 11
-// on [0, 1] as it is elsewhere takes 4 multiply-adds more, 2.5 % of the forward pass at D = 64.
+// on [0, 1] as it is elsewhere takes 4 multiply-adds more: 2 % of the forward pass at D = 64.
 alignas(kVectorBytes) constexpr double kSixteenths[] = {1.0,
                                                         1.0442737824274138,
                                                         1.0905077326652577,
