@@ -28,14 +28,24 @@ TEST(Outstanding, AreNamedWithPeerAndBytesEachWay) {
   EXPECT_EQ(describe({{Kind::collective, 0, 0, "MPI_Ibarrier"}}), "MPI_Ibarrier with all ranks");
 }
 
-TEST(Board, EveryRankAddsAndReadsWithoutTheOthers) {
+TEST(Board, EveryRankChangesAndReadsItWithoutTheOthers) {
   const Communicator comm(MPI_COMM_WORLD);
   Board board(comm);
-  board.add(Board::progress);
-  // No rank waits for another one here; numbers arrive when they arrive.
-  while (board.look()[Board::progress] < comm.size()) {
+  Index before = 0;
+  // One rank after another, twice: every change is one that all see.
+  for (int turn = 0; turn < 2 * comm.size(); ++turn) {
+    if (turn % comm.size() == comm.rank()) board.change(Board::progress);
+    while (board.look()[Board::progress] == before) {
+    }
+    before = board.look()[Board::progress];
+    EXPECT_GT(before, 0);
+    EXPECT_EQ(board.look()[Board::alarm], 0);
+    comm.barrier();
   }
-  EXPECT_EQ(board.look()[Board::alarm], 0);
+  board.change(Board::alarm);  // all at once: one of them stands
+  while (board.look()[Board::alarm] == 0) {
+  }
+  EXPECT_EQ(board.look()[Board::progress], before);
 }
 
 TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {

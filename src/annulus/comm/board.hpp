@@ -1,5 +1,8 @@
-// Two numbers in rank 0's memory that every rank may add to and read at any time, without rank 0's help: how far the
-// job has come, and whether a rank has given up.
+// Two numbers in rank 0's memory that every rank may write and read at any time, without rank 0's help: one that
+// changes whenever a rank gets on, and one that tells whether a rank has given up.
+//
+// Plain writes, the last of which stands: adding would have MPI lock the numbers (Open MPI's component for UCX does so
+// by a flag in rank 0's memory), and a rank that is stopped in that moment would leave all others spinning inside MPI.
 #pragma once
 
 #include <array>
@@ -13,22 +16,26 @@ namespace annulus::comm {
 class Board {
  public:
   enum Entry { progress, alarm, entries };
+  using Numbers = std::array<Index, entries>;
 
+  /// Throws an AgreedError naming MPI's reason where windows cannot be made.
   explicit Board(const Communicator& comm);
   /// Collective, but not while an exception ends this rank's part: then the window is left to the end of the program.
   ~Board();
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// Adds one; forgotten when the last addition is still under way.
-  void add(Entry entry);
-  /// Asks for the numbers again when the last answer has come. Returns the latest answer.
-  const std::array<Index, entries>& look();
+  /// Writes a number, > 0, that no rank has written before; forgotten when the last one is still under way.
+  void change(Entry entry);
+  /// Asks for the numbers again when the last answer has come. Returns the latest answer, at first zeros.
+  const Numbers& look();
 
  private:
   MPI_Win window_ = MPI_WIN_NULL;
-  MPI_Request adding_ = MPI_REQUEST_NULL, looking_ = MPI_REQUEST_NULL;
-  std::array<Index, entries> arriving_{}, known_{};
+  MPI_Request changing_ = MPI_REQUEST_NULL, looking_ = MPI_REQUEST_NULL;
+  Index leaving_;  // rank + 1, that plus the number of ranks, ...
+  const Index ranks_;
+  Numbers arriving_{}, known_{};
   int exceptions_;  // under way when the board was made
 };
 

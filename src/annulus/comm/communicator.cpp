@@ -7,12 +7,15 @@
 
 namespace annulus::comm {
 
-void check_mpi(int code, const char* what) {
-  if (code == MPI_SUCCESS) return;
+std::string mpi_error(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  core::fail(core::ErrorKind::failure, "{}: {}", what, std::string(text.data(), std::size_t(length)));
+  return {text.data(), std::size_t(length)};
+}
+
+void check_mpi(int code, const char* what) {
+  if (code != MPI_SUCCESS) core::fail(core::ErrorKind::failure, "{}: {}", what, mpi_error(code));
 }
 
 namespace {

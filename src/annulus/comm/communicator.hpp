@@ -13,6 +13,8 @@ namespace annulus::comm {
 
 using core::Index;
 
+/// MPI's own words for an error.
+std::string mpi_error(int code);
 /// Throws Error(failure) with MPI's own words when `code` is not MPI_SUCCESS. `what` names the call.
 void check_mpi(int code, const char* what);
 

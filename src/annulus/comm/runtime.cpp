@@ -23,9 +23,16 @@ int node_local_rank() {
   return rank;
 }
 
+/// Between machines that only TCP joins, Open MPI 4 takes the one of its RMA components that cannot make windows there
+/// (4.1.4: MPI_ERR_WIN), although another one can. Whoever has chosen one keeps it. Open MPI 5 has no other one.
+void leave_out_rdma_component() {
+  if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
+}
+
 }  // namespace
 
 Runtime::Runtime(int& argc, char**& argv) {
+  leave_out_rdma_component();
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   core::initialize_kokkos(argc, argv, node_local_rank());

@@ -93,7 +93,16 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds)
     : rank_(comm.rank()), timeout_(timeout_seconds), interval_(std::min(longest_interval, timeout_seconds / 8)) {
   core::require(current == nullptr, [] { return "a second watchdog"; });
   if (comm.size() == 1) return;
-  board_.emplace(comm);
+  try {
+    board_.emplace(comm);
+  } catch (const AgreedError& error) {
+    if (comm.is_root()) {
+      fmt::print(stderr,
+                 "annulus: warning: {}: ranks cannot read how far the others are, so one that waits for a rank that "
+                 "stopped is not ended after distribution.stall_timeout\n",
+                 error.what());
+    }
+  }
   current = this;
   record().begin(Activity::working);
   sigset_t all, before;
@@ -126,14 +135,15 @@ void Watchdog::progress() {
   ++record().signs;
   idle_ = 0;
   const double now = core::wall_seconds();
-  if (now < next_board_) return;
+  if (!board_ || now < next_board_) return;
   next_board_ = now + interval_;
-  board_->add(Board::progress);
+  board_->change(Board::progress);
   read_board();
 }
 
 void Watchdog::look() {
   ++record().signs;
+  if (!board_) return;
   const double now = core::wall_seconds();
   idle_ += std::min(now - last_look_, longest_step);
   last_look_ = now;
@@ -154,7 +164,7 @@ void Watchdog::read_board() {
 void Watchdog::give_up() {
   alarmed_ = true;
   write_diagnosis(fmt::format("no rank made progress for {:g} s", timeout_));
-  board_->add(Board::alarm);
+  board_->change(Board::alarm);
   linger(4 * interval_);
   abort_job(stalled_status);
 }

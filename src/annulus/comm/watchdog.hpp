@@ -70,7 +70,8 @@ bool is_watched();
 /// One per process at most, made and destroyed by all ranks together.
 class Watchdog {
  public:
-  /// `timeout_seconds` > 0. With one rank there is nobody to wait for, and nothing is watched.
+  /// `timeout_seconds` > 0. With one rank there is nobody to wait for, and nothing is watched. Where MPI makes no
+  /// windows, rank 0 warns on stderr: waits are then not ended, since nobody knows whether another rank still computes.
   Watchdog(const Communicator& comm, double timeout_seconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -97,7 +98,7 @@ class Watchdog {
   const int rank_;
   const double timeout_;
   const double interval_;       // s between two uses of the board
-  std::optional<Board> board_;  // none with one rank
+  std::optional<Board> board_;  // none with one rank, or where MPI makes no windows
   double last_look_ = 0, next_board_ = 0, idle_ = 0;
   Index progress_seen_ = 0;
   bool alarmed_ = false;

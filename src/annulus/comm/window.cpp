@@ -25,7 +25,13 @@ std::string window_defect() {
 
 Window::Window(const Communicator& comm, std::string purpose, Index bytes)
     : comm_(comm), purpose_(std::move(purpose)), bytes_(bytes) {
-  check_mpi(MPI_Win_allocate(MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(), &data_, &window_), "MPI_Win_allocate");
+  const int made = MPI_Win_allocate(MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(), &data_, &window_);
+  if (made != MPI_SUCCESS) {
+    core::fail(core::ErrorKind::failure,
+               "MPI_Win_allocate of {} bytes for {}: {}; expected an MPI that makes windows between these ranks (Open "
+               "MPI: OMPI_MCA_osc chooses how), or another strategy than onesided",
+               bytes, purpose_, mpi_error(made));
+  }
   core::memory_ledger().add(purpose_, bytes_);
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
   // One epoch from here to close(): nobody ever locks exclusively, so no lock needs to be asked for.
@@ -130,6 +136,7 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
   RowBlock block = rows_->block();
   owner_ = owner;
   Index next = block.rows.begin;
+  const Blocked blocked;  // Open MPI's component for UCX waits for a lock of the owner's memory in here
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};
     next += run.count;
