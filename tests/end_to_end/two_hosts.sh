@@ -33,12 +33,12 @@ start_host() {
     kill -0 $! # ends the script where namespaces cannot be had
     sleep 0.01
   done
-  nsenter --target $! --uts sh -c "echo $1 > /proc/sys/kernel/hostname"
+  nsenter --target $! --uts hostname "$1"
 }
 start_host first-host
 start_host second-host
 
-ip link add name cable netns "${hosts[0]}" type veth peer name cable netns "${hosts[1]}"
+nsenter --target "${hosts[0]}" --net ip link add name cable type veth peer name cable netns "${hosts[1]}"
 for i in 0 1; do
   nsenter --target "${hosts[i]}" --net sh -c \
     "ip link set lo up && ip address add 10.77.0.$((i + 1))/24 dev cable && ip link set cable up"

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <cfloat>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "annulus/core/kokkos_compat.hpp"
 
@@ -27,10 +27,14 @@ KOKKOS_INLINE_FUNCTION double power_of_two(double n) {
   return power;
 }
 
+/// Largest number of type T. (nvcc warns of std::numeric_limits inside device functions.)
+template <class T>
+constexpr T largest_number = sizeof(T) == 8 ? T(DBL_MAX) : T(FLT_MAX);
+
 /// The shift for a row whose largest score is `score`: 16 to 18 above it, or the largest number.
 template <class T>
 KOKKOS_INLINE_FUNCTION T shift_above(T score) {
-  constexpr T largest = std::numeric_limits<T>::max();
+  constexpr T largest = largest_number<T>;
   const T shift = 2 * core::ceil(score / 2) + 16;
   return shift < largest ? shift : largest;
 }
@@ -38,7 +42,7 @@ KOKKOS_INLINE_FUNCTION T shift_above(T score) {
 /// 2^(score - shift + lift). Scores of +inf share the weight of the largest number, those of -inf have none.
 template <class T>
 KOKKOS_INLINE_FUNCTION T weight_of(T score, T shift, T lift) {
-  constexpr T largest = std::numeric_limits<T>::max();
+  constexpr T largest = largest_number<T>;
   if (score == T(-INFINITY)) return 0;
   const T s = score > largest ? largest : score;
   const T n = core::floor(s);
