@@ -152,7 +152,7 @@ ForwardResult forward_by_heads(const Pass& pass, const Weights& weights, const c
   const strategies::Problem& narrow = heads.narrow();
   strategies::Tensors& tensors = result.saved;
   tensors.q = core::Buffer("q", heads.row_count() * narrow.query_row_bytes());
-  tensors.kv = core::Buffer("kv", 2 * heads.row_count() * narrow.kv_row_bytes());
+  tensors.kv = core::Buffer("kv", narrow.kv_block_bytes(narrow.shape.sequence));
   const HeadTensors projected(narrow, narrow.shape.sequence, tensors.q, tensors.kv);
   {
     core::Buffer owner;

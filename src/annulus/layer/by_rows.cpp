@@ -92,7 +92,7 @@ ForwardResult forward_by_rows(const Pass& pass, const Weights& weights, const co
 
   strategies::Tensors& tensors = result.saved;
   tensors.q = core::Buffer("q", pass.row_count() * problem.query_row_bytes());
-  tensors.kv = core::Buffer("kv", 2 * pass.row_count() * problem.kv_row_bytes());
+  tensors.kv = core::Buffer("kv", problem.kv_block_bytes(pass.rows().count()));
   const HeadTensors heads(problem, pass.rows().count(), tensors.q, tensors.kv);
   for (const Projection projection : all_projections) {
     const WholeWeight w = stream.next();

@@ -80,9 +80,7 @@ class Sizes {
 };
 
 /// q and kv of `rows` rows.
-Index heads_bytes(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
-}
+Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
 /// dq and dkv of `rows` rows behind the attention, where they stay in the memory of their sums if those are larger.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
@@ -90,7 +88,7 @@ Index gradients_bytes(const Problem& problem, Index rows) {
 }
 /// out and lse.
 Index results_bytes(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
+  return problem.shape.batch * rows * problem.output_row_bytes();
 }
 
 /// What the attention's kernels keep once they have worked on so many rows.

@@ -39,8 +39,8 @@ class Allgather final : public Strategy {
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const Index n = problem.shape.sequence, ranks = Index(partition.size());
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
-    const Index row = 2 * problem.shape.batch * problem.kv_row_bytes();
-    return {local_memory(problem, rows.count(), row * n), row * rows.count() * (ranks - 1), row * (n - rows.count()),
+    return {local_memory(problem, rows.count(), problem.kv_block_bytes(n)),
+            problem.kv_block_bytes(rows.count()) * (ranks - 1), problem.kv_block_bytes(n - rows.count()),
             kept_between(problem, rows, gathered_rows(partition))};
   }
 
@@ -53,7 +53,7 @@ class Allgather final : public Strategy {
     core::HopMetrics& hop = metrics.hops[0];
     Computation computation(problem, rows, tensors, expected.kept, progress);
     {
-      const core::Buffer all("gathered kv", 2 * problem.shape.batch * n * problem.kv_row_bytes());
+      const core::Buffer all("gathered kv", problem.kv_block_bytes(n));
       const comm::Place place("gathering K and V");
       const double start = core::wall_seconds();
       comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count(), problem.kv_row_bytes()),

@@ -7,9 +7,6 @@
 namespace annulus::strategies {
 namespace {
 
-/// Bytes of K and V of one row, all batch entries.
-Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
-
 class AllgatherOverlap final : public Strategy {
  public:
   std::string_view name() const override { return "allgather_overlap"; }
@@ -31,10 +28,11 @@ class AllgatherOverlap final : public Strategy {
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
-    const Index n = problem.shape.sequence, foreign = row_bytes(problem) * (n - rows.count());
+    const Index n = problem.shape.sequence, foreign = problem.kv_block_bytes(n - rows.count());
     const auto all = pattern::KeyRows::raw(pattern::StoredRows({{0, n}}));
     return {local_memory(problem, rows.count(), foreign),
-            row_bytes(problem) * rows.count() * Index(partition.size() - 1), foreign, kept_between(problem, rows, all)};
+            problem.kv_block_bytes(rows.count()) * Index(partition.size() - 1), foreign,
+            kept_between(problem, rows, all)};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
@@ -63,7 +61,7 @@ class AllgatherOverlap final : public Strategy {
                                  core::RankMetrics& metrics) {
     const int ranks = comm.size(), rank = comm.rank();
     const Index own = partition[std::size_t(rank)].count();
-    const core::Buffer gathered("gathered kv", row_bytes(problem) * (problem.shape.sequence - own));
+    const core::Buffer gathered("gathered kv", problem.kv_block_bytes(problem.shape.sequence - own));
     const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, rank, tensors, gathered);
     std::vector<comm::RowBlock> messages;
     for (const KeyBlock& block : blocks)
@@ -73,7 +71,7 @@ class AllgatherOverlap final : public Strategy {
     const auto poll = [&] { gather.progress(); };
     gather.start(messages[std::size_t(rank)], messages);
     computation.add(blocks[std::size_t(rank)], core::Mask::all, "own rows", metrics.hops[0], poll);
-    for (int d = 1; d < ranks; ++d) metrics.hops[std::size_t(d)].bytes_sent = row_bytes(problem) * own;
+    for (int d = 1; d < ranks; ++d) metrics.hops[std::size_t(d)].bytes_sent = problem.kv_block_bytes(own);
     double start = core::wall_seconds();
     while (const std::optional<int> owner = gather.next()) {
       core::HopMetrics& hop = metrics.hops[std::size_t((rank - *owner + ranks) % ranks)];

@@ -200,7 +200,7 @@ void BackwardComputation::finish(core::HopMetrics& metrics) {
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows;
-  core::Buffer result = place_of_results(problem, sums, "dkv", 2 * all * problem.kv_row_bytes());
+  core::Buffer result = place_of_results(problem, sums, "dkv", problem.kv_block_bytes(rows));
   timed(metrics, [&] {
     finish_one(problem, Gradient::dk, s.kv_heads, {0, all}, sums, result);
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
@@ -223,8 +223,7 @@ Index backward_panels(const Problem& problem, Index rows) {
 }
 
 Index backward_inputs(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows *
-         (3 * problem.query_row_bytes() + 2 * problem.kv_row_bytes() + 2 * problem.lse_row_bytes());
+  return problem.shape.batch * rows * (problem.input_row_bytes() + 2 * problem.output_row_bytes());
 }
 
 Index backward_work(const Problem& problem, Index rows, Index extra) {
@@ -232,7 +231,7 @@ Index backward_work(const Problem& problem, Index rows, Index extra) {
   const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
   const Index query_sums = query_sum_bytes(problem, rows), key_sums = key_sum_bytes(problem, rows);
   const Index dq = is_in_place(problem) ? 0 : all * problem.query_row_bytes();
-  const Index dkv = is_in_place(problem) ? 0 : 2 * all * problem.kv_row_bytes();
+  const Index dkv = is_in_place(problem) ? 0 : problem.kv_block_bytes(rows);
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && rows > 0;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
   // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.

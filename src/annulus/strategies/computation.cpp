@@ -34,12 +34,10 @@ Index state_bytes(const Problem& problem, Index rows) {
   return kernels::State::bytes(problem.shape, rows, problem.precision) * (passes(problem).size() > 1 ? 2 : 1);
 }
 
-Index input_bytes(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * (problem.query_row_bytes() + 2 * problem.kv_row_bytes());
-}
+Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
 
 Index output_bytes(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * (problem.query_row_bytes() + problem.lse_row_bytes());
+  return problem.shape.batch * rows * problem.output_row_bytes();
 }
 
 }  // namespace

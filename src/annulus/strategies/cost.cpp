@@ -51,9 +51,9 @@ void add_gather(const Problem& problem, const Partition& partition, Loads& loads
   loads.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
 }
 
-/// Bytes of a row before and after the attention: q, k, v; out and lse. One batch entry.
-double row_inputs(const Problem& problem) { return double(problem.query_row_bytes() + 2 * problem.kv_row_bytes()); }
-double row_outputs(const Problem& problem) { return double(problem.query_row_bytes() + problem.lse_row_bytes()); }
+/// Bytes of a row before and after the attention, of one batch entry.
+double row_inputs(const Problem& problem) { return double(problem.input_row_bytes()); }
+double row_outputs(const Problem& problem) { return double(problem.output_row_bytes()); }
 
 /// Peak bytes of a rank with `own` rows that works on the heads of `narrow` in all `rows` rows of its group; see
 /// HeadGroup::memory().

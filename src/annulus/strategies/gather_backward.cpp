@@ -11,9 +11,6 @@
 namespace annulus::strategies {
 namespace {
 
-/// Bytes of K and V of one row, and of its gradients, all batch entries.
-Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
-
 /// Rank - d, the owner of step d.
 int owner_of(int rank, int d, std::size_t ranks) { return (rank - d + int(ranks)) % int(ranks); }
 
@@ -65,7 +62,7 @@ class GatheredBackward {
         computation_(computation),
         metrics_(metrics),
         gathered_("gathered kv",
-                  row_bytes(problem) * (problem.shape.sequence - partition[std::size_t(comm.rank())].count())),
+                  problem.kv_block_bytes(problem.shape.sequence - partition[std::size_t(comm.rank())].count())),
         keys_(gathered_blocks(problem, partition, comm.rank(), tensors, gathered_)),
         gather_(comm),
         exchange_(comm) {
@@ -100,8 +97,8 @@ class GatheredBackward {
     const double start = core::wall_seconds();
     gather_.start(messages[std::size_t(rank_)], messages);
     for (int d = 1; d < ranks_; ++d) {
-      metrics(d).bytes_sent += keys(0).held * row_bytes(problem_);
-      metrics(d).bytes_received += keys(d).held * row_bytes(problem_);
+      metrics(d).bytes_sent += problem_.kv_block_bytes(keys(0).held);
+      metrics(d).bytes_received += problem_.kv_block_bytes(keys(d).held);
       metrics(d).rows_received += keys(d).held;
       if (mode_ == HopMode::blocking) take_keys(d);
     }
@@ -178,7 +175,7 @@ std::vector<KeyBlock> gathered_blocks(const Problem& problem, const pattern::Par
       continue;
     }
     blocks.push_back({gathered.at(offset), partition[p].count(), pattern::KeyRows::raw(partition[p])});
-    offset += row_bytes(problem) * partition[p].count();
+    offset += problem.kv_block_bytes(partition[p].count());
   }
   return blocks;
 }
@@ -186,10 +183,10 @@ std::vector<KeyBlock> gathered_blocks(const Problem& problem, const pattern::Par
 Prediction predict_gathered_backward(const Problem& problem, const pattern::Partition& partition, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   const Index n = problem.shape.sequence, own = rows.count(), others = Index(partition.size()) - 1;
-  const Index keys = row_bytes(problem) * (n - own);
+  const Index keys = problem.kv_block_bytes(n - own);
   const SumBytes sums = sum_bytes(problem, partition, rank);
   return {backward_memory(problem, own, keys + sums.blocks[0] + sums.blocks[1] + sums.incoming),
-          row_bytes(problem) * own * others + key_sum_bytes(problem, n - own),
+          problem.kv_block_bytes(own) * others + key_sum_bytes(problem, n - own),
           keys + key_sum_bytes(problem, own) * others, kept_of(problem, rows)};
 }
 

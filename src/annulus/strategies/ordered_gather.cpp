@@ -11,9 +11,6 @@ namespace {
 
 using pattern::Partition;
 
-/// Bytes of K and V of one row, all batch entries.
-Index row_bytes(const Problem& problem) { return 2 * problem.shape.batch * problem.kv_row_bytes(); }
-
 /// The one slice that there is; `blocks` are the ranks' rows, rank after rank. Throws for rows that do not follow one
 /// another: sums go from rank to rank in the order of rows.
 std::vector<OrderedSlice> plan(const Problem& pass, const Partition& partition, int rank,
@@ -65,9 +62,9 @@ void gather(const Problem& problem, const comm::Communicator& comm, const std::v
 
 Prediction predict_gathered_in_order(const Problem& problem, const Partition& partition, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const Index own = rows.count(), foreign = row_bytes(problem) * (problem.shape.sequence - own);
+  const Index own = rows.count(), foreign = problem.kv_block_bytes(problem.shape.sequence - own);
   const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, rank, {}, {});
-  Prediction all{0, row_bytes(problem) * own * Index(partition.size() - 1), foreign, kept_of(problem, rows)};
+  Prediction all{0, problem.kv_block_bytes(own) * Index(partition.size() - 1), foreign, kept_of(problem, rows)};
   Index most = 0;
   for (const Problem& pass : passes(problem)) {
     const Prediction sums = predict_sums(pass, plan(pass, partition, rank, blocks));
@@ -87,7 +84,7 @@ core::RankMetrics backward_gathered_in_order(const Problem& problem, const Parti
   BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
                                   kept_of(problem, rows), progress);
   {
-    const core::Buffer gathered("gathered kv", row_bytes(problem) * (problem.shape.sequence - rows.count()));
+    const core::Buffer gathered("gathered kv", problem.kv_block_bytes(problem.shape.sequence - rows.count()));
     const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, comm.rank(), tensors, gathered);
     gather(problem, comm, blocks, metrics);
     for (const Problem& pass : passes(problem)) {

@@ -53,6 +53,11 @@ struct Problem {
   /// Bytes of one row of one key/value head: what travels is counted in these.
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
+  /// The same of all that forward() reads, q, k and v, and of all that it makes, out and lse.
+  Index input_row_bytes() const { return query_row_bytes() + 2 * kv_row_bytes(); }
+  Index output_row_bytes() const { return query_row_bytes() + lse_row_bytes(); }
+  /// Bytes of a (2, B, rows, Hkv, D) array of K and V.
+  Index kv_block_bytes(Index rows) const { return 2 * shape.batch * rows * kv_row_bytes(); }
   /// Type of the numbers in which gradients are added up and travel, and bytes of a row of one head of them.
   core::DType sum_type() const {
     return precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
