@@ -42,6 +42,23 @@ double wall_seconds();
 /// CPU seconds all threads of this process have used.
 double cpu_seconds();
 
+/// Does `work` and counts the time that it takes as waiting, in a HopMetrics or what else has wait_seconds.
+template <class Metrics, class Work>
+void timed_wait(Metrics& metrics, Work&& work) {
+  const double start = wall_seconds();
+  work();
+  metrics.wait_seconds += wall_seconds() - start;
+}
+
+/// Does `work` and counts its time, and that of the processors, as the kernel's.
+template <class Work>
+void timed_compute(HopMetrics& metrics, Work&& work) {
+  const double start = wall_seconds(), cpu = cpu_seconds();
+  work();
+  metrics.kernel_cpu_seconds += cpu_seconds() - cpu;
+  metrics.compute_seconds += wall_seconds() - start;
+}
+
 /// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, a multiply and an add each, D
 /// long.
 constexpr double forward_flops(Index kept, Index head_dim) { return 4.0 * double(head_dim) * double(kept); }

@@ -45,10 +45,11 @@ class HeadPass {
     const Matrix all = make_matrix(owner, purpose, pass_.type(), row_count(), pass_.problem.width);
     std::vector<core::Interval> owners;
     for (int p = 0; p < pass_.comm.size(); ++p) owners.push_back(rows_of(p));
-    const double start = core::wall_seconds();
-    comm::allgather_rows(pass_.comm, {own.data(), s.batch, pass_.rows().count(), row_bytes, {0, pass_.rows().count()}},
-                         {all.data, s.batch, s.sequence, row_bytes, {0, s.sequence}}, owners);
-    metrics_.wait_seconds += core::wall_seconds() - start;
+    const Index rows = pass_.rows().count();
+    core::timed_wait(metrics_, [&] {
+      comm::allgather_rows(pass_.comm, {own.data(), s.batch, rows, row_bytes, {0, rows}},
+                           {all.data, s.batch, s.sequence, row_bytes, {0, s.sequence}}, owners);
+    });
     metrics_.bytes_sent += own.bytes() * (pass_.comm.size() - 1);
     metrics_.bytes_received += row_bytes * row_count() - own.bytes();
     return all;
@@ -84,11 +85,11 @@ class HeadPass {
 
   /// Adds to the gradient of a weight of K/V heads what other ranks have of it; collective.
   void sum_shared(const Matrix& gradient) {
-    const double start = core::wall_seconds();
-    const auto [sent, received] = sum_shared_heads(pass_.problem, pass_.comm, gradient);
-    metrics_.bytes_sent += sent;
-    metrics_.bytes_received += received;
-    metrics_.wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(metrics_, [&] {
+      const auto [sent, received] = sum_shared_heads(pass_.problem, pass_.comm, gradient);
+      metrics_.bytes_sent += sent;
+      metrics_.bytes_received += received;
+    });
   }
 
   void finish() {

@@ -23,11 +23,11 @@ RowGathering::RowGathering(const comm::Communicator& comm, const Matrix& matrix,
 }
 
 void RowGathering::wait() {
-  const double start = core::wall_seconds();
-  while (gather_.next()) {
-  }
-  gather_.finish();
-  metrics_.wait_seconds += core::wall_seconds() - start;
+  core::timed_wait(metrics_, [&] {
+    while (gather_.next()) {
+    }
+    gather_.finish();
+  });
 }
 
 WeightStream::WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,

@@ -48,6 +48,9 @@ struct Pattern {
   std::vector<Pair> pairs{Pair{}};
   bool causal = true;
   bool group_scale = false;  ///< grouped only: divide the output by the number of pairs
+
+  /// What the output, and so what flows back through it, is multiplied by.
+  double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
 };
 
 /// Query heads first, first + stride, ... (count of them).

@@ -55,10 +55,10 @@ class Allgather final : public Strategy {
     {
       const core::Buffer all("gathered kv", problem.kv_block_bytes(n));
       const comm::Place place("gathering K and V");
-      const double start = core::wall_seconds();
-      comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count(), problem.kv_row_bytes()),
-                           kv_block(problem, all.data(), n, problem.kv_row_bytes()), owners(partition));
-      hop.wait_seconds = core::wall_seconds() - start;
+      core::timed_wait(hop, [&] {
+        comm::allgather_rows(comm, kv_block(problem, tensors.kv.data(), rows.count(), problem.kv_row_bytes()),
+                             kv_block(problem, all.data(), n, problem.kv_row_bytes()), owners(partition));
+      });
       hop.bytes_sent = expected.bytes_sent;
       hop.bytes_received = expected.bytes_received;
       hop.rows_received = n - rows.count();

@@ -10,13 +10,10 @@ namespace {
 
 using kernels::Gradient;
 
-/// Out is divided by the number of pairs where the pattern says so, and so is what flows back.
-double output_scale(const Problem& problem) {
-  return problem.pattern.group_scale ? 1.0 / double(problem.pattern.pairs.size()) : 1.0;
-}
-
 /// Results take the place of their sums, but where float32 sums make float64 results.
-bool is_in_place(const Problem& problem) { return core::bytes_of(problem.type) <= core::bytes_of(problem.precision); }
+bool results_replace_sums(const Problem& problem) {
+  return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
+}
 
 Index query_sum_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * problem.shape.heads * problem.head_row_sum_bytes();
@@ -31,7 +28,7 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
   };
   kernels::finish_gradient(problem.backend, which, 1, rows.size(), heads, problem.shape.head_dim,
                            view(sums, problem.sum_type(), rows.begin), view(result, problem.type, to), problem.scale,
-                           output_scale(problem));
+                           problem.pattern.output_scale());
 }
 
 /// The same for the first row, which would be written while it is read.
@@ -61,16 +58,7 @@ void finish_one(const Problem& problem, Gradient which, Index heads, core::Inter
 }
 
 core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, const std::string& name, Index bytes) {
-  return is_in_place(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
-}
-
-/// Adds the time that `work` takes to the metrics.
-template <class Work>
-void timed(core::HopMetrics& metrics, Work&& work) {
-  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
-  work();
-  metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-  metrics.compute_seconds += core::wall_seconds() - start;
+  return results_replace_sums(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
 }
 
 }  // namespace
@@ -135,8 +123,7 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
 
 void BackwardComputation::begin(const Problem& pass) {
   layout_ = pass.layout();
-  const Index all = Index(problem_.pattern.pairs.size());
-  pass_ = layout_.used_pairs().size() < all ? fmt::format("pair {} of {}, ", layout_.used_pairs().end, all) : "";
+  pass_ = pass_name(problem_, layout_);
 }
 
 void BackwardComputation::add_own(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics) {
@@ -163,7 +150,7 @@ void BackwardComputation::add_part(const KeyBlock& block, const GradientBlock& i
                                            view(tensors_.lse, core::lse_type(problem_.type), 1),
                                            view(delta_, problem_.sum_type(), 1),
                                            problem_.scale,
-                                           output_scale(problem_)};
+                                           problem_.pattern.output_scale()};
   const kernels::GradientViews gradients{view(dq_, problem_.sum_type(), s.head_dim), into.view(problem_, 0),
                                          into.view(problem_, 1)};
   const comm::Place here(place);
@@ -171,7 +158,7 @@ void BackwardComputation::add_part(const KeyBlock& block, const GradientBlock& i
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
-    timed(metrics, [&] {
+    core::timed_compute(metrics, [&] {
       kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll_and_tell);
     });
     const Index kept = pattern::kept_triples({list}) * s.batch;
@@ -183,7 +170,7 @@ void BackwardComputation::add_part(const KeyBlock& block, const GradientBlock& i
 
 core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
   delta_ = {};
-  timed(metrics, [&] {
+  core::timed_compute(metrics, [&] {
     const Index all = problem_.shape.batch * queries_.count();
     tensors_.dq = place_of_results(problem_, dq_, "dq", all * problem_.query_row_bytes());
     finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
@@ -201,7 +188,7 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows;
   core::Buffer result = place_of_results(problem, sums, "dkv", problem.kv_block_bytes(rows));
-  timed(metrics, [&] {
+  core::timed_compute(metrics, [&] {
     finish_one(problem, Gradient::dk, s.kv_heads, {0, all}, sums, result);
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
   });
@@ -230,12 +217,12 @@ Index backward_work(const Problem& problem, Index rows, Index extra) {
   const Index all = problem.shape.batch * rows;
   const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
   const Index query_sums = query_sum_bytes(problem, rows), key_sums = key_sum_bytes(problem, rows);
-  const Index dq = is_in_place(problem) ? 0 : all * problem.query_row_bytes();
-  const Index dkv = is_in_place(problem) ? 0 : problem.kv_block_bytes(rows);
+  const Index dq = results_replace_sums(problem) ? 0 : all * problem.query_row_bytes();
+  const Index dkv = results_replace_sums(problem) ? 0 : problem.kv_block_bytes(rows);
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && rows > 0;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
   // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.
-  const Index after_dq = is_in_place(problem) ? query_sums : dq;
+  const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) +
          std::max(query_sums + key_sums + std::max({delta + extra, dq, one_row}), after_dq + key_sums + dkv);
 }

@@ -79,19 +79,16 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
 
 void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
   layout_ = pass.layout();
-  const core::Interval pairs = layout_.used_pairs();
-  const Index all = Index(problem_.pattern.pairs.size());
-  pass_ = pairs.size() < all ? fmt::format("pair {} of {}, ", pairs.end, all) : "";
-  if (pairs.begin == 0) return;
-  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
-  merge();
-  if (of_pass_) {
-    of_pass_->clear();
-  } else {
-    of_pass_.emplace(empty_states(core::Buffer("state", state_.acc.bytes())));
-  }
-  metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-  metrics.compute_seconds += core::wall_seconds() - start;
+  pass_ = pass_name(problem_, layout_);
+  if (layout_.used_pairs().begin == 0) return;
+  core::timed_compute(metrics, [&] {
+    merge();
+    if (of_pass_) {
+      of_pass_->clear();
+    } else {
+      of_pass_.emplace(empty_states(core::Buffer("state", state_.acc.bytes())));
+    }
+  });
 }
 
 core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
@@ -147,20 +144,22 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
 
 void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
-  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
-  merge();
-  of_pass_.reset();
-  if (first_ == 0) {
-    if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
-    tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
-  }
-  const bool scaled = problem_.pattern.group_scale;
-  kernels::finish(problem_.backend, state_, view(tensors_.out, problem_.type, s.head_dim),
-                  view(tensors_.lse, core::lse_type(problem_.type), 1),
-                  scaled ? 1.0 / double(problem_.pattern.pairs.size()) : 1.0);
-  state_ = kernels::State({}, 0, problem_.precision);
-  metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-  metrics.compute_seconds += core::wall_seconds() - start;
+  core::timed_compute(metrics, [&] {
+    merge();
+    of_pass_.reset();
+    if (first_ == 0) {
+      if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
+      tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
+    }
+    kernels::finish(problem_.backend, state_, view(tensors_.out, problem_.type, s.head_dim),
+                    view(tensors_.lse, core::lse_type(problem_.type), 1), problem_.pattern.output_scale());
+    state_ = kernels::State({}, 0, problem_.precision);
+  });
+}
+
+std::string pass_name(const Problem& problem, const pattern::Layout& pass) {
+  const Index all = Index(problem.pattern.pairs.size());
+  return pass.used_pairs().size() < all ? fmt::format("pair {} of {}, ", pass.used_pairs().end, all) : "";
 }
 
 std::function<void()> watched(const std::function<void()>& poll) {

@@ -64,6 +64,9 @@ class Computation {
   Index done_ = 0;
 };
 
+/// Of a pass, in front of places: "pair 2 of 3, "; empty where all pairs are one pass.
+std::string pass_name(const Problem& problem, const pattern::Layout& pass);
+
 /// `poll` for a kernel: the watchdog hears of it, too.
 std::function<void()> watched(const std::function<void()>& poll);
 

@@ -94,21 +94,19 @@ class GatheredBackward {
     for (const KeyBlock& block : keys_)
       messages.push_back(kv_block(problem_, block.data, block.held, problem_.kv_row_bytes()));
     const comm::Place here("gathering K and V");
-    const double start = core::wall_seconds();
-    gather_.start(messages[std::size_t(rank_)], messages);
-    for (int d = 1; d < ranks_; ++d) {
-      metrics(d).bytes_sent += problem_.kv_block_bytes(keys(0).held);
-      metrics(d).bytes_received += problem_.kv_block_bytes(keys(d).held);
-      metrics(d).rows_received += keys(d).held;
-      if (mode_ == HopMode::blocking) take_keys(d);
-    }
-    metrics(0).wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(metrics(0), [&] {
+      gather_.start(messages[std::size_t(rank_)], messages);
+      for (int d = 1; d < ranks_; ++d) {
+        metrics(d).bytes_sent += problem_.kv_block_bytes(keys(0).held);
+        metrics(d).bytes_received += problem_.kv_block_bytes(keys(d).held);
+        metrics(d).rows_received += keys(d).held;
+        if (mode_ == HopMode::blocking) take_keys(d);
+      }
+    });
   }
   void take_keys(int d) {
     if (keys(d).held == 0) return;
-    const double start = core::wall_seconds();
-    gather_.take(owner(d));
-    metrics(d).wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(metrics(d), [&] { gather_.take(owner(d)); });
   }
 
   GradientBlock block(int d) const { return {blocks_[std::size_t(d % 2)].data(), keys(d).held, false}; }
@@ -131,9 +129,7 @@ class GatheredBackward {
     const Index unit = problem_.shape.kv_heads * problem_.head_row_sum_bytes();
     const comm::Message send{owner(d), kv_block(problem_, block(d).data, keys(d).held, unit)};
     const comm::Message receive{owner(-d), kv_block(problem_, incoming_.data(), keys(0).held, unit)};
-    const double start = core::wall_seconds();
-    exchange_.start({send}, {receive}, d % 1024);
-    metrics(d).wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(metrics(d), [&] { exchange_.start({send}, {receive}, d % 1024); });
     metrics(d).bytes_sent += send.block.bytes();
     metrics(d).bytes_received += receive.block.bytes();
     metrics(d).rows_received += keys(0).held;
@@ -141,9 +137,7 @@ class GatheredBackward {
   void settle_sums(int d) {
     if (d < 1) return;
     const comm::Place here(fmt::format("gradients from rank {}", owner(-d)));
-    const double start = core::wall_seconds();
-    exchange_.wait();
-    metrics(d).wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(metrics(d), [&] { exchange_.wait(); });
     const kernels::RowArray own = computation_.own().head_rows(problem_);
     kernels::add_rows({{0, 1, own.held, 0}}, {incoming_.data(), own.parts, own.held, own.row_bytes}, own,
                       problem_.precision);

@@ -59,18 +59,17 @@ class HeadStrategy final : public Strategy {
                             Tensors& tensors, const Progress& progress) const override {
     const HeadGroup group(problem, partition, group_size_(problem, comm.size()), comm.rank());
     const comm::Communicator inside = comm.split(group.number()), across = comm.split(group.place());
-    double start = core::wall_seconds();
-    Tensors narrow = group.take_heads(inside, tensors);
-    const double out_seconds = core::wall_seconds() - start;
+    core::HopMetrics exchanged;
+    Tensors narrow;
+    core::timed_wait(exchanged, [&] { narrow = group.take_heads(inside, tensors); });
     core::RankMetrics metrics =
         forward_in_hops(group.narrow(), group.rows(), ring, HopMode::overlapped, across, narrow, progress);
     narrow.q = {};
     narrow.kv = {};
-    start = core::wall_seconds();
-    group.return_heads(inside, narrow, tensors);
+    core::timed_wait(exchanged, [&] { group.return_heads(inside, narrow, tensors); });
     metrics.rows = partition[std::size_t(comm.rank())].count();
     core::HopMetrics& first = metrics.hops.front();  // both exchanges are counted there
-    first.wait_seconds += out_seconds + core::wall_seconds() - start;
+    first.wait_seconds += exchanged.wait_seconds;
     first.bytes_sent += group.bytes_sent();
     first.bytes_received += group.bytes_received();
     first.rows_received += group.rows_received();
@@ -96,11 +95,11 @@ class HeadStrategy final : public Strategy {
     core::HopMetrics exchanged;
     HeadGroup::BackwardInputs narrow = take_inputs(group, inside, problem, own_rows, tensors, exchanged);
     core::Buffer sums = compute(group, across, narrow, progress, metrics);
-    const double start = core::wall_seconds();
-    group.return_query_gradients(inside, narrow.tensors, tensors);
-    narrow = {};
-    sums = group.return_key_sums(inside, std::move(sums));
-    exchanged.wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(exchanged, [&] {
+      group.return_query_gradients(inside, narrow.tensors, tensors);
+      narrow = {};
+      sums = group.return_key_sums(inside, std::move(sums));
+    });
 
     core::HopMetrics& first = metrics.hops.front();  // both exchanges are counted there
     first.wait_seconds += exchanged.wait_seconds;
@@ -131,9 +130,8 @@ class HeadStrategy final : public Strategy {
                                                const Problem& problem, Index own_rows, const Tensors& tensors,
                                                core::HopMetrics& metrics) {
     const core::Buffer delta = make_delta(problem, own_rows, tensors);
-    const double start = core::wall_seconds();
-    HeadGroup::BackwardInputs narrow = group.take_backward_heads(inside, tensors, delta);
-    metrics.wait_seconds += core::wall_seconds() - start;
+    HeadGroup::BackwardInputs narrow;
+    core::timed_wait(metrics, [&] { narrow = group.take_backward_heads(inside, tensors, delta); });
     return narrow;
   }
 

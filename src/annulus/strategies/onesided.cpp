@@ -125,9 +125,7 @@ class Reader {
   }
   /// The block that read i brings; waits for it.
   KeyBlock take(std::size_t i) {
-    const double begin = core::wall_seconds();
-    reads_[i % slots].wait();
-    metrics(i).wait_seconds += core::wall_seconds() - begin;
+    core::timed_wait(metrics(i), [&] { reads_[i % slots].wait(); });
     const Cargo& cargo = hops_[order_[i]].receive;
     return {buffers_[i % slots].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
   }
@@ -204,9 +202,7 @@ class Adder {
     metrics.wait_seconds += core::wall_seconds() - start;  // inside a node the addition itself is done here
   }
   void wait(std::size_t i, core::HopMetrics& metrics) {
-    const double start = core::wall_seconds();
-    adds_[i % sum_blocks].wait();
-    metrics.wait_seconds += core::wall_seconds() - start;
+    core::timed_wait(metrics, [&] { adds_[i % sum_blocks].wait(); });
   }
   void progress() {
     for (comm::WindowAdd& add : adds_) add.progress();
@@ -280,9 +276,7 @@ class Onesided final : public Strategy {
     const KeyBlock own = own_block(tensors, rows);
     comm::Window window(comm, "kv window", window_bytes(problem, rows, all_hops));
     fill(problem, own, window_cargo(problem, rows), window);
-    const double filled = core::wall_seconds();
-    window.publish();
-    metrics.hops[0].wait_seconds = core::wall_seconds() - filled;
+    core::timed_wait(metrics.hops[0], [&] { window.publish(); });
 
     Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
     for (const Problem& pass : passes(problem)) {
@@ -328,7 +322,7 @@ class Onesided final : public Strategy {
     comm::Window window(comm, "kv window", window_bytes(problem, rows, hops));
     sums.clear();
     fill(problem, own, window_cargo(problem, rows), window);
-    timed(metrics.hops[0], [&] {
+    core::timed_wait(metrics.hops[0], [&] {
       sums.publish();
       window.publish();
     });
@@ -336,7 +330,8 @@ class Onesided final : public Strategy {
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
                                     predict_backward(problem, partition, comm.rank()).kept, progress);
     walk_backward(problem, partition, hops, window, sums, own, computation, metrics);
-    timed(metrics.hops.back(), [&] { sums.collect(); });  // the one place where a rank waits for the others' compute
+    core::timed_wait(metrics.hops.back(),
+                     [&] { sums.collect(); });  // the one place where a rank waits for the others' compute
     add_window(problem, rows, sums, computation.own());
     computation.finish(metrics.hops.back());
     sums.close();
@@ -353,13 +348,6 @@ class Onesided final : public Strategy {
   static BackwardLanes backward_lanes(const Problem& problem, const pattern::Partition& partition, int rank) {
     const Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);
     return {{hops}, {pattern::direct_gradients(hops, rank, int(partition.size()))}};
-  }
-
-  template <class Wait>
-  static void timed(core::HopMetrics& metrics, Wait&& wait) {
-    const double start = core::wall_seconds();
-    wait();
-    metrics.wait_seconds += core::wall_seconds() - start;
   }
 
   static void walk_backward(const Problem& problem, const pattern::Partition& partition, const Hops& hops,

@@ -63,21 +63,21 @@ class OrderedPass {
   /// Sends what step s leaves behind, and asks for what the next one needs.
   void leave(std::size_t i, std::size_t s) {
     sums_[i].leave(s);
-    const double began = core::wall_seconds();
-    const std::vector<comm::Message> sends = sums_[i].outgoing(s), receives = sums_[i].incoming(s);
-    exchanges_[i].start(sends, receives, tag(i, s));
-    if (mode_ == HopMode::blocking) exchanges_[i].wait();
     core::HopMetrics& hop = metrics(s + 1);
-    hop.wait_seconds += core::wall_seconds() - began;
+    std::vector<comm::Message> sends, receives;
+    core::timed_wait(hop, [&] {
+      sends = sums_[i].outgoing(s);
+      receives = sums_[i].incoming(s);
+      exchanges_[i].start(sends, receives, tag(i, s));
+      if (mode_ == HopMode::blocking) exchanges_[i].wait();
+    });
     for (const comm::Message& message : sends) hop.bytes_sent += message.block.bytes();
     for (const comm::Message& message : receives) hop.bytes_received += message.block.bytes();
     hop.rows_received += pattern::head_rows(sums_[i].hop(s).arriving) + pattern::head_rows(sums_[i].hop(s).returned);
   }
   void arrive(std::size_t i, std::size_t s) {
     const comm::Place here(fmt::format("gradients of {}", place(s)));
-    const double began = core::wall_seconds();
-    exchanges_[i].wait();
-    metrics(s + 1).wait_seconds += core::wall_seconds() - began;
+    core::timed_wait(metrics(s + 1), [&] { exchanges_[i].wait(); });
     sums_[i].settle(s);
   }
 

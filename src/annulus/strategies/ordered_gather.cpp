@@ -42,13 +42,13 @@ void gather(const Problem& problem, const comm::Communicator& comm, const std::v
     messages.push_back(kv_block(problem, block.data, block.held, problem.kv_row_bytes()));
   }
   const comm::Place here("gathering K and V");
-  const double began = core::wall_seconds();
-  comm::Gather gather(comm);
-  gather.start(messages[std::size_t(rank)], messages);
-  while (gather.next()) {
-  }
-  gather.finish();
-  metrics.hops[0].wait_seconds += core::wall_seconds() - began;
+  core::timed_wait(metrics.hops[0], [&] {
+    comm::Gather gather(comm);
+    gather.start(messages[std::size_t(rank)], messages);
+    while (gather.next()) {
+    }
+    gather.finish();
+  });
   for (int d = 1; d < ranks; ++d) {
     const auto owner = std::size_t((rank - d + ranks) % ranks);
     core::HopMetrics& hop = metrics.hops[std::size_t(d)];
