@@ -37,6 +37,15 @@ TEST(Interval, IntersectionHoldsExactlyTheCommonRows) {
   }
 }
 
+TEST(Types, RanksAreCountedRoundTheRing) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int rounds = -3; rounds <= 3; ++rounds) EXPECT_EQ(wrap(rank + rounds * ranks, ranks), rank);
+    }
+  }
+  EXPECT_EQ(wrap(Index(-1), Index(1) << 40), (Index(1) << 40) - 1);
+}
+
 TEST(Types, SizesAndNames) {
   EXPECT_EQ(bytes_of(DType::float64), 8u);
   EXPECT_EQ(bytes_of(DType::float32), 4u);

@@ -89,8 +89,8 @@ class Shift {
       : exchange_(comm),
         out_("message", bytes),
         in_("message", bytes),
-        sends_{{(comm.rank() + 1) % comm.size(), block(out_, bytes)}},
-        receives_{{(comm.rank() + comm.size() - 1) % comm.size(), block(in_, bytes)}} {
+        sends_{{core::wrap(comm.rank() + 1, comm.size()), block(out_, bytes)}},
+        receives_{{core::wrap(comm.rank() - 1, comm.size()), block(in_, bytes)}} {
     core::fill_zero(out_.data(), bytes);
   }
   void start() { exchange_.start(sends_, receives_, 1); }

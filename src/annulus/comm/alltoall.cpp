@@ -27,7 +27,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   Requests requests;
   // Step d receives from rank - d and sends to rank + d: at any time every rank is the target of about one other.
   for (int d = 0; d < comm.size(); ++d) {
-    const int peer = (comm.rank() - d + comm.size()) % comm.size();
+    const int peer = core::wrap(comm.rank() - d, comm.size());
     const Piece& piece = receives[std::size_t(peer)];
     if (piece.empty()) continue;
     const Datatype type = Datatype::columns(target.block(), piece.rows, piece.columns);
@@ -36,7 +36,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
               "MPI_Irecv");
   }
   for (int d = 0; d < comm.size(); ++d) {
-    const int peer = (comm.rank() + d) % comm.size();
+    const int peer = core::wrap(comm.rank() + d, comm.size());
     const Piece& piece = sends[std::size_t(peer)];
     if (piece.empty()) continue;
     const Datatype type = Datatype::columns(source.block(), piece.rows, piece.columns);

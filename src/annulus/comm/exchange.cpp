@@ -1,20 +1,12 @@
 #include "annulus/comm/exchange.hpp"
 
 namespace annulus::comm {
-namespace {
-
-/// Address of the first selected row.
-void* first_row(const RowBlock& block) {
-  return static_cast<std::byte*>(block.data) + block.rows.begin * block.row_bytes;
-}
-
-}  // namespace
 
 void Exchange::start_receive(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
   const RowBlock& block = incoming_.emplace_back(message.block).block();
   if (exchange_probe != nullptr) exchange_probe->before_receive(message.block);
-  check_mpi(MPI_Irecv(first_row(block), 1, Datatype::rows(block).handle(), message.peer, tag, comm_.handle(),
+  check_mpi(MPI_Irecv(block.first_row(), 1, Datatype::rows(block).handle(), message.peer, tag, comm_.handle(),
                       requests_.add({Outstanding::Kind::receive, message.peer, block.bytes()})),
             "MPI_Irecv");
 }
@@ -25,7 +17,7 @@ void Exchange::start_send(const Message& message, int tag) {
   Staged& staged = outgoing_.emplace_back(message.block);
   staged.load();
   const RowBlock& block = staged.block();
-  check_mpi(MPI_Isend(first_row(block), 1, Datatype::rows(block).handle(), message.peer, tag, comm_.handle(),
+  check_mpi(MPI_Isend(block.first_row(), 1, Datatype::rows(block).handle(), message.peer, tag, comm_.handle(),
                       requests_.add({Outstanding::Kind::send, message.peer, block.bytes()})),
             "MPI_Isend");
 }

@@ -24,7 +24,7 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   core::require(requests_.empty() && Index(blocks.size()) == comm_.size(),
                 [] { return "a gather needs a block of every rank, and the last gather finished"; });
   for (int d = 1; d < comm_.size(); ++d) {  // nearest ranks first, so that not all ranks send to rank 0 at once
-    const int peer = (comm_.rank() + comm_.size() - d) % comm_.size();
+    const int peer = core::wrap(comm_.rank() - d, comm_.size());
     if (blocks[std::size_t(peer)].rows.empty()) continue;
     const RowBlock& block = incoming_.emplace_back(blocks[std::size_t(peer)]).block();
     peers_.push_back(peer);
@@ -37,8 +37,8 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
     const RowBlock& block = outgoing_->block();
     const Datatype type = Datatype::rows(block);
     for (int d = 1; d < comm_.size(); ++d) {
-      check_mpi(MPI_Isend(block.first_row(), 1, type.handle(), (comm_.rank() + d) % comm_.size(), tag, comm_.handle(),
-                          &requests_.emplace_back(MPI_REQUEST_NULL)),
+      check_mpi(MPI_Isend(block.first_row(), 1, type.handle(), core::wrap(comm_.rank() + d, comm_.size()), tag,
+                          comm_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
                 "MPI_Isend");
     }
   }
@@ -69,7 +69,7 @@ std::vector<Outstanding> Gather::outstanding() const {
     const Index bytes = (receive ? incoming_[i] : *outgoing_).block().bytes();
     const int distance = int(i - peers_.size()) + 1;  // sends follow the receives, to rank + 1, rank + 2, ...
     open.push_back({receive ? Outstanding::Kind::receive : Outstanding::Kind::send,
-                    receive ? peers_[i] : (comm_.rank() + distance) % comm_.size(), bytes, ""});
+                    receive ? peers_[i] : core::wrap(comm_.rank() + distance, comm_.size()), bytes, ""});
   }
   return open;
 }

@@ -47,14 +47,14 @@ std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& excha
   const core::Buffer arriving("pieces of sums", own * width);
   core::Buffer leaving("pieces of sums", largest * width), next("pieces of sums", ranks > 2 ? largest * width : 0);
   std::pair<Index, Index> bytes{0, 0};
-  make_piece((rank + 1) % ranks, leaving.data());
+  make_piece(core::wrap(rank + 1, ranks), leaving.data());
   for (int d = 1; d < ranks; ++d) {
-    const int to = (rank + d) % ranks, from = (rank + ranks - d) % ranks;
+    const int to = core::wrap(rank + d, ranks), from = core::wrap(rank - d, ranks);
     const Message send{to, block_of(leaving, numbers[std::size_t(to)], width)};
     const Message receive{from, block_of(arriving, own, width)};
     exchange.start({send}, {receive}, d);
     if (d == 1) make_piece(rank, sum);  // beside the first message; what arrives is added to it
-    if (d + 1 < ranks) make_piece((rank + d + 1) % ranks, next.data());
+    if (d + 1 < ranks) make_piece(core::wrap(rank + d + 1, ranks), next.data());
     exchange.wait();
     if (precision == core::Precision::float64) {
       add_numbers<double>(arriving.data(), sum, own);

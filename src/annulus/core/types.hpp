@@ -52,6 +52,12 @@ constexpr Interval even_part(Index n, Index parts, Index i) {
   return {begin, begin + each + (i < longer ? 1 : 0)};
 }
 
+/// The rank that a rank counted beyond the ends of a ring of `ranks` is: wrap(-1, 4) = 3, wrap(9, 4) = 1.
+template <class Integer>
+constexpr Integer wrap(Integer rank, Integer ranks) {
+  return (rank % ranks + ranks) % ranks;
+}
+
 /// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
 enum class DType { float64, float32, float16, bfloat16 };
 

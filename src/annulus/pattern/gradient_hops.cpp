@@ -5,7 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
-int wrap(int rank, int ranks) { return ((rank % ranks) + ranks) % ranks; }
+using core::wrap;
 
 const Stretch* stretch_of(const Cargo& cargo, const Interval& rows) {
   const auto same = std::find_if(cargo.begin(), cargo.end(), [&](const Stretch& s) { return s.rows == rows; });

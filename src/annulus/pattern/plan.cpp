@@ -5,6 +5,8 @@
 namespace annulus::pattern {
 namespace {
 
+using core::wrap;
+
 /// Some row of the comb behind `after` is the consumer's.
 bool holds_any(const StoredRows& consumer, const Comb& comb, Index after) {
   return std::any_of(consumer.intervals().begin(), consumer.intervals().end(), [&](const Interval& rows) {
@@ -28,8 +30,6 @@ void append_read(const Layout& layout, Index pair, Interval segment, const Store
 bool is_empty(const Stretch& stretch) {
   return std::all_of(stretch.heads.begin(), stretch.heads.end(), [](const auto& parts) { return parts.empty(); });
 }
-
-int wrap(int rank, int ranks) { return ((rank % ranks) + ranks) % ranks; }
 
 /// Hops up to the last one at which anything moves on any rank.
 void drop_idle_end(Hops& hops, const std::vector<bool>& any) {

@@ -8,6 +8,8 @@
 namespace annulus::pattern {
 namespace {
 
+using core::wrap;
+
 constexpr Index affordable_work = 1 << 20;      // ranks x intervals^3; about a second on one core
 constexpr std::size_t affordable_kinds = 2000;  // of owners evaluated one by one; some 0.1 ms each
 
@@ -39,8 +41,6 @@ struct Sizes {
   Leaving both_ways_sums;
 };
 
-Index wrapped(Index rank, Index ranks) { return ((rank % ranks) + ranks) % ranks; }
-
 /// Sums over ranges of ranks: add() is O(1), values() runs once over all ranks.
 class RankSums {
  public:
@@ -48,7 +48,7 @@ class RankSums {
 
   /// Adds to ranks [begin, end), counted round the ring.
   void add(Index begin, Index end, Index value) {
-    const Index first = wrapped(begin, ranks_), last = first + (end - begin);
+    const Index first = wrap(begin, ranks_), last = first + (end - begin);
     step(first, value);
     step(std::min(last, ranks_), -value);
     if (last > ranks_) step(0, value), step(last - ranks_, -value);
@@ -178,7 +178,7 @@ class Counter {
 
   /// The other ranks in the order in which the ring visits them.
   std::vector<Consumers> runs_of(Index q, const Crossings& crossings) const {
-    std::vector<Index> cuts{0, q, q + 1, wrapped(q + ranks_ / 2 + 1, ranks_), ranks_};
+    std::vector<Index> cuts{0, q, q + 1, wrap(q + ranks_ / 2 + 1, ranks_), ranks_};
     for (const auto& pairs : crossings) {
       for (const auto& segments : pairs) {
         for (const Interval& segment : segments) {
@@ -224,7 +224,7 @@ class Counter {
     return StoredRows(joined);
   }
 
-  bool goes_up(Index q, const Consumers& run) const { return wrapped(run.begin - q, ranks_) <= ranks_ / 2; }
+  bool goes_up(Index q, const Consumers& run) const { return wrap(run.begin - q, ranks_) <= ranks_ / 2; }
 
   /// All that rows_read() looks at, relative to the owner: equal keys, equal sizes. `coarse` keeps only what crosses
   /// and who reads anything.

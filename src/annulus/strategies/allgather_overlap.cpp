@@ -2,6 +2,7 @@
 // rows, and then on each rank's rows as they arrive, whichever come first. O(n) memory per rank.
 #include "annulus/comm/gather.hpp"
 #include "annulus/strategies/gather_backward.hpp"
+#include "annulus/strategies/gathered_blocks.hpp"
 #include "annulus/strategies/make.hpp"
 
 namespace annulus::strategies {
@@ -63,9 +64,7 @@ class AllgatherOverlap final : public Strategy {
     const Index own = partition[std::size_t(rank)].count();
     const core::Buffer gathered("gathered kv", problem.kv_block_bytes(problem.shape.sequence - own));
     const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, rank, tensors, gathered);
-    std::vector<comm::RowBlock> messages;
-    for (const KeyBlock& block : blocks)
-      messages.push_back(kv_block(problem, block.data, block.held, problem.kv_row_bytes()));
+    const std::vector<comm::RowBlock> messages = gathered_messages(problem, blocks);
 
     comm::Gather gather(comm);  // behind the buffer: when an error unwinds, messages end before it does
     const auto poll = [&] { gather.progress(); };
@@ -74,7 +73,7 @@ class AllgatherOverlap final : public Strategy {
     for (int d = 1; d < ranks; ++d) metrics.hops[std::size_t(d)].bytes_sent = problem.kv_block_bytes(own);
     double start = core::wall_seconds();
     while (const std::optional<int> owner = gather.next()) {
-      core::HopMetrics& hop = metrics.hops[std::size_t((rank - *owner + ranks) % ranks)];
+      core::HopMetrics& hop = metrics.hops[std::size_t(core::wrap(rank - *owner, ranks))];
       hop.wait_seconds = core::wall_seconds() - start;
       hop.bytes_received = messages[std::size_t(*owner)].bytes();
       hop.rows_received = blocks[std::size_t(*owner)].held;

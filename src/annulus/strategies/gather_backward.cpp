@@ -7,12 +7,10 @@
 #include "annulus/comm/exchange.hpp"
 #include "annulus/comm/gather.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/strategies/gathered_blocks.hpp"
 
 namespace annulus::strategies {
 namespace {
-
-/// Rank - d, the owner of step d.
-int owner_of(int rank, int d, std::size_t ranks) { return (rank - d + int(ranks)) % int(ranks); }
 
 /// Bytes of the buffers for sums: those of step d are in block d mod 2.
 struct SumBytes {
@@ -20,11 +18,11 @@ struct SumBytes {
   Index incoming = 0;
 };
 SumBytes sum_bytes(const Problem& problem, const pattern::Partition& partition, int rank) {
+  const int ranks = int(partition.size());
   SumBytes bytes;
-  for (int d = 1; d < int(partition.size()); ++d) {
+  for (int d = 1; d < ranks; ++d) {
     Index& block = bytes.blocks[std::size_t(d % 2)];
-    block =
-        std::max(block, key_sum_bytes(problem, partition[std::size_t(owner_of(rank, d, partition.size()))].count()));
+    block = std::max(block, key_sum_bytes(problem, partition[std::size_t(core::wrap(rank - d, ranks))].count()));
     bytes.incoming = key_sum_bytes(problem, partition[std::size_t(rank)].count());
   }
   return bytes;
@@ -85,14 +83,13 @@ class GatheredBackward {
   }
 
  private:
-  int owner(int d) const { return owner_of(rank_, d, std::size_t(ranks_)); }
+  /// The owner of step d.
+  int owner(int d) const { return core::wrap(rank_ - d, ranks_); }
   const KeyBlock& keys(int d) const { return keys_[std::size_t(owner(d))]; }
   core::HopMetrics& metrics(int d) { return metrics_.hops[std::size_t(d)]; }
 
   void start_gather() {
-    std::vector<comm::RowBlock> messages;
-    for (const KeyBlock& block : keys_)
-      messages.push_back(kv_block(problem_, block.data, block.held, problem_.kv_row_bytes()));
+    const std::vector<comm::RowBlock> messages = gathered_messages(problem_, keys_);
     const comm::Place here("gathering K and V");
     core::timed_wait(metrics(0), [&] {
       gather_.start(messages[std::size_t(rank_)], messages);
@@ -158,21 +155,6 @@ class GatheredBackward {
 };
 
 }  // namespace
-
-std::vector<KeyBlock> gathered_blocks(const Problem& problem, const pattern::Partition& partition, int rank,
-                                      const Tensors& tensors, const core::Buffer& gathered) {
-  std::vector<KeyBlock> blocks;
-  Index offset = 0;
-  for (std::size_t p = 0; p < partition.size(); ++p) {
-    if (int(p) == rank) {
-      blocks.push_back(own_block(tensors, partition[p]));
-      continue;
-    }
-    blocks.push_back({gathered.at(offset), partition[p].count(), pattern::KeyRows::raw(partition[p])});
-    offset += problem.kv_block_bytes(partition[p].count());
-  }
-  return blocks;
-}
 
 Prediction predict_gathered_backward(const Problem& problem, const pattern::Partition& partition, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];

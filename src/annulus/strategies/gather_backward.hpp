@@ -6,11 +6,6 @@
 
 namespace annulus::strategies {
 
-/// Where each rank's rows lie: the own ones in tensors.kv, the others in `gathered`, rank after rank, each a (2, B,
-/// rows, Hkv, D) array.
-std::vector<KeyBlock> gathered_blocks(const Problem& problem, const pattern::Partition& partition, int rank,
-                                      const Tensors& tensors, const core::Buffer& gathered);
-
 Prediction predict_gathered_backward(const Problem& problem, const pattern::Partition& partition, int rank);
 
 /// Every rank gathers all of K and V, then takes owner after owner: itself, rank - 1, rank - 2, ... Its sums for an

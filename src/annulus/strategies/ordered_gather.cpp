@@ -4,6 +4,7 @@
 #include "annulus/comm/gather.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/strategies/gather_backward.hpp"
+#include "annulus/strategies/gathered_blocks.hpp"
 #include "annulus/strategies/ordered_backward.hpp"
 
 namespace annulus::strategies {
@@ -37,10 +38,7 @@ class GatheredKeys final : public OrderedKeys {
 void gather(const Problem& problem, const comm::Communicator& comm, const std::vector<KeyBlock>& blocks,
             core::RankMetrics& metrics) {
   const int ranks = comm.size(), rank = comm.rank();
-  std::vector<comm::RowBlock> messages;
-  for (const KeyBlock& block : blocks) {
-    messages.push_back(kv_block(problem, block.data, block.held, problem.kv_row_bytes()));
-  }
+  const std::vector<comm::RowBlock> messages = gathered_messages(problem, blocks);
   const comm::Place here("gathering K and V");
   core::timed_wait(metrics.hops[0], [&] {
     comm::Gather gather(comm);
@@ -50,7 +48,7 @@ void gather(const Problem& problem, const comm::Communicator& comm, const std::v
     gather.finish();
   });
   for (int d = 1; d < ranks; ++d) {
-    const auto owner = std::size_t((rank - d + ranks) % ranks);
+    const auto owner = std::size_t(core::wrap(rank - d, ranks));
     core::HopMetrics& hop = metrics.hops[std::size_t(d)];
     hop.bytes_sent += messages[std::size_t(rank)].bytes();
     hop.bytes_received += messages[owner].bytes();

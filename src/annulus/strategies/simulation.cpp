@@ -12,8 +12,6 @@ namespace {
 /// Exponential with mean 1 from the engine's bits: the same numbers with every standard library.
 double exponential(std::mt19937_64& random) { return -std::log(1 - double(random() >> 11) * 0x1p-53); }
 
-int wrap(int rank, int ranks) { return ((rank % ranks) + ranks) % ranks; }
-
 }  // namespace
 
 std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::uint64_t seed) {
@@ -28,7 +26,7 @@ std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::ui
       done[at] = ready[at] + schedule.compute(p, h) * (1 + (jitter > 0 ? jitter * exponential(random) : 0));
       if (h == schedule.hops) continue;
       const double transfer = schedule.transfer(p, h);
-      const double owner = ready[std::size_t(wrap(p - distance, ranks))];
+      const double owner = ready[std::size_t(core::wrap(p - distance, ranks))];
       const double start = transfer == 0 || alone ? ready[at] : std::max(ready[at], owner);
       const double hidden = std::min(schedule.overlap * transfer, done[at] - ready[at]);
       // What is not hidden moves only after the kernel, when both ends sit in MPI.
@@ -37,7 +35,7 @@ std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::ui
     }
     if (h == schedule.hops) break;
     for (int p = 0; p < ranks; ++p) {
-      const int reader = wrap(p + distance, ranks);
+      const int reader = core::wrap(p + distance, ranks);
       const bool sends = !alone && schedule.transfer(reader, h) > 0;
       const auto at = std::size_t(p);
       ready[at] = std::max({done[at], arrived[at], sends ? arrived[std::size_t(reader)] : 0.0});
