@@ -126,7 +126,7 @@ class GatheredBackward {
     const Index unit = problem_.shape.kv_heads * problem_.head_row_sum_bytes();
     const comm::Message send{owner(d), kv_block(problem_, block(d).data, keys(d).held, unit)};
     const comm::Message receive{owner(-d), kv_block(problem_, incoming_.data(), keys(0).held, unit)};
-    core::timed_wait(metrics(d), [&] { exchange_.start({send}, {receive}, d % 1024); });
+    core::timed_wait(metrics(d), [&] { exchange_.start({send}, {receive}, hop_tag(std::size_t(d))); });
     metrics(d).bytes_sent += send.block.bytes();
     metrics(d).bytes_received += receive.block.bytes();
     metrics(d).rows_received += keys(0).held;

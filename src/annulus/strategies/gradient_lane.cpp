@@ -67,6 +67,13 @@ GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops&
   return bytes;
 }
 
+void add_gradient_hops(const Problem& problem, const pattern::GradientHops& hops, Prediction& prediction) {
+  for (const GradientHop& hop : hops) {
+    prediction.bytes_sent += gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home);
+    prediction.bytes_received += gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned);
+  }
+}
+
 GradientLane::GradientLane(const Problem& problem, const pattern::Hops& hops, const pattern::GradientHops& gradients,
                            const pattern::StoredRows& rows, const GradientBlock& own)
     : problem_(problem),
@@ -133,8 +140,13 @@ void GradientLane::add(const KeyRows& rows, const GradientBlock& into, const Car
                     target, problem_.precision);
 }
 
-void GradientLane::settle(std::size_t h) {
+void GradientLane::settle(std::size_t h, core::HopMetrics& metrics) {
   const GradientHop& hop = gradients_[h];
+  for (const Cargo* sent : {&hop.onward, &hop.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
+  for (const Cargo* received : {&hop.arriving, &hop.returned}) {
+    metrics.bytes_received += gradient_bytes(problem_, *received);
+    metrics.rows_received += pattern::head_rows(*received);
+  }
   if (!hop.arriving.empty()) add(KeyRows::packed(hops_[h + 1].receive), block(h + 1), hop.arriving, incoming_.data());
   add(own_rows_, own_, hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)));
 }

@@ -27,6 +27,9 @@ struct GradientBytes {
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops,
                                     const pattern::GradientHops& gradients);
 
+/// Adds the bytes of gradients that a rank's hops move.
+void add_gradient_hops(const Problem& problem, const pattern::GradientHops& hops, Prediction& prediction);
+
 /// Use for hop h (from 0): begin(h) and compute into the block, settle(h - 1), then outgoing(h) and incoming(h), send
 /// and receive while the kernel works on the block of hop h + 1, settle(h). Arguments are not copied.
 class GradientLane {
@@ -35,15 +38,15 @@ class GradientLane {
                const pattern::StoredRows& rows, const GradientBlock& own);
 
   bool has(std::size_t h) const { return h < hops_.size(); }
-  const pattern::GradientHop& hop(std::size_t h) const { return gradients_[h]; }
 
   /// Zeros for the rows that hop h brought.
   GradientBlock begin(std::size_t h);
   /// Where the sums for hop h's rows go; collects what must be collected.
   GradientMessages outgoing(std::size_t h);
   GradientMessages incoming(std::size_t h);
-  /// Adds what came with the messages of hop h: to the sums for hop h + 1's rows and to those for the own rows.
-  void settle(std::size_t h);
+  /// Adds what came with the messages of hop h: to the sums for hop h + 1's rows and to those for the own rows. What
+  /// they moved is counted.
+  void settle(std::size_t h, core::HopMetrics& metrics);
 
  private:
   GradientBlock block(std::size_t h) const;

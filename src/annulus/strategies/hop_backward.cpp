@@ -4,8 +4,6 @@
 #include <deque>
 
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/strategies/cargo.hpp"
-#include "annulus/strategies/hop_lane.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -31,8 +29,7 @@ class BackwardLoop {
   BackwardLoop(const Problem& problem, const BackwardLanes& lanes, const pattern::StoredRows& rows, HopMode mode,
                const comm::Communicator& comm, const KeyBlock& own, BackwardComputation& computation,
                core::RankMetrics& metrics)
-      : problem_(problem),
-        own_(own),
+      : own_(own),
         hops_(hop_count(lanes.keys)),
         mode_(mode),
         computation_(computation),
@@ -54,7 +51,6 @@ class BackwardLoop {
   }
 
  private:
-  static int tag(std::size_t s) { return int(s % 1024); }
   std::string place(std::size_t s) const { return s == 0 ? "own rows" : fmt::format("hop {} of {}", s, hops_); }
   /// Where the waits of step s are counted: with the hop whose rows it brings, at the end with the last one.
   core::HopMetrics& waits(std::size_t s) { return metrics_.hops[std::min(s + 1, hops_)]; }
@@ -95,9 +91,7 @@ class BackwardLoop {
   void start(Messages sends, Messages receives, std::size_t s) {
     sends.near.insert(sends.near.end(), sends.home.begin(), sends.home.end());
     receives.near.insert(receives.near.end(), receives.home.begin(), receives.home.end());
-    const double began = core::wall_seconds();
-    exchange_.start(sends.near, receives.near, tag(s));
-    waits(s).wait_seconds += core::wall_seconds() - began;
+    core::timed_wait(waits(s), [&] { exchange_.start(sends.near, receives.near, hop_tag(s)); });
   }
 
   /// Ends the messages of step s.
@@ -107,40 +101,16 @@ class BackwardLoop {
       // Even and odd ranks take turns between neighbours; home may be any rank, where turns could wait for each other
       // for ever.
       const Messages sends = outgoing(s), receives = incoming(s);
-      const double began = core::wall_seconds();
-      exchange_.run_blocking(sends.near, receives.near, tag(s));
-      waits(s).wait_seconds += core::wall_seconds() - began;
+      core::timed_wait(waits(s), [&] { exchange_.run_blocking(sends.near, receives.near, hop_tag(s)); });
       start({{}, sends.home}, {{}, receives.home}, s);
     }
-    const double began = core::wall_seconds();
-    exchange_.wait();
-    waits(s).wait_seconds += core::wall_seconds() - began;
+    core::timed_wait(waits(s), [&] { exchange_.wait(); });
     for (std::size_t l = 0; l < keys_.size(); ++l) {
-      if (keys_[l].has(s)) take_keys(l, s);
-      if (s >= 2 && gradients_[l].has(s - 2)) settle_gradients(l, s - 2);
+      if (keys_[l].has(s)) keys_[l].take(s, metrics_.hops[s + 1]);
+      if (s >= 2 && gradients_[l].has(s - 2)) gradients_[l].settle(s - 2, metrics_.hops[s - 1]);
     }
   }
 
-  void take_keys(std::size_t lane, std::size_t h) {
-    keys_[lane].take(h);
-    core::HopMetrics& metrics = metrics_.hops[h + 1];
-    const pattern::Hop& hop = keys_[lane].hop(h);
-    metrics.bytes_sent += cargo_bytes(problem_, hop.send);
-    metrics.bytes_received += cargo_bytes(problem_, hop.receive);
-    metrics.rows_received += pattern::head_rows(hop.receive);
-  }
-  void settle_gradients(std::size_t lane, std::size_t h) {
-    gradients_[lane].settle(h);
-    core::HopMetrics& metrics = metrics_.hops[h + 1];
-    const pattern::GradientHop& hop = gradients_[lane].hop(h);
-    for (const pattern::Cargo* sent : {&hop.onward, &hop.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
-    for (const pattern::Cargo* received : {&hop.arriving, &hop.returned}) {
-      metrics.bytes_received += gradient_bytes(problem_, *received);
-      metrics.rows_received += pattern::head_rows(*received);
-    }
-  }
-
-  const Problem& problem_;
   const KeyBlock own_;
   const std::size_t hops_;
   const HopMode mode_;
@@ -166,14 +136,8 @@ Prediction predict_backward_hops(const Problem& problem, const pattern::Partitio
     const BufferBytes of_keys = buffer_bytes(problem, hops);
     const GradientBytes of_gradients = gradient_buffer_bytes(problem, hops, gradients);
     for (std::size_t s = 0; s < steps; ++s) buffers[s] += of_keys.during(s) + of_gradients.during(s);
-    for (std::size_t h = 0; h < hops.size(); ++h) {
-      prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hops[h].receive));
-      prediction.bytes_sent += cargo_bytes(problem, hops[h].send) + gradient_bytes(problem, gradients[h].onward) +
-                               gradient_bytes(problem, gradients[h].home);
-      prediction.bytes_received += cargo_bytes(problem, hops[h].receive) +
-                                   gradient_bytes(problem, gradients[h].arriving) +
-                                   gradient_bytes(problem, gradients[h].returned);
-    }
+    add_hops(problem, rows, hops, prediction);
+    add_gradient_hops(problem, gradients, prediction);
   }
   prediction.memory_bytes = backward_work(problem, rows.count(), *std::max_element(buffers.begin(), buffers.end()));
   return prediction;

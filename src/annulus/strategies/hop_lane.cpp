@@ -27,6 +27,14 @@ BufferBytes buffer_bytes(const Problem& problem, const Hops& hops) {
   return bytes;
 }
 
+void add_hops(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops, Prediction& prediction) {
+  for (const Hop& hop : hops) {
+    prediction.bytes_sent += cargo_bytes(problem, hop.send);
+    prediction.bytes_received += cargo_bytes(problem, hop.receive);
+    prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hop.receive));
+  }
+}
+
 Lane::Lane(const Problem& problem, const Hops& hops, const KeyBlock& own) : problem_(problem), hops_(hops), own_(own) {
   const BufferBytes bytes = buffer_bytes(problem, hops);
   for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes.receive[i]);
@@ -53,11 +61,13 @@ comm::Message Lane::incoming(std::size_t h) const {
   return {hops_[h].receive_from, kv_block(problem_, receive_[h % 2].data(), rows, problem_.head_row_bytes())};
 }
 
-const KeyBlock& Lane::take(std::size_t h) {
+void Lane::take(std::size_t h, core::HopMetrics& metrics) {
   const pattern::Cargo& cargo = hops_[h].receive;
+  metrics.bytes_sent += cargo_bytes(problem_, hops_[h].send);
+  metrics.bytes_received += cargo_bytes(problem_, cargo);
+  metrics.rows_received += pattern::head_rows(cargo);
   if (h + 1 >= sending_hops_) send_ = {};
   in_hand_ = {receive_[h % 2].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
-  return in_hand_;
 }
 
 }  // namespace annulus::strategies

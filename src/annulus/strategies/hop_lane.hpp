@@ -20,19 +20,23 @@ struct BufferBytes {
 };
 BufferBytes buffer_bytes(const Problem& problem, const pattern::Hops& hops);
 
+/// Adds the bytes of K and V that the hops of a rank move, and the kept triples of its `rows` with what they bring.
+void add_hops(const Problem& problem, const pattern::StoredRows& rows, const pattern::Hops& hops,
+              Prediction& prediction);
+
 /// The buffers of one direction and the block in hand. `problem`, `hops` and `own` are not copied.
 class Lane {
  public:
   Lane(const Problem& problem, const pattern::Hops& hops, const KeyBlock& own);
 
-  bool has(std::size_t h) const { return h < hops_.size(); }
-  const pattern::Hop& hop(std::size_t h) const { return hops_[h]; }
+  std::size_t count() const { return hops_.size(); }
+  bool has(std::size_t h) const { return h < count(); }
 
   /// The message of hop h (from 0); collects its rows where they must be collected.
   comm::Message outgoing(std::size_t h) const;
   comm::Message incoming(std::size_t h) const;
-  /// What hop h brought becomes the block in hand.
-  const KeyBlock& take(std::size_t h);
+  /// What hop h brought becomes the block in hand; what it moved is counted.
+  void take(std::size_t h, core::HopMetrics& metrics);
   const KeyBlock& in_hand() const { return in_hand_; }
 
  private:

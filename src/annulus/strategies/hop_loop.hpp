@@ -2,17 +2,9 @@
 // overlapped.
 #pragma once
 
-#include "annulus/strategies/strategy.hpp"
+#include "annulus/strategies/hop_keys.hpp"
 
 namespace annulus::strategies {
-
-/// When a hop's messages travel.
-///   overlapped  started before the kernel works on the blocks in hand, completed after it; two buffers a lane receive
-///   blocking    between two kernel calls, even ranks sending first; nothing hidden
-enum class HopMode { overlapped, blocking };
-
-/// Directions that are under way at the same time; lane l at hop h does lanes[l][h].
-using Lanes = std::vector<pattern::Hops>;
 
 /// Hops of one rank; made anew for every pass over the problem.
 using MakeLanes = std::function<Lanes(const pattern::Layout&, const pattern::Partition&, int rank)>;

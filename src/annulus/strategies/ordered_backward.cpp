@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/strategies/gradient_lane.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -26,7 +27,7 @@ class OrderedPass {
   void run() {
     const std::size_t steps = sums_.front().steps();
     for (std::size_t s = 0; s < steps; ++s) {
-      if (mode_ == HopMode::overlapped) keys_.start(s, metrics_);
+      keys_.start(s, metrics_);
       for (std::size_t i = 0; i < sums_.size(); ++i) {
         if (s > 0) arrive(i, s - 1);
         compute(i, s);
@@ -45,7 +46,6 @@ class OrderedPass {
   std::string place(std::size_t s) const {
     return s == 0 ? "own rows" : fmt::format("step {} of {}", s, sums_.front().steps() - 1);
   }
-  int tag(std::size_t i, std::size_t s) const { return int(1024 * (i + 1) + s % 1024); }  // keys have 0 ... 1023
 
   void add(const KeyBlock& block, const GradientBlock& into, core::Mask part, std::size_t s) {
     computation_.add_part(block, into, part, place(s), metrics(s), [this] {
@@ -68,7 +68,7 @@ class OrderedPass {
     core::timed_wait(hop, [&] {
       sends = sums_[i].outgoing(s);
       receives = sums_[i].incoming(s);
-      exchanges_[i].start(sends, receives, tag(i, s));
+      exchanges_[i].start(sends, receives, hop_tag(s, i + 1));
       if (mode_ == HopMode::blocking) exchanges_[i].wait();
     });
     for (const comm::Message& message : sends) hop.bytes_sent += message.block.bytes();
@@ -114,10 +114,7 @@ Prediction predict_sums(const Problem& pass, const std::vector<OrderedSlice>& sl
   Prediction prediction;
   for (const OrderedSlice& slice : slices) {
     prediction.memory_bytes += ordered_bytes(pass, slice).total();
-    for (const pattern::GradientHop& hop : slice.travel) {
-      prediction.bytes_sent += gradient_bytes(pass, hop.onward) + gradient_bytes(pass, hop.home);
-      prediction.bytes_received += gradient_bytes(pass, hop.arriving) + gradient_bytes(pass, hop.returned);
-    }
+    add_gradient_hops(pass, slice.travel, prediction);
   }
   return prediction;
 }

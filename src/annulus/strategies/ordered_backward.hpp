@@ -21,7 +21,7 @@ namespace annulus::strategies {
 class OrderedKeys {
  public:
   virtual ~OrderedKeys() = default;
-  /// Brings the blocks of step s + 1 while the kernel works on those of step s.
+  /// Brings the blocks of step s + 1 while the kernel works on those of step s, where messages are overlapped.
   virtual void start(std::size_t s, core::RankMetrics& metrics) = 0;
   virtual void progress() = 0;
   virtual void complete(std::size_t s, core::RankMetrics& metrics) = 0;

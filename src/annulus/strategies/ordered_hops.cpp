@@ -1,10 +1,7 @@
 // K and V in hops for backward_in_order(): ring, rotation, and rings across groups.
 #include <algorithm>
-#include <deque>
 
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/strategies/cargo.hpp"
-#include "annulus/strategies/hop_lane.hpp"
 #include "annulus/strategies/ordered_backward.hpp"
 
 namespace annulus::strategies {
@@ -73,56 +70,25 @@ struct HopPlan {
 class HopKeys final : public OrderedKeys {
  public:
   HopKeys(const Problem& pass, const HopPlan& plan, HopMode mode, const comm::Communicator& comm)
-      : pass_(pass), mode_(mode), exchange_(comm) {
-    for (std::size_t i = 0; i < plan.hops.size(); ++i) lanes_.emplace_back(pass, plan.hops[i], plan.slices[i].keys[0]);
+      : hops_(pass, mode, comm) {
+    for (std::size_t i = 0; i < plan.hops.size(); ++i) hops_.add_lane(plan.hops[i], plan.slices[i].keys[0]);
   }
 
   void start(std::size_t s, core::RankMetrics& metrics) override {
-    if (!lanes_.front().has(s)) return;
-    const auto [sends, receives] = messages(s);
-    const double began = core::wall_seconds();
-    exchange_.start(sends, receives, tag(s));
-    metrics.hops[s + 1].wait_seconds += core::wall_seconds() - began;
+    if (s < hops_.count()) hops_.start(s, metrics.hops[s + 1]);
   }
-  void progress() override { exchange_.progress(); }
+  void progress() override { hops_.progress(); }
   void complete(std::size_t s, core::RankMetrics& metrics) override {
-    if (!lanes_.front().has(s)) return;
+    if (s >= hops_.count()) return;
     const comm::Place here(fmt::format("K and V of step {}", s + 1));
-    core::HopMetrics& hop = metrics.hops[s + 1];
-    if (mode_ == HopMode::blocking) {
-      const auto [sends, receives] = messages(s);
-      const double began = core::wall_seconds();
-      exchange_.run_blocking(sends, receives, tag(s));
-      hop.wait_seconds += core::wall_seconds() - began;
-    } else {
-      const double began = core::wall_seconds();
-      exchange_.wait();
-      hop.wait_seconds += core::wall_seconds() - began;
-    }
-    for (Lane& lane : lanes_) {
-      lane.take(s);
-      hop.bytes_sent += cargo_bytes(pass_, lane.hop(s).send);
-      hop.bytes_received += cargo_bytes(pass_, lane.hop(s).receive);
-      hop.rows_received += pattern::head_rows(lane.hop(s).receive);
-    }
+    hops_.complete(s, metrics.hops[s + 1]);
+    blocks_ = hops_.blocks(s);
   }
-  KeyBlock block(std::size_t i, std::size_t) const override { return lanes_[i].in_hand(); }
+  KeyBlock block(std::size_t i, std::size_t) const override { return blocks_[i]; }
 
  private:
-  static int tag(std::size_t s) { return int(s % 1024); }
-  std::pair<std::vector<comm::Message>, std::vector<comm::Message>> messages(std::size_t s) const {
-    std::pair<std::vector<comm::Message>, std::vector<comm::Message>> both;
-    for (const Lane& lane : lanes_) {
-      both.first.push_back(lane.outgoing(s));
-      both.second.push_back(lane.incoming(s));
-    }
-    return both;
-  }
-
-  const Problem& pass_;
-  const HopMode mode_;
-  std::deque<Lane> lanes_;   // of each slice; a deque: lanes do not move, messages point into them
-  comm::Exchange exchange_;  // behind the lanes: when an error unwinds, messages end before their buffers do
+  KeyHops hops_;  // one lane for each slice, of equally many hops
+  std::vector<KeyBlock> blocks_;
 };
 
 }  // namespace
@@ -138,11 +104,7 @@ Prediction predict_hops_in_order(const Problem& problem, const Partition& partit
     Prediction one = predict_sums(pass, plan.slices);
     for (std::size_t i = 0; i < plan.slices.size(); ++i) {
       one.memory_bytes += buffer_bytes(pass, plan.hops[i]).total();
-      for (const pattern::Hop& hop : plan.hops[i]) {
-        one.bytes_sent += cargo_bytes(pass, hop.send);
-        one.bytes_received += cargo_bytes(pass, hop.receive);
-        one.kept += kept_between(pass, rows, pattern::KeyRows::packed(hop.receive));
-      }
+      add_hops(pass, rows, plan.hops[i], one);
     }
     all.bytes_sent += one.bytes_sent;
     all.bytes_received += one.bytes_received;
