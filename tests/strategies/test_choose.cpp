@@ -106,6 +106,56 @@ TEST(Loads, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
   EXPECT_GT(compared, 1000);
 }
 
+/// A ring that does not say how it moves rows.
+class Secretive final : public Strategy {
+ public:
+  std::string_view name() const override { return "secretive"; }
+  std::string_view description() const override { return ""; }
+  pattern::Partition partition(const Problem& problem, int ranks) const override {
+    return ring_.partition(problem, ranks);
+  }
+  std::string not_reproducible(const Problem&, int) const override { return ""; }
+  std::string not_reproducible_gradients(const Problem&, int) const override { return ""; }
+  Prediction predict(const Problem& problem, const pattern::Partition& rows, int rank) const override {
+    return ring_.predict(problem, rows, rank);
+  }
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& rows, int rank) const override {
+    return ring_.predict_backward(problem, rows, rank);
+  }
+  core::RankMetrics forward(const Problem&, const pattern::Partition&, const comm::Communicator&, Tensors&,
+                            const Progress&) const override {
+    return {};
+  }
+  core::RankMetrics backward(const Problem&, const pattern::Partition&, const comm::Communicator&, Tensors&,
+                             const Progress&) const override {
+    return {};
+  }
+
+ private:
+  const Strategy& ring_ = *find("ring");
+};
+
+TEST(Loads, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
+  Problem problem = problem_of(200, {{16, 1}, {0, 3}}, true);
+  problem.gradients = true;
+  const Secretive strategy;
+  for (const int ranks : {1, 3, largest_enumerated}) {
+    const pattern::Partition partition = strategy.partition(problem, ranks);
+    const Counted counted = count(problem, partition);
+    const auto loads = loads_of(strategy, problem, partition, counted);
+    const auto backward = backward_loads_of(strategy, problem, partition, counted);
+    ASSERT_TRUE(loads && backward);
+    expect_loads(*loads, 1, ranks, [&](int p) { return strategy.predict(problem, partition, p); });
+    expect_loads(*backward, 2.5, ranks, [&](int p) { return strategy.predict_backward(problem, partition, p); });
+    EXPECT_EQ(loads->messages, std::vector<double>(std::size_t(ranks), ranks - 1));
+    EXPECT_EQ(backward->messages, std::vector<double>(std::size_t(ranks), 2 * (ranks - 1))) << "rows, and sums";
+  }
+  const pattern::Partition partition = strategy.partition(problem, largest_enumerated + 1);
+  const Counted counted = count(problem, partition);
+  EXPECT_FALSE(loads_of(strategy, problem, partition, counted));
+  EXPECT_FALSE(backward_loads_of(strategy, problem, partition, counted));
+}
+
 /// Exact but for rings across groups, where all K/V heads are taken to move equally many rows.
 TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
   std::mt19937_64 random(32);

@@ -5,6 +5,7 @@
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/group_loads.hpp"
 #include "annulus/strategies/load_sums.hpp"
 
 namespace annulus::strategies {
@@ -13,25 +14,18 @@ namespace {
 using pattern::Partition;
 using pattern::Traffic;
 
-/// K and V of every rank, and who sends what of it.
-void add_traffic(const Problem& problem, const Traffic& traffic, Loads& loads) {
-  add(loads.received, traffic.received, kv_bytes(problem, 1));
-  add(loads.sent, traffic.sent, kv_bytes(problem, 1));
-  add(loads.messages, traffic.messages, 1.0);
-}
-
 /// The hop loop: own rows, and per lane a block to send and one or two that arrive.
 void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int lanes, Loads& loads) {
-  add_traffic(problem, traffic, loads);
+  add_traffic(traffic, kv_bytes(problem, 1), loads);
   loads.copied = loads.sent;
   const Index hops = Index(partition.size()) - 1;
   const double buffers = lanes * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
   loads.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
 }
 
-/// Windows: own rows and a copy of them, and what onesided.cpp reads ahead: three blocks.
+/// Windows: own rows and a copy of them, and what onesided_reads.hpp reads ahead: three blocks.
 void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, Loads& loads) {
-  add_traffic(problem, traffic, loads);
+  add_traffic(traffic, kv_bytes(problem, 1), loads);
   for (const pattern::StoredRows& rows : partition)
     loads.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
   const double reads = double(std::min<Index>(3, Index(partition.size()) - 1));
@@ -41,13 +35,8 @@ void add_window(const Problem& problem, const Partition& partition, const Traffi
 }
 
 void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
+  add_gathered_keys(problem, partition, loads);
   const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
-  for (const pattern::StoredRows& rows : partition) {
-    const double own = double(rows.count());
-    loads.received.push_back(kv_bytes(problem, (n - own) * heads));
-    loads.sent.push_back(kv_bytes(problem, own * heads * double(partition.size() - 1)));
-    loads.messages.push_back(double(partition.size() - 1));
-  }
   loads.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
 }
 
@@ -66,32 +55,26 @@ double head_memory(const Problem& problem, const Problem& narrow, Index own, Ind
 }
 
 /// Exchanges of heads inside groups of `group` ranks, after which each works on some heads of all rows of its group,
-/// and the ring across the groups with those heads. An estimate in two ways: the heads of a group are taken to have
-/// equal work, and all K/V heads to move equally many rows.
+/// and the ring across the groups with those heads. An estimate in two ways: share_work(), and all K/V heads are taken
+/// to move equally many rows.
 void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
   const core::Shape& s = problem.shape;
   const double batch = double(s.batch);
-  Partition groups;
-  for (Index p = 0; p < Index(partition.size()); p += group)
-    groups.push_back(pattern::united(partition, {p, p + group}));
+  const LoadGroups groups(s, partition, group);
   Problem here = problem;  // with the heads of the rank at hand
-  const pattern::TrafficCounts across = traffic_of(problem, groups);
+  const pattern::TrafficCounts across = traffic_of(problem, groups.rows);
   const Traffic& ring = across.ring;
   loads.basis = std::max(across.basis, pattern::Basis::estimate);
-  std::vector<double> kept(groups.size());  // of the groups
-  for (std::size_t p = 0; p < partition.size(); ++p) kept[p / std::size_t(group)] += loads.kept[p];
+  share_work(groups, s, loads);
   for (std::size_t p = 0; p < partition.size(); ++p) {
-    const std::size_t g = p / std::size_t(group);
-    const core::Interval query = core::even_part(s.heads, group, Index(p) % group);
-    here.share = {s.heads, s.kv_heads, query};
-    here.shape = narrowed(s, query);
-    const Index own = partition[p].count(), rows = groups[g].count();
+    const std::size_t g = groups.group_of(p);
+    here.share = {s.heads, s.kv_heads, core::even_part(s.heads, group, Index(p) % group)};
+    here.shape = groups.narrow_of(p);
+    const Index own = partition[p].count(), rows = groups.rows[g].count();
     const double others = double(rows - own);
     const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1);
-    loads.kept[p] = kept[g] * double(here.shape.heads) / double(s.heads);
     loads.group_received.push_back(
         batch * (others * row_inputs(here) + double(own) * (row_outputs(problem) - row_outputs(here))));
-    loads.group_messages.push_back(2.0 * double(group - 1));
     loads.received.push_back(head_rows * double(ring.received[g]));
     loads.messages.push_back(double(ring.messages[g]));
     loads.sent.push_back(batch * others * row_outputs(here) +
@@ -100,20 +83,6 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
     loads.memory = std::max(loads.memory, head_memory(problem, here, own, rows, 3 * head_rows * double(ring.largest)));
   }
   loads.copied = loads.sent;
-}
-
-std::optional<Loads> enumerated(const Strategy& strategy, const Problem& problem, const Partition& partition) {
-  if (int(partition.size()) > largest_enumerated) return std::nullopt;
-  Loads loads;
-  for (std::size_t p = 0; p < partition.size(); ++p) {
-    const Prediction one = strategy.predict(problem, partition, int(p));
-    loads.kept.push_back(double(one.kept));
-    loads.sent.push_back(double(one.bytes_sent));
-    loads.received.push_back(double(one.bytes_received));
-    loads.messages.push_back(double(partition.size() - 1));
-    loads.memory = std::max(loads.memory, double(one.memory_bytes));
-  }
-  return loads;
 }
 
 }  // namespace
@@ -195,7 +164,7 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
     case Movement::unknown:
       break;
   }
-  return enumerated(strategy, problem, partition);
+  return enumerated(int(partition.size()), 1, 1, [&](int p) { return strategy.predict(problem, partition, p); });
 }
 
 Cost together(const Cost& forward, const Cost& backward) {

@@ -3,6 +3,7 @@
 
 #include "annulus/strategies/backward_computation.hpp"
 #include "annulus/strategies/cost.hpp"
+#include "annulus/strategies/group_loads.hpp"
 #include "annulus/strategies/head_groups.hpp"
 #include "annulus/strategies/load_sums.hpp"
 
@@ -41,13 +42,9 @@ Ways ways_of(const Problem& problem, const pattern::TrafficCounts& counts, Movem
 }
 
 void add_ways(const Problem& problem, const Ways& ways, Loads& loads) {
-  add(loads.received, ways.rows.received, kv_bytes(problem, 1));
-  add(loads.sent, ways.rows.sent, kv_bytes(problem, 1));
-  add(loads.messages, ways.rows.messages, 1.0);
+  add_traffic(ways.rows, kv_bytes(problem, 1), loads);
   loads.copied = loads.sent;  // sums leave from where they are
-  add(loads.received, ways.sums.received, sum_bytes(problem, 1));
-  add(loads.sent, ways.sums.sent, sum_bytes(problem, 1));
-  add(loads.messages, ways.sums.messages, 1.0);
+  add_traffic(ways.sums, sum_bytes(problem, 1), loads);
   for (std::size_t p = 0; p < loads.copied.size(); ++p) {  // what arrives is added to what is there
     loads.copied[p] += double(ways.sums.received[p]) * sum_bytes(problem, 1);
   }
@@ -80,7 +77,7 @@ void add_hops(const Problem& problem, const Partition& partition, const Ways& wa
   loads.memory = double(backward_memory(problem, most, Index(buffers)));
 }
 
-/// Windows for K and V and for the sums, and what onesided.cpp reads ahead: three blocks, and two of sums.
+/// Windows for K and V and for the sums, and what onesided_reads.hpp reads ahead: three blocks, and two of sums.
 void add_window(const Problem& problem, const Partition& partition, const Ways& ways, Loads& loads) {
   add_ways(problem, ways, loads);
   const Index heads = problem.shape.kv_heads, rows = most_rows(partition), hops = Index(partition.size()) - 1;
@@ -100,20 +97,16 @@ void add_window(const Problem& problem, const Partition& partition, const Ways& 
 void add_gather(const Problem& problem, const Partition& partition, const Traffic* sums, Loads& loads) {
   const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
   const double others = double(partition.size() - 1);
-  for (const pattern::StoredRows& rows : partition) {
-    const double own = double(rows.count());
-    loads.received.push_back(kv_bytes(problem, (n - own) * heads));
-    loads.sent.push_back(others * kv_bytes(problem, own * heads));
-    loads.messages.push_back(others);
-    if (sums != nullptr) continue;
-    loads.received.back() += others * sum_bytes(problem, own * heads);
-    loads.sent.back() += sum_bytes(problem, (n - own) * heads);
-    loads.messages.back() += others;
-  }
+  add_gathered_keys(problem, partition, loads);
   if (sums != nullptr) {
-    add(loads.received, sums->received, sum_bytes(problem, 1));
-    add(loads.sent, sums->sent, sum_bytes(problem, 1));
-    add(loads.messages, sums->messages, 1.0);
+    add_traffic(*sums, sum_bytes(problem, 1), loads);
+  } else {
+    for (std::size_t p = 0; p < partition.size(); ++p) {
+      const double own = double(partition[p].count());
+      loads.received[p] += others * sum_bytes(problem, own * heads);
+      loads.sent[p] += sum_bytes(problem, (n - own) * heads);
+      loads.messages[p] += others;
+    }
   }
   const double blocks = others == 0 ? 0 : sums != nullptr ? 4 : 3;
   const double largest = sum_bytes(problem, double(most_rows(partition)) * heads);
@@ -121,22 +114,22 @@ void add_gather(const Problem& problem, const Partition& partition, const Traffi
   loads.memory = double(backward_memory(problem, most_rows(partition), Index(buffers)));
 }
 
-/// Peak bytes of a rank of the fullest group; `narrow` are the shapes of a group's members.
-double group_memory(const Problem& problem, const Partition& partition, const Partition& groups,
-                    const std::vector<core::Shape>& narrow, const Ways& across) {
-  const int group = int(narrow.size());
-  const auto fullest = std::max_element(groups.begin(), groups.end(),
-                                        [](const auto& a, const auto& b) { return a.count() < b.count(); });
-  const auto most_keys = std::max_element(narrow.begin(), narrow.end(), [](const auto& a, const auto& b) {
+/// Peak bytes of a rank of the fullest group.
+double group_memory(const Problem& problem, const Partition& partition, const LoadGroups& groups, const Ways& across) {
+  const Partition& rows = groups.rows;
+  const auto fullest =
+      std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.count() < b.count(); });
+  const auto most_keys = std::max_element(groups.narrow.begin(), groups.narrow.end(), [](const auto& a, const auto& b) {
     return std::pair(a.kv_heads, a.heads) < std::pair(b.kv_heads, b.heads);
   });
   double memory = 0;
   // The first of a group has the most heads; another one may read K/V heads of two groups of query heads.
-  for (const int member : std::set{0, int(most_keys - narrow.begin())}) {
-    const HeadGroup of_rank(problem, partition, group, int(fullest - groups.begin()) * group + member);
+  for (const int member : std::set{0, int(most_keys - groups.narrow.begin())}) {
+    const int group = int(groups.size());
+    const HeadGroup of_rank(problem, partition, group, int(fullest - rows.begin()) * group + member);
     const double share = double(of_rank.narrow().shape.kv_heads) / double(problem.shape.kv_heads);
     const double buffers =
-        groups.size() == 1 ? 0 : share * lane_bytes(problem, across, fullest->count(), Index(groups.size()) - 1);
+        rows.size() == 1 ? 0 : share * lane_bytes(problem, across, fullest->count(), Index(rows.size()) - 1);
     const Index work = backward_work(of_rank.narrow(), fullest->count(), Index(buffers));
     memory = std::max(memory, double(of_rank.backward_memory(work)));
   }
@@ -145,41 +138,32 @@ double group_memory(const Problem& problem, const Partition& partition, const Pa
 
 /// Heads against rows inside groups, there and back, and the ring across. Bytes inside groups are exact, those across
 /// an estimate as in the forward pass, and memory is that of a rank of the fullest group.
-void add_heads(const Problem& problem, const Partition& partition, int group, Loads& loads) {
+void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
   const core::Shape& s = problem.shape;
   const double batch = double(s.batch), scalars = double(core::bytes_of(core::lse_type(problem.type))) +
                                                   double(core::bytes_of(problem.precision));
   const double head_row = double(problem.head_row_bytes()), head_sums = double(problem.head_row_sum_bytes());
-  Partition groups;
-  for (Index p = 0; p < Index(partition.size()); p += group)
-    groups.push_back(pattern::united(partition, {p, p + group}));
-  std::vector<core::Shape> narrow;
+  const LoadGroups groups(s, partition, group);
   double served = 0;  // K/V heads of all members: some are several members'
-  for (Index i = 0; i < group; ++i) {
-    narrow.push_back(narrowed(s, core::even_part(s.heads, group, i)));
-    served += double(narrow.back().kv_heads);
-  }
-  const pattern::TrafficCounts counts = backward_traffic(problem, groups);
+  for (const core::Shape& narrow : groups.narrow) served += double(narrow.kv_heads);
+  const pattern::TrafficCounts counts = backward_traffic(problem, groups.rows);
   const Ways across = ways_of(problem, counts, Movement::heads_in_ring);
   loads.basis = std::max(counts.basis, pattern::Basis::estimate);
-  std::vector<double> kept(groups.size());  // of the groups
-  for (std::size_t p = 0; p < partition.size(); ++p) kept[p / std::size_t(group)] += loads.kept[p];
+  share_work(groups, s, loads);
   for (std::size_t p = 0; p < partition.size(); ++p) {
-    const std::size_t g = p / std::size_t(group);
-    const core::Shape& here = narrow[p % std::size_t(group)];
-    const double own = double(partition[p].count()), others = double(groups[g].count()) - own;
+    const std::size_t g = groups.group_of(p);
+    const core::Shape& here = groups.narrow_of(p);
+    const double own = double(partition[p].count()), others = double(groups.rows[g].count()) - own;
     const double queries = double(here.heads), keys = double(here.kv_heads);
     // q, dout, k, v, lse and delta come; dq and the sums of dk and dv go.
     const auto there = [&](double q, double kv) { return 2 * head_row * (q + kv) + scalars * q; };
     const auto back = [&](double q, double kv) { return head_row * q + 2 * head_sums * kv; };
     loads.group_received.push_back(
         batch * (others * there(queries, keys) + own * back(double(s.heads) - queries, served - keys)));
-    loads.group_messages.push_back(2.0 * double(group - 1));
     const double share = keys / double(s.kv_heads);
     const auto ring = [&](const std::vector<Index>& rows, const std::vector<Index>& sums) {
       return share * (kv_bytes(problem, double(rows[g])) + sum_bytes(problem, double(sums[g])));
     };
-    loads.kept[p] = kept[g] * queries / double(s.heads);
     loads.received.push_back(ring(across.rows.received, across.sums.received));
     loads.messages.push_back(double(across.rows.messages[g] + across.sums.messages[g]));
     loads.sent.push_back(batch *
@@ -187,18 +171,7 @@ void add_heads(const Problem& problem, const Partition& partition, int group, Lo
                          ring(across.rows.sent, across.sums.sent));
   }
   loads.copied = loads.sent;
-  loads.memory = group_memory(problem, partition, groups, narrow, across);
-}
-
-Loads enumerated(const Strategy& strategy, const Problem& problem, const Partition& partition, Loads loads) {
-  for (std::size_t p = 0; p < partition.size(); ++p) {
-    const Prediction one = strategy.predict_backward(problem, partition, int(p));
-    loads.sent.push_back(double(one.bytes_sent));
-    loads.received.push_back(double(one.bytes_received));
-    loads.messages.push_back(2 * double(partition.size() - 1));
-    loads.memory = std::max(loads.memory, double(one.memory_bytes));
-  }
-  return loads;
+  loads.memory = group_memory(problem, partition, groups, across);
 }
 
 }  // namespace
@@ -238,8 +211,10 @@ std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& 
     case Movement::unknown:
       break;
   }
-  if (int(partition.size()) > largest_enumerated) return std::nullopt;
-  return enumerated(strategy, problem, partition, std::move(loads));
+  std::optional<Loads> all = enumerated(int(partition.size()), backward_work_factor, 2,
+                                        [&](int p) { return strategy.predict_backward(problem, partition, p); });
+  if (all) all->basis = loads.basis;
+  return all;
 }
 
 }  // namespace annulus::strategies

@@ -19,6 +19,8 @@ RowBlock at(RowBlock array, const core::Buffer& buffer) {
   return array;
 }
 
+}  // namespace
+
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size) {
   pattern::Partition rows;
   for (Index first = 0; first < Index(partition.size()); first += size) {
@@ -26,8 +28,6 @@ pattern::Partition rows_of_groups(const pattern::Partition& partition, int size)
   }
   return rows;
 }
-
-}  // namespace
 
 HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank)
     : number_(rank / size),

@@ -7,6 +7,9 @@
 
 namespace annulus::strategies {
 
+/// Rows of every group of `size` ranks; `size` divides the number of ranks.
+pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
+
 /// One rank's view of its group. Rank p is at place p mod `size` of group p / `size`; query heads are dealt evenly over
 /// the places, so with more ranks than heads the last ones get none. A K/V head goes to every rank whose query heads
 /// read it.

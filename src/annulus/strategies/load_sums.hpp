@@ -2,10 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
-#include "annulus/strategies/problem.hpp"
+#include "annulus/strategies/cost.hpp"
 
 namespace annulus::strategies {
 
@@ -34,5 +35,16 @@ void add(std::vector<Number>& to, const std::vector<Index>& counts, Number facto
   to.resize(counts.size());
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * Number(counts[p]);
 }
+
+/// Adds an exchange of rows of one head: `bytes` each, of all batch entries.
+void add_traffic(const pattern::Traffic& traffic, double bytes, Loads& loads);
+
+/// Adds a gather of all of K and V on every rank.
+void add_gathered_keys(const Problem& problem, const pattern::Partition& partition, Loads& loads);
+
+/// Loads of a strategy of unknown shape: predict(rank) tells them, up to largest_enumerated ranks. Every rank is taken
+/// to get `messages` messages from each other rank, and to do `work` times the kept triples.
+std::optional<Loads> enumerated(int ranks, double work, double messages,
+                                const std::function<Prediction(int rank)>& predict);
 
 }  // namespace annulus::strategies

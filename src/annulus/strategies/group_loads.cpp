@@ -1,0 +1,21 @@
+#include "annulus/strategies/group_loads.hpp"
+
+#include "annulus/strategies/head_groups.hpp"
+
+namespace annulus::strategies {
+
+LoadGroups::LoadGroups(const core::Shape& whole, const pattern::Partition& partition, Index size)
+    : rows(rows_of_groups(partition, int(size))) {
+  for (Index i = 0; i < size; ++i) narrow.push_back(narrowed(whole, core::even_part(whole.heads, size, i)));
+}
+
+void share_work(const LoadGroups& groups, const core::Shape& whole, Loads& loads) {
+  std::vector<double> kept(groups.rows.size());
+  for (std::size_t p = 0; p < loads.kept.size(); ++p) kept[groups.group_of(p)] += loads.kept[p];
+  for (std::size_t p = 0; p < loads.kept.size(); ++p) {
+    loads.kept[p] = kept[groups.group_of(p)] * double(groups.narrow_of(p).heads) / double(whole.heads);
+    loads.group_messages.push_back(2.0 * double(groups.size() - 1));
+  }
+}
+
+}  // namespace annulus::strategies
