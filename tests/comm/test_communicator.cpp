@@ -1,9 +1,10 @@
-// The communicator's small collectives, and agreement on failures.
+// The communicator's small collectives, agreement on failures, and what is known of MPI libraries.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/comm/window.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -113,6 +114,24 @@ TEST(Agree, NestedAgreementsKeepTheMessage) {
   } catch (const AgreedError& error) {
     EXPECT_EQ(std::string(error.what()), comm.size() > 1 ? "rank 0: inner" : "inner");
   }
+}
+
+// Here and not beside the tests of windows, which are left out where windows do not work.
+TEST(WindowDefect, IsKnownOfMpich40Only) {
+  for (const char* sound :
+       {"Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022",
+        "Open MPI v4.0.3, package: Debian OpenMPI, ident: 4.0.3, repo rev: v4.0.3, Mar 03, 2020",
+        "MPICH Version:\t3.4.3\nMPICH Release date:\tThu Dec 16 11:20:57 CST 2021\nMPICH Device:\tch4:ofi\n",
+        "MPICH Version:\t4.1.2\nMPICH ABI:\t15:1:3\nMPICH Device:\tch4:ucx\n", "MPICH Version:\t14.0\n",
+        "Intel(R) MPI Library 2021.10 for Linux* OS\n", ""}) {
+    EXPECT_EQ(window_defect(sound), "") << sound;
+  }
+  for (const char* defective : {"MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7 12:34:45 CDT 2022\n"
+                                "MPICH Device:\tch4:ucx\n",
+                                "MPICH Version:\t4.0\n"}) {
+    EXPECT_NE(window_defect(defective).find("MPICH 4.0"), std::string::npos) << defective;
+  }
+  EXPECT_TRUE(window_defect().empty() || window_defect().find("MPICH 4.0") == 0);
 }
 
 }  // namespace

@@ -5,21 +5,12 @@
 #include <set>
 
 #include "annulus/strategies/choose.hpp"
-#include "support/random_layout.hpp"
+#include "planned_problem.hpp"
 
 namespace annulus::strategies {
 namespace {
 
 using pattern::PartitionKind;
-
-Problem problem_of(Index n, std::vector<pattern::Pair> pairs, bool causal) {
-  Problem problem;
-  problem.shape = {1, n, 4, 4, 16};
-  problem.pattern.pairs = std::move(pairs);
-  problem.pattern.causal = causal;
-  problem.documents = {0, n};
-  return problem;
-}
 
 const Candidate& candidate(const std::vector<Candidate>& all, std::string_view strategy,
                            std::optional<PartitionKind> partition = PartitionKind::contiguous) {
@@ -44,31 +35,44 @@ void expect_loads(const Loads& loads, double factor, int ranks, Predict&& predic
   EXPECT_LE(loads.memory, 3 * memory);
 }
 
+/// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose loads have an exact
+/// closed form here; returns how many ranks were checked.
+template <class Check>
+int for_exact_counts(Problem problem, int ranks, const std::string& what, Check&& check) {
+  int checked = 0;
+  for (const auto& strategy : registry()) {
+    if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
+    for (const auto& entry : pattern::partition_table) {
+      SCOPED_TRACE(fmt::format("{} {} on {}: {}{}", strategy->name(), entry.name, ranks, what,
+                               problem.reproducible ? ", reproducible" : ""));
+      problem.partition = entry.value;
+      // Forward, any order costs the same.
+      if (problem.gradients && !disorder(*strategy, problem, ranks).empty()) continue;
+      const pattern::Partition partition = strategy->partition(problem, ranks);
+      const Counted counted = count(problem, partition);
+      if (counted.traffic.basis != pattern::Basis::exact) continue;
+      check(*strategy, problem, partition, counted);
+      checked += ranks;
+    }
+  }
+  return checked;
+}
+
 TEST(Loads, EqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(31);
   int compared = 0;
   for (int round = 0; round < 40; ++round) {
     const test::RandomLayout drawn = test::draw_layout(random, 500);
-    Problem problem = problem_of(drawn.n, drawn.layout.pattern.pairs, drawn.layout.pattern.causal);
-    problem.pattern = drawn.layout.pattern;
-    problem.documents = drawn.layout.documents;
-    problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    Problem problem = problem_of(drawn);
     problem.reproducible = round % 2 == 1;
     const int ranks = 1 + int(random() % (round < 5 ? 64 : 8));
-    for (const auto& strategy : registry()) {
-      if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
-      for (const auto& entry : pattern::partition_table) {
-        SCOPED_TRACE(fmt::format("{} {} on {}: {}", strategy->name(), entry.name, ranks, test::describe(drawn)));
-        problem.partition = entry.value;
-        const pattern::Partition partition = strategy->partition(problem, ranks);
-        const Counted counted = count(problem, partition);
-        if (counted.traffic.basis != pattern::Basis::exact) continue;
-        const auto loads = loads_of(*strategy, problem, partition, counted);
-        ASSERT_TRUE(loads);
-        expect_loads(*loads, 1, ranks, [&](int p) { return strategy->predict(problem, partition, p); });
-        compared += ranks;
-      }
-    }
+    const auto check = [&](const Strategy& strategy, const Problem& cut, const pattern::Partition& partition,
+                           const Counted& counted) {
+      const auto loads = loads_of(strategy, cut, partition, counted);
+      ASSERT_TRUE(loads);
+      expect_loads(*loads, 1, ranks, [&](int p) { return strategy.predict(cut, partition, p); });
+    };
+    compared += for_exact_counts(problem, ranks, test::describe(drawn), check);
   }
   EXPECT_GT(compared, 1000);
 }
@@ -78,30 +82,18 @@ TEST(Loads, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
   int compared = 0;
   for (int round = 0; round < 40; ++round) {
     const test::RandomLayout drawn = test::draw_layout(random, 500);
-    Problem problem = problem_of(drawn.n, {}, false);
-    problem.pattern = drawn.layout.pattern;
-    problem.documents = drawn.layout.documents;
-    problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    Problem problem = problem_of(drawn);
     problem.type = round % 2 == 0 ? core::DType::float32 : core::DType::bfloat16;  // whose sums are twice as large
     problem.gradients = true;
     problem.reproducible = round % 4 >= 2;
     const int ranks = 1 + int(random() % (round < 3 ? 64 : 8));
-    for (const auto& strategy : registry()) {
-      if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
-      for (const auto& entry : pattern::partition_table) {
-        SCOPED_TRACE(fmt::format("{} {} on {}: {}{}", strategy->name(), entry.name, ranks, test::describe(drawn),
-                                 problem.reproducible ? ", reproducible" : ""));
-        problem.partition = entry.value;
-        if (!disorder(*strategy, problem, ranks).empty()) continue;
-        const pattern::Partition partition = strategy->partition(problem, ranks);
-        const Counted counted = count(problem, partition);
-        if (counted.traffic.basis != pattern::Basis::exact) continue;
-        const auto loads = backward_loads_of(*strategy, problem, partition, counted);
-        ASSERT_TRUE(loads);
-        expect_loads(*loads, 2.5, ranks, [&](int p) { return strategy->predict_backward(problem, partition, p); });
-        compared += ranks;
-      }
-    }
+    const auto check = [&](const Strategy& strategy, const Problem& cut, const pattern::Partition& partition,
+                           const Counted& counted) {
+      const auto loads = backward_loads_of(strategy, cut, partition, counted);
+      ASSERT_TRUE(loads);
+      expect_loads(*loads, 2.5, ranks, [&](int p) { return strategy.predict_backward(cut, partition, p); });
+    };
+    compared += for_exact_counts(problem, ranks, test::describe(drawn), check);
   }
   EXPECT_GT(compared, 1000);
 }
@@ -162,10 +154,7 @@ TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
   int compared = 0;
   for (int round = 0; round < 60; ++round) {
     const test::RandomLayout drawn = test::draw_layout(random, 500);
-    Problem problem = problem_of(drawn.n, drawn.layout.pattern.pairs, drawn.layout.pattern.causal);
-    problem.pattern = drawn.layout.pattern;
-    problem.documents = drawn.layout.documents;
-    problem.shape = {2, drawn.n, drawn.layout.heads, drawn.layout.kv_heads, 8};
+    Problem problem = problem_of(drawn);
     problem.ulysses_ranks = 2;
     const int ranks = 2 * (1 + int(random() % 4));
     for (const auto& strategy : registry()) {

@@ -11,16 +11,19 @@
 
 namespace annulus::comm {
 
+std::string window_defect(std::string_view library) {
+  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as Debian 12 has it. Requests of
+  // reads end before the rows arrive, some strided rows come wrong even behind a flush, and no row moves while its
+  // owner is outside MPI.
+  if (library.find("MPICH Version:\t4.0") == std::string_view::npos) return "";
+  return "MPICH 4.0 ends reads from windows before the rows have arrived";
+}
+
 std::string window_defect() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as Debian 12 has it. Requests of
-  // reads end before the rows arrive, some strided rows come wrong even behind a flush, and no row moves while its
-  // owner is outside MPI.
-  const std::string_view library(text.data(), std::size_t(length));
-  if (library.find("MPICH Version:\t4.0") == std::string_view::npos) return "";
-  return "MPICH 4.0 ends reads from windows before the rows have arrived";
+  return window_defect(std::string_view(text.data(), std::size_t(length)));
 }
 
 Window::Window(const Communicator& comm, std::string purpose, Index bytes)

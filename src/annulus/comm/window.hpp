@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "annulus/comm/requests.hpp"
@@ -10,7 +11,9 @@
 
 namespace annulus::comm {
 
-/// Why the windows of this MPI library cannot be relied on; empty: nothing is known against them. Needs no MPI_Init.
+/// Why the windows of an MPI library of this version text cannot be relied on; empty: nothing is known against them.
+std::string window_defect(std::string_view library);
+/// The same of the library at hand. Needs no MPI_Init.
 std::string window_defect();
 
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
