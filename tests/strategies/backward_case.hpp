@@ -53,8 +53,7 @@ inline void check_backward(const Strategy& strategy, const Case& one, const Trut
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   Tensors tensors = take_tensors(truth.numbers, problem, rows);
   add_backward_tensors(truth, problem, rows, with_dlse, tensors);
-  core::memory_ledger().reset_peak();
-  const Index scratch_before = scratch_bytes();
+  const Spending spending;
   const core::RankMetrics metrics = strategy.backward(problem, partition, comm, tensors, {});
 
   const double tolerance = core::gradient_tolerance(problem.type);
@@ -68,16 +67,8 @@ inline void check_backward(const Strategy& strategy, const Case& one, const Trut
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 1), own(expected.dv), tolerance)) << "dv";
 
   const Prediction predicted = strategy.predict_backward(problem, partition, comm.rank());
-  const core::HopMetrics total = metrics.total();
-  EXPECT_EQ(metrics.rows, rows.count());
-  EXPECT_EQ(total.kept, predicted.kept);
-  EXPECT_EQ(total.bytes_received, predicted.bytes_received);
-  EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
-  EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
+  spending.expect(metrics, predicted, rows, comm);
   EXPECT_EQ(predicted.kept, strategy.predict(problem, partition, comm.rank()).kept);
-  // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for.
-  const Index others = scratch_before + core::memory_ledger().peak_by_purpose()["work list"];
-  EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes) << "more memory than was announced";
 }
 
 }  // namespace annulus::strategies

@@ -54,8 +54,32 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
   return tensors;
 }
 
-/// Bytes the kernel's threads hold from call to call.
-inline Index scratch_bytes() { return core::memory_ledger().peak_by_purpose()["kernel scratch"]; }
+/// What a strategy spends from here on, held against what it said that it would.
+class Spending {
+ public:
+  Spending() {
+    core::memory_ledger().reset_peak();
+    scratch_before_ = by_purpose("kernel scratch");
+  }
+
+  void expect(const core::RankMetrics& metrics, const Prediction& predicted, const pattern::StoredRows& rows,
+              const comm::Communicator& comm) const {
+    const core::HopMetrics total = metrics.total();
+    EXPECT_EQ(metrics.rows, rows.count());
+    EXPECT_EQ(total.kept, predicted.kept);
+    EXPECT_EQ(total.bytes_received, predicted.bytes_received);
+    EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
+    EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
+    // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for.
+    const Index others = scratch_before_ + by_purpose("work list");
+    EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes) << "more memory than was announced";
+  }
+
+ private:
+  static Index by_purpose(const char* purpose) { return core::memory_ledger().peak_by_purpose()[purpose]; }
+
+  Index scratch_before_ = 0;  // that the kernel's threads hold from call to call
+};
 
 inline void check(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
   SCOPED_TRACE(std::string(strategy.name()) + ", " + one.name);
@@ -65,8 +89,7 @@ inline void check(const Strategy& strategy, const Case& one, const comm::Communi
   const pattern::Partition partition = strategy.partition(one.problem, comm.size());
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   Tensors tensors = take_tensors(numbers, one.problem, rows);
-  core::memory_ledger().reset_peak();
-  const Index scratch_before = scratch_bytes();
+  const Spending spending;
   const core::RankMetrics metrics = strategy.forward(one.problem, partition, comm, tensors, {});
 
   const Index numbers_of_lse = s.batch * rows.count() * s.heads;
@@ -76,16 +99,7 @@ inline void check(const Strategy& strategy, const Case& one, const comm::Communi
   EXPECT_TRUE(test::close_to(out, test::take_rows(expected.out, s.batch, s.sequence, rows.intervals()), tolerance));
   EXPECT_TRUE(test::close_to(lse, test::take_rows(expected.lse, s.batch, s.sequence, rows.intervals()), tolerance));
 
-  const Prediction predicted = strategy.predict(one.problem, partition, comm.rank());
-  const core::HopMetrics total = metrics.total();
-  EXPECT_EQ(metrics.rows, rows.count());
-  EXPECT_EQ(total.kept, predicted.kept);
-  EXPECT_EQ(total.bytes_received, predicted.bytes_received);
-  EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
-  EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
-  // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for.
-  const Index others = scratch_before + core::memory_ledger().peak_by_purpose()["work list"];
-  EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes) << "more memory than was announced";
+  spending.expect(metrics, strategy.predict(one.problem, partition, comm.rank()), rows, comm);
 }
 
 }  // namespace annulus::strategies
