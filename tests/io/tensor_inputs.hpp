@@ -1,12 +1,29 @@
 // Input files whose numbers tell their places, and which rows of them a rank takes.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <numeric>
 
 #include "annulus/io/tensor_file.hpp"
 #include "io/hdf5_files.hpp"
 
 namespace annulus::test {
+
+/// A test of an input file that does not exist yet.
+class InputFileTest : public testing::Test {
+ protected:
+  const comm::Communicator comm{MPI_COMM_WORLD};
+  const SharedFolder folder{comm};
+  const std::string path = folder / "in.h5";
+
+  /// `work` throws the same error on every rank, which begins with the file and what it says.
+  template <class Work>
+  void expect_error(const std::string& file, const std::string& says, Work&& work) const {
+    const std::string message = common_error(comm, work), start = file + ": " + says;
+    EXPECT_EQ(message.substr(0, start.size()), start);
+  }
+};
 
 inline io::InputSettings settings_for(const std::string& path) {
   io::InputSettings settings;
@@ -50,6 +67,15 @@ inline void make_input(const comm::Communicator& comm, const std::string& path, 
     add_dataset(path, group + "/q", type, {b, n, hsize_t(s.heads), d});
     add_dataset(path, group + "/k", type, {b, n, hsize_t(s.kv_heads), d});
     add_dataset(path, group + "/v", type, {b, n, hsize_t(s.kv_heads), d});
+  }
+  comm.barrier();
+}
+
+/// The same with all three of one shape and with one content.
+inline void make_input(const comm::Communicator& comm, const std::string& path, hid_t type,
+                       const std::vector<hsize_t>& extents, const void* data) {
+  if (comm.is_root()) {
+    for (const char* name : {"q", "k", "v"}) add_dataset(path, name, type, extents, data);
   }
   comm.barrier();
 }

@@ -15,7 +15,9 @@ using core::Interval;
 using test::add_dataset;
 using test::common_error;
 using test::counting;
-using test::SharedFolder;
+
+using LayerFileTest = test::InputFileTest;
+using PartsTest = test::InputFileTest;
 
 /// Datasets of a layer of width 6 with 4 heads (2 K/V heads) of 3 over 2 x 5 rows; `change` may replace extents.
 struct Extents {
@@ -47,10 +49,7 @@ Settings settings_for(const std::string& path) {
   return settings;
 }
 
-TEST(LayerFile, DescribesTheLayer) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(LayerFileTest, DescribesTheLayer) {
   make_layer(comm, path);
   const LayerFile file(settings_for(path), {true, true}, comm);
   EXPECT_EQ(file.shape(), (core::Shape{2, 5, 4, 2, 3}));
@@ -59,10 +58,7 @@ TEST(LayerFile, DescribesTheLayer) {
   EXPECT_EQ(file.documents(), (pattern::Documents{0, 5}));
 }
 
-TEST(LayerFile, ReadsRows) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(LayerFileTest, ReadsRows) {
   const auto x = counting<float>(2 * 5 * 6);
   make_layer(comm, path);
   if (comm.is_root()) add_dataset(path, "mine", H5T_IEEE_F32LE, {2, 5, 6}, x.data());
@@ -75,9 +71,7 @@ TEST(LayerFile, ReadsRows) {
   EXPECT_EQ(mine, test::rows_of(x, 2, 6, {rows}));
 }
 
-TEST(LayerFile, NamesWhatIsWrong) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
+TEST_F(LayerFileTest, NamesWhatIsWrong) {
   struct Case {
     const char* dataset;
     std::vector<hsize_t> extents;
@@ -98,10 +92,9 @@ TEST(LayerFile, NamesWhatIsWrong) {
            {"bv", {12}, f32, "dataset /bv has shape (12), expected (6)"},
            {"dy", {2, 4, 6}, f32, "dataset /dy has shape (2, 4, 6), expected (2, 5, 6) to fit x (2, 5, 6)"},
            {"target", {2, 5, 6}, H5T_STD_I32LE, "dataset /target is 32-bit integer, expected float64"}}) {
-    const std::string path = folder / fmt::format("{}.h5", number++);
-    make_layer(comm, path, c.dataset, c.extents, c.type);
-    const std::string message = common_error(comm, [&] { LayerFile(settings_for(path), {true, true}, comm); });
-    EXPECT_EQ(message.substr(0, path.size() + 2 + c.says.size()), path + ": " + c.says);
+    const std::string file = folder / fmt::format("{}.h5", number++);
+    make_layer(comm, file, c.dataset, c.extents, c.type);
+    expect_error(file, c.says, [&] { LayerFile(settings_for(file), {true, true}, comm); });
   }
 }
 
@@ -111,9 +104,7 @@ Rectangle part_of(bool by_rows, Index rows, Index columns, const comm::Communica
   return {{0, rows}, core::even_part(columns, comm.size(), comm.rank())};
 }
 
-TEST(Parts, GoOutAndComeBack) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
+TEST_F(PartsTest, GoOutAndComeBack) {
   const std::string path = folder / "out.h5";
   const Index rows = 7, columns = 5;
   for (const bool by_rows : {true, false}) {
@@ -151,10 +142,7 @@ TEST(Parts, GoOutAndComeBack) {
   }
 }
 
-TEST(Parts, OutsideTheDatasetAreEveryonesError) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(PartsTest, OutsideTheDatasetAreEveryonesError) {
   make_layer(comm, path);
   std::vector<float> host(100);
   const bool last = comm.rank() == comm.size() - 1;
@@ -165,10 +153,7 @@ TEST(Parts, OutsideTheDatasetAreEveryonesError) {
   EXPECT_NE(message.find("dataset wq: a part outside"), std::string::npos) << message;
 }
 
-TEST(Parts, NanIsNamedByItsPlace) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(PartsTest, NanIsNamedByItsPlace) {
   std::vector<float> w(7 * 5, 1.0f);
   w[4 * 5 + 2] = std::numeric_limits<float>::quiet_NaN();
   if (comm.is_root()) add_dataset(path, "w", H5T_IEEE_F32LE, {7, 5}, w.data());

@@ -24,10 +24,9 @@ using test::settings_for;
 using test::share;
 using test::SharedFolder;
 
-TEST(TensorFile, DescribesTheProblem) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+using TensorFileTest = test::InputFileTest;
+
+TEST_F(TensorFileTest, DescribesTheProblem) {
   const Shape shape{2, 7, 6, 3, 5};
   make_input(comm, path, H5T_IEEE_F64LE, shape, "/deep/group");
   InputSettings settings{path, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {}, {}};
@@ -37,10 +36,7 @@ TEST(TensorFile, DescribesTheProblem) {
   EXPECT_EQ(file.documents(), (pattern::Documents{0, 7}));
 }
 
-TEST(TensorFile, ReadsDocumentsOfAnyIntegerType) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, ReadsDocumentsOfAnyIntegerType) {
   make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
   const std::vector<std::int32_t> offsets{0, 4, 4, 9};  // a document may be empty
   if (comm.is_root()) add_dataset(path, "documents", H5T_STD_I32LE, {4}, offsets.data());
@@ -50,16 +46,10 @@ TEST(TensorFile, ReadsDocumentsOfAnyIntegerType) {
   EXPECT_EQ(TensorFile(settings, comm).documents(), (pattern::Documents{0, 4, 4, 9}));
 }
 
-TEST(TensorFile, ReadsSeveralIntervalsPerRankInPieces) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, ReadsSeveralIntervalsPerRankInPieces) {
   const Index batch = 2, sequence = 23, heads = 3, dim = 5;
   const auto all = counting<float>(std::size_t(batch * sequence * heads * dim));
-  if (comm.is_root()) {
-    for (const char* name : {"q", "k", "v"}) add_dataset(path, name, H5T_IEEE_F32LE, {2, 23, 3, 5}, all.data());
-  }
-  comm.barrier();
+  make_input(comm, path, H5T_IEEE_F32LE, {2, 23, 3, 5}, all.data());
   const TensorFile file(settings_for(path), comm);
   // Rows dealt in blocks of two; the last rank gets none when there are several.
   std::vector<Interval> rows;
@@ -76,15 +66,9 @@ TEST(TensorFile, ReadsSeveralIntervalsPerRankInPieces) {
   }
 }
 
-TEST(TensorFile, ReadsRowsOnOneRankAlone) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, ReadsRowsOnOneRankAlone) {
   const auto all = counting<double>(2 * 9 * 2 * 3);
-  if (comm.is_root()) {
-    for (const char* name : {"q", "k", "v"}) add_dataset(path, name, H5T_IEEE_F64LE, {2, 9, 2, 3}, all.data());
-  }
-  comm.barrier();
+  make_input(comm, path, H5T_IEEE_F64LE, {2, 9, 2, 3}, all.data());
   const TensorFile file(settings_for(path), comm);
   if (comm.rank() == comm.size() - 1) {  // nobody else takes part
     std::vector<double> k(2 * 4 * 2 * 3);
@@ -93,16 +77,10 @@ TEST(TensorFile, ReadsRowsOnOneRankAlone) {
   }
 }
 
-TEST(TensorFile, TakesBigEndianFloats) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, TakesBigEndianFloats) {
   // 1.0, -2.5, the smallest subnormal number: bytes from high to low.
   const unsigned char bytes[3 * 4] = {0x3f, 0x80, 0, 0, 0xc0, 0x20, 0, 0, 0, 0, 0, 1};
-  if (comm.is_root()) {
-    for (const char* name : {"q", "k", "v"}) add_dataset(path, name, H5T_IEEE_F32BE, {1, 3, 1, 1}, bytes);
-  }
-  comm.barrier();
+  make_input(comm, path, H5T_IEEE_F32BE, {1, 3, 1, 1}, bytes);
   const TensorFile file(settings_for(path), comm);
   EXPECT_EQ(file.type(), DType::float32);
   const Interval rows = share(3, comm);
@@ -112,10 +90,7 @@ TEST(TensorFile, TakesBigEndianFloats) {
   EXPECT_EQ(q, rows_of(all, 1, 1, {rows}));
 }
 
-TEST(TensorFile, TakesBigEndianHalves) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, TakesBigEndianHalves) {
   const unsigned char bytes[2 * 2] = {0x3c, 0x01, 0xc0, 0x49};
   if (comm.is_root()) {
     const hid_t half = H5Tcopy(H5T_IEEE_F32BE);
@@ -134,10 +109,7 @@ TEST(TensorFile, TakesBigEndianHalves) {
   EXPECT_EQ(bits[1], 0xc049);
 }
 
-TEST(TensorFile, TakesChunkedCompressedDatasets) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, TakesChunkedCompressedDatasets) {
   const auto all = counting<float>(10 * 2 * 3);
   if (comm.is_root()) {
     const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
@@ -161,7 +133,7 @@ TEST(TensorFile, TakesChunkedCompressedDatasets) {
   EXPECT_EQ(q, rows_of(all, 1, 6, {rows}));
 }
 
-/// A file with something wrong, made by `make` on rank 0, and what is said about it behind the file's name.
+/// A file with something wrong, made by `make` on rank 0, and what is said about it.
 struct BadInput {
   const char* name;
   std::function<void(const std::string&)> make;
@@ -181,77 +153,71 @@ const auto with = [](std::vector<hsize_t> q, std::vector<hsize_t> k, std::vector
 };
 
 const BadInput bad_inputs[] = {
-    {"missing", [](const std::string&) {}, ": cannot be opened: No such file or directory"},
+    {"missing", [](const std::string&) {}, "cannot be opened: No such file or directory"},
     {"folder", [](const std::string& path) { std::filesystem::create_directory(path); },
-     ": is a folder, expected an HDF5 file"},
-    {"empty", [](const std::string& path) { std::ofstream file(path); }, ": is not an HDF5 file"},
-    {"text", [](const std::string& path) { std::ofstream(path) << std::string(5000, 'x'); }, ": is not an HDF5 file"},
+     "is a folder, expected an HDF5 file"},
+    {"empty", [](const std::string& path) { std::ofstream file(path); }, "is not an HDF5 file"},
+    {"text", [](const std::string& path) { std::ofstream(path) << std::string(5000, 'x'); }, "is not an HDF5 file"},
     {"truncated",
      [](const std::string& path) {
        add_qkv(path, {1, 64, 4, 8}, {1, 64, 4, 8}, {1, 64, 4, 8});
        std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
      },
-     ": HDF5 cannot open it (damaged or cut short?): truncated file"},
+     "HDF5 cannot open it (damaged or cut short?): truncated file"},
     {"only the signature",
      [](const std::string& path) {
        add_qkv(path, {1, 8, 4, 8}, {1, 8, 4, 8}, {1, 8, 4, 8});
        std::filesystem::resize_file(path, 12);
      },
-     ": HDF5 cannot open it (damaged or cut short?)"},
-    {"no k", with_q(H5T_IEEE_F32LE, {1, 4, 2, 8}), ": no dataset /k (in the file: /q)"},
+     "HDF5 cannot open it (damaged or cut short?)"},
+    {"no k", with_q(H5T_IEEE_F32LE, {1, 4, 2, 8}), "no dataset /k (in the file: /q)"},
     {"nothing in it",
      [](const std::string& path) { H5Fclose(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT)); },
-     ": no dataset /q (in the file: nothing)"},
+     "no dataset /q (in the file: nothing)"},
     {"a group",
      [](const std::string& path) {
        add_dataset(path, "q/data", H5T_IEEE_F32LE, {1, 4, 2, 8});
      },
-     ": /q is a group, expected a dataset"},
+     "/q is a group, expected a dataset"},
     {"integers", with_q(H5T_STD_I32LE, {1, 4, 2, 8}),
-     ": dataset /q is 32-bit integer, expected float64, float32, float16 or bfloat16"},
-    {"long double", with_q(H5T_NATIVE_LDOUBLE, {1, 4, 2, 8}), ": dataset /q is 128-bit float, expected float64"},
-    {"text dataset", with_q(H5T_C_S1, {1, 4, 2, 8}), ": dataset /q is text, expected float64"},
+     "dataset /q is 32-bit integer, expected float64, float32, float16 or bfloat16"},
+    {"long double", with_q(H5T_NATIVE_LDOUBLE, {1, 4, 2, 8}), "dataset /q is 128-bit float, expected float64"},
+    {"text dataset", with_q(H5T_C_S1, {1, 4, 2, 8}), "dataset /q is text, expected float64"},
     {"three axes", with_q(H5T_IEEE_F32LE, {4, 2, 8}),
-     ": dataset /q has 3 axes (4, 2, 8), expected 4: (batch, sequence, heads, head_dim)"},
-    {"no axes", with_q(H5T_IEEE_F32LE, {}), ": dataset /q has 0 axes (), expected 4"},
-    {"no rows", with({1, 0, 2, 8}, {1, 0, 2, 8}, {1, 0, 2, 8}), ": dataset /q is empty: (1, 0, 2, 8)"},
+     "dataset /q has 3 axes (4, 2, 8), expected 4: (batch, sequence, heads, head_dim)"},
+    {"no axes", with_q(H5T_IEEE_F32LE, {}), "dataset /q has 0 axes (), expected 4"},
+    {"no rows", with({1, 0, 2, 8}, {1, 0, 2, 8}, {1, 0, 2, 8}), "dataset /q is empty: (1, 0, 2, 8)"},
     {"head_dim", with({1, 4, 2, 257}, {1, 4, 2, 257}, {1, 4, 2, 257}),
-     ": dataset /q has head_dim 257, expected 1 to 256"},
+     "dataset /q has head_dim 257, expected 1 to 256"},
     {"batch", with({2, 4, 2, 8}, {1, 4, 2, 8}, {2, 4, 2, 8}),
-     ": dataset /k has shape (1, 4, 2, 8), expected (2, 4, kv_heads, 8) to fit q (2, 4, 2, 8)"},
+     "dataset /k has shape (1, 4, 2, 8), expected (2, 4, kv_heads, 8) to fit q (2, 4, 2, 8)"},
     {"sequence", with({1, 4, 2, 8}, {1, 4, 2, 8}, {1, 5, 2, 8}),
-     ": dataset /v has shape (1, 5, 2, 8), expected (1, 4, kv_heads, 8) to fit q (1, 4, 2, 8)"},
-    {"dims", with({1, 4, 2, 8}, {1, 4, 2, 7}, {1, 4, 2, 8}), ": dataset /k has shape (1, 4, 2, 7)"},
+     "dataset /v has shape (1, 5, 2, 8), expected (1, 4, kv_heads, 8) to fit q (1, 4, 2, 8)"},
+    {"dims", with({1, 4, 2, 8}, {1, 4, 2, 7}, {1, 4, 2, 8}), "dataset /k has shape (1, 4, 2, 7)"},
     {"kv heads", with({1, 4, 4, 8}, {1, 4, 3, 8}, {1, 4, 3, 8}),
-     ": dataset /k has 3 heads, expected a divisor of the 4 heads of q"},
-    {"more kv heads", with({1, 4, 2, 8}, {1, 4, 4, 8}, {1, 4, 4, 8}),
-     ": dataset /k has 4 heads, expected a divisor of"},
-    {"k and v differ", with({1, 4, 4, 8}, {1, 4, 4, 8}, {1, 4, 2, 8}), ": dataset /v has 2 heads, expected 4 as k"},
+     "dataset /k has 3 heads, expected a divisor of the 4 heads of q"},
+    {"more kv heads", with({1, 4, 2, 8}, {1, 4, 4, 8}, {1, 4, 4, 8}), "dataset /k has 4 heads, expected a divisor of"},
+    {"k and v differ", with({1, 4, 4, 8}, {1, 4, 4, 8}, {1, 4, 2, 8}), "dataset /v has 2 heads, expected 4 as k"},
     {"types differ",
      [](const std::string& path) {
        add_dataset(path, "q", H5T_IEEE_F32LE, {1, 4, 2, 8});
        add_dataset(path, "k", H5T_IEEE_F64LE, {1, 4, 2, 8});
        add_dataset(path, "v", H5T_IEEE_F32LE, {1, 4, 2, 8});
      },
-     ": dataset /k is float64, expected float32 as "},
+     "dataset /k is float64, expected float32 as "},
 };
 
-TEST(TensorFile, NamesWhatIsWrong) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
+TEST_F(TensorFileTest, NamesWhatIsWrong) {
   for (const BadInput& bad : bad_inputs) {
-    const std::string path = folder / (std::string(bad.name) + ".h5");
-    if (comm.is_root()) bad.make(path);
+    SCOPED_TRACE(bad.name);
+    const std::string file = folder / (std::string(bad.name) + ".h5");
+    if (comm.is_root()) bad.make(file);
     comm.barrier();
-    const std::string message = common_error(comm, [&] { TensorFile(settings_for(path), comm); });
-    EXPECT_EQ(message.substr(0, path.size() + bad.says.size()), path + bad.says) << bad.name << ": " << message;
+    expect_error(file, bad.says, [&] { TensorFile(settings_for(file), comm); });
   }
 }
 
-TEST(TensorFile, NamesWhatIsWrongWithDocuments) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
   if (comm.is_root()) {
     const auto add = [&](const char* name, std::vector<std::int64_t> offsets) {
@@ -276,8 +242,7 @@ TEST(TensorFile, NamesWhatIsWrongWithDocuments) {
   for (const auto& [name, says] : cases) {
     InputSettings settings = settings_for(path);
     settings.documents = name;
-    const std::string message = common_error(comm, [&] { TensorFile(settings, comm); });
-    EXPECT_EQ(message.substr(0, path.size() + 2 + says.size()), path + ": " + says);
+    expect_error(path, says, [&] { TensorFile(settings, comm); });
   }
 }
 
@@ -312,10 +277,7 @@ TEST(TensorFile, NamesTheFirstNumberThatIsNone) {
   expect_named<double>(DType::float64, H5T_IEEE_F64LE, -std::numeric_limits<double>::infinity(), "-inf");
 }
 
-TEST(TensorFile, OneRankThatCannotReadTheFileIsEveryonesError) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileTest, OneRankThatCannotReadTheFileIsEveryonesError) {
   make_input(comm, path, H5T_IEEE_F32LE, {1, 8, 1, 1, 2});
   const Interval rows = share(8, comm);
   std::vector<float> q(16);

@@ -16,7 +16,8 @@ using test::make_input;
 using test::rows_of;
 using test::settings_for;
 using test::share;
-using test::SharedFolder;
+
+using TensorFileGradientsTest = test::InputFileTest;
 
 /// in.h5 with q, k, v and gradients dout and dlse of the given types and extents.
 void make_gradients(const comm::Communicator& comm, const std::string& path, hid_t dout_type, std::vector<hsize_t> dout,
@@ -29,10 +30,7 @@ void make_gradients(const comm::Communicator& comm, const std::string& path, hid
   comm.barrier();
 }
 
-TEST(TensorFileGradients, ReadsGradients) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileGradientsTest, ReadsGradients) {
   const auto dout = counting<float>(2 * 5 * 4 * 3), dlse = counting<float>(2 * 5 * 4, 1000);
   make_input(comm, path, H5T_IEEE_F32LE, {2, 5, 4, 2, 3});
   if (comm.is_root()) {
@@ -50,9 +48,7 @@ TEST(TensorFileGradients, ReadsGradients) {
   EXPECT_EQ(my_dlse, rows_of(dlse, 2, 4, {rows}));
 }
 
-TEST(TensorFileGradients, NamesWhatIsWrongWithGradients) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
+TEST_F(TensorFileGradientsTest, NamesWhatIsWrongWithGradients) {
   struct Case {
     const char* name;
     hid_t dout_type;
@@ -92,24 +88,19 @@ TEST(TensorFileGradients, NamesWhatIsWrongWithGradients) {
        {2, 5, 4},
        "dataset dlse is float64, expected float32 as the lse of float32 tensors"}};
   for (const Case& c : cases) {
-    const std::string path = folder / (std::string(c.name) + ".h5");
-    make_gradients(comm, path, c.dout_type, c.dout, c.dlse_type, c.dlse);
-    InputSettings settings = settings_for(path);
+    SCOPED_TRACE(c.name);
+    const std::string file = folder / (std::string(c.name) + ".h5");
+    make_gradients(comm, file, c.dout_type, c.dout, c.dlse_type, c.dlse);
+    InputSettings settings = settings_for(file);
     settings.dlse = "dlse";
-    const std::string message = common_error(comm, [&] { TensorFile(settings, comm, true); });
-    EXPECT_EQ(message.substr(0, path.size() + 2 + c.says.size()), path + ": " + c.says) << c.name;
-    EXPECT_NO_THROW(TensorFile(settings, comm)) << c.name << ": nobody asked for gradients";
+    expect_error(file, c.says, [&] { TensorFile(settings, comm, true); });
+    EXPECT_NO_THROW(TensorFile(settings, comm)) << "nobody asked for gradients";
   }
-  const std::string path = folder / "none.h5";
   make_input(comm, path, f32, {2, 5, 4, 2, 3});
-  const std::string message = common_error(comm, [&] { TensorFile(settings_for(path), comm, true); });
-  EXPECT_EQ(message.substr(0, path.size() + 19), path + ": no dataset /dout ");
+  expect_error(path, "no dataset /dout ", [&] { TensorFile(settings_for(path), comm, true); });
 }
 
-TEST(TensorFileGradients, NamesTheFirstNumberThatIsNoneOfDlse) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "in.h5";
+TEST_F(TensorFileGradientsTest, NamesTheFirstNumberThatIsNoneOfDlse) {
   std::vector<float> dlse(2 * 5 * 4, 1.0f);
   dlse[(1 * 5 + 3) * 4 + 2] = std::numeric_limits<float>::infinity();
   make_input(comm, path, H5T_IEEE_F32LE, {2, 5, 4, 2, 3});
