@@ -35,15 +35,8 @@ struct OwnedTile {
   int count;
 };
 
-KOKKOS_INLINE_FUNCTION Index queries_of(const core::WorkItem& item) { return item.query.count * item.head_count; }
-
-/// Plain pointers for device code; BackwardWork owns the memory.
-struct BackwardWorkView : DeviceRunsView {
-  const DeviceItem* items;
-  Index item_count;
-  Index batch;
-  int tile_rows;
-
+/// For device code.
+struct BackwardWorkView : DeviceListView {
   KOKKOS_FUNCTION ItemRow query_of(const core::WorkItem& item, Index number) const {
     const CombRow found = row_of(item.query, number / item.head_count);
     return {found.t, found.row, item.head_first + number % item.head_count * item.head_stride};
@@ -54,7 +47,7 @@ struct BackwardWorkView : DeviceRunsView {
   }
   template <Owner owner>
   KOKKOS_FUNCTION OwnedTile tile_of(Index team) const {
-    const DeviceItem& found = item_of(items, item_count, team);
+    const DeviceItem& found = item_of(team);
     const Index owned = owner == Owner::queries ? queries_of(found.item) : found.item.key.count;
     const Index tiles = (owned + tile_rows - 1) / tile_rows;
     const Index rest = team - found.first_team;
@@ -65,25 +58,21 @@ struct BackwardWorkView : DeviceRunsView {
   }
 };
 
-/// Owner of a list's copy in device memory.
+/// A list's copy in device memory.
 class BackwardWork {
  public:
   /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows` owned rows per team.
   BackwardWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows);
 
-  const BackwardWorkView& view() const { return view_; }
-  Index teams() const { return teams_; }
+  BackwardWorkView view() const { return {list_.view()}; }
+  Index teams() const { return list_.teams(); }
 
-  /// See cut_launches().
+  /// See DeviceList::launches().
   std::vector<Index> launches(Index head_dim, double flops) const;
 
  private:
   Owner owner_;
-  std::vector<DeviceItem> items_;  // the host's copy, for launches()
-  core::Buffer run_buffer_;
-  core::Buffer item_buffer_;
-  BackwardWorkView view_{};
-  Index teams_ = 0;
+  DeviceList list_;
 };
 
 }  // namespace annulus::kernels::device

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace annulus::kernels::device {
+namespace {
 
 std::vector<DeviceRun> device_runs(const core::WorkList& work) {
   std::vector<DeviceRun> runs;
@@ -15,8 +16,33 @@ std::vector<DeviceRun> device_runs(const core::WorkList& work) {
   return runs;
 }
 
-std::vector<Index> cut_launches(const std::vector<DeviceItem>& items, Index teams, double flops,
-                                const std::function<double(const core::WorkItem&)>& team_flops) {
+/// The elements in device memory; complete on return.
+template <class Element>
+core::Buffer copy_of(const std::vector<Element>& elements) {
+  const Index bytes = Index(elements.size() * sizeof(Element));
+  core::Buffer buffer("work list", bytes);
+  core::copy_to_device(buffer.data(), elements.data(), bytes);
+  return buffer;
+}
+
+}  // namespace
+
+DeviceList::DeviceList(const core::WorkList& work, Index batch, int tile_rows, const TeamsOf& teams_of) {
+  for (const core::WorkItem& item : work.items) {
+    if (queries_of(item) == 0 || item.key.count == 0) continue;
+    items_.push_back({item, teams_});
+    teams_ += batch * teams_of(item);
+  }
+  run_buffer_ = copy_of(device_runs(work));
+  item_buffer_ = copy_of(items_);
+  view_ = {{static_cast<const DeviceRun*>(run_buffer_.data())},
+           static_cast<const DeviceItem*>(item_buffer_.data()),
+           Index(items_.size()),
+           batch,
+           tile_rows};
+}
+
+std::vector<Index> DeviceList::launches(double flops, const TeamFlops& team_flops) const {
   constexpr Index most_teams = Index(1) << 30;  // a league's size is an int
   std::vector<Index> ends;
   Index begin = 0;
@@ -26,10 +52,10 @@ std::vector<Index> cut_launches(const std::vector<DeviceItem>& items, Index team
     begin = end;
     left = flops;
   };
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Index item_end = i + 1 < items.size() ? items[i + 1].first_team : teams;
-    const double each = team_flops(items[i].item);
-    for (Index team = items[i].first_team; team < item_end;) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const Index item_end = i + 1 < items_.size() ? items_[i + 1].first_team : teams_;
+    const double each = team_flops(items_[i].item);
+    for (Index team = items_[i].first_team; team < item_end;) {
       // How many of the item's teams this launch still takes; one at least when it has none yet.
       const double fit = std::min(left / each, double(most_teams - (team - begin)));
       const Index least = team == begin ? 1 : 0;
@@ -39,7 +65,7 @@ std::vector<Index> cut_launches(const std::vector<DeviceItem>& items, Index team
       if (team < item_end) end_launch(team);
     }
   }
-  if (begin < teams) end_launch(teams);
+  if (begin < teams_) end_launch(teams_);
   return ends;
 }
 

@@ -38,32 +38,54 @@ struct DeviceItem {
   Index first_team;
 };
 
-/// The item that team number `team` works on: the last one whose first team is not beyond it.
-KOKKOS_INLINE_FUNCTION const DeviceItem& item_of(const DeviceItem* items, Index count, Index team) {
+/// A list for device code: plain pointers, DeviceList owns the memory.
+struct DeviceListView : DeviceRunsView {
+  const DeviceItem* items;
+  Index item_count;
+  Index batch;
+  int tile_rows;
+
+  /// The item that team number `team` works on: the last one whose first team is not beyond it.
+  KOKKOS_FUNCTION const DeviceItem& item_of(Index team) const;
+};
+
+/// Queries of an item: its (row, head) pairs.
+KOKKOS_INLINE_FUNCTION Index queries_of(const core::WorkItem& item) { return item.query.count * item.head_count; }
+
+/// Owner of a list's copy in device memory.
+class DeviceList {
+ public:
+  using TeamsOf = std::function<Index(const core::WorkItem&)>;
+  using TeamFlops = std::function<double(const core::WorkItem&)>;
+
+  /// Copies the list; complete on return. Teams are numbered item after item, teams_of(item) for each batch entry;
+  /// items without queries or keys get none. `tile_rows`: rows per team.
+  DeviceList(const core::WorkList& work, Index batch, int tile_rows, const TeamsOf& teams_of);
+
+  const DeviceListView& view() const { return view_; }
+  Index teams() const { return teams_; }
+
+  /// Cuts the teams 0 ... teams() into stretches of about `flops` floating point operations, at least one team and at
+  /// most 2^30 each; returns the end of each stretch. A team of an item does team_flops(item) of them.
+  std::vector<Index> launches(double flops, const TeamFlops& team_flops) const;
+
+ private:
+  std::vector<DeviceItem> items_;  // the host's copy, for launches()
+  core::Buffer run_buffer_;
+  core::Buffer item_buffer_;
+  DeviceListView view_{};
+  Index teams_ = 0;
+};
+
+KOKKOS_INLINE_FUNCTION const DeviceItem& DeviceListView::item_of(Index team) const {
   Index low = 0;
-  Index high = count;
+  Index high = item_count;
   while (high - low > 1) {
     const Index middle = low + (high - low) / 2;
     (items[middle].first_team <= team ? low : high) = middle;
   }
   return items[low];
 }
-
-std::vector<DeviceRun> device_runs(const core::WorkList& work);
-
-/// The elements in device memory; complete on return.
-template <class Element>
-core::Buffer copy_of(const std::vector<Element>& elements) {
-  const Index bytes = Index(elements.size() * sizeof(Element));
-  core::Buffer buffer("work list", bytes);
-  core::copy_to_device(buffer.data(), elements.data(), bytes);
-  return buffer;
-}
-
-/// Cuts the teams 0 ... teams into stretches of about `flops` floating point operations, at least one team and at most
-/// 2^30 each; returns the end of each stretch. A team of an item does team_flops(item) of them.
-std::vector<Index> cut_launches(const std::vector<DeviceItem>& items, Index teams, double flops,
-                                const std::function<double(const core::WorkItem&)>& team_flops);
 
 KOKKOS_INLINE_FUNCTION CombRow DeviceRunsView::row_of(const core::RowMap& map, Index index) const {
   const Index target = runs[map.first_run].rows_before + index;

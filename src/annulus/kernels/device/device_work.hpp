@@ -22,39 +22,29 @@ struct TeamTile {
   int query_rows;
 };
 
-/// Plain pointers for device code; DeviceWork owns the memory.
-struct DeviceWorkView : DeviceRunsView {
-  const DeviceItem* items;
-  Index item_count;
-  Index batch;
-  int tile_rows;
-
+/// For device code.
+struct DeviceWorkView : DeviceListView {
   KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
 };
 
-/// Owner of a list's copy in device memory.
+/// A list's copy in device memory.
 class DeviceWork {
  public:
   /// Copies the list; complete on return. Items without rows or keys get no team. `tile_rows` query rows per team.
   DeviceWork(const core::WorkList& work, Index batch, int tile_rows);
 
-  const DeviceWorkView& view() const { return view_; }
-  Index teams() const { return teams_; }
+  DeviceWorkView view() const { return {list_.view()}; }
+  Index teams() const { return list_.teams(); }
 
-  /// Cuts the teams 0 ... teams() into stretches of about `flops` floating point operations, at least one team and at
-  /// most 2^30 each; returns the end of each stretch.
+  /// See DeviceList::launches().
   std::vector<Index> launches(Index head_dim, double flops) const;
 
  private:
-  std::vector<DeviceItem> items_;  // the host's copy, for launches()
-  core::Buffer run_buffer_;
-  core::Buffer item_buffer_;
-  DeviceWorkView view_{};
-  Index teams_ = 0;
+  DeviceList list_;
 };
 
 KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
-  const DeviceItem& found = item_of(items, item_count, team);
+  const DeviceItem& found = item_of(team);
   TeamTile tile;
   tile.item = found.item;
   Index rest = team - found.first_team;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "annulus/kernels/host/backward_tasks.hpp"
-#include "annulus/kernels/tuning.hpp"
+#include "annulus/kernels/host/task_cost.hpp"
 
 namespace annulus::kernels::host {
 
@@ -11,27 +11,17 @@ using core::WorkList;
 
 namespace {
 
-/// About the (query row, head, key) triples of an item: half of all where a mask leaves out the rest.
-Index item_cost(const WorkItem& item) {
-  const Index all = item.query.count * item.head_count * item.key.count;
-  return item.mask == core::Mask::all ? all : all / 2 + 1;
-}
-
 /// Keys of a task of this item when a task should cost about `target`.
 Index task_keys(const WorkItem& item, Index target, Index max_keys, Index key_step) {
-  const double share = double(target) / double(std::max<Index>(1, item_cost(item)));
-  const Index fair = share < 1 ? Index(double(item.key.count) * share) : item.key.count;
-  const Index least = std::min(tuning::host_min_task_keys, max_keys);
-  return core::ceil_div(std::clamp(fair, least, max_keys), key_step) * key_step;
+  const Index keys = rows_of_cost(item, item.key.count, target, tuning::host_min_task_keys, max_keys);
+  return core::ceil_div(keys, key_step) * key_step;
 }
 
 }  // namespace
 
 std::vector<BackwardTask> make_backward_tasks(const WorkList& work, Index batch, Index max_keys, Index key_step,
                                               Index threads) {
-  Index total = 0;
-  for (const WorkItem& item : work.items) total += batch * item_cost(item);
-  const Index target = threads == 1 ? total : total / (threads * tuning::host_tasks_per_thread) + 1;
+  const Index target = task_cost(work, batch, threads);
   std::vector<BackwardTask> tasks;
   for (Index b = 0; b < batch; ++b) {
     for (Index i = 0; i < Index(work.items.size()); ++i) {

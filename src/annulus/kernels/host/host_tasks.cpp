@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "annulus/kernels/host/row_walk.hpp"
+#include "annulus/kernels/host/task_cost.hpp"
 #include "annulus/kernels/host/tasks.hpp"
-#include "annulus/kernels/tuning.hpp"
 
 namespace annulus::kernels::host {
 
@@ -12,19 +12,10 @@ using core::WorkList;
 
 namespace {
 
-/// About the (query row, head, key) triples of an item: half of all where the mask is causal.
-Index item_cost(const WorkItem& item) {
-  const Index all = item.query.count * item.head_count * item.key.count;
-  return item.mask == core::Mask::all ? all : all / 2 + 1;
-}
-
 /// Query rows of a task of this item when a task should cost about `target`.
 Index task_rows(const WorkItem& item, Index target, Index max_rows) {
   const Index rows = item.query.count * item.head_count;
-  const double share = double(target) / double(std::max<Index>(1, item_cost(item)));
-  const Index fair = share < 1 ? Index(double(rows) * share) : rows;
-  const Index least = std::min(tuning::host_min_task_rows, max_rows);
-  return std::max<Index>(1, std::clamp(fair, least, max_rows) / item.head_count);
+  return std::max<Index>(1, rows_of_cost(item, rows, target, tuning::host_min_task_rows, max_rows) / item.head_count);
 }
 
 /// Tasks of at most `most` query rows each and of equal size: a small last one would pack all the keys for few rows.
@@ -47,9 +38,7 @@ void add_item_tasks(const WorkList& work, Index batch, Index index, Index most, 
 }  // namespace
 
 std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, Index threads) {
-  Index total = 0;
-  for (const WorkItem& item : work.items) total += batch * item_cost(item);
-  const Index target = threads == 1 ? total : total / (threads * tuning::host_tasks_per_thread) + 1;
+  const Index target = task_cost(work, batch, threads);
   std::vector<Task> tasks;
   for (Index b = 0; b < batch; ++b) {
     for (Index i = 0; i < Index(work.items.size()); ++i) {
