@@ -60,13 +60,15 @@ CLI::Validator storage_type() {
   return {take, "", "storage_type"};
 }
 
+/// The option --set of a verb, as often as it is wanted.
+void add_overrides(CLI::App& verb, std::vector<std::string>& overrides, const std::string& help) {
+  verb.add_option("--set", overrides, help)->type_name("KEY=VALUE")->expected(1)->take_all();
+}
+
 void define_run(CLI::App& app, RunOptions& run) {
   CLI::App* verb = app.add_subcommand("run", "Compute attention as the run file says: HDF5 in, HDF5 out");
   verb->add_option("file", run.run_file, "The run file (YAML)")->required();
-  verb->add_option("--set", run.overrides, "Override a key: --set attention.causal=false (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*verb, run.overrides, "Override a key: --set attention.causal=false (repeatable)");
   CLI::Option* dry = verb->add_flag("--dry-run", run.dry_run,
                                     "Check everything and show partition, memory and traffic; compute nothing");
   verb->add_option("--ranks", run.ranks, "With --dry-run: plan for so many ranks instead of those launched")
@@ -105,10 +107,7 @@ void define_generate(CLI::App& app, GenerateOptions& generate) {
 void define_verify(CLI::App& app, VerifyOptions& verify) {
   CLI::App* verb = app.add_subcommand("verify", "Recompute sampled rows of a result by the definition, in float64");
   verb->add_option("file", verify.run_file, "The run file (YAML) of the result")->required();
-  verb->add_option("--set", verify.overrides, "The same overrides as were given to run")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*verb, verify.overrides, "The same overrides as were given to run");
   verb->add_option("--rows", verify.rows, "Rows to check, all heads of each")
       ->check(one_or_more())
       ->capture_default_str();
@@ -120,10 +119,7 @@ void define_plan(CLI::App& app, PlanOptions& plan) {
   CLI::Option* file = verb->add_option("file", plan.run_file, "The run file (YAML)");
   verb->add_option("--ranks", plan.ranks, "Ranks to plan for (default: those launched)")->check(CLI::Range(1, 65536));
   verb->add_option("--machine", plan.machine, "Machine file (default: distribution.machine, or a built-in machine)");
-  verb->add_option("--set", plan.overrides, "Override a key of the run file (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*verb, plan.overrides, "Override a key of the run file (repeatable)");
   verb->add_option("--calibrate", plan.calibrate,
                    "Measure this machine with the launched ranks and write its machine file")
       ->excludes(file);
@@ -136,10 +132,7 @@ void define_train(CLI::App& app, TrainOptions& train) {
   CLI::App* verb =
       app.add_subcommand("train", "Train the attention layer of a run file by gradient descent; resumable");
   verb->add_option("file", train.run_file, "The run file (YAML) with sections layer and train")->required();
-  verb->add_option("--set", train.overrides, "Override a key of the run file (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*verb, train.overrides, "Override a key of the run file (repeatable)");
 }
 
 int dispatch(const CLI::App& app, const Options& options, const comm::Communicator& comm) {

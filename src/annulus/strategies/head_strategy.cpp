@@ -48,7 +48,7 @@ class HeadStrategy final : public Strategy {
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const HeadGroup group(problem, partition, group_size_(problem, int(partition.size())), rank);
-    Prediction prediction = predict_hops(group.narrow(), group.rows(), ring, group.number());
+    Prediction prediction = predict_hops(group.narrow(), group.rows(), ring_lanes, group.number());
     prediction.memory_bytes = group.memory(prediction.memory_bytes);
     prediction.bytes_sent += group.bytes_sent();
     prediction.bytes_received += group.bytes_received();
@@ -63,7 +63,7 @@ class HeadStrategy final : public Strategy {
     Tensors narrow;
     core::timed_wait(exchanged, [&] { narrow = group.take_heads(inside, tensors); });
     core::RankMetrics metrics =
-        forward_in_hops(group.narrow(), group.rows(), ring, HopMode::overlapped, across, narrow, progress);
+        forward_in_hops(group.narrow(), group.rows(), ring_lanes, HopMode::overlapped, across, narrow, progress);
     narrow.q = {};
     narrow.kv = {};
     core::timed_wait(exchanged, [&] { group.return_heads(inside, narrow, tensors); });
@@ -115,15 +115,15 @@ class HeadStrategy final : public Strategy {
   static Prediction predict_inside(const HeadGroup& group) {
     const Problem& narrow = group.narrow();
     if (narrow.reproducible) {
-      return predict_hops_in_order(narrow, group.rows(), ring, HopMode::overlapped, group.number());
+      return predict_hops_in_order(narrow, group.rows(), ring_lanes, HopMode::overlapped, group.number());
     }
     return predict_backward_hops(narrow, group.rows(), backward_lanes(group), group.number());
   }
 
   static BackwardLanes backward_lanes(const HeadGroup& group) {
-    const int groups = int(group.rows().size());
-    return {ring(group.narrow().layout(), group.rows(), group.number()),
-            {pattern::ring_gradients(group.narrow().layout(), group.rows(), group.number(), 1, groups - 1)}};
+    const pattern::Layout layout = group.narrow().layout();
+    return {ring_lanes(layout, group.rows(), group.number()),
+            ring_gradient_lanes(layout, group.rows(), group.number())};
   }
 
   static HeadGroup::BackwardInputs take_inputs(const HeadGroup& group, const comm::Communicator& inside,
@@ -142,7 +142,7 @@ class HeadStrategy final : public Strategy {
     BackwardComputation computation(group.narrow(), rows, narrow.tensors, std::exchange(narrow.delta, {}),
                                     kept_of(group.narrow(), rows), progress);
     if (group.narrow().reproducible) {
-      backward_hops_in_order(group.narrow(), group.rows(), ring, HopMode::overlapped, across, narrow.tensors,
+      backward_hops_in_order(group.narrow(), group.rows(), ring_lanes, HopMode::overlapped, across, narrow.tensors,
                              computation, metrics);
     } else {
       backward_in_hops(group.narrow(), group.rows(), backward_lanes(group), HopMode::overlapped, across,
@@ -151,11 +151,6 @@ class HeadStrategy final : public Strategy {
     core::Buffer sums = computation.finish_queries(metrics.hops.back());
     narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.lse = {};
     return sums;
-  }
-
-  /// Between ranks at the same place of their groups.
-  static Lanes ring(const pattern::Layout& layout, const pattern::Partition& groups, int number) {
-    return {pattern::ring_hops(layout, groups, number, 1, int(groups.size()) - 1)};
   }
 
   std::string_view name_;

@@ -123,6 +123,14 @@ class BackwardLoop {
 
 }  // namespace
 
+Lanes ring_lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  return {pattern::ring_hops(layout, partition, rank, 1, int(partition.size()) - 1)};
+}
+
+GradientLanes ring_gradient_lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  return {pattern::ring_gradients(layout, partition, rank, 1, int(partition.size()) - 1)};
+}
+
 Prediction predict_backward_hops(const Problem& problem, const pattern::Partition& partition,
                                  const BackwardLanes& lanes, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];

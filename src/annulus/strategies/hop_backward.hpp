@@ -9,6 +9,10 @@ namespace annulus::strategies {
 /// The ways of the gradients of what the hops of each lane bring.
 using GradientLanes = std::vector<pattern::GradientHops>;
 
+/// The ring: one lane upwards, all the way round, and the gradients of what it brings.
+Lanes ring_lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank);
+GradientLanes ring_gradient_lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank);
+
 struct BackwardLanes {
   Lanes keys;  ///< hops of K and V
   GradientLanes gradients;

@@ -1,17 +1,12 @@
 #include "annulus/strategies/onesided_reads.hpp"
 
-#include <numeric>
-
 namespace annulus::strategies {
 
 std::array<Index, ReadAhead::slots> ReadAhead::slot_bytes(const Problem& problem, const pattern::Hops& hops) {
   return bytes_in_turn<slots>(hops, [&](const pattern::Cargo& cargo) { return cargo_bytes(problem, cargo); });
 }
 
-Index ReadAhead::bytes(const Problem& problem, const pattern::Hops& hops) {
-  const auto bytes = slot_bytes(problem, hops);
-  return std::accumulate(bytes.begin(), bytes.end(), Index(0));
-}
+Index ReadAhead::bytes(const Problem& problem, const pattern::Hops& hops) { return total(slot_bytes(problem, hops)); }
 
 ReadAhead::ReadAhead(const Problem& problem, const pattern::Partition& partition, const pattern::Hops& hops,
                      const comm::Window& window, core::RankMetrics& metrics)

@@ -1,17 +1,12 @@
 #include "annulus/strategies/onesided_sums.hpp"
 
-#include <numeric>
-
 namespace annulus::strategies {
 
 std::array<Index, RemoteSums::count> RemoteSums::block_bytes(const Problem& problem, const pattern::Hops& hops) {
   return bytes_in_turn<count>(hops, [&](const pattern::Cargo& cargo) { return gradient_bytes(problem, cargo); });
 }
 
-Index RemoteSums::bytes(const Problem& problem, const pattern::Hops& hops) {
-  const auto bytes = block_bytes(problem, hops);
-  return std::accumulate(bytes.begin(), bytes.end(), Index(0));
-}
+Index RemoteSums::bytes(const Problem& problem, const pattern::Hops& hops) { return total(block_bytes(problem, hops)); }
 
 RemoteSums::RemoteSums(const Problem& problem, const pattern::Partition& partition, const pattern::Hops& hops,
                        const comm::Window& window)

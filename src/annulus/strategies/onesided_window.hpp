@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "annulus/comm/window.hpp"
 #include "annulus/strategies/backward_computation.hpp"
@@ -47,6 +48,11 @@ std::array<Index, count> bytes_in_turn(const pattern::Hops& hops, BytesOf&& byte
     buffer = std::max(buffer, bytes_of(hops[h].receive));
   }
   return bytes;
+}
+
+template <std::size_t count>
+Index total(const std::array<Index, count>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), Index(0));
 }
 
 }  // namespace annulus::strategies
