@@ -53,8 +53,11 @@ inline void check_backward(const Strategy& strategy, const Case& one, const Trut
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   Tensors tensors = take_tensors(truth.numbers, problem, rows);
   add_backward_tensors(truth, problem, rows, with_dlse, tensors);
+  const Prediction predicted = strategy.predict_backward(problem, partition, comm.rank());
+  EXPECT_EQ(predicted.kept, strategy.predict(problem, partition, comm.rank()).kept);
   const Spending spending;
   const core::RankMetrics metrics = strategy.backward(problem, partition, comm, tensors, {});
+  spending.expect(metrics, predicted, rows, comm);
 
   const double tolerance = core::gradient_tolerance(problem.type);
   const auto own = [&](const std::vector<double>& whole) {
@@ -65,10 +68,6 @@ inline void check_backward(const Strategy& strategy, const Case& one, const Trut
       << "dq";
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 0), own(expected.dk), tolerance)) << "dk";
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 1), own(expected.dv), tolerance)) << "dv";
-
-  const Prediction predicted = strategy.predict_backward(problem, partition, comm.rank());
-  spending.expect(metrics, predicted, rows, comm);
-  EXPECT_EQ(predicted.kept, strategy.predict(problem, partition, comm.rank()).kept);
 }
 
 }  // namespace annulus::strategies

@@ -65,6 +65,8 @@ class Spending {
   void expect(const core::RankMetrics& metrics, const Prediction& predicted, const pattern::StoredRows& rows,
               const comm::Communicator& comm) const {
     const core::HopMetrics total = metrics.total();
+    // No second is spent twice, or counted twice.
+    EXPECT_LE(total.wait_seconds + total.compute_seconds, (core::wall_seconds() - start_) * (1 + 1e-9));
     EXPECT_EQ(metrics.rows, rows.count());
     EXPECT_EQ(total.kept, predicted.kept);
     EXPECT_EQ(total.bytes_received, predicted.bytes_received);
@@ -79,6 +81,7 @@ class Spending {
   static Index by_purpose(const char* purpose) { return core::memory_ledger().peak_by_purpose()[purpose]; }
 
   Index scratch_before_ = 0;  // that the kernel's threads hold from call to call
+  double start_ = core::wall_seconds();
 };
 
 inline void check(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
@@ -89,8 +92,10 @@ inline void check(const Strategy& strategy, const Case& one, const comm::Communi
   const pattern::Partition partition = strategy.partition(one.problem, comm.size());
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   Tensors tensors = take_tensors(numbers, one.problem, rows);
+  const Prediction predicted = strategy.predict(one.problem, partition, comm.rank());
   const Spending spending;
   const core::RankMetrics metrics = strategy.forward(one.problem, partition, comm, tensors, {});
+  spending.expect(metrics, predicted, rows, comm);
 
   const Index numbers_of_lse = s.batch * rows.count() * s.heads;
   const auto out = test::from_device(tensors.out, numbers_of_lse * s.head_dim, one.problem.type);
@@ -98,8 +103,6 @@ inline void check(const Strategy& strategy, const Case& one, const comm::Communi
   const double tolerance = core::forward_tolerance(one.problem.type);
   EXPECT_TRUE(test::close_to(out, test::take_rows(expected.out, s.batch, s.sequence, rows.intervals()), tolerance));
   EXPECT_TRUE(test::close_to(lse, test::take_rows(expected.lse, s.batch, s.sequence, rows.intervals()), tolerance));
-
-  spending.expect(metrics, strategy.predict(one.problem, partition, comm.rank()), rows, comm);
 }
 
 }  // namespace annulus::strategies

@@ -91,15 +91,13 @@ class GatheredBackward {
   void start_gather() {
     const std::vector<comm::RowBlock> messages = gathered_messages(problem_, keys_);
     const comm::Place here("gathering K and V");
-    core::timed_wait(metrics(0), [&] {
-      gather_.start(messages[std::size_t(rank_)], messages);
-      for (int d = 1; d < ranks_; ++d) {
-        metrics(d).bytes_sent += problem_.kv_block_bytes(keys(0).held);
-        metrics(d).bytes_received += problem_.kv_block_bytes(keys(d).held);
-        metrics(d).rows_received += keys(d).held;
-        if (mode_ == HopMode::blocking) take_keys(d);
-      }
-    });
+    core::timed_wait(metrics(0), [&] { gather_.start(messages[std::size_t(rank_)], messages); });
+    for (int d = 1; d < ranks_; ++d) {
+      metrics(d).bytes_sent += problem_.kv_block_bytes(keys(0).held);
+      metrics(d).bytes_received += problem_.kv_block_bytes(keys(d).held);
+      metrics(d).rows_received += keys(d).held;
+      if (mode_ == HopMode::blocking) take_keys(d);
+    }
   }
   void take_keys(int d) {
     if (keys(d).held == 0) return;
