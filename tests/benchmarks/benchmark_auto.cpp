@@ -2,7 +2,7 @@
 // prints how far the choice of `auto` is from the best measured, and the simulated ring and rotation from the measured
 // ones.
 //
-//   mpirun -n 4 build/dev/tests/benchmarks/benchmark_auto MACHINE.yaml [rounds, default 5] [largest n, default 8192]
+//   mpirun -n 4 build/test/tests/benchmarks/benchmark_auto MACHINE.yaml [rounds, default 5] [largest n, default 8192]
 //
 // MACHINE.yaml comes from `mpirun -n 4 annulus plan --calibrate MACHINE.yaml` with the same ranks and threads.
 #include <algorithm>

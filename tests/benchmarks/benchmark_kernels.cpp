@@ -2,7 +2,7 @@
 // another, GFLOP per CPU-second (4 D flops per kept (query, key, head) triple forward, 10 D backward), and the
 // processor's multiply-add peak measured beside each.
 //
-//   OMP_NUM_THREADS=1 build/dev/tests/benchmarks/benchmark_kernels --benchmark_filter=^backward/float32
+//   OMP_NUM_THREADS=1 build/test/tests/benchmarks/benchmark_kernels --benchmark_filter=^backward/float32
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.

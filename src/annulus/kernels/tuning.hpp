@@ -19,11 +19,15 @@ inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 /// about as long as 5 to 10 query rows need for it.
 inline constexpr core::Index host_min_task_rows = 192;
 
-/// Backward: packed keys, values and accumulators of one task: 768 keys at D = 64, 384 at D = 128 in float32. Queries
+/// Backward: packed keys, values and accumulators of one task: 768 keys at D = 64 in float32, 1536 at D = 32. Queries
 /// are packed once more for each task, dq is read and written. Against 960 KiB (AVX-512, 1 MiB second-level cache,
-/// full, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64 and 6 % at D = 128, 640 KiB 0 and 2 %; 1280 KiB
-/// gain nothing.
+/// full, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64.
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
+
+/// Where these would be fewer keys, so many, in so many bytes: 768 keys at D = 128 in float32 and D = 64 in float64,
+/// 384 at D = 256 and D = 128. Against 960 KiB there: 1 to 2.5 % faster, 5 % at D = 256 (AVX-512; AVX2 2 to 4 %).
+inline constexpr core::Index host_panel_keys = 768;
+inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
 /// Query rows, times heads, that pass over a task's keys at a time. Flat: 48 and 192 lie within 2 %.
 inline constexpr core::Index host_query_chunk = 96;

@@ -26,7 +26,9 @@ struct BackwardLayout {
         slabs(core::ceil_div(head_dim, functions.key_block)),
         columns(slabs * functions.key_block) {
     const Index key_bytes = (2 * depth + 3 * columns) * Index(sizeof(T));
-    max_keys = std::max<Index>(1, tuning::host_key_panel_bytes / key_bytes / functions.key_step) * functions.key_step;
+    const Index fitting = tuning::host_key_panel_bytes / key_bytes,
+                wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
+    max_keys = std::max<Index>(1, std::max(fitting, wanted) / functions.key_step) * functions.key_step;
     const Index most = std::min(rows * shape.group(), tuning::host_query_chunk);
     chunk_rows = core::ceil_div(most, functions.row_step) * functions.row_step;
   }
