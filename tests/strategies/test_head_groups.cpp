@@ -1,6 +1,6 @@
 // Strategies that exchange rows for heads: what they move and hold, for any rank in one process, and more groups than
 // test_forward makes.
-#include "annulus/strategies/head_groups.hpp"
+#include "annulus/strategies/heads/head_groups.hpp"
 
 #include "annulus/strategies/computation.hpp"
 #include "forward_case.hpp"

@@ -73,6 +73,17 @@ Partition root_partition(Index n, int ranks) {
   return partition;
 }
 
+StoredRows taken(const StoredRows& rows, Interval part) {
+  std::vector<Interval> intervals;
+  for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
+    const Interval whole = rows.intervals()[i];
+    const Index before = whole.begin - rows.stored_begin(i);  // global row less stored row
+    const Interval inside = core::intersect(whole, {part.begin + before, part.end + before});
+    if (!inside.empty()) intervals.push_back(inside);
+  }
+  return StoredRows(std::move(intervals));
+}
+
 StoredRows united(const Partition& partition, Interval ranks) {
   std::vector<Interval> rows;
   for (Index p = ranks.begin; p < ranks.end; ++p) {

@@ -66,6 +66,9 @@ Partition block_cyclic_partition(Index n, int ranks, Index block);
 /// All n rows on rank 0.
 Partition root_partition(Index n, int ranks);
 
+/// Stored rows `part` of `rows`. Worked example: stored rows [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
+StoredRows taken(const StoredRows& rows, Interval part);
+
 /// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.
 StoredRows united(const Partition& partition, Interval ranks);
 

@@ -116,27 +116,13 @@ BackwardComputation::BackwardComputation(const Problem& problem, const pattern::
   core::fill_zero(dkv_.data(), dkv_.bytes());
 }
 
-void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, const std::string& place,
-                              core::HopMetrics& metrics, const std::function<void()>& poll) {
-  add_part(block, into, core::Mask::all, place, metrics, poll);
-}
-
 void BackwardComputation::begin(const Problem& pass) {
   layout_ = pass.layout();
   pass_ = pass_name(problem_, layout_);
 }
 
-void BackwardComputation::add_own(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics) {
-  for (const Problem& pass : passes(problem_)) {
-    begin(pass);
-    add_part(block, own_, pass.first_part(), place, metrics);
-    if (pass.has_last_part()) add_part(block, own_, core::Mask::after, place, metrics);
-  }
-}
-
-void BackwardComputation::add_part(const KeyBlock& block, const GradientBlock& into, core::Mask part,
-                                   const std::string& where, core::HopMetrics& metrics,
-                                   const std::function<void()>& poll) {
+void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, core::Mask part,
+                              const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string place = pass_ + where;
   const core::Shape& s = problem_.shape;
   const Index rows = queries_.count();

@@ -34,17 +34,12 @@ class BackwardComputation {
 
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
-  /// Adds what the block's keys and the rank's queries give each other: to the queries' sums, and to `into`, which has
-  /// the form of `block`. `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const GradientBlock& into, const std::string& place, core::HopMetrics& metrics,
-           const std::function<void()>& poll = {});
   /// Begins one of passes(problem); sums go on from pass to pass.
   void begin(const Problem& pass);
-  /// add() for `part` of the block's keys, of a pass.
-  void add_part(const KeyBlock& block, const GradientBlock& into, core::Mask part, const std::string& where,
-                core::HopMetrics& metrics, const std::function<void()>& poll = {});
-  /// All passes over keys that are at hand at once, the rank's own.
-  void add_own(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
+  /// Adds what `part` of the block's keys and the rank's queries give each other: to the queries' sums, and to `into`,
+  /// which has the form of `block`. `poll` keeps messages moving meanwhile.
+  void add(const KeyBlock& block, const GradientBlock& into, core::Mask part, const std::string& where,
+           core::HopMetrics& metrics, const std::function<void()>& poll = {});
   /// Makes tensors.dq and tensors.dkv, in the memory of their sums, so that turning sums into results takes none.
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq and hands out the sums for the own K/V rows; see finish_keys().

@@ -8,27 +8,6 @@
 namespace annulus::strategies {
 namespace {
 
-/// Blocks of query rows in which `rows` rows are computed: so many that a block's sums are a few percent of the
-/// tensors.
-Index query_blocks(const Problem& problem, Index rows) {
-  constexpr Index most = 24;
-  if (problem.is_in_place() || rows == 0) return 1;
-  return std::clamp<Index>(rows / kernels::attend_block_rows(problem.backend, problem.shape, problem.precision), 1,
-                           most);
-}
-
-/// Stored rows `part` of `rows`.
-pattern::StoredRows taken(const pattern::StoredRows& rows, core::Interval part) {
-  std::vector<core::Interval> intervals;
-  for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
-    const core::Interval whole = rows.intervals()[i];
-    const Index before = whole.begin - rows.stored_begin(i);  // global row less stored row
-    const core::Interval inside = core::intersect(whole, {part.begin + before, part.end + before});
-    if (!inside.empty()) intervals.push_back(inside);
-  }
-  return pattern::StoredRows(std::move(intervals));
-}
-
 /// Bytes of the states of `rows` rows, and of those of a pass.
 Index state_bytes(const Problem& problem, Index rows) {
   return kernels::State::bytes(problem.shape, rows, problem.precision) * (passes(problem).size() > 1 ? 2 : 1);
@@ -111,14 +90,6 @@ void Computation::merge() {
   if (of_pass_) kernels::merge_states(problem_.backend, *of_pass_, state_);
 }
 
-void Computation::add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics) {
-  for (const Problem& pass : passes(problem_)) {
-    begin(pass, metrics);
-    add(block, pass.first_part(), place, metrics);
-    if (pass.has_last_part()) add(block, core::Mask::after, place, metrics);
-  }
-}
-
 void Computation::add(const KeyBlock& block, core::Mask part, const std::string& where, core::HopMetrics& metrics,
                       const std::function<void()>& poll) {
   const std::string place = pass_ + where;
@@ -179,21 +150,11 @@ Index kernel_memory(const Problem& problem, Index rows) {
   return kernels::attend_bytes(problem.backend, item_shape(problem), rows, problem.precision);
 }
 
-core::HopMetrics compute_all(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& block,
-                             const std::string& place, Tensors& tensors, const Progress& progress) {
-  core::HopMetrics metrics;
-  const Index expected = kept_between(problem, rows, block.rows), blocks = query_blocks(problem, rows.count());
-  for (Index i = 0; i < blocks; ++i) {
-    const core::Interval part = core::even_part(rows.count(), blocks, i);
-    const pattern::StoredRows queries = taken(rows, part);
-    const double before = double(metrics.kept) / double(std::max<Index>(1, expected));
-    const Progress onward = [&](double share, const std::string& where) { progress(before + share, where); };
-    Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
-                            progress ? onward : progress);
-    computation.add_all(block, place, metrics);
-    computation.finish(metrics);
-  }
-  return metrics;
+Index query_blocks(const Problem& problem, Index rows) {
+  constexpr Index most = 24;
+  if (problem.is_in_place() || rows == 0) return 1;
+  return std::clamp<Index>(rows / kernels::attend_block_rows(problem.backend, problem.shape, problem.precision), 1,
+                           most);
 }
 
 Index compute_all_memory(const Problem& problem, Index rows, Index extra) {

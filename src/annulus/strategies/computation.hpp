@@ -1,7 +1,8 @@
 // The local half of every strategy: this rank's queries, their running softmax, and the keys as they come.
 #pragma once
 
-#include "annulus/strategies/strategy.hpp"
+#include "annulus/strategies/prediction.hpp"
+#include "annulus/strategies/problem.hpp"
 
 namespace annulus::strategies {
 
@@ -36,8 +37,6 @@ class Computation {
   /// Adds what `part` of the block's keys gives the rank's queries; `poll` keeps messages moving meanwhile.
   void add(const KeyBlock& block, core::Mask part, const std::string& place, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
-  /// All passes over keys that are at hand at once.
-  void add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
   /// Makes tensors.out and tensors.lse and frees the running softmax; blocks fill in what the first one made. Where its
   /// numbers are of the type of out, they have been in tensors.out all the time.
   void finish(core::HopMetrics& metrics);
@@ -76,12 +75,11 @@ core::Shape item_shape(const Problem& problem);
 /// Bytes that the kernel keeps for its panels once it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Out and lse of the rank's rows where all keys that they see are at hand in `block`; returns what adding them took.
-/// If sums and results have different types, rows are worked on block after block, so that sums never take much memory.
-core::HopMetrics compute_all(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& block,
-                             const std::string& place, Tensors& tensors, const Progress& progress);
+/// Blocks in which a rank's rows are worked on where all keys are at hand: so many that the sums of a block are a few
+/// percent of the tensors, or one where sums stand in the results' memory.
+Index query_blocks(const Problem& problem, Index rows);
 
-/// Peak bytes of compute_all() with `extra` bytes of K/V buffers.
+/// Peak bytes of a forward pass in query_blocks() with `extra` bytes of K/V buffers.
 Index compute_all_memory(const Problem& problem, Index rows, Index extra);
 
 /// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers (and the states of a pass) while it

@@ -4,7 +4,7 @@
 #include "annulus/strategies/backward_computation.hpp"
 #include "annulus/strategies/cost.hpp"
 #include "annulus/strategies/group_loads.hpp"
-#include "annulus/strategies/head_groups.hpp"
+#include "annulus/strategies/heads/head_groups.hpp"
 #include "annulus/strategies/load_sums.hpp"
 
 namespace annulus::strategies {

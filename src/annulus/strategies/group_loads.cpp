@@ -1,6 +1,6 @@
 #include "annulus/strategies/group_loads.hpp"
 
-#include "annulus/strategies/head_groups.hpp"
+#include "annulus/strategies/heads/head_groups.hpp"
 
 namespace annulus::strategies {
 

@@ -1,20 +1,14 @@
-#include "annulus/strategies/make.hpp"
+#include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
 
 const std::vector<std::unique_ptr<Strategy>>& registry() {
   static const std::vector<std::unique_ptr<Strategy>> strategies = [] {
     std::vector<std::unique_ptr<Strategy>> all;
-    all.push_back(make_single());
-    all.push_back(make_allgather());
-    all.push_back(make_allgather_overlap());
-    all.push_back(make_ring_blocking());
-    all.push_back(make_ring());
-    all.push_back(make_rotation());
-    all.push_back(make_ring_bidirectional());
-    all.push_back(make_onesided());
-    all.push_back(make_ulysses());
-    all.push_back(make_hybrid());
+    for (const auto& entry : {single(), allgather(), allgather_overlap(), ring_blocking(), ring(), rotation(),
+                              ring_bidirectional(), onesided(), ulysses(), hybrid()}) {
+      all.push_back(std::make_unique<Strategy>(entry));
+    }
     return all;
   }();
   return strategies;

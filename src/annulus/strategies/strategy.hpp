@@ -1,5 +1,5 @@
-// A way to distribute attention: where rows live, what moves, when the kernel is called. One file and one registry line
-// each.
+// A way to distribute attention: where rows live, how keys come and where sums of gradients go. One file in named/ and
+// one registry line each.
 #pragma once
 
 #include <memory>
@@ -7,17 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "annulus/strategies/problem.hpp"
+#include "annulus/strategies/gradients/gradient_sink.hpp"
 
 namespace annulus::strategies {
-
-/// What a strategy will cost one rank.
-struct Prediction {
-  Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
-  Index bytes_sent = 0;
-  Index bytes_received = 0;
-  Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
-};
 
 /// What moves between ranks; the cost model has a closed form for each.
 ///   none            nothing                        gather      all of K and V to every rank, in one collective
@@ -34,40 +26,70 @@ struct CommunicationShape {
   int group = 1;           ///< ranks of a group
 };
 
+/// Ranks of a group that exchanges rows for heads, a divisor of the number of ranks.
+using GroupSize = int (*)(const Problem&, int ranks);
+
+class Strategy;
+/// A strategy as its file writes it down.
+struct StrategyEntry {
+  std::string_view name;         ///< as in the run file
+  std::string_view description;  ///< one line for `annulus list`
+  /// Which rank holds which rows.
+  std::function<pattern::Partition(const Problem&, int ranks)> partition;
+  /// What moves, for the cost model.
+  CommunicationShape communication;
+  ForwardPass forward;
+  BackwardPass backward;
+  /// The backward pass of a reproducible problem. Without one the same as `backward`.
+  std::optional<BackwardPass> backward_in_order = std::nullopt;
+  /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
+  std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
+  /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
+  /// come to the same bits, sums that go from rank to rank do (gradients/ordered_sums.hpp).
+  std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
+  /// Inside groups of ranks rows are exchanged for heads, and the passes run across the groups; none: no such groups.
+  GroupSize group_size = nullptr;
+  /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
+  std::string (*why_unavailable)() = [] { return std::string(); };
+};
+
+/// An entry of the registry, with what all strategies have in common.
 class Strategy {
  public:
-  virtual ~Strategy() = default;
+  explicit Strategy(StrategyEntry entry) : entry_(std::move(entry)) {}
 
-  /// As in the run file.
-  virtual std::string_view name() const = 0;
-  /// One line for `annulus list`.
-  virtual std::string_view description() const = 0;
-  /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
-  virtual std::string unavailable() const { return ""; }
-  /// Which rank holds which rows.
-  virtual pattern::Partition partition(const Problem& problem, int ranks) const = 0;
-  /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
-  virtual std::string not_reproducible(const Problem& problem, int ranks) const = 0;
-  /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
-  /// come to the same bits, sums that go from rank to rank do (ordered_backward.hpp).
-  virtual std::string not_reproducible_gradients(const Problem& problem, int ranks) const = 0;
-  /// What moves, for the cost model.
-  virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
-  virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
+  std::string_view name() const { return entry_.name; }
+  std::string_view description() const { return entry_.description; }
+  std::string unavailable() const { return entry_.why_unavailable(); }
+  pattern::Partition partition(const Problem& problem, int ranks) const { return entry_.partition(problem, ranks); }
+  std::string not_reproducible(const Problem& problem, int ranks) const {
+    return entry_.why_not_reproducible(problem, ranks);
+  }
+  std::string not_reproducible_gradients(const Problem& problem, int ranks) const {
+    return entry_.why_no_reproducible_gradients(problem, ranks);
+  }
+  CommunicationShape communication(const Problem& problem, int ranks) const;
+
+  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const;
   /// Computes out and lse of this rank's rows; collective. q and kv are only read. Throws core::Error.
-  virtual core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition,
-                                    const comm::Communicator& comm, Tensors& tensors,
-                                    const Progress& progress) const = 0;
+  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
+                            Tensors& tensors, const Progress& progress) const;
 
   /// What backward() costs one rank; memory with a gradient of the LSE.
-  virtual Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const;
   /// Makes dq and dkv of this rank's rows from q, kv, out, lse, dout and, where it is given, dlse, all of which are
   /// only read; collective. Gradients are summed, and travel between ranks, in the problem's precision; the same run
   /// twice gives the same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it
   /// brings and the gradients of these rows, kept triples as in forward(). Throws core::Error.
-  virtual core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
-                                     const comm::Communicator& comm, Tensors& tensors,
-                                     const Progress& progress) const = 0;
+  core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
+                             const comm::Communicator& comm, Tensors& tensors, const Progress& progress) const;
+
+ private:
+  const BackwardPass& backward_pass(const Problem& problem) const {
+    return problem.reproducible && entry_.backward_in_order ? *entry_.backward_in_order : entry_.backward;
+  }
+
+  const StrategyEntry entry_;
 };
 
 /// Every strategy, in the order of `annulus list`.

@@ -1,0 +1,56 @@
+#include "annulus/strategies/forward_loop.hpp"
+
+#include <algorithm>
+
+namespace annulus::strategies {
+namespace {
+
+/// One round over all steps.
+void add_round(const Problem& round, const Setting& setting, KeySource& keys, Computation& computation) {
+  const auto poll = keys.steps() > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
+  const auto add = [&](std::size_t s, core::Mask part) {
+    for (std::size_t lane = 0; lane < keys.lanes(); ++lane) {
+      if (const KeyBlock* block = keys.block(s, lane)) {
+        computation.add(*block, part, keys.place(s), setting.hop(keys.hop(s)), poll);
+      }
+    }
+  };
+  for (std::size_t s = 0; s < keys.steps(); ++s) {
+    keys.start(s);
+    add(s, s == 0 ? round.first_part() : core::Mask::all);
+    keys.complete(s);
+  }
+  if (round.has_last_part()) add(0, core::Mask::after);
+}
+
+}  // namespace
+
+core::RankMetrics run_forward(const ForwardPass& pass, const Problem& problem, const pattern::Partition& partition,
+                              const comm::Communicator& comm, Tensors& tensors, const Progress& progress) {
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  core::RankMetrics metrics{rows.count(), {{}}};
+  const Setting setting{problem, partition, comm, tensors, metrics};
+  const std::unique_ptr<KeySource> keys = pass.keys(setting);
+  const Index expected = std::max<Index>(1, kept_of(problem, rows));
+  const Index blocks = pass.query_blocks(problem, rows.count());
+  for (Index i = 0; i < blocks; ++i) {
+    const core::Interval part = core::even_part(rows.count(), blocks, i);
+    const pattern::StoredRows queries = pattern::taken(rows, part);
+    const double before = double(metrics.total().kept) / double(expected);
+    const Progress onward = [&](double share, const std::string& where) { progress(before + share, where); };
+    Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
+                            progress ? onward : progress);
+    for (const Problem& round : passes(problem)) {
+      computation.begin(round, metrics.hops[0]);
+      keys->begin(round);
+      metrics.hops.resize(std::max(metrics.hops.size(), keys->hops()));
+      add_round(round, setting, *keys, computation);
+    }
+    keys->finish();
+    computation.finish(metrics.hops.back());
+  }
+  keys->close();  // behind the results: the others may read for a while yet
+  return metrics;
+}
+
+}  // namespace annulus::strategies

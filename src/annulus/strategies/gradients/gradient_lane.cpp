@@ -1,0 +1,154 @@
+#include "annulus/strategies/gradients/gradient_lane.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "annulus/strategies/cargo.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Cargo;
+using pattern::GradientHop;
+using pattern::KeyRows;
+
+/// Copies between a block that stores `rows` and `cargo` as it travels.
+std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const Cargo& cargo) {
+  return collect(problem, {nullptr, rows.count(), rows}, cargo);
+}
+
+/// Where the two messages with a block's sums leave from: rows of the block that follow each other leave from there,
+/// all others are collected first.
+struct Departure {
+  Departure(const Problem& problem, const pattern::Hop& hop, const GradientHop& gradients)
+      : rows(KeyRows::packed(hop.receive)),
+        onward(copies_of(problem, rows, gradients.onward)),
+        home(copies_of(problem, rows, gradients.home)),
+        onward_in_place(stretch_of(onward)),
+        home_in_place(stretch_of(home)) {
+    // What is taken out of a part that goes home must be moved, or it would come home twice.
+    for (const kernels::RowCopy& copy : home) {
+      const core::Interval leaving{copy.from, copy.from + copy.count};
+      if (onward_in_place && !core::intersect(*onward_in_place, leaving).empty()) onward_in_place.reset();
+    }
+  }
+
+  KeyRows rows;
+  std::vector<kernels::RowCopy> onward, home;
+  std::optional<core::Interval> onward_in_place, home_in_place;
+
+ private:
+  static std::optional<core::Interval> stretch_of(const std::vector<kernels::RowCopy>& copies) {
+    if (copies.empty()) return core::Interval{};
+    core::Interval stretch{copies.front().from, copies.front().from};
+    for (const kernels::RowCopy& copy : copies) {
+      if (copy.from != stretch.end || copy.stride != 1) return std::nullopt;
+      stretch.end += copy.count;
+    }
+    return stretch;
+  }
+};
+
+}  // namespace
+
+GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops,
+                                    const pattern::GradientHops& gradients) {
+  GradientBytes bytes;
+  for (std::size_t h = 0; h < hops.size(); ++h) {
+    const GradientHop& hop = gradients[h];
+    bytes.blocks[h % 2] = std::max(bytes.blocks[h % 2], gradient_bytes(problem, hops[h].receive));
+    const Departure departure(problem, hops[h], hop);
+    const Index onward = departure.onward_in_place ? 0 : gradient_bytes(problem, hop.onward);
+    const Index home = departure.home_in_place ? 0 : gradient_bytes(problem, hop.home);
+    bytes.outgoing = std::max(bytes.outgoing, onward + home);
+    bytes.incoming =
+        std::max(bytes.incoming, gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned));
+  }
+  return bytes;
+}
+
+void add_gradient_hops(const Problem& problem, const pattern::GradientHops& hops, Prediction& prediction) {
+  for (const GradientHop& hop : hops) {
+    prediction.bytes_sent += gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home);
+    prediction.bytes_received += gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned);
+  }
+}
+
+GradientLane::GradientLane(const Problem& problem, const pattern::Hops& hops, const pattern::GradientHops& gradients,
+                           const pattern::StoredRows& rows, const GradientBlock& own)
+    : problem_(problem),
+      hops_(hops),
+      gradients_(gradients),
+      own_rows_(KeyRows::raw(rows)),
+      own_(own),
+      bytes_(gradient_buffer_bytes(problem, hops, gradients)) {
+  for (std::size_t i = 0; i < 2; ++i) blocks_[i] = core::Buffer("gradient buffers", bytes_.blocks[i]);
+}
+
+GradientBlock GradientLane::block(std::size_t h) const {
+  return {blocks_[h % 2].data(), pattern::head_rows(hops_[h].receive), true};
+}
+
+GradientBlock GradientLane::begin(std::size_t h) {
+  const GradientBlock zeros = block(h);
+  core::fill_zero(zeros.data, zeros.bytes(problem_));
+  return zeros;
+}
+
+comm::RowBlock GradientLane::as_message(const Cargo& cargo, void* data) const {
+  return kv_block(problem_, data, pattern::head_rows(cargo), problem_.head_row_sum_bytes());
+}
+
+GradientMessages GradientLane::outgoing(std::size_t h) {
+  const GradientHop& hop = gradients_[h];
+  if (outgoing_.bytes() == 0) outgoing_ = core::Buffer("gradient buffers", bytes_.outgoing);
+  const Departure departure(problem_, hops_[h], hop);
+  const kernels::RowArray sums = block(h).head_rows(problem_);
+  const auto in_place = [&](const core::Interval& rows) -> comm::RowBlock {
+    return {sums.data, sums.parts, sums.held, sums.row_bytes, rows};
+  };
+  const auto collected = [&](const comm::RowBlock& to) -> kernels::RowArray {
+    return {to.data, to.parts, to.held, to.row_bytes};
+  };
+  comm::RowBlock onward, home;
+  if (departure.onward_in_place) {
+    onward = in_place(*departure.onward_in_place);
+  } else {
+    onward = as_message(hop.onward, outgoing_.data());
+    kernels::move_rows(departure.onward, sums, collected(onward));
+  }
+  if (departure.home_in_place) {
+    home = in_place(*departure.home_in_place);
+  } else {
+    home = as_message(hop.home, outgoing_.at(departure.onward_in_place ? 0 : onward.bytes()));
+    kernels::gather_rows(departure.home, sums, collected(home));
+  }
+  return {{hop.next, onward}, {hop.owner, home}};
+}
+
+GradientMessages GradientLane::incoming(std::size_t h) {
+  const GradientHop& hop = gradients_[h];
+  if (incoming_.bytes() == 0) incoming_ = core::Buffer("gradient buffers", bytes_.incoming);
+  return {{hop.previous, as_message(hop.arriving, incoming_.data())},
+          {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
+}
+
+void GradientLane::add(const KeyRows& rows, const GradientBlock& into, const Cargo& cargo, void* data) const {
+  if (cargo.empty()) return;
+  const kernels::RowArray target = into.head_rows(problem_);
+  kernels::add_rows(copies_of(problem_, rows, cargo), {data, target.parts, pattern::head_rows(cargo), target.row_bytes},
+                    target, problem_.precision);
+}
+
+void GradientLane::settle(std::size_t h, core::HopMetrics& metrics) {
+  const GradientHop& hop = gradients_[h];
+  for (const Cargo* sent : {&hop.onward, &hop.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
+  for (const Cargo* received : {&hop.arriving, &hop.returned}) {
+    metrics.bytes_received += gradient_bytes(problem_, *received);
+    metrics.rows_received += pattern::head_rows(*received);
+  }
+  if (!hop.arriving.empty()) add(KeyRows::packed(hops_[h + 1].receive), block(h + 1), hop.arriving, incoming_.data());
+  add(own_rows_, own_, hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)));
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,149 @@
+#include "annulus/strategies/gradients/ordered_slice.hpp"
+
+#include <algorithm>
+
+#include "annulus/strategies/cargo.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using kernels::RowCopy;
+using pattern::Cargo;
+using pattern::GradientHop;
+using pattern::KeyRows;
+using pattern::Stretch;
+
+/// Copies of `cargo` from a block that stores `from` to one that stores `to`, in rows of one head.
+std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const KeyRows& to, const Cargo& cargo) {
+  std::vector<RowCopy> copies = collect(problem, {nullptr, 0, from}, cargo);
+  const std::vector<RowCopy> places = collect(problem, {nullptr, 0, to}, cargo);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    copies[i].to = places[i].from;
+    copies[i].to_stride = places[i].stride;
+  }
+  return copies;
+}
+
+/// The parts of `cargo` that `rows` hold. The others are not this rank's business, it passes them on.
+Cargo held_parts(Cargo cargo, const KeyRows& rows) {
+  for (Stretch& stretch : cargo) {
+    const auto& all = rows.stretches();
+    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.rows == stretch.rows; });
+    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
+      std::erase_if(stretch.heads[kv], [&](const pattern::Part& part) {
+        return same == all.end() || rows.find(std::size_t(same - all.begin()), Index(kv), part) == nullptr;
+      });
+    }
+  }
+  std::erase_if(cargo, [](const Stretch& stretch) { return pattern::head_rows({stretch}) == 0; });
+  return cargo;
+}
+
+/// How the sums of step s > 0 get from their form on the way, that of `arriving`, into that of its K/V block.
+struct Entry {
+  Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s) : on_way(slice.travel[s - 1].arriving) {
+    const KeyBlock& keys = slice.keys[s];
+    const KeyRows arrived = KeyRows::packed(on_way);
+    block = {nullptr, keys.held, keys.rows.is_packed()};
+    copies = between(problem, arrived, keys.rows, held_parts(on_way, keys.rows));
+    const bool same_places = std::all_of(copies.begin(), copies.end(), [](const RowCopy& copy) {
+      return copy.from == copy.to && (copy.count == 1 || (copy.stride == 1 && copy.to_stride == 1));
+    });
+    Index copied = 0;
+    for (const RowCopy& copy : copies) copied += copy.count;
+    in_place = same_places && copied == arrived.count() && copied == block.head_rows(problem).held;
+  }
+
+  /// The other direction.
+  std::vector<RowCopy> back() const {
+    std::vector<RowCopy> turned;
+    for (const RowCopy& copy : copies) turned.push_back({copy.to, copy.to_stride, copy.count, copy.from, copy.stride});
+    return turned;
+  }
+
+  const Cargo& on_way;
+  GradientBlock block;  // its form
+  std::vector<RowCopy> copies;
+  bool in_place = false;  // both forms are the same
+};
+
+}  // namespace
+
+OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
+  OrderedBytes bytes;
+  const auto cover = [](Index& most, Index one) { most = std::max(most, one); };
+  for (std::size_t s = 0; s < slice.travel.size(); ++s) {
+    const GradientHop& hop = slice.travel[s];
+    cover(bytes.incoming, gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned));
+    cover(bytes.outgoing, gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home));
+    if (s == 0 || slice.travel[s - 1].arriving.empty()) continue;
+    const Entry entry(problem, slice, s);
+    if (!entry.in_place) cover(bytes.block, entry.block.bytes(problem));
+  }
+  return bytes;
+}
+
+SliceSums::SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own)
+    : problem_(problem), slice_(slice), own_(own) {
+  const OrderedBytes bytes = ordered_bytes(problem, slice);
+  incoming_ = core::Buffer("gradient buffers", bytes.incoming);
+  block_ = core::Buffer("gradient buffers", bytes.block);
+  outgoing_ = core::Buffer("gradient buffers", bytes.outgoing);
+}
+
+comm::RowBlock SliceSums::as_message(const Cargo& cargo, void* data) const {
+  return kv_block(problem_, data, pattern::head_rows(cargo), problem_.head_row_sum_bytes());
+}
+
+kernels::RowArray SliceSums::array_of(const Cargo& cargo, void* data) const {
+  return {data, 2 * problem_.shape.batch, pattern::head_rows(cargo), problem_.head_row_sum_bytes()};
+}
+
+GradientBlock SliceSums::begin(std::size_t s) {
+  const Entry entry(problem_, slice_, s);
+  GradientBlock sums = entry.block;
+  sums.data = entry.in_place ? incoming_.data() : block_.data();
+  if (!entry.in_place) {
+    kernels::gather_rows(entry.copies, array_of(entry.on_way, incoming_.data()), sums.head_rows(problem_));
+  }
+  return sums;
+}
+
+void SliceSums::leave(std::size_t s) {
+  KeyRows rows = slice_.keys[0].rows;
+  kernels::RowArray source = own_.head_rows(problem_);
+  if (s > 0) {
+    const Entry entry(problem_, slice_, s);
+    rows = KeyRows::packed(entry.on_way);
+    source = array_of(entry.on_way, incoming_.data());
+    GradientBlock sums = entry.block;
+    sums.data = block_.data();
+    if (!entry.in_place) kernels::gather_rows(entry.back(), sums.head_rows(problem_), source);
+  }
+  const GradientHop& hop = slice_.travel[s];
+  void* behind = outgoing_.at(gradient_bytes(problem_, hop.onward));
+  for (const auto& [cargo, data] : {std::pair{&hop.onward, outgoing_.data()}, std::pair{&hop.home, behind}}) {
+    kernels::gather_rows(collect(problem_, {nullptr, 0, rows}, *cargo), source, array_of(*cargo, data));
+  }
+}
+
+std::vector<comm::Message> SliceSums::outgoing(std::size_t s) const {
+  const GradientHop& hop = slice_.travel[s];
+  return {{hop.next, as_message(hop.onward, outgoing_.data())},
+          {hop.owner, as_message(hop.home, outgoing_.at(gradient_bytes(problem_, hop.onward)))}};
+}
+
+std::vector<comm::Message> SliceSums::incoming(std::size_t s) const {
+  const GradientHop& hop = slice_.travel[s];
+  return {{hop.previous, as_message(hop.arriving, incoming_.data())},
+          {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
+}
+
+void SliceSums::settle(std::size_t s) {
+  const Cargo& cargo = hop(s).returned;
+  void* data = incoming_.at(gradient_bytes(problem_, hop(s).arriving));
+  kernels::gather_rows(between(problem_, KeyRows::packed(cargo), slice_.keys[0].rows, cargo), array_of(cargo, data),
+                       own_.head_rows(problem_));
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,58 @@
+// Sums of dK and dV that are added up in one order: how those of a slice of every rank's rows wander from rank to rank.
+#pragma once
+
+#include "annulus/comm/exchange.hpp"
+#include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/strategies/backward_computation.hpp"
+
+namespace annulus::strategies {
+
+/// A slice's part in one of passes(problem), for one rank.
+struct OrderedSlice {
+  pattern::GradientHops travel;  ///< ordered_gradients(): step s = 0 ... P - 1
+  /// K and V of the slice that step s works on, the own ones at s = 0: in which form they are; `data` only where they
+  /// never move.
+  std::vector<KeyBlock> keys;
+};
+
+/// Bytes of the buffers for a slice's sums.
+struct OrderedBytes {
+  Index incoming = 0;  ///< sums of the step's rows; behind them, what comes home
+  Index block = 0;     ///< the former in the form of the K/V block, where that is another one
+  Index outgoing = 0;  ///< what leaves
+
+  Index total() const { return incoming + block + outgoing; }
+};
+OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
+
+/// The sums of one slice. Use for step s: at s > 0 settle(s - 1) and compute into begin(s), else into the own sums;
+/// leave(s), then send and receive, until the next step needs what arrives; at the end settle(P - 1). Sums are only
+/// copied, so their bits do not depend on their way. The problem and the slice are not copied.
+class SliceSums {
+ public:
+  SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);
+
+  std::size_t steps() const { return slice_.travel.size(); }
+  const pattern::GradientHop& hop(std::size_t s) const { return slice_.travel[s]; }
+
+  /// Where to add up for the K/V block of step s.
+  GradientBlock begin(std::size_t s);
+  /// Collects what leaves behind step s.
+  void leave(std::size_t s);
+  /// Messages behind step s.
+  std::vector<comm::Message> outgoing(std::size_t s) const;
+  std::vector<comm::Message> incoming(std::size_t s) const;
+  /// Puts what came home with the messages of step s back among the own sums.
+  void settle(std::size_t s);
+
+ private:
+  comm::RowBlock as_message(const pattern::Cargo& cargo, void* data) const;
+  kernels::RowArray array_of(const pattern::Cargo& cargo, void* data) const;
+
+  const Problem& problem_;
+  const OrderedSlice& slice_;
+  const GradientBlock own_;
+  core::Buffer incoming_, block_, outgoing_;
+};
+
+}  // namespace annulus::strategies

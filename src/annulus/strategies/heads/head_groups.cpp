@@ -1,0 +1,179 @@
+#include "annulus/strategies/heads/head_groups.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "annulus/strategies/computation.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using comm::Piece;
+using comm::RowBlock;
+
+Index array_bytes(const RowBlock& array) { return array.parts * array.held * array.row_bytes; }
+
+/// The array at a place in memory.
+RowBlock at(RowBlock array, const core::Buffer& buffer) {
+  array.data = buffer.data();
+  return array;
+}
+
+}  // namespace
+
+pattern::Partition rows_of_groups(const pattern::Partition& partition, int size) {
+  pattern::Partition rows;
+  for (Index first = 0; first < Index(partition.size()); first += size) {
+    rows.push_back(pattern::united(partition, {first, first + size}));
+  }
+  return rows;
+}
+
+HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank)
+    : number_(rank / size),
+      place_(rank % size),
+      members_(partition.begin() + number_ * size, partition.begin() + (number_ + 1) * size),
+      rows_(rows_of_groups(partition, size)),
+      whole_(whole) {
+  const core::Shape& s = whole.shape;
+  std::vector<core::Interval> heads, sums;
+  Index served = 0;
+  for (Index m = 0; m < size; ++m) {
+    heads.push_back(core::even_part(s.heads, size, m));
+    kv_heads_.push_back(pattern::heads_read(heads.back(), s.group()));
+    sums.push_back({served, served + kv_heads_.back().size()});
+    served = sums.back().end;
+  }
+  narrow_ = narrowed(whole, heads[std::size_t(place_)]);
+  q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads);
+  kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_);
+  lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads);
+  delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads);
+  sums_ = forms(2 * s.batch, whole.head_row_sum_bytes(), served, sums);
+}
+
+HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_heads,
+                                     const std::vector<core::Interval>& heads) const {
+  const pattern::StoredRows& rows = members_[std::size_t(place_)];
+  const pattern::StoredRows& all_rows = rows_[std::size_t(number_)];
+  const Index narrow_bytes = heads[std::size_t(place_)].size() * unit_bytes;
+  TwoForms tensor;
+  tensor.own = {nullptr, parts, rows.count(), all_heads * unit_bytes, {}};
+  tensor.narrow = {nullptr, parts, all_rows.count(), narrow_bytes, {}};
+  for (std::size_t m = 0; m < members_.size(); ++m) {
+    tensor.heads_of.push_back({{{0, rows.count()}}, {heads[m].begin * unit_bytes, heads[m].end * unit_bytes}});
+    tensor.rows_of.push_back({pattern::places(all_rows, members_[m]), {0, narrow_bytes}});
+  }
+  return tensor;
+}
+
+Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces) const {
+  Index bytes = 0;
+  for (std::size_t m = 0; m < pieces.size(); ++m) {
+    if (m != std::size_t(place_)) bytes += array.parts * pieces[m].row_count() * pieces[m].columns.size();
+  }
+  return bytes;
+}
+
+Index HeadGroup::bytes_sent() const {
+  return others(q_.own, q_.heads_of) + others(kv_.own, kv_.heads_of) +       // to compute
+         others(q_.narrow, q_.rows_of) + others(lse_.narrow, lse_.rows_of);  // and back: out, lse
+}
+
+Index HeadGroup::bytes_received() const {
+  return others(q_.narrow, q_.rows_of) + others(kv_.narrow, kv_.rows_of) + others(q_.own, q_.heads_of) +
+         others(lse_.own, lse_.heads_of);
+}
+
+Index HeadGroup::rows_received() const { return narrow_.shape.heads > 0 ? q_.narrow.held - q_.own.held : 0; }
+
+Index HeadGroup::memory(Index narrow_memory) const {
+  const Index inputs = array_bytes(q_.own) + array_bytes(kv_.own);
+  const Index outputs = array_bytes(q_.own) + array_bytes(lse_.own);
+  const Index narrow_outputs = array_bytes(q_.narrow) + array_bytes(lse_.narrow);
+  return inputs + std::max(narrow_memory, narrow_outputs + outputs + kernel_memory(narrow_, q_.narrow.held));
+}
+
+Tensors HeadGroup::take_heads(const comm::Communicator& group, const Tensors& own) const {
+  Tensors narrow;
+  narrow.q = core::Buffer("q", array_bytes(q_.narrow));
+  narrow.kv = core::Buffer("kv", array_bytes(kv_.narrow));
+  comm::alltoall_pieces(group, at(q_.own, own.q), q_.heads_of, at(q_.narrow, narrow.q), q_.rows_of);
+  comm::alltoall_pieces(group, at(kv_.own, own.kv), kv_.heads_of, at(kv_.narrow, narrow.kv), kv_.rows_of);
+  return narrow;
+}
+
+void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const {
+  own.out = core::Buffer("out", array_bytes(q_.own));
+  own.lse = core::Buffer("lse", array_bytes(lse_.own));
+  comm::alltoall_pieces(group, at(q_.narrow, narrow.out), q_.rows_of, at(q_.own, own.out), q_.heads_of);
+  comm::alltoall_pieces(group, at(lse_.narrow, narrow.lse), lse_.rows_of, at(lse_.own, own.lse), lse_.heads_of);
+}
+
+Index HeadGroup::backward_bytes_sent() const {
+  Index bytes = 0;
+  for (const TwoForms* out : {&q_, &kv_, &q_, &lse_, &delta_}) bytes += others(out->own, out->heads_of);
+  for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->narrow, home->rows_of);
+  return bytes;
+}
+
+Index HeadGroup::backward_bytes_received() const {
+  Index bytes = 0;
+  for (const TwoForms* out : {&q_, &kv_, &q_, &lse_, &delta_}) bytes += others(out->narrow, out->rows_of);
+  for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->own, home->heads_of);
+  return bytes;
+}
+
+Index HeadGroup::backward_memory(Index narrow_work) const {
+  const Index rows = q_.own.held, dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
+  const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(lse_.narrow);
+  const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
+  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
+  const bool in_place = core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision);
+  const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row beside its sums
+  const Index narrow_dq = std::max(
+      array_bytes(q_.narrow), q_.narrow.parts * q_.narrow.held * narrow_.shape.heads * narrow_.head_row_sum_bytes());
+  const Index panels = backward_panels(narrow_, q_.narrow.held);
+  const Index sums = own_sums > 0 ? own_sums : received;
+  return backward_inputs(whole_, rows) +
+         std::max({narrow_inputs + delta + array_bytes(delta_.own), narrow_inputs + narrow_work,
+                   panels + narrow_sums + dq + std::max(narrow_dq, received),
+                   panels + dq + std::max(received + own_sums, sums + dkv)});
+}
+
+HeadGroup::BackwardInputs HeadGroup::take_backward_heads(const comm::Communicator& group, const Tensors& own,
+                                                         const core::Buffer& delta) const {
+  BackwardInputs narrow{take_heads(group, own), core::Buffer("delta", array_bytes(delta_.narrow))};
+  narrow.tensors.dout = core::Buffer("dout", array_bytes(q_.narrow));
+  narrow.tensors.lse = core::Buffer("lse", array_bytes(lse_.narrow));
+  comm::alltoall_pieces(group, at(q_.own, own.dout), q_.heads_of, at(q_.narrow, narrow.tensors.dout), q_.rows_of);
+  comm::alltoall_pieces(group, at(lse_.own, own.lse), lse_.heads_of, at(lse_.narrow, narrow.tensors.lse), lse_.rows_of);
+  comm::alltoall_pieces(group, at(delta_.own, delta), delta_.heads_of, at(delta_.narrow, narrow.delta), delta_.rows_of);
+  return narrow;
+}
+
+void HeadGroup::return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const {
+  own.dq = core::Buffer("dq", array_bytes(q_.own));
+  comm::alltoall_pieces(group, at(q_.narrow, narrow.dq), q_.rows_of, at(q_.own, own.dq), q_.heads_of);
+}
+
+core::Buffer HeadGroup::return_key_sums(const comm::Communicator& group, core::Buffer narrow) const {
+  const core::Buffer received("dkv", array_bytes(sums_.own));
+  comm::alltoall_pieces(group, at(sums_.narrow, narrow), sums_.rows_of, at(sums_.own, received), sums_.heads_of);
+  narrow = {};
+  if (!are_heads_shared()) return received;
+  const Index rows = q_.own.held, unit = whole_.head_row_sum_bytes(), heads = whole_.shape.kv_heads;
+  const Index served = sums_.own.row_bytes / unit;
+  const core::Buffer sums("dkv", key_sum_bytes(whole_, rows));
+  core::fill_zero(sums.data(), sums.bytes());
+  std::vector<kernels::RowCopy> copies;
+  Index column = 0;
+  for (const core::Interval& read : kv_heads_) {
+    for (Index kv = read.begin; kv < read.end; ++kv) copies.push_back({kv, heads, rows, column++, served});
+  }
+  kernels::add_rows(copies, {received.data(), sums_.own.parts, rows * served, unit},
+                    {sums.data(), sums_.own.parts, rows * heads, unit}, whole_.precision);
+  return sums;
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,74 @@
+#include "annulus/strategies/keys/window_rows.hpp"
+
+namespace annulus::strategies {
+
+using pattern::Cargo;
+using pattern::Hops;
+
+Cargo window_cargo(const Problem& problem, const pattern::StoredRows& rows) {
+  Cargo all;
+  for (const core::Interval& interval : rows.intervals()) {
+    const std::vector<pattern::Part> whole{{interval.begin, 1, interval.size()}};
+    all.push_back({interval, std::vector<std::vector<pattern::Part>>(std::size_t(problem.shape.kv_heads), whole)});
+  }
+  return all;
+}
+
+Index kv_window_bytes(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops) {
+  const bool read = std::any_of(hops.begin(), hops.end(), [](const auto& hop) { return !hop.send.empty(); });
+  return read ? cargo_bytes(problem, window_cargo(problem, rows)) : 0;
+}
+
+Index sum_window_bytes(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops) {
+  return kv_window_bytes(problem, rows, hops) > 0 ? key_sum_bytes(problem, rows.count()) : 0;
+}
+
+// Both ways one part (K or V of a batch entry) after another, so that the detour over a buffer stays smaller than the
+// running softmax and the results, which need their memory later.
+void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window) {
+  if (window.bytes() == 0) return;
+  const Cargo cargo = window_cargo(problem, rows);
+  const std::vector<kernels::RowCopy> copies = collect(problem, own, cargo);
+  const Index parts = 2 * problem.shape.batch, held = pattern::head_rows(cargo), unit = problem.head_row_bytes();
+  const core::Buffer packed("window part", held * unit);
+  for (Index part = 0; part < parts; ++part) {
+    auto* source = static_cast<std::byte*>(own.data) + part * packed.bytes();
+    kernels::gather_rows(copies, {source, 1, held, unit}, {packed.data(), 1, held, unit});
+    window.write(part * packed.bytes(), packed.data(), packed.bytes());
+  }
+}
+
+void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
+                const GradientBlock& own) {
+  if (window.bytes() == 0) return;
+  const std::vector<kernels::RowCopy> copies =
+      collect(problem, {nullptr, rows.count(), pattern::KeyRows::raw(rows)}, window_cargo(problem, rows));
+  const kernels::RowArray all = own.head_rows(problem);
+  const core::Buffer part("gradient buffers", all.held * all.row_bytes);
+  for (Index i = 0; i < all.parts; ++i) {
+    window.read(i * part.bytes(), part.data(), part.bytes());
+    kernels::add_rows(copies, {part.data(), 1, all.held, all.row_bytes},
+                      {static_cast<std::byte*>(all.data) + i * part.bytes(), 1, all.held, all.row_bytes},
+                      problem.precision);
+  }
+}
+
+WindowRuns window_runs(const Problem& problem, const pattern::StoredRows& owner, const Cargo& cargo) {
+  const Cargo window = window_cargo(problem, owner);
+  WindowRuns found{{}, pattern::head_rows(window)};
+  for (const kernels::RowCopy& copy :
+       collect(problem, {nullptr, found.held, pattern::KeyRows::packed(window)}, cargo)) {
+    found.runs.push_back({copy.from, copy.stride, copy.count});
+  }
+  return found;
+}
+
+std::vector<std::size_t> reads_of(const Hops& hops) {
+  std::vector<std::size_t> all;
+  for (std::size_t h = 0; h < hops.size(); ++h) {
+    if (!hops[h].receive.empty()) all.push_back(h);
+  }
+  return all;
+}
+
+}  // namespace annulus::strategies

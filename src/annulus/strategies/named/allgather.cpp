@@ -1,0 +1,32 @@
+// allgather: every rank gets all of K and V in one blocking collective, then computes its own queries. Simple, O(n)
+// memory per rank.
+#include "annulus/strategies/gradients/gathered_sums.hpp"
+#include "annulus/strategies/gradients/ordered_sums.hpp"
+#include "annulus/strategies/keys/gathered_keys.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// All keys are at hand whatever rank has them; sums of gradients go from rank to rank in the order of rows.
+pattern::Partition partition(const Problem& problem, int ranks) {
+  return problem.gradients ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
+}
+
+}  // namespace
+
+StrategyEntry allgather() {
+  return {
+      .name = "allgather",
+      .description = "gather all K and V on every rank, then compute (O(n) memory)",
+      .partition = partition,
+      .communication = {Movement::gather, false},
+      .forward = gathered_at_once(),
+      .backward = gathered_gradients(HopMode::blocking),
+      .backward_in_order = gathered_in_order(),
+      .why_not_reproducible = never_mind,
+      .why_no_reproducible_gradients = unless_contiguous,
+  };
+}
+
+}  // namespace annulus::strategies

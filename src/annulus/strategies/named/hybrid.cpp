@@ -1,0 +1,23 @@
+// hybrid: ulysses inside groups of ranks that reach each other fast (a node), the ring across the groups. The
+// all-to-all stays inside a node, only K and V that other nodes read cross the network, and P may exceed the number of
+// heads.
+#include "annulus/strategies/heads/heads_in_ring.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+int group_size(const Problem& problem, int ranks) {
+  const int size = problem.ulysses_ranks > 0 ? problem.ulysses_ranks : ranks;
+  core::require(ranks % size == 0, [&] { return fmt::format("{} ranks do not make groups of {}", ranks, size); });
+  return size;
+}
+
+}  // namespace
+
+StrategyEntry hybrid() {
+  return heads_in_ring("hybrid", "ulysses inside groups of ulysses_ranks ranks, the ring across the groups",
+                       group_size);
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,24 @@
+// What the registry knows of each strategy's file, and the words these files share.
+#pragma once
+
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::strategies {
+
+StrategyEntry single();
+StrategyEntry allgather();
+StrategyEntry allgather_overlap();
+StrategyEntry ring_blocking();
+StrategyEntry ring();
+StrategyEntry rotation();
+StrategyEntry ring_bidirectional();
+StrategyEntry onesided();
+StrategyEntry ulysses();
+StrategyEntry hybrid();
+
+// Why a problem is not reproducible.
+inline std::string never_mind(const Problem&, int) { return ""; }
+/// Keys that come rank after rank come in order where every rank's rows follow one another.
+inline std::string unless_contiguous(const Problem& problem, int) { return disorder_of(problem); }
+
+}  // namespace annulus::strategies

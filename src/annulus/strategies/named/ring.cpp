@@ -1,0 +1,23 @@
+// ring: K and V travel p -> p + 1 hop by hop while the kernel works on the block in hand; Q, out and buffers stay
+// O(n / P). (Ring attention: Liu et al. 2023.)
+#include "annulus/strategies/gradients/hop_sums.hpp"
+#include "annulus/strategies/gradients/ordered_sums.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+
+StrategyEntry ring() {
+  return {
+      .name = "ring",
+      .description = "pass K and V from neighbour to neighbour, overlapped with compute (O(n/P) memory)",
+      .partition = ordered_partition,
+      .communication = {Movement::ring, true},
+      .forward = hops(HopMode::overlapped, ring_lanes),
+      .backward = hops_and_sums(HopMode::overlapped, ring_lanes, ring_gradient_lanes),
+      .backward_in_order = hops_in_order(HopMode::overlapped, ring_lanes),
+      .why_not_reproducible = unless_contiguous,
+      .why_no_reproducible_gradients = unless_contiguous,
+  };
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,38 @@
+// ring_bidirectional: K and V travel both ways round at once, so P / 2 hops reach everybody. Upwards go the hops 1 ...
+// P / 2 (rounded down), downwards the rest: for P = 4 two hops up and one down, for P = 5 two and two.
+#include "annulus/strategies/gradients/hop_sums.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+Lanes lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  const int ranks = int(partition.size());
+  return {pattern::ring_hops(layout, partition, rank, 1, ranks / 2),
+          pattern::ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
+}
+
+GradientLanes gradients(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  const int ranks = int(partition.size());
+  return {pattern::ring_gradients(layout, partition, rank, 1, ranks / 2),
+          pattern::ring_gradients(layout, partition, rank, -1, (ranks - 1) / 2)};
+}
+
+std::string why_not(const Problem&, int) { return "keys behind a row arrive in ascending order"; }
+
+}  // namespace
+
+StrategyEntry ring_bidirectional() {
+  return {
+      .name = "ring_bidirectional",
+      .description = "the ring in both directions at once, half the hops",
+      .partition = ordered_partition,
+      .communication = {Movement::both_ways, true},
+      .forward = hops(HopMode::overlapped, lanes),
+      .backward = hops_and_sums(HopMode::overlapped, lanes, gradients),
+      .why_not_reproducible = why_not,
+      .why_no_reproducible_gradients = why_not,
+  };
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,22 @@
+// ring_blocking: the ring's hops with blocking sends between the kernel calls, to show what overlap is worth.
+#include "annulus/strategies/gradients/hop_sums.hpp"
+#include "annulus/strategies/gradients/ordered_sums.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+
+StrategyEntry ring_blocking() {
+  return {
+      .name = "ring_blocking",
+      .description = "the ring with blocking sends: even ranks send then receive, odd the reverse",
+      .partition = ordered_partition,
+      .communication = {Movement::ring, false},
+      .forward = hops(HopMode::blocking, ring_lanes),
+      .backward = hops_and_sums(HopMode::blocking, ring_lanes, ring_gradient_lanes),
+      .backward_in_order = hops_in_order(HopMode::blocking, ring_lanes),
+      .why_not_reproducible = unless_contiguous,
+      .why_no_reproducible_gradients = unless_contiguous,
+  };
+}
+
+}  // namespace annulus::strategies

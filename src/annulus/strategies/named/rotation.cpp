@@ -1,0 +1,35 @@
+// rotation: at hop d a rank receives straight from rank p - d exactly the rows that it reads, and returns their dK and
+// dV there. The ring's order and message count, the fewest bytes, and no chain of ranks that store and forward.
+#include "annulus/strategies/gradients/hop_sums.hpp"
+#include "annulus/strategies/gradients/ordered_sums.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+Lanes lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  return {pattern::rotation_hops(layout, partition, rank)};
+}
+
+GradientLanes gradients(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
+  const pattern::Hops hops = pattern::rotation_hops(layout, partition, rank);
+  return {pattern::direct_gradients(hops, rank, int(partition.size()))};
+}
+
+}  // namespace
+
+StrategyEntry rotation() {
+  return {
+      .name = "rotation",
+      .description = "hop d reads straight from rank p-d exactly the rows needed: fewest bytes, no forwarding",
+      .partition = ordered_partition,
+      .communication = {Movement::direct, true},
+      .forward = hops(HopMode::overlapped, lanes),
+      .backward = hops_and_sums(HopMode::overlapped, lanes, gradients),
+      .backward_in_order = hops_in_order(HopMode::overlapped, lanes),
+      .why_not_reproducible = unless_contiguous,
+      .why_no_reproducible_gradients = unless_contiguous,
+  };
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,20 @@
+// single: rank 0 holds all rows and computes, the others wait.
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+
+StrategyEntry single() {
+  return {
+      .name = "single",
+      .description = "rank 0 holds and computes everything, the others wait",
+      .partition = [](const Problem& problem,
+                      int ranks) { return pattern::root_partition(problem.shape.sequence, ranks); },
+      .communication = {Movement::none},
+      .forward = own_rows(),
+      .backward = own_gradients(),
+      .why_not_reproducible = never_mind,
+      .why_no_reproducible_gradients = never_mind,
+  };
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,13 @@
+// ulysses: an all-to-all gives every rank all rows of its share of the heads, another one sends out and lse home. Two
+// exchanges whatever P is, but no more ranks than heads have work. (DeepSpeed-Ulysses: Jacobs et al. 2023.)
+#include "annulus/strategies/heads/heads_in_ring.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+
+StrategyEntry ulysses() {
+  return heads_in_ring("ulysses", "all-to-all: every rank computes all rows of its share of the heads",
+                       [](const Problem&, int ranks) { return ranks; });
+}
+
+}  // namespace annulus::strategies
