@@ -58,6 +58,7 @@ class Strategy {
  public:
   explicit Strategy(StrategyEntry entry) : entry_(std::move(entry)) {}
 
+  const StrategyEntry& entry() const { return entry_; }
   std::string_view name() const { return entry_.name; }
   std::string_view description() const { return entry_.description; }
   std::string unavailable() const { return entry_.why_unavailable(); }
@@ -89,7 +90,7 @@ class Strategy {
     return problem.reproducible && entry_.backward_in_order ? *entry_.backward_in_order : entry_.backward;
   }
 
-  const StrategyEntry entry_;
+  StrategyEntry entry_;
 };
 
 /// Every strategy, in the order of `annulus list`.
