@@ -113,7 +113,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
     for (Index r = kept.rows.begin; r < kept.rows.end; ++r) {
       for (Index c = kept.columns.begin; c < kept.columns.end; ++c) mine.push_back(float(r * columns + c));
     }
-    ResultFile file({path, true, ""},
+    ResultFile file({path, true},
                     {{"w", DType::float32, {rows, columns}, "in out"}, {"b", DType::float64, {rows}, "out"}}, comm);
     std::vector<double> bias = counting<double>(std::size_t(rows), 100);
     const Rectangle all{{0, rows}, {0, 1}};

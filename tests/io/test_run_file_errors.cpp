@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"TooManyBytes", generate("sequence: 1000000000000, heads: 1000000, batch: 10"), "1:20",
             "input.generate.sequence: 5.1e+21 bytes per tensor"},
         Bad{"OutputIsInput", "input: {file: a.h5}\noutput: {file: x/../a.h5}\n", "2:10",
-            "output.file is the input file"},
+            "output.file is the file of input.file"},
         Bad{"LayerHeads", good + "layer: {x: /x}\n", "3:1", "layer.heads is missing"},
         Bad{"LayerKvHeads", good + "layer: {heads: 4, kv_heads: 3}\n", "3:19", "3 does not divide the 4 heads"},
         Bad{"LayerOfNoFile", generate("sequence: 4, heads: 1") + "layer: {heads: 4}\n", "1:9",
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"CheckpointIsOutput", good + "layer: {heads: 4}\ntrain: {steps: 1, rate: 1, checkpoint: x/../b.h5}\n",
             "4:28", "train.checkpoint is the file of output.file"},
         Bad{"ReportIsOutput", good.substr(0, good.size() - 2) + ", report: b.h5}\n", "2:22",
-            "output.report is the file of tensors"}),
+            "output.report is the file of output.file"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(RunFileOverrides, AreNamedInErrors) {
@@ -274,7 +274,7 @@ TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {
       parse_run_file(text, folder / "run.yaml", {});
       ADD_FAILURE() << name << " accepted";
     } catch (const core::Error& error) {
-      EXPECT_NE(std::string(error.what()).find(":2:10: output.file is the input file"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find(":2:10: output.file is the file of input.file"), std::string::npos)
           << error.what();
     }
   }

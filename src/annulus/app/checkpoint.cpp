@@ -79,13 +79,15 @@ std::optional<TrainingState> load_checkpoint(const Job& job, const layer::LayerP
   return state;
 }
 
-void save_training(const io::OutputPlace& place, const Job& job, const layer::LayerProblem& problem,
-                   const TrainingState& state, const std::vector<io::Column>& columns, const std::string& command_line,
-                   const comm::Communicator& comm) {
-  const comm::Place here("the writing of " + place.file);
+std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses) {
   std::vector<io::TensorSpec> specs = weight_specs("", problem);
-  specs.push_back({"loss", DType::float64, {state.steps_done()}, "step"});
-  io::ResultFile file(place, specs, comm);
+  specs.push_back({"loss", DType::float64, {losses}, "step"});
+  return specs;
+}
+
+void save_training(io::ResultFile& file, const Job& job, const layer::LayerProblem& problem, const TrainingState& state,
+                   const std::vector<io::Column>& columns, const std::string& command_line,
+                   const comm::Communicator& comm) {
   write_weights("", state.weights, problem, comm, file);
   const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(

@@ -25,9 +25,13 @@ struct TrainingState {
 std::optional<TrainingState> load_checkpoint(const Job& job, const layer::LayerProblem& problem,
                                              const comm::Communicator& comm);
 
-/// Writes weights and losses to `place`, with the job's settings; collective. `columns` become datasets of /run.
-void save_training(const io::OutputPlace& place, const Job& job, const layer::LayerProblem& problem,
-                   const TrainingState& state, const std::vector<io::Column>& columns, const std::string& command_line,
+/// Datasets of a file with the weights and so many losses.
+std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses);
+
+/// Writes weights and losses to `file`, which was made for them, and finishes it with the job's settings; collective.
+/// `columns` become datasets of /run.
+void save_training(io::ResultFile& file, const Job& job, const layer::LayerProblem& problem, const TrainingState& state,
+                   const std::vector<io::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -61,7 +61,7 @@ int generate(const GenerateOptions& options, const comm::Communicator& comm) {
   const std::vector<Tensor> tensors = tensors_of(options, shape);
   std::vector<io::TensorSpec> specs;
   for (const Tensor& tensor : tensors) specs.push_back(tensor.spec);
-  io::ResultFile file({options.output, options.overwrite, job_id()}, specs, comm);
+  io::ResultFile file({options.output, options.overwrite}, specs, comm);
 
   // One tensor at a time, so that a rank holds its rows of one only.
   const core::Interval rows{shape.sequence * comm.rank() / comm.size(),

@@ -5,8 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <map>
 #include <numeric>
 
@@ -15,6 +18,7 @@
 #include "annulus/app/plan.hpp"
 #include "annulus/app/run.hpp"
 #include "annulus/app/run_alone.hpp"
+#include "annulus/app/stop.hpp"
 #include "annulus/app/train.hpp"
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
@@ -120,9 +124,10 @@ void define_plan(CLI::App& app, PlanOptions& plan) {
   verb->add_option("--ranks", plan.ranks, "Ranks to plan for (default: those launched)")->check(CLI::Range(1, 65536));
   verb->add_option("--machine", plan.machine, "Machine file (default: distribution.machine, or a built-in machine)");
   add_overrides(*verb, plan.overrides, "Override a key of the run file (repeatable)");
-  verb->add_option("--calibrate", plan.calibrate,
-                   "Measure this machine with the launched ranks and write its machine file")
-      ->excludes(file);
+  CLI::Option* calibrate = verb->add_option("--calibrate", plan.calibrate,
+                                            "Measure this machine with the launched ranks and write its machine file")
+                               ->excludes(file);
+  verb->add_flag("--overwrite", plan.overwrite, "With --calibrate: replace an existing file")->needs(calibrate);
   verb->callback([&plan] {
     if (plan.run_file.empty() && !plan.calibrate) throw CLI::RequiredError("plan: a run file or --calibrate");
   });
@@ -135,7 +140,17 @@ void define_train(CLI::App& app, TrainOptions& train) {
   add_overrides(*verb, train.overrides, "Override a key of the run file (repeatable)");
 }
 
+/// The verbs that make files leave no half of one when they are ended from outside.
+void prepare_for_signals(const CLI::App& app, const Options& options, const comm::Communicator& comm) {
+  if (app.got_subcommand("train")) {
+    end_on_signals(comm, "steps since the last checkpoint are lost, run again to continue");
+  } else if (app.got_subcommand("run") || app.got_subcommand("generate") || options.plan.calibrate) {
+    end_on_signals(comm, "nothing is saved, run again to begin anew");
+  }
+}
+
 int dispatch(const CLI::App& app, const Options& options, const comm::Communicator& comm) {
+  prepare_for_signals(app, options, comm);
   if (app.got_subcommand("run")) return run(options.run, comm);
   if (app.got_subcommand("generate")) return generate(options.generate, comm);
   if (app.got_subcommand("verify")) return verify(options.verify, comm);
@@ -213,6 +228,16 @@ int main(int argc, char** argv) {
   }
 }
 
+/// The status, or 1 and a message when what was printed did not arrive: a full disk behind `> results.txt`.
+int finish_printing(int status) {
+  errno = 0;
+  const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.flush().fail();
+  if (arrived) return status;
+  std::fprintf(stderr, "annulus: error: standard output: writing failed%s%s\n", errno == 0 ? "" : ": ",
+               errno == 0 ? "" : std::strerror(errno));
+  return status == 0 ? int(core::ErrorKind::failure) : status;
+}
+
 }  // namespace
 }  // namespace annulus::app
 
@@ -222,5 +247,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {
     return annulus::comm::send_device_memory_to_self();
   }
-  return annulus::app::main(argc, argv);
+  const int status = annulus::app::finish_printing(annulus::app::main(argc, argv));
+  annulus::app::end_quietly_on_signals(status);
+  return status;
 }

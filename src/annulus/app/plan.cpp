@@ -99,7 +99,7 @@ void print_backward(const core::Machine& machine, const Choice& choice) {
 }  // namespace
 
 int plan(const PlanOptions& options, const comm::Communicator& comm) {
-  if (options.calibrate) return calibrate(*options.calibrate, comm);
+  if (options.calibrate) return calibrate(*options.calibrate, options.overwrite, comm);
   const Job job = read_job(options.run_file, options.overrides, comm);
   const int ranks = options.ranks > 0 ? options.ranks : comm.size();
   const auto file = options.machine ? options.machine : job.run.settings.distribution.machine;

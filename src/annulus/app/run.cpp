@@ -10,6 +10,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/root.hpp"
 
 namespace annulus::app {
 namespace {
@@ -47,17 +48,18 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
 /// From the checked job to the finished file; collective.
 void run_job(const Job& job, const RunOptions& options, const comm::Communicator& comm) {
   const io::Settings& settings = job.run.settings;
-  comm::agree(comm, [&] {
-    if (comm.is_root() && settings.output.report) io::check_report_place(*settings.output.report);
-  });
-  io::ResultFile file({settings.output.file, settings.output.overwrite, job_id()},
+  io::ResultFile file({settings.output.file, settings.output.overwrite},
                       job.layer ? layer_tensors(job) : result_tensors(job), comm);
+  std::optional<io::NewFile> report_file;  // on rank 0
+  io::on_root(comm, [&] {
+    if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
+  });
   const Passes passes = job.layer ? compute_layer(job, comm, file) : compute(job, comm, file);
   const comm::Place place("the completion of the result file");
   const Measurements measured = gather(passes, comm);
   file.finish({io::resolved_text(settings), columns(measured), provenance(options.command_line, comm)});
-  comm::agree(comm, [&] {
-    if (comm.is_root() && settings.output.report) io::write_report(*settings.output.report, report(job, measured));
+  io::on_root(comm, [&] {
+    if (report_file) io::write_report(*report_file, report(job, measured));
   });
   if (comm.is_root()) print_summary(job, measured);
 }

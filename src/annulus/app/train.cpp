@@ -26,7 +26,9 @@ class Training {
         options_(options),
         comm_(comm),
         settings_(*job.run.settings.train),
-        layer_(layer_problem(job), *job.strategy, comm) {
+        layer_(layer_problem(job), *job.strategy, comm),
+        result_({job.run.settings.output.file, job.run.settings.output.overwrite},
+                training_specs(layer_.problem(), settings_.steps + 1), comm) {
     core::memory_ledger().reset_peak();
     if (auto saved = load_checkpoint(job, layer_.problem(), comm)) {
       state_ = std::move(*saved);
@@ -95,22 +97,23 @@ class Training {
   }
 
   void save() const {
-    save_training({settings_.checkpoint, true, job_id()}, job_, layer_.problem(), state_, {}, options_.command_line,
-                  comm_);
+    const comm::Place here("the writing of " + settings_.checkpoint);
+    io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
+    save_training(file, job_, layer_.problem(), state_, {}, options_.command_line, comm_);
   }
 
-  /// The loss after the last step, and the result file. `first`: steps that earlier launches did.
+  /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
   void finish(Index first) {
     const Pass last = run_pass(comm_, "the last look", [&](Pass&, const strategies::Progress&) {
       layer::ForwardResult forward;
       state_.losses.push_back(look(forward));
     });
-    const io::OutputSettings& output = job_.run.settings.output;
+    const comm::Place here("the writing of the result");
     const auto per_rank = [&](const char* name, const char* unit, double value) {
       return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
     };
     save_training(
-        {output.file, output.overwrite, job_id()}, job_, layer_.problem(), state_,
+        result_, job_, layer_.problem(), state_,
         {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
          per_rank(
              "predicted_peak_bytes", "byte",
@@ -119,7 +122,7 @@ class Training {
          per_rank("steps_here", "step", double(settings_.steps - first)),
          per_rank("rows", "row", double(layer_.rows().count()))},
         options_.command_line, comm_);
-    if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", output.file);
+    if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", job_.run.settings.output.file);
   }
 
   const Job& job_;
@@ -127,6 +130,7 @@ class Training {
   const comm::Communicator& comm_;
   const io::TrainSettings& settings_;
   layer::Layer layer_;
+  io::ResultFile result_;  // made before the first step, so that its name and its room are taken
   core::Buffer x_, target_;
   TrainingState state_;
 };
@@ -138,10 +142,7 @@ int train(const TrainOptions& options, const comm::Communicator& comm) {
   const Job job = make_job(options.run_file, options.overrides, comm.size(), comm, Purpose::train);
   const io::Settings& settings = job.run.settings;
   comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
-  io::on_root(comm, [&] {
-    io::check_place(settings.output.file, settings.output.overwrite);
-    io::check_place(settings.train->checkpoint, true);
-  });
+  io::on_root(comm, [&] { io::check_place(io::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
     fmt::print("annulus train {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}{} on {} rank{}\n", job.run.name,
                "attention", describe_pattern(job.problem), "tensors", describe_shape(job.problem), "layer",

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -44,6 +45,7 @@ Runtime::~Runtime() {
 }
 
 void abort_job(int status) {
+  core::remove_unfinished_files_within(2);  // s; any rank may be the last to do anything
   MPI_Abort(MPI_COMM_WORLD, status);
   std::_Exit(status);
 }

@@ -18,6 +18,7 @@ class Runtime {
 };
 
 /// Ends the whole job at once with this exit status: for a rank that cannot go on while others may be waiting for it.
+/// Files that are being made are removed (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 
 /// One line naming the MPI library and the standard it keeps.

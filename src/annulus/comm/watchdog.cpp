@@ -10,6 +10,7 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/metrics.hpp"
+#include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -205,7 +206,8 @@ void Watchdog::guard() {
     seen = signs;
     if (quiet < timeout_) continue;
     write_diagnosis(fmt::format("a call did not return for {:g} s", timeout_));
-    sleep_for(4 * interval_);  // for the others' diagnoses: they entered the call at about the same time
+    sleep_for(4 * interval_);                 // for the others' diagnoses: they entered the call at about the same time
+    core::remove_unfinished_files_within(2);  // s; the call may be the file system's
     _exit(stalled_status);
   }
 }

@@ -166,11 +166,4 @@ std::string machine_file_text(const Machine& machine, const std::vector<std::str
   return text + fmt::format("ranks_per_node: {}\n", machine.ranks_per_node);
 }
 
-void write_machine_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) fail(ErrorKind::failure, "{}: cannot be written: {}", path, std::strerror(errno));
-}
-
 }  // namespace annulus::io

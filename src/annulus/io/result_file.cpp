@@ -1,7 +1,5 @@
 #include "annulus/io/result_file.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <numeric>
 
@@ -112,55 +110,59 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
   return {name, core::lse_type(input_type), {shape.batch, shape.sequence, shape.heads}, "batch sequence head"};
 }
 
-ResultFile::ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
-    : place_(std::move(place)), tensors_(std::move(tensors)), comm_(comm) {
-  temporary_ = from_root(comm_, [&] {
-    // A link keeps pointing where it points; the temporary file lies beside the real one.
-    place_.file = std::filesystem::weakly_canonical(place_.file).string();
-    check_place(place_.file, place_.overwrite);
-    check_free_space(place_.file, bytes_of(tensors_));
-    const std::string job = place_.job.empty() ? std::to_string(getpid()) : place_.job;
-    const std::string temporary = place_.file + ".tmp." + job;
-    try {
-      // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
-      // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
-      reserve(temporary, bytes_of(tensors_) + spare_bytes);
-      make_layout(temporary, tensors_);
-      reserve(temporary, Index(std::filesystem::file_size(temporary)));
-    } catch (...) {
-      unlink(temporary.c_str());
-      throw;
-    }
-    return temporary;
+ResultFile::ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
+    : tensors_(std::move(tensors)), comm_(comm) {
+  const std::string made = from_root(comm_, [&] {
+    file_.emplace(place.file, place.overwrite);
+    const std::string& path = file_->unfinished().path();
+    check_free_space(file_->final_path(), bytes_of(tensors_));
+    // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
+    // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
+    reserve(file_->descriptor(), path, bytes_of(tensors_) + spare_bytes);
+    file_->unfinished().check();
+    make_layout(path, tensors_);
+    reserve(file_->descriptor(), path, Index(std::filesystem::file_size(path)));
+    return fmt::format("{} {}", file_->unfinished().inode(), path);
+  });
+  comm::agree(comm_, [&] {
+    if (!file_) seen_.emplace(made.substr(made.find(' ') + 1), ino_t(std::stoull(made)));
   });
 }
 
-ResultFile::~ResultFile() {
-  if (comm_.is_root() && !temporary_.empty()) unlink(temporary_.c_str());
-}
+ResultFile::~ResultFile() = default;
+
+const UnfinishedFile& ResultFile::unfinished() const { return file_ ? file_->unfinished() : *seen_; }
 
 void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                        Index piece_bytes) const {
   std::vector<RowsIn> sources;
   for (const RowsOut& tensor : tensors) sources.push_back({tensor.dataset, const_cast<void*>(tensor.host)});
-  transfer_rows(temporary_, Direction::write, sources, rows, comm_, piece_bytes);
+  comm::agree(comm_, [&] { unfinished().check(); });
+  transfer_rows(unfinished().path(), Direction::write, sources, rows, comm_, piece_bytes);
   // Every node holds part of the file in its own cache.
-  comm::agree(comm_, [&] { flush_to_disk(temporary_); });
+  comm::agree(comm_, [&] { unfinished().flush(); });
 }
 
 void ResultFile::write_parts(const std::vector<MatrixPart>& parts) const {
-  transfer_parts(temporary_, Direction::write, parts, comm_);
-  comm::agree(comm_, [&] { flush_to_disk(temporary_); });
+  comm::agree(comm_, [&] { unfinished().check(); });
+  transfer_parts(unfinished().path(), Direction::write, parts, comm_);
+  comm::agree(comm_, [&] { unfinished().flush(); });
 }
 
 void ResultFile::finish(const Record& record) {
+  struct RootsBusiness {  // however this ends: rank 0 has renamed, kept or removed the file
+    std::optional<UnfinishedFile>& seen;
+    ~RootsBusiness() {
+      if (seen) seen->release();
+    }
+  } const roots_business{seen_};
   on_root(comm_, [&] {
-    extend(temporary_, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
-    add_record(temporary_, record);
-    flush_to_disk(temporary_);
-    publish(temporary_, place_.file, place_.overwrite);
+    const std::string& path = file_->unfinished().path();
+    file_->unfinished().check();
+    extend(file_->descriptor(), path, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
+    add_record(path, record);
+    file_->publish();
   });
-  temporary_.clear();
 }
 
 }  // namespace annulus::io

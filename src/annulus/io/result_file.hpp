@@ -1,16 +1,17 @@
-// Files this program makes. They appear under their final name complete or not at all: made beside it as
-// NAME.tmp.<job>, written, flushed to disk, renamed.
+// HDF5 files this program makes. They appear under their final name complete or not at all (new_file.hpp).
 //
 // Rank 0 alone makes the layout, before anything is computed, and adds the records at the end; the tensors' numbers are
-// written by all ranks together. Between calls no file is open.
+// written by all ranks together. Between calls HDF5 has no file open.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/types.hpp"
+#include "annulus/io/new_file.hpp"
 #include "annulus/io/part_transfer.hpp"
 #include "annulus/io/tensor_file.hpp"
 
@@ -31,7 +32,6 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
 struct OutputPlace {
   std::string file;
   bool overwrite = false;
-  std::string job;  ///< part of the temporary name; empty: rank 0's process id
 };
 
 /// Host memory with this rank's rows of a dataset, (B, rows, ...) contiguous.
@@ -58,8 +58,9 @@ struct Record {
 class ResultFile {
  public:
   /// Makes the temporary file with its datasets; collective. Throws the same Error(failure) on every rank when the
-  /// folder is missing or not writable, the file exists and may not be overwritten, or the space is not there.
-  ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
+  /// folder is missing or not writable, the file exists and may not be overwritten or is no regular file, another run
+  /// makes it without overwriting, or the space is not there.
+  ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
   /// Without finish(): removes the temporary file. Not collective.
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
@@ -74,14 +75,17 @@ class ResultFile {
   /// is written by one rank. Throws as write().
   void write_parts(const std::vector<MatrixPart>& parts) const;
 
-  /// Adds the record, flushes to disk and gives the file its final name; collective.
+  /// Adds the record, flushes to disk and gives the file its final name; collective. Throws as write(); when the final
+  /// name cannot be had, the error names the file that keeps the result.
   void finish(const Record& record);
 
  private:
-  OutputPlace place_;
+  const UnfinishedFile& unfinished() const;
+
   std::vector<TensorSpec> tensors_;
   const comm::Communicator& comm_;
-  std::string temporary_;  // on rank 0; empty after finish()
+  std::optional<NewFile> file_;         // on rank 0
+  std::optional<UnfinishedFile> seen_;  // the same on the others
 };
 
 }  // namespace annulus::io

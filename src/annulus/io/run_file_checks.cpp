@@ -4,6 +4,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/io/generated.hpp"
+#include "annulus/io/place.hpp"
 
 namespace annulus::io {
 namespace {
@@ -127,7 +128,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   if (std::filesystem::equivalent(a, b, ignored)) return true;
-  return std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+  return follow_links(a) == follow_links(b);
 }
 
 /// Refuses a key that names the file of another one.
@@ -140,17 +141,21 @@ void check_apart(const RunFile& run, const char* key, const std::string& file, c
 void check_output(const RunFile& run) {
   const Settings& s = run.settings;
   if (!given(run, "output.file")) fail(ErrorKind::usage, "{}output.file is missing", run.where("output"));
-  if (s.input.file && same_file(*s.input.file, s.output.file)) {
-    fail(ErrorKind::usage, "{}output.file is the input file {}", run.where("output.file"), *s.input.file);
+  // What is read must not be replaced, and one output not by another.
+  const auto apart_from_inputs = [&](const char* key, const std::string& file) {
+    check_apart(run, key, file, "input.file", s.input.file);
+    check_apart(run, key, file, "distribution.machine", s.distribution.machine);
+    if (same_file(file, run.name)) fail(ErrorKind::usage, "{}{} is this run file, {}", run.where(key), key, run.name);
+  };
+  apart_from_inputs("output.file", s.output.file);
+  if (s.output.report) {
+    apart_from_inputs("output.report", *s.output.report);
+    check_apart(run, "output.report", *s.output.report, "output.file", s.output.file);
   }
   if (s.train) {
-    check_apart(run, "train.checkpoint", s.train->checkpoint, "input.file", s.input.file);
+    apart_from_inputs("train.checkpoint", s.train->checkpoint);
     check_apart(run, "train.checkpoint", s.train->checkpoint, "output.file", s.output.file);
     check_apart(run, "train.checkpoint", s.train->checkpoint, "output.report", s.output.report);
-  }
-  if (!s.output.report) return;
-  if (same_file(*s.output.report, s.output.file) || (s.input.file && same_file(*s.output.report, *s.input.file))) {
-    fail(ErrorKind::usage, "{}output.report is the file of tensors {}", run.where("output.report"), *s.output.report);
   }
 }
 
