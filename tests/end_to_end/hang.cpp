@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <string_view>
 
 #include "annulus/comm/runtime.hpp"
@@ -27,7 +28,10 @@ int main(int argc, char** argv) {
   const annulus::comm::Place place("a receive that nobody answers");
   note("unfinished." + std::to_string(abort ? 0 : comm.rank()));
   comm.barrier();
-  if (abort && comm.rank() == 1) annulus::comm::abort_job(1);
+  if (abort && comm.rank() == 1) {
+    std::fputs("rank 1 ends the job\n", stderr);
+    annulus::comm::abort_job(1);
+  }
   const annulus::comm::Blocked blocked;
   char nothing = 0;
   return MPI_Recv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, 0, comm.handle(), MPI_STATUS_IGNORE);

@@ -106,6 +106,22 @@ TEST_F(Files, TheOtherVerbsThatMakeFilesLeaveNothingEither) {
   EXPECT_TRUE(files().empty()) << files()[0];
 }
 
+TEST_F(Files, ATrainingReservesItsResultFromTheStart) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6").status, 0);
+  write("train.yaml",
+        "input: {file: in.h5}\nlayer: {heads: 4}\ntrain: {steps: 1000000, rate: 0.1, checkpoint: check.h5, save_every: "
+        "1000000}\noutput: {file: result.h5}\n");
+  Launched run(folder, launch(2, "train train.yaml"));
+  ASSERT_TRUE(works(run, 2)) << run.err();
+  const Outcome second = annulus(0, "train train.yaml --set train.checkpoint=other.h5");
+  EXPECT_EQ(second.status, 1) << second.err;
+  EXPECT_EQ(count(second.err, "result.h5: another run makes this output already: process "), 1) << second.err;
+  run.send(0, SIGINT);  // USR1 and TERM would save
+  EXPECT_EQ(run.status(20), 1) << run.err();
+  EXPECT_EQ(run.left(), 0);
+  EXPECT_EQ(files(), (Names{"in.h5", "train.yaml"}));
+}
+
 TEST_F(Files, WhatKilledRanksLeaveIsRemovedByTheNextRun) {
   write("run.yaml", long_run);
   write("short.yaml", short_run);

@@ -79,6 +79,7 @@ TEST_F(Stall, RanksInsideCallsThatDoNotReturnAreEndedByTheirWatchdogs) {
 TEST_F(Stall, ARankThatEndsTheJobTakesAlongTheFilesItKnowsOf) {
   const Outcome aborted = shell(fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_HANG + " abort");
   EXPECT_EQ(aborted.status, 1) << aborted.err;
+  EXPECT_EQ(count(aborted.err, "rank 1 ends the job"), 1) << aborted.err;
   EXPECT_FALSE(exists("unfinished.0"));
 }
 

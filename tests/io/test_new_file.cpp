@@ -247,6 +247,33 @@ TEST_F(NewFiles, WithoutOverwriteTheNameIsReserved) {
   EXPECT_EQ(content_of(path), "free again");
 }
 
+TEST_F(NewFiles, OneProcessAtATimeHasAReservation) {
+  // Each has it many times, and marks that; a reservation is often opened while its owner removes it.
+  const std::string mark = folder / "mark";
+  const auto take_turns = [&] {
+    int collisions = 0;
+    for (int times = 0; times < 200;) {
+      try {
+        const Reservation mine(path);
+        const int id = open(mark.c_str(), O_CREAT | O_EXCL, 0600);
+        collisions += id < 0 ? 1 : 0;
+        if (id >= 0) unlink(mark.c_str());
+        close(id);
+        ++times;
+      } catch (const core::Error&) {  // the other one has it
+      }
+    }
+    return collisions;
+  };
+  const pid_t child = fork();
+  if (child == 0) _exit(std::min(take_turns(), 100));
+  EXPECT_EQ(take_turns(), 0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(names().empty());
+}
+
 TEST_F(NewFiles, ADeadProcessReservesNothingAndLeavesNothing) {
   for (const bool overwrite : {false, true}) {
     in_a_process_that_dies([&] {

@@ -277,7 +277,7 @@ Keys further_keys() {
        machine(),
        false},
       {{"output.file", "", "path of the HDF5 file to make"}, output_file(), false},
-      {{"output.overwrite", "false", "true | false; true replaces an existing file"},
+      {{"output.overwrite", "false", "true | false; true replaces an existing file (report, too)"},
        flag([](auto& s) -> auto& { return s.output.overwrite; }),
        false},
       {{"output.report", "none", "none, or path of a JSON file"}, output_report(), false},
