@@ -243,6 +243,20 @@ TEST(Suggest, NearWords) {
   EXPECT_EQ(suggest("all_gather", words), ", did you mean 'allgather'?");
   EXPECT_EQ(suggest("zigzag", words), "");
   EXPECT_EQ(suggest("ab", words), "");
+  EXPECT_EQ(suggest("Ring_Blocking", words), ", did you mean 'ring_blocking'?");
+}
+
+TEST(Suggest, NamesThatOtherProgramsUse) {
+  const std::vector<std::string> types{"float64", "float32", "float16", "bfloat16"}, flags{"true", "false"};
+  for (const char* word : {"bf16", "BF16"}) EXPECT_EQ(suggest(word, types), ", did you mean 'bfloat16'?") << word;
+  for (const char* word : {"fp16", "half", "f16"}) EXPECT_EQ(suggest(word, types), ", did you mean 'float16'?") << word;
+  for (const char* word : {"float", "single"}) EXPECT_EQ(suggest(word, types), ", did you mean 'float32'?") << word;
+  for (const char* word : {"double", "fp64"}) EXPECT_EQ(suggest(word, types), ", did you mean 'float64'?") << word;
+  for (const char* word : {"yes", "On", "1", "TRUE"}) EXPECT_EQ(suggest(word, flags), ", did you mean 'true'?") << word;
+  for (const char* word : {"no", "off", "0", "False"})
+    EXPECT_EQ(suggest(word, flags), ", did you mean 'false'?") << word;
+  EXPECT_EQ(suggest("bf16", flags), "");
+  EXPECT_EQ(suggest("on", {"auto", "on", "off"}), ", did you mean 'on'?");
 }
 
 /// reference.yaml shows behind "# " the keys of `generate`, which exclude input.file, and those of the sections layer

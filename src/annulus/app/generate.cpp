@@ -27,7 +27,9 @@ core::Shape checked_shape(const GenerateOptions& options) {
   core::Shape shape = options.what.shape;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
   if (const auto objection = io::objection_to(shape)) {
-    fail(ErrorKind::usage, "generate: {}: {}", objection->extent, objection->reason);
+    std::string option = objection->extent;
+    std::replace(option.begin(), option.end(), '_', '-');
+    fail(ErrorKind::usage, "generate --{}: {}", option, objection->reason);
   }
   return shape;
 }

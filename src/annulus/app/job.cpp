@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "annulus/app/machine.hpp"
+#include "annulus/io/root.hpp"
 #include "annulus/strategies/choose.hpp"
 
 namespace annulus::app {
@@ -131,6 +133,20 @@ void check_reproducible(const Job& job, int ranks) {
              job.run.where("distribution.strategy"), strategy.name(), reason, can);
 }
 
+/// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
+void check_input_place(const io::RunFile& run) {
+  namespace fs = std::filesystem;
+  const auto& file = run.settings.input.file;
+  std::error_code ignored;
+  if (!file || fs::exists(*file, ignored)) return;
+  const fs::path folder = fs::absolute(run.name).parent_path();
+  const fs::path written = fs::path(*file).lexically_relative(folder);
+  if (written.empty() || !fs::exists(written, ignored)) return;
+  core::fail(core::ErrorKind::failure,
+             "{}input.file: there is no {}; relative paths start from the folder of the run file, from there write {}",
+             run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
+}
+
 }  // namespace
 
 Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm,
@@ -142,6 +158,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
     check_can_be_reproducible(job.run);
     if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);
   });
+  io::on_root(comm, [&] { check_input_place(job.run); });
   const bool trains = purpose == Purpose::train;
   comm::agree(comm, [&] {
     if (trains && !settings.train) {

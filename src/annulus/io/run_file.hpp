@@ -41,7 +41,8 @@ std::vector<std::string> differences(const Settings& made, const Settings& asked
 /// Throws Error(usage) when `grouped` has more pairs than there are heads; for shapes known only from the input file.
 void check_heads(const RunFile& run, Index heads);
 
-/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near.
+/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near. Capitals do not count, and
+/// other programs' names are known: bf16, half, yes.
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// One key of the run file, as its user reads about it.
