@@ -11,6 +11,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/fingerprint.hpp"
 #include "annulus/io/place.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/layer/predict.hpp"
@@ -28,14 +29,15 @@ class Training {
         settings_(*job.run.settings.train),
         layer_(layer_problem(job), *job.strategy, comm) {
     core::memory_ledger().reset_peak();
-    if (auto saved = load_checkpoint(job, layer_.problem(), comm)) {
+    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
+    target_ = load_rows(job, layer_, settings_.target, comm);
+    note_data();
+    if (auto saved = load_checkpoint(training_, comm)) {
       state_ = std::move(*saved);
       say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
     } else {
       state_.weights = load_weights(job, layer_.problem(), comm);
     }
-    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
-    target_ = load_rows(job, layer_, settings_.target, comm);
   }
 
   /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
@@ -57,6 +59,17 @@ class Training {
   }
 
  private:
+  /// What the training goes by, so that a later launch knows it again.
+  void note_data() {
+    const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
+      training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
+    };
+    add("x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
+    add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
+    const auto& documents = job_.run.settings.input.documents;
+    if (documents) add("documents", *documents, io::fingerprint(job_.problem.documents));
+  }
+
   /// Every rank hears of it at the same step.
   bool asked_to_stop() const {
     const comm::Place place(fmt::format("the agreement after step {}", state_.steps_done()));
@@ -95,8 +108,7 @@ class Training {
   }
 
   void save() const {
-    save_training({settings_.checkpoint, true, job_id()}, job_, layer_.problem(), state_, {}, options_.command_line,
-                  comm_);
+    save_training({settings_.checkpoint, true, job_id()}, training_, state_, {}, options_.command_line, comm_);
   }
 
   /// The loss after the last step, and the result file. `first`: steps that earlier launches did.
@@ -110,7 +122,7 @@ class Training {
       return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
     };
     save_training(
-        {output.file, output.overwrite, job_id()}, job_, layer_.problem(), state_,
+        {output.file, output.overwrite, job_id()}, training_, state_,
         {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
          per_rank(
              "predicted_peak_bytes", "byte",
@@ -127,6 +139,7 @@ class Training {
   const comm::Communicator& comm_;
   const io::TrainSettings& settings_;
   layer::Layer layer_;
+  TrainingJob training_{job_, layer_.problem(), {}};
   core::Buffer x_, target_;
   TrainingState state_;
 };
