@@ -13,6 +13,7 @@
 #include "annulus/io/transfer.hpp"
 #include "io/file_size_limit.hpp"
 #include "io/hdf5_files.hpp"
+#include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
 namespace {
@@ -116,8 +117,9 @@ TEST(ResultFile, RanksWithoutRows) {
   file.finish({});
   std::vector<float> found(3);
   float found_lse = 0;
-  read_rows_alone(path, {"out", found.data()}, {0, 1});
-  read_rows_alone(path, {"lse", &found_lse}, {0, 1});
+  const SeenFile seen = test::seen_file(comm, path, {"out", "lse"});
+  read_rows_alone(seen, {"out", found.data()}, {0, 1});
+  read_rows_alone(seen, {"lse", &found_lse}, {0, 1});
   EXPECT_EQ(found, out);
   EXPECT_EQ(found_lse, lse);
 }

@@ -193,6 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
             "3:3", "input.generate and input.file (run.yaml:2:3) exclude each other"},
         Bad{"DocumentsOfNoFile", "input:\n  generate: {sequence: 4, heads: 1}\n  documents: /d\noutput: {file: b.h5}\n",
             "3:3", "input.documents needs input.file"},
+        Bad{"AxesOfNoFile", "input:\n  generate: {sequence: 4, heads: 1}\n  axes: bhsd\noutput: {file: b.h5}\n", "3:3",
+            "input.axes: bhsd needs input.file"},
+        Bad{"AxesOfNoOrder", "input:\n  file: a.h5\n  axes: sbhd\noutput: {file: b.h5}\n", "3:9",
+            "input.axes: found 'sbhd', expected one of bshd, bhsd"},
         Bad{"DlseOfNoFile",
             "input:\n  generate: {sequence: 4, heads: 1}\n  dlse: /d\ncompute: {backward: true}\noutput: {file: "
             "b.h5}\n",

@@ -76,7 +76,7 @@ void print_layer(const Job& job) {
 int dry_run(const Job& job, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
-  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
+  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
   if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   if (job.layer) {

@@ -170,6 +170,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   } else if (settings.input.file) {
     job.input.emplace(settings.input, comm, settings.compute.backward);
   }
+  if (job.input) job.run.settings.input.axes = job.input->order();  // the resolved run file says what was found
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job);
     io::check_heads(job.run, job.problem.shape.heads);
@@ -208,6 +209,11 @@ std::string describe_shape(const Problem& problem) {
   const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
   return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
                      core::name_of(problem.type));
+}
+
+std::string describe_tensors(const Job& job) {
+  const std::string axes = job.input ? fmt::format(" (axes {})", io::name_of(job.input->order())) : "";
+  return describe_shape(job.problem) + axes;
 }
 
 std::string describe_reproducible(const Problem& problem) {

@@ -44,6 +44,8 @@ Job make_job(const std::string& run_file, const std::vector<std::string>& overri
 std::string describe_pattern(const strategies::Problem& problem);
 /// "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const strategies::Problem& problem);
+/// The same of a job, and how the input's axes lie: "..., float32 (axes bshd)".
+std::string describe_tensors(const Job& job);
 /// What a reproducible problem is promised, and how it is computed.
 std::string describe_reproducible(const strategies::Problem& problem);
 /// "1.5 GiB".

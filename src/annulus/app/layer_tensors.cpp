@@ -4,6 +4,7 @@
 
 #include "annulus/app/tensors.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/fingerprint.hpp"
 
 namespace annulus::app {
 namespace {
@@ -132,12 +133,20 @@ layer::Weights load_weights(const Job& job, const LayerProblem& problem, const c
       [&](const std::vector<io::MatrixPart>& parts) { job.layer->read_weights(parts, comm); });
 }
 
-layer::Weights load_weights(const std::string& file, const LayerProblem& problem, const comm::Communicator& comm) {
+layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& problem, const comm::Communicator& comm) {
   return load(
       problem, comm, [](Weight weight) { return std::string(layer::name_of(weight)); },
-      [&](const std::vector<io::MatrixPart>& parts) {
-        io::read_checked_parts(file, problem.attention.type, parts, comm);
-      });
+      [&](const std::vector<io::MatrixPart>& parts) { io::read_checked_parts(file, parts, comm); });
+}
+
+std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm) {
+  const comm::Place place("the fingerprint of the data");
+  const LayerProblem& problem = layer.problem();
+  const core::Shape& s = problem.attention.shape;
+  HostSide host(rows);
+  host.from_device();
+  const Index row_bytes = problem.width * Index(core::bytes_of(problem.attention.type));
+  return io::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
 }
 
 void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,

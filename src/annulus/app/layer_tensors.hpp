@@ -25,13 +25,15 @@ std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const layer:
 
 // All of these are collective and throw the same Error on every rank.
 
+/// The fingerprint of a tensor (B, S, E) of which this rank has these rows.
+std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm);
 /// This rank's rows of x, dy or target.
 core::Buffer load_rows(const Job& job, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm);
 /// The parts of the weights that this rank keeps: no rank reads more. From the input file's datasets, or from a file
 /// (a checkpoint) that has them as weight_specs("").
 layer::Weights load_weights(const Job& job, const layer::LayerProblem& problem, const comm::Communicator& comm);
-layer::Weights load_weights(const std::string& file, const layer::LayerProblem& problem,
+layer::Weights load_weights(const io::SeenFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
 /// This rank's rows of a (B, S, E) tensor.

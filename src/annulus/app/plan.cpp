@@ -52,7 +52,7 @@ void print_plan(const Job& job, int ranks, const core::Machine& machine, const C
   const double rate =
       1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
   fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, ranks, ranks == 1 ? "" : "s",
-             "attention", describe_pattern(job.problem), "tensors", describe_shape(job.problem));
+             "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
   fmt::print(
       "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",

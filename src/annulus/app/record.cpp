@@ -206,7 +206,7 @@ void print_summary(const Job& job, const Measurements& measured) {
   const Index head_dim = job.problem.shape.head_dim;
   fmt::print("annulus run {}\n", job.run.name);
   line("attention", describe_pattern(job.problem));
-  line("tensors", describe_shape(job.problem));
+  line("tensors", describe_tensors(job));
   if (job.layer) line("layer", describe_layer(job));
   line("strategy",
        fmt::format("{}{} on {} rank{}, {}, {} tiles", job.strategy->name(), job.chosen ? " (auto)" : "", measured.ranks,

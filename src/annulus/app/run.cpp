@@ -1,5 +1,7 @@
 #include "annulus/app/run.hpp"
 
+#include <cstdio>
+
 #include "annulus/app/dry_run.hpp"
 #include "annulus/app/job.hpp"
 #include "annulus/app/layer_tensors.hpp"
@@ -72,6 +74,8 @@ int run(const RunOptions& options, const comm::Communicator& comm) {
   if (job.layer) comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
   if (options.dry_run) return dry_run(job, comm);
 
+  // Before hours of work: what the input was taken for.
+  if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   const io::DistributionSettings& distribution = job.run.settings.distribution;
   comm::choose_transfers(distribution.gpu_aware, comm, try_device_self_send);
   comm::Watchdog watchdog(comm, distribution.stall_timeout);

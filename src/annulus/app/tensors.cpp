@@ -50,12 +50,13 @@ void HostSide::from_device() {
 std::vector<io::TensorSpec> result_tensors(const Job& job) {
   const core::Shape& shape = job.problem.shape;
   const core::DType type = job.problem.type;
-  std::vector<io::TensorSpec> tensors{io::tensor_spec("out", type, shape, shape.heads),
-                                      io::lse_spec("lse", type, shape)};
+  const io::AxisOrder order = job.input ? job.input->order() : io::AxisOrder::bshd;
+  std::vector<io::TensorSpec> tensors{io::tensor_spec("out", type, shape, shape.heads, order),
+                                      io::lse_spec("lse", type, shape, order)};
   if (job.run.settings.compute.backward) {
-    tensors.push_back(io::tensor_spec("dq", type, shape, shape.heads));
-    tensors.push_back(io::tensor_spec("dk", type, shape, shape.kv_heads));
-    tensors.push_back(io::tensor_spec("dv", type, shape, shape.kv_heads));
+    tensors.push_back(io::tensor_spec("dq", type, shape, shape.heads, order));
+    tensors.push_back(io::tensor_spec("dk", type, shape, shape.kv_heads, order));
+    tensors.push_back(io::tensor_spec("dv", type, shape, shape.kv_heads, order));
   }
   return tensors;
 }

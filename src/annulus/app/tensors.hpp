@@ -24,7 +24,7 @@ class HostSide {
   std::vector<std::byte> copy_;
 };
 
-/// Datasets of the result: out, lse, and with compute.backward dq, dk, dv.
+/// Datasets of the result: out, lse, and with compute.backward dq, dk, dv; with the input's order of axes.
 std::vector<io::TensorSpec> result_tensors(const Job& job);
 
 // All of these are collective and throw the same Error on every rank.

@@ -11,6 +11,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/fingerprint.hpp"
 #include "annulus/io/place.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/layer/predict.hpp"
@@ -30,14 +31,15 @@ class Training {
         result_({job.run.settings.output.file, job.run.settings.output.overwrite},
                 training_specs(layer_.problem(), settings_.steps + 1), comm) {
     core::memory_ledger().reset_peak();
-    if (auto saved = load_checkpoint(job, layer_.problem(), comm)) {
+    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
+    target_ = load_rows(job, layer_, settings_.target, comm);
+    note_data();
+    if (auto saved = load_checkpoint(training_, comm)) {
       state_ = std::move(*saved);
       say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
     } else {
       state_.weights = load_weights(job, layer_.problem(), comm);
     }
-    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
-    target_ = load_rows(job, layer_, settings_.target, comm);
   }
 
   /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
@@ -59,6 +61,17 @@ class Training {
   }
 
  private:
+  /// What the training goes by, so that a later launch knows it again.
+  void note_data() {
+    const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
+      training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
+    };
+    add("x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
+    add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
+    const auto& documents = job_.run.settings.input.documents;
+    if (documents) add("documents", *documents, io::fingerprint(job_.problem.documents));
+  }
+
   /// Every rank hears of it at the same step.
   bool asked_to_stop() const {
     const comm::Place place(fmt::format("the agreement after step {}", state_.steps_done()));
@@ -99,7 +112,7 @@ class Training {
   void save() const {
     const comm::Place here("the writing of " + settings_.checkpoint);
     io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
-    save_training(file, job_, layer_.problem(), state_, {}, options_.command_line, comm_);
+    save_training(file, training_, state_, {}, options_.command_line, comm_);
   }
 
   /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
@@ -113,7 +126,7 @@ class Training {
       return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
     };
     save_training(
-        result_, job_, layer_.problem(), state_,
+        result_, training_, state_,
         {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
          per_rank(
              "predicted_peak_bytes", "byte",
@@ -131,6 +144,7 @@ class Training {
   const io::TrainSettings& settings_;
   layer::Layer layer_;
   io::ResultFile result_;  // made before the first step, so that its name and its room are taken
+  TrainingJob training_{job_, layer_.problem(), {}};
   core::Buffer x_, target_;
   TrainingState state_;
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "annulus/io/transfer.hpp"
-
 namespace annulus::io {
 namespace {
 
@@ -58,10 +56,24 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
        fmt::join(extents, ", "), to_fit);
 }
 
+DatasetId open_as_seen(hid_t file, const SeenFile& seen, const std::string& name) {
+  const DatasetInfo& info = seen.at(name);
+  DatasetId dataset = open_dataset(file, seen.path, name);
+  std::vector<Index> extents;
+  for (const hsize_t extent : extents_of(dataset)) extents.push_back(Index(extent));
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{}: dataset {} has no type", seen.path, name));
+  if (extents != info.extents || dtype_of(type) != info.type) {
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), it was {} ({}) when the run looked at it first", seen.path,
+         name, describe_type(type), fmt::join(extents, ", "), core::name_of(info.type), fmt::join(info.extents, ", "));
+  }
+  return dataset;
+}
+
 void check_finite(const std::string& where, const std::optional<NonFinite>& found, const std::vector<Interval>& rows,
-                  const std::vector<Index>& extents, const comm::Communicator& comm) {
+                  const DatasetInfo& info, const comm::Communicator& comm) {
   constexpr Index none = INT64_MAX;
-  Index place = none;  // in the global dataset
+  const std::vector<Index> extents = reordered(info.extents, info.order);
+  Index place = none;  // in the global tensor
   std::string message;
   if (found) {
     Index local_rows = 0, row_numbers = 1;
@@ -77,7 +89,8 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
       at[axis] = inside % extents[axis];
       inside /= extents[axis];
     }
-    message = fmt::format("{} holds {} at [{}], expected finite numbers", where, found->value, fmt::join(at, ", "));
+    message = fmt::format("{} holds {} at [{}], expected finite numbers", where, found->value,
+                          fmt::join(reordered(at, info.order), ", "));
   }
   const Index first = -comm.max(-place);
   if (first == none) return;
@@ -86,20 +99,18 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
   }
 }
 
-void read_checked_rows(const std::string& path, const std::map<std::string, DatasetInfo>& known,
-                       const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
+void read_checked_rows(const SeenFile& file, const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
                        const comm::Communicator& comm, Index piece_bytes) {
+  transfer_rows(file, Direction::read, tensors, rows, comm, piece_bytes);
   for (const RowsIn& tensor : tensors) {
-    core::require(known.contains(tensor.dataset), [&] { return tensor.dataset + " is none of the input's tensors"; });
-  }
-  transfer_rows(path, Direction::read, tensors, rows, comm, piece_bytes);
-  for (const RowsIn& tensor : tensors) {
-    const DatasetInfo& info = known.at(tensor.dataset);
+    const DatasetInfo& info = file.at(tensor.dataset);
     Index count = 0;
     for (const Interval& interval : rows) count += interval.size();
-    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) count *= axis == 1 ? 1 : info.extents[axis];
-    check_finite(fmt::format("{}: dataset {}", path, tensor.dataset), find_non_finite(tensor.host, info.type, count),
-                 rows, info.extents, comm);
+    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
+      count *= axis == sequence_axis(info.order) ? 1 : info.extents[axis];
+    }
+    check_finite(fmt::format("{}: dataset {}", file.path, tensor.dataset),
+                 find_non_finite(tensor.host, info.type, count), rows, info, comm);
   }
 }
 

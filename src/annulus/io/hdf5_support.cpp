@@ -59,6 +59,21 @@ PropertyId alone_access() {
   return access;
 }
 
+/// Says why a file could not be opened.
+[[noreturn]] void fail_to_open(const std::string& path, const std::string& reason) {
+  if (reason.find("unable to lock file") != std::string::npos) {
+    fail(ErrorKind::failure,
+         "{}: another process has it open for writing (a notebook? close it there, or use a with block){}", path,
+         reason);
+  }
+  if (reason.find("already open for") != std::string::npos) {  // a mark in files of HDF5's newer formats
+    fail(ErrorKind::failure,
+         "{}: another process has it open for writing, or ended without closing it (`h5clear -s` takes its mark off){}",
+         path, reason);
+  }
+  fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
+}
+
 /// Names in the top group, to show what could have been meant.
 std::vector<std::string> names_in(hid_t file) {
   std::vector<std::string> names;
@@ -143,8 +158,9 @@ FileId open_alone(const std::string& path, bool to_write) {
   close(descriptor);
   if (H5Fis_hdf5(path.c_str()) <= 0) fail(ErrorKind::failure, "{}: is not an HDF5 file", path);
   const PropertyId access = alone_access();
-  return FileId(check_hdf5(H5Fopen(path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access),
-                           "{}: HDF5 cannot open it (damaged or cut short?)", path));
+  FileId file(H5Fopen(path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access));
+  if (file < 0) fail_to_open(path, hdf5_reason());
+  return file;
 }
 
 FileId create_alone(const std::string& path) {

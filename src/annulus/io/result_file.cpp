@@ -29,7 +29,9 @@ constexpr Index spare_bytes = Index(1) << 18;
 Index bytes_of(const Record& record) {
   std::size_t bytes = record.settings.size();
   for (const Column& column : record.columns) bytes += 512 + 8 * column.values.size();
-  for (const auto& [name, value] : record.provenance) bytes += 512 + name.size() + value.size();
+  for (const auto* attributes : {&record.provenance, &record.attributes}) {
+    for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
+  }
   return Index(bytes);
 }
 
@@ -92,6 +94,7 @@ void add_run(hid_t file, const Record& record) {
 void add_record(const std::string& path, const Record& record) {
   FileId file = open_alone(path, true);
   if (!record.settings.empty()) add_run(file, record);
+  for (const auto& [name, value] : record.attributes) add_text_attribute(file, name, value);
   if (!record.provenance.empty()) {
     const GroupId group(
         check_hdf5(H5Gcreate2(file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group provenance"));
@@ -102,12 +105,15 @@ void add_record(const std::string& path, const Record& record) {
 
 }  // namespace
 
-TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads) {
-  return {name, type, {shape.batch, shape.sequence, heads, shape.head_dim}, "batch sequence head dim"};
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
+                       AxisOrder order) {
+  return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, shape.head_dim}, order),
+          order == AxisOrder::bshd ? "batch sequence head dim" : "batch head sequence dim", order};
 }
 
-TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape) {
-  return {name, core::lse_type(input_type), {shape.batch, shape.sequence, shape.heads}, "batch sequence head"};
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, AxisOrder order) {
+  return {name, core::lse_type(input_type), reordered<Index>({shape.batch, shape.sequence, shape.heads}, order),
+          order == AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
 }
 
 ResultFile::ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
@@ -133,19 +139,25 @@ ResultFile::~ResultFile() = default;
 
 const UnfinishedFile& ResultFile::unfinished() const { return file_ ? file_->unfinished() : *seen_; }
 
+SeenFile ResultFile::target() const {
+  SeenFile file{unfinished().path(), {}, {}};
+  for (const TensorSpec& tensor : tensors_) file.datasets[tensor.name] = {tensor.extents, tensor.type, tensor.order};
+  return file;
+}
+
 void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                        Index piece_bytes) const {
   std::vector<RowsIn> sources;
   for (const RowsOut& tensor : tensors) sources.push_back({tensor.dataset, const_cast<void*>(tensor.host)});
   comm::agree(comm_, [&] { unfinished().check(); });
-  transfer_rows(unfinished().path(), Direction::write, sources, rows, comm_, piece_bytes);
+  transfer_rows(target(), Direction::write, sources, rows, comm_, piece_bytes);
   // Every node holds part of the file in its own cache.
   comm::agree(comm_, [&] { unfinished().flush(); });
 }
 
 void ResultFile::write_parts(const std::vector<MatrixPart>& parts) const {
   comm::agree(comm_, [&] { unfinished().check(); });
-  transfer_parts(unfinished().path(), Direction::write, parts, comm_);
+  transfer_parts(target(), Direction::write, parts, comm_);
   comm::agree(comm_, [&] { unfinished().flush(); });
 }
 

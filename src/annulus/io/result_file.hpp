@@ -17,16 +17,19 @@
 
 namespace annulus::io {
 
-/// A dataset to be made: extents (B, S, ...), all above 0; axis 1 is the sequence. Or a matrix or vector of weights.
+/// A dataset to be made: extents (B, S, ...) or (B, H, S, ...), all above 0. Or a matrix or vector of weights.
 struct TensorSpec {
   std::string name;
   core::DType type = core::DType::float32;
   std::vector<Index> extents;
   std::string axes;  ///< "batch sequence head dim"
+  AxisOrder order = AxisOrder::bshd;
 };
-/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`.
-TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads);
-TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape);
+/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`, with axes in that order or another.
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
+                       AxisOrder order = AxisOrder::bshd);
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
+                    AxisOrder order = AxisOrder::bshd);
 
 /// Where the file goes.
 struct OutputPlace {
@@ -34,7 +37,7 @@ struct OutputPlace {
   bool overwrite = false;
 };
 
-/// Host memory with this rank's rows of a dataset, (B, rows, ...) contiguous.
+/// Host memory with this rank's rows of a dataset, (B, rows, heads, ...) contiguous.
 struct RowsOut {
   std::string dataset;
   const void* host = nullptr;
@@ -52,7 +55,8 @@ struct Column {
 struct Record {
   std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
-  std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance, in this order
+  std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, functions of its input
 };
 
 class ResultFile {
@@ -81,6 +85,9 @@ class ResultFile {
 
  private:
   const UnfinishedFile& unfinished() const;
+
+  /// The file under its temporary name, for the functions that move numbers.
+  SeenFile target() const;
 
   std::vector<TensorSpec> tensors_;
   const comm::Communicator& comm_;

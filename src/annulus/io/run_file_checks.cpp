@@ -48,6 +48,10 @@ void check_input(RunFile& run) {
   };
   needs_file("input.documents", run.settings.input.documents);
   needs_file("input.dlse", run.settings.input.dlse);
+  if (generate && run.settings.input.axes == AxisOrder::bhsd) {
+    fail(ErrorKind::usage, "{}input.axes: bhsd needs input.file: it says how its datasets lie",
+         run.where("input.axes"));
+  }
   if (generate) check_generate(run);
 }
 
@@ -63,7 +67,7 @@ void check_layer(RunFile& run) {
     fail(ErrorKind::usage, "{}input.generate makes no layer; `annulus generate --layer` makes an input.file with one",
          run.where("input.generate"));
   }
-  for (const char* key : {"input.q", "input.k", "input.v", "input.dout"}) {
+  for (const char* key : {"input.axes", "input.q", "input.k", "input.v", "input.dout"}) {
     if (given(run, key)) fail(ErrorKind::usage, "{}{} is not read with a section layer", run.where(key), key);
   }
   if (run.settings.input.dlse) {
