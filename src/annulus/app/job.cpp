@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 
+#include "annulus/app/instruction_set.hpp"
 #include "annulus/app/machine.hpp"
+#include "annulus/app/ranges.hpp"
 #include "annulus/strategies/choose.hpp"
 
 namespace annulus::app {
@@ -155,6 +157,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   }
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job);
+    check_scale(job.run, job.problem);
     io::check_heads(job.run, job.problem.shape.heads);
   });
   return job;
@@ -163,6 +166,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
 Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
              const comm::Communicator& comm, Purpose purpose) {
   Job job = read_job(run_file, overrides, comm, purpose);
+  job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
   comm::agree(comm, [&] {
     job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
@@ -191,6 +195,20 @@ std::string describe_shape(const Problem& problem) {
   const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
   return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
                      core::name_of(problem.type));
+}
+
+std::vector<std::string> notes_on(const Problem& problem) {
+  std::vector<std::string> notes;
+  Index longest = 0;
+  for (std::size_t i = 1; i < problem.documents.size(); ++i) {
+    longest = std::max(longest, problem.documents[i] - problem.documents[i - 1]);
+  }
+  const std::string what = problem.documents.size() > 2 ? "the longest document, of" : "the";
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    if (pair.segment == pattern::whole_document || pair.segment <= longest) continue;
+    notes.push_back(fmt::format("segment {} is longer than {} {} rows: the same as all", pair.segment, what, longest));
+  }
+  return notes;
 }
 
 std::string describe_reproducible(const Problem& problem) {

@@ -25,6 +25,7 @@ struct Job {
   bool chosen = false;  ///< by `auto`
   std::string reason;   ///< why `auto` chose it
   pattern::Partition partition;
+  std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could
 };
 
 /// What a job is for: it decides which datasets are looked at.
@@ -44,6 +45,8 @@ Job make_job(const std::string& run_file, const std::vector<std::string>& overri
 std::string describe_pattern(const strategies::Problem& problem);
 /// "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const strategies::Problem& problem);
+/// What the user should know of the problem, a line each: segments longer than everything that they cut.
+std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// What a reproducible problem is promised, and how it is computed.
 std::string describe_reproducible(const strategies::Problem& problem);
 /// "1.5 GiB".

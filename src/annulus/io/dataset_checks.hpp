@@ -35,12 +35,6 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 /// Throws Error(failure) unless the dataset has these extents: "..., expected (1, 8, 4) to fit q (1, 8, 4, 64)".
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
-/// Every rank learns of the NaN or infinity that comes first in the global dataset (B, S, ...), if there is one, as an
-/// AgreedError that names it; collective. `found` counts over this rank's (B, rows, ...).
-void check_finite(const std::string& where, const std::optional<NonFinite>& found,
-                  const std::vector<core::Interval>& rows, const std::vector<Index>& extents,
-                  const comm::Communicator& comm);
-
 /// Reads rows (ascending disjoint intervals) of datasets (B, S, ...) that are among the `known` ones, and refuses NaN
 /// and infinity in them; collective. Throws as check_finite().
 void read_checked_rows(const std::string& path, const std::map<std::string, DatasetInfo>& known,
