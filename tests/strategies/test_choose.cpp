@@ -346,13 +346,12 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
     }
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
     const std::string_view name = both[i].strategy->name();
+    const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
     if (name == "ulysses" || name == "hybrid") {  // where heads go home, so do the normalizers that backward() reads
-      const double normalizers = double(problem.shape.sequence * problem.normalizer_row_bytes());
-      EXPECT_GT(all.total_bytes, first.total_bytes + back.total_bytes);
-      EXPECT_LT(all.total_bytes, first.total_bytes + back.total_bytes + normalizers);
-      EXPECT_NEAR(all.seconds, first.seconds + back.seconds, 1e-2);
+      EXPECT_GT(apart, 0);
+      EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
     } else {
-      EXPECT_EQ(all.total_bytes, first.total_bytes + back.total_bytes);
+      EXPECT_EQ(apart, 0);
       EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
     }
   }
