@@ -136,6 +136,11 @@ void expect_found(DType type, Make number) {
   numbers[2] = number(1e-40);
   const auto find = [&] { return find_non_finite(numbers.data(), type, Index(numbers.size())); };
   EXPECT_FALSE(find());
+  const double largest = type == DType::float16 ? 65504 : 3e38;
+  EXPECT_NEAR(largest_magnitude(numbers.data(), type, 10000) / largest, 1, 0.01);
+  numbers[9998] = number(-4.0);  // exact in every type; beside it only 1
+  EXPECT_EQ(largest_magnitude(numbers.data() + 2, type, 9998), 4);
+  EXPECT_EQ(largest_magnitude(numbers.data(), type, 0), 0);
   numbers[9999] = number(std::numeric_limits<double>::quiet_NaN());
   ASSERT_TRUE(find());
   EXPECT_EQ(find()->index, 9999);

@@ -344,9 +344,16 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
     if (both[i].partition == PartitionKind::contiguous) {  // whose slowest rank is the same in both passes
       EXPECT_NEAR(back.compute_seconds / first.compute_seconds, 2.5, 1e-9);
     }
-    EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
-    EXPECT_EQ(all.total_bytes, first.total_bytes + back.total_bytes);
+    const std::string_view name = both[i].strategy->name();
+    const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
+    if (name == "ulysses" || name == "hybrid") {  // where heads go home, so do the normalizers that backward() reads
+      EXPECT_GT(apart, 0);
+      EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
+    } else {
+      EXPECT_EQ(apart, 0);
+      EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
+    }
   }
   // Room for the forward pass of the choice, but not for its backward pass.
   problem.gradients = false;

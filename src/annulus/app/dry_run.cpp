@@ -77,6 +77,7 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
+  for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
   if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   if (job.layer) {

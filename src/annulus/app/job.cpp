@@ -5,7 +5,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "annulus/app/instruction_set.hpp"
 #include "annulus/app/machine.hpp"
+#include "annulus/app/ranges.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/strategies/choose.hpp"
 
@@ -173,6 +175,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   if (job.input) job.run.settings.input.axes = job.input->order();  // the resolved run file says what was found
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job);
+    check_scale(job.run, job.problem);
     io::check_heads(job.run, job.problem.shape.heads);
   });
   return job;
@@ -181,6 +184,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
 Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
              const comm::Communicator& comm, Purpose purpose) {
   Job job = read_job(run_file, overrides, comm, purpose);
+  job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
   comm::agree(comm, [&] {
     job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
@@ -214,6 +218,20 @@ std::string describe_shape(const Problem& problem) {
 std::string describe_tensors(const Job& job) {
   const std::string axes = job.input ? fmt::format(" (axes {})", io::name_of(job.input->order())) : "";
   return describe_shape(job.problem) + axes;
+}
+
+std::vector<std::string> notes_on(const Problem& problem) {
+  std::vector<std::string> notes;
+  Index longest = 0;
+  for (std::size_t i = 1; i < problem.documents.size(); ++i) {
+    longest = std::max(longest, problem.documents[i] - problem.documents[i - 1]);
+  }
+  const std::string what = problem.documents.size() > 2 ? "the longest document, of" : "the";
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    if (pair.segment == pattern::whole_document || pair.segment <= longest) continue;
+    notes.push_back(fmt::format("segment {} is longer than {} {} rows: the same as all", pair.segment, what, longest));
+  }
+  return notes;
 }
 
 std::string describe_reproducible(const Problem& problem) {

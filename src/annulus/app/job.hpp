@@ -25,6 +25,7 @@ struct Job {
   bool chosen = false;  ///< by `auto`
   std::string reason;   ///< why `auto` chose it
   pattern::Partition partition;
+  std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could
 };
 
 /// What a job is for: it decides which datasets are looked at.
@@ -46,6 +47,8 @@ std::string describe_pattern(const strategies::Problem& problem);
 std::string describe_shape(const strategies::Problem& problem);
 /// The same of a job, and how the input's axes lie: "..., float32 (axes bshd)".
 std::string describe_tensors(const Job& job);
+/// What the user should know of the problem, a line each: segments longer than everything that they cut.
+std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// What a reproducible problem is promised, and how it is computed.
 std::string describe_reproducible(const strategies::Problem& problem);
 /// "1.5 GiB".

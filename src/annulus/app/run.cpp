@@ -31,15 +31,16 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
   passes.forward.predicted_bytes = job.strategy->predict(job.problem, job.partition, rank).memory_bytes;
   const bool backward = job.run.settings.compute.backward;
   if (!backward) tensors.q = tensors.kv = {};
-  write.time([&] { write_outputs(job, comm, tensors, file); });
+  passes.lse = write.time([&] { return write_outputs(job, comm, tensors, file); });
   if (backward) {
+    check_gradients_mean_something(job, *passes.lse);
     core::memory_ledger().reset_peak();
     read.time([&] { load_gradients(job, comm, tensors); });
     passes.backward = run_pass(comm, "the backward pass", [&](Pass& pass, const strategies::Progress& progress) {
       pass.metrics = job.strategy->backward(job.problem, job.partition, comm, tensors, progress);
     });
     passes.backward->predicted_bytes = job.strategy->predict_backward(job.problem, job.partition, rank).memory_bytes;
-    tensors.q = tensors.kv = tensors.out = tensors.lse = tensors.dout = tensors.dlse = {};
+    tensors.q = tensors.kv = tensors.out = tensors.lse = tensors.normalizers = tensors.dout = tensors.dlse = {};
     write.time([&] { write_gradients(job, comm, tensors, file); });
   }
   passes.read_seconds = read.seconds;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "annulus/app/job.hpp"
+#include "annulus/app/ranges.hpp"
 #include "annulus/io/result_file.hpp"
 
 namespace annulus::app {
@@ -34,10 +35,10 @@ strategies::Tensors load_inputs(const Job& job, const comm::Communicator& comm);
 /// dout, and dlse where there is one, read or generated.
 void load_gradients(const Job& job, const comm::Communicator& comm, strategies::Tensors& tensors);
 
-/// out and lse.
-void write_outputs(const Job& job, const comm::Communicator& comm, const strategies::Tensors& tensors,
-                   const io::ResultFile& file);
-/// dq, dk and dv.
+/// out and lse, which have to be numbers; returns what the lse tells.
+LseFindings write_outputs(const Job& job, const comm::Communicator& comm, const strategies::Tensors& tensors,
+                          const io::ResultFile& file);
+/// dq, dk and dv, which have to be numbers.
 void write_gradients(const Job& job, const comm::Communicator& comm, const strategies::Tensors& tensors,
                      const io::ResultFile& file);
 

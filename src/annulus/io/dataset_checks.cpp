@@ -10,15 +10,6 @@ using core::ErrorKind;
 using core::fail;
 using core::Interval;
 
-/// Global row of row `local` of the intervals laid one after another.
-Index global_row(const std::vector<Interval>& rows, Index local) {
-  for (const Interval& interval : rows) {
-    if (local < interval.size()) return interval.begin + local;
-    local -= interval.size();
-  }
-  return -1;
-}
-
 }  // namespace
 
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
@@ -67,36 +58,6 @@ DatasetId open_as_seen(hid_t file, const SeenFile& seen, const std::string& name
          name, describe_type(type), fmt::join(extents, ", "), core::name_of(info.type), fmt::join(info.extents, ", "));
   }
   return dataset;
-}
-
-void check_finite(const std::string& where, const std::optional<NonFinite>& found, const std::vector<Interval>& rows,
-                  const DatasetInfo& info, const comm::Communicator& comm) {
-  constexpr Index none = INT64_MAX;
-  const std::vector<Index> extents = reordered(info.extents, info.order);
-  Index place = none;  // in the global tensor
-  std::string message;
-  if (found) {
-    Index local_rows = 0, row_numbers = 1;
-    for (const Interval& interval : rows) local_rows += interval.size();
-    for (std::size_t axis = 2; axis < extents.size(); ++axis) row_numbers *= extents[axis];
-    const Index row = found->index / row_numbers;  // over the local (B, rows)
-    Index inside = found->index % row_numbers;
-    std::vector<Index> at(extents.size());
-    at[0] = row / local_rows;
-    at[1] = global_row(rows, row % local_rows);
-    place = (at[0] * extents[1] + at[1]) * row_numbers + inside;
-    for (std::size_t axis = extents.size() - 1; axis >= 2; --axis) {
-      at[axis] = inside % extents[axis];
-      inside /= extents[axis];
-    }
-    message = fmt::format("{} holds {} at [{}], expected finite numbers", where, found->value,
-                          fmt::join(reordered(at, info.order), ", "));
-  }
-  const Index first = -comm.max(-place);
-  if (first == none) return;
-  for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
-    if (!text.empty()) throw comm::AgreedError(ErrorKind::failure, text);
-  }
 }
 
 void read_checked_rows(const SeenFile& file, const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,

@@ -39,11 +39,6 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
 /// were made for those that were seen.
 DatasetId open_as_seen(hid_t file, const SeenFile& seen, const std::string& name);
 
-/// Every rank learns of the NaN or infinity that comes first in the global tensor (B, S, ...), if there is one, as an
-/// AgreedError that names it and its place in the file; collective. `found` counts over this rank's (B, rows, ...).
-void check_finite(const std::string& where, const std::optional<NonFinite>& found,
-                  const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm);
-
 /// Reads rows (ascending disjoint intervals) of datasets (B, S, ...) of a file, and refuses NaN and infinity in them;
 /// collective. Throws as check_finite().
 void read_checked_rows(const SeenFile& file, const std::vector<RowsIn>& tensors,

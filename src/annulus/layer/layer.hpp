@@ -25,8 +25,8 @@ struct LayerMetrics {
 
 struct ForwardResult {
   core::Buffer y;
-  /// What the backward pass needs beside x: q, kv (after rope), out, lse. With `tensor` all rows of this rank's heads,
-  /// else the rank's rows of all heads.
+  /// What the backward pass needs beside x: q, kv (after rope), out, lse, normalizers. With `tensor` all rows of this
+  /// rank's heads, else the rank's rows of all heads.
   strategies::Tensors saved;
   LayerMetrics metrics;
 };

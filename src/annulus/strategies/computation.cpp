@@ -150,9 +150,16 @@ void Computation::finish(core::HopMetrics& metrics) {
     if (first_ == 0) {
       if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
       tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
+      if (problem_.gradients) {
+        tensors_.normalizers = core::Buffer("normalizers", s.batch * held_ * problem_.normalizer_row_bytes());
+      }
     }
-    kernels::finish(problem_.backend, state_, view(tensors_.out, problem_.type, s.head_dim),
-                    view(tensors_.lse, core::lse_type(problem_.type), 1), problem_.pattern.output_scale());
+    kernels::Finished to{view(tensors_.out, problem_.type, s.head_dim),
+                         view(tensors_.lse, core::lse_type(problem_.type), 1)};
+    if (problem_.gradients) {
+      to.normalizers = view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers);
+    }
+    kernels::finish(problem_.backend, state_, to, problem_.pattern.output_scale());
     state_ = kernels::State({}, 0, problem_.precision);
   });
 }

@@ -38,8 +38,8 @@ class Computation {
            const std::function<void()>& poll = {});
   /// All passes over keys that are at hand at once.
   void add_all(const KeyBlock& block, const std::string& place, core::HopMetrics& metrics);
-  /// Makes tensors.out and tensors.lse and frees the running softmax; blocks fill in what the first one made. Where its
-  /// numbers are of the type of out, they have been in tensors.out all the time.
+  /// Makes tensors.out, lse and normalizers and frees the running softmax; blocks fill in what the first one made.
+  /// Where its numbers are of the type of out, they have been in tensors.out all the time.
   void finish(core::HopMetrics& metrics);
 
  private:

@@ -149,7 +149,7 @@ class HeadStrategy final : public Strategy {
                        own_block(narrow.tensors, rows), computation, metrics);
     }
     core::Buffer sums = computation.finish_queries(metrics.hops.back());
-    narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.lse = {};
+    narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.normalizers = {};
     return sums;
   }
 

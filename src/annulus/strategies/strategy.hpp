@@ -54,16 +54,17 @@ class Strategy {
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
-  /// Computes out and lse of this rank's rows; collective. q and kv are only read. Throws core::Error.
+  /// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows; collective. q and
+  /// kv are only read. Throws core::Error.
   virtual core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition,
                                     const comm::Communicator& comm, Tensors& tensors,
                                     const Progress& progress) const = 0;
 
   /// What backward() costs one rank; memory with a gradient of the LSE.
   virtual Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
-  /// Makes dq and dkv of this rank's rows from q, kv, out, lse, dout and, where it is given, dlse, all of which are
-  /// only read; collective. Gradients are summed, and travel between ranks, in the problem's precision; the same run
-  /// twice gives the same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it
+  /// Makes dq and dkv of this rank's rows from q, kv, out, normalizers, dout and, where it is given, dlse, all of which
+  /// are only read; collective. Gradients are summed, and travel between ranks, in the problem's precision; the same
+  /// run twice gives the same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it
   /// brings and the gradients of these rows, kept triples as in forward(). Throws core::Error.
   virtual core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
                                      const comm::Communicator& comm, Tensors& tensors,
