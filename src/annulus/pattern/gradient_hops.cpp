@@ -8,21 +8,23 @@ namespace {
 using core::wrap;
 
 const Stretch* stretch_of(const Cargo& cargo, const Interval& rows) {
-  const auto same = std::find_if(cargo.begin(), cargo.end(), [&](const Stretch& s) { return s.rows == rows; });
-  return same == cargo.end() ? nullptr : &*same;
+  const auto same =
+      std::partition_point(cargo.begin(), cargo.end(), [&](const Stretch& s) { return s.rows.begin < rows.begin; });
+  return same == cargo.end() || same->rows != rows ? nullptr : &*same;
 }
 
 /// The parts of `cargo` for which keep(part, parts of the same stretch and head in `other`) holds.
 template <class Keep>
 Cargo filtered(Cargo cargo, const Cargo& other, Keep&& keep) {
+  const std::vector<Part> none;
   for (Stretch& stretch : cargo) {
     const Stretch* same = stretch_of(other, stretch.rows);
     for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      const std::vector<Part> parts = same != nullptr ? same->heads[kv] : std::vector<Part>{};
+      const std::vector<Part>& parts = same != nullptr ? same->heads[kv] : none;
       std::erase_if(stretch.heads[kv], [&](const Part& part) { return !keep(part, parts); });
     }
   }
-  std::erase_if(cargo, [](const Stretch& stretch) { return head_rows({stretch}) == 0; });
+  std::erase_if(cargo, is_empty);
   return cargo;
 }
 

@@ -38,6 +38,10 @@ Index row_count(const std::vector<Part>& parts) {
   return count;
 }
 
+bool is_empty(const Stretch& stretch) {
+  return std::all_of(stretch.heads.begin(), stretch.heads.end(), [](const auto& parts) { return parts.empty(); });
+}
+
 Index head_rows(const Cargo& cargo) {
   Index count = 0;
   for (const Stretch& stretch : cargo) {

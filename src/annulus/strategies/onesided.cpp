@@ -7,6 +7,7 @@
 // run.
 #include <algorithm>
 
+#include "annulus/comm/window_room.hpp"
 #include "annulus/strategies/hop_backward.hpp"
 #include "annulus/strategies/make.hpp"
 #include "annulus/strategies/onesided_reads.hpp"
@@ -57,11 +58,14 @@ class Onesided final : public Strategy {
     const Hops all_hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
     core::RankMetrics metrics{rows.count(), {{}}};
     const KeyBlock own = own_block(tensors, rows);
+    // The backward pass's windows, too: no rank shall compute a forward pass for nothing.
+    const Index sums = problem.gradients ? sum_window_bytes(problem, rows, all_hops) : 0;
+    comm::require_window_room(comm, kv_window_bytes(problem, rows, all_hops) + sums);
     comm::Window window(comm, "kv window", kv_window_bytes(problem, rows, all_hops));
     fill_window(problem, rows, own, window);
     core::timed_wait(metrics.hops[0], [&] { window.publish(); });
 
-    Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
+    Computation computation(problem, rows, tensors, kept_of(problem, rows), progress);
     for (const Problem& pass : passes(problem)) {
       const Hops hops = pattern::rotation_hops(pass.layout(), partition, comm.rank());
       metrics.hops.resize(std::max(metrics.hops.size(), hops.size() + 1));
@@ -99,6 +103,7 @@ class Onesided final : public Strategy {
     const Hops hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
     core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(hops.size() + 1)};
     const KeyBlock own = own_block(tensors, rows);
+    comm::require_window_room(comm, sum_window_bytes(problem, rows, hops) + kv_window_bytes(problem, rows, hops));
     comm::Window sums(comm, "gradient window", sum_window_bytes(problem, rows, hops));
     comm::Window window(comm, "kv window", kv_window_bytes(problem, rows, hops));
     sums.clear();
@@ -109,7 +114,7 @@ class Onesided final : public Strategy {
     });
 
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                    predict_backward(problem, partition, comm.rank()).kept, progress);
+                                    kept_of(problem, rows), progress);
     walk_backward(problem, partition, hops, window, sums, own, computation, metrics);
     // The one place where a rank waits for the others' compute.
     core::timed_wait(metrics.hops.back(), [&] { sums.collect(); });
