@@ -154,6 +154,23 @@ TEST_F(Limits, OfSlurmAreKept) {
 TEST_F(Limits, OfAddressSpaceAreKept) { expect_kept("ulimit -v 800000", "address space limit (ulimit -v)"); }
 #endif
 
+#ifdef ANNULUS_OPEN_MPI  // which can be told where windows lie: in a folder without any room
+TEST_F(Limits, OfSharedMemoryAreKnownBeforeAnythingIsRead) {
+  const std::string words = "export OMPI_MCA_osc_sm_backing_directory=/proc";
+  const Outcome named = behind(words, "run small.yaml --set distribution.strategy=onesided");
+  EXPECT_EQ(named.status, 1);
+  EXPECT_EQ(count(named.err, "annulus: error:"), 1) << named.err;
+  for (const char* word : {"/proc has 0.0 MiB free", "--shm-size", "another strategy than onesided"}) {
+    EXPECT_NE(named.err.find(word), std::string::npos) << named.err;
+  }
+  EXPECT_EQ(files(), (std::vector<std::string>{"run.yaml", "small.yaml"})) << "nothing was made";
+  const Outcome chosen = behind(words, "run small.yaml");
+  EXPECT_EQ(chosen.status, 0) << chosen.err;
+  EXPECT_EQ(chosen.out.find("onesided (auto)"), std::string::npos) << chosen.out;
+  EXPECT_NE(chosen.out.find("have no room in /proc (0.0 MiB per rank free)"), std::string::npos) << chosen.out;
+}
+#endif
+
 TEST_F(Plans, OfSequencesThatNoIntegerOf64BitsCounts) {
   for (const char* pattern : {"", " --set attention.segments=[2048,all] --set attention.dilations=[1,64]"}) {
     for (const char* verb : {"plan --ranks 65536", "run --dry-run --set compute.backward=true --ranks 5"}) {

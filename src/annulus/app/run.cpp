@@ -47,6 +47,7 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
 /// From the checked job to the finished file; collective.
 void run_job(const Job& job, const RunOptions& options, const comm::Communicator& comm) {
   const io::Settings& settings = job.run.settings;
+  if (!job.layer) job.strategy->check_ranks(job.problem, job.partition, comm);
   comm::agree(comm, [&] {
     if (comm.is_root() && settings.output.report) io::check_report_place(*settings.output.report);
   });

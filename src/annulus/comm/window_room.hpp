@@ -19,8 +19,8 @@ WindowRoom window_room();
 std::string window_lack(Index need, const WindowRoom& room);
 
 /// Throws the same Error(failure) on every rank where the windows of a node, `bytes` of them this rank's, do not fit.
-/// Files in such a folder get their memory when it is touched, and a rank that finds none dies of SIGBUS: so this comes
-/// before all windows of a pass together. Collective.
+/// Files in such a folder get their memory when it is touched, and a rank that finds none dies of SIGBUS: ask for all
+/// windows that are there at a time together. Collective.
 void require_window_room(const Communicator& comm, Index bytes, const WindowRoom& room = window_room());
 
 }  // namespace annulus::comm

@@ -54,17 +54,20 @@ struct Ways {
   std::vector<Cargo> onward, home;
 };
 
-Ways ways_of(const Layout& layout, const Partition& partition, int owner, int direction, int reach) {
+/// What the rank at `distance` takes part in: of the owner's own way all that comes home, of others' what arrives, goes
+/// onward and goes home there. The rest stays empty.
+Ways ways_of(const Layout& layout, const Partition& partition, int owner, int direction, int reach, int distance) {
   const std::vector<Cargo> carried = rows_carried(layout, partition, owner, direction, reach);
   Ways ways;
   Cargo read;  // by ranks up to distance d
   for (int d = 1; d <= reach; ++d) {
     const auto at = std::size_t(d - 1);
     const int consumer = wrap(owner + d * direction, int(partition.size()));
-    read = join(read, rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]));
-    const Cargo next = d < reach ? carried[at + 1] : Cargo{};
-    ways.onward.push_back(onward_sums(next, read));
-    ways.home.push_back(home_sums(carried[at], next, read));
+    read = join(std::move(read), rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]));
+    const Cargo none, &next = d < reach ? carried[at + 1] : none;
+    const bool near = distance == d || distance == d + 1;
+    ways.onward.push_back(near ? onward_sums(next, read) : Cargo{});
+    ways.home.push_back(distance == 0 || distance == d ? home_sums(carried[at], next, read) : Cargo{});
   }
   return ways;
 }
@@ -117,8 +120,8 @@ GradientHops ring_gradients(const Layout& layout, const Partition& partition, in
     hop.reader = wrap(rank + d * direction, ranks);
   }
   for (int owner = 0; owner < ranks; ++owner) {
-    Ways ways = ways_of(layout, partition, owner, direction, reach);
     const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
+    Ways ways = ways_of(layout, partition, owner, direction, reach, distance);
     if (distance == 0) {
       for (std::size_t at = 0; at < gradients.size(); ++at) gradients[at].returned = std::move(ways.home[at]);
       continue;

@@ -91,6 +91,7 @@ Cargo join(Cargo a, const Cargo& b) {
     }
     for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
       std::vector<Part>& parts = next->heads[kv];
+      if (parts == stretch.heads[kv]) continue;
       parts.insert(parts.end(), stretch.heads[kv].begin(), stretch.heads[kv].end());
       parts = reduce(std::move(parts));
     }
@@ -137,13 +138,13 @@ Hops ring_hops(const Layout& layout, const Partition& partition, int rank, int d
   std::vector<bool> any(std::size_t(std::max(reach, 0)));
   Hops hops(any.size());
   for (int owner = 0; owner < ranks; ++owner) {
-    const std::vector<Cargo> cargos = rows_carried(layout, partition, owner, direction, reach);
+    std::vector<Cargo> cargos = rows_carried(layout, partition, owner, direction, reach);
     const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
     for (int d = 1; d <= reach; ++d) {
       const auto at = std::size_t(d - 1);
       any[at] = any[at] || !cargos[at].empty();
-      if (distance == d) hops[at].receive = cargos[at];
-      if (distance == d - 1) hops[at].send = cargos[at];
+      if (distance == d) hops[at].receive = std::move(cargos[at]);
+      if (distance == d - 1) hops[at].send = std::move(cargos[at]);
     }
   }
   for (std::size_t at = 0; at < hops.size(); ++at) {

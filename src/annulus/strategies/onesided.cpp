@@ -52,15 +52,22 @@ class Onesided final : public Strategy {
     return prediction;
   }
 
+  /// Shared memory gets pages when it is touched, and a rank that finds none left dies of it: so there must be room for
+  /// the windows of both passes, the backward pass having two at a time.
+  void check_ranks(const Problem& problem, const pattern::Partition& partition,
+                   const comm::Communicator& comm) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    const Hops hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
+    const Index sums = problem.gradients ? sum_window_bytes(problem, rows, hops) : 0;
+    comm::require_window_room(comm, kv_window_bytes(problem, rows, hops) + sums);
+  }
+
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     const Hops all_hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
     core::RankMetrics metrics{rows.count(), {{}}};
     const KeyBlock own = own_block(tensors, rows);
-    // The backward pass's windows, too: no rank shall compute a forward pass for nothing.
-    const Index sums = problem.gradients ? sum_window_bytes(problem, rows, all_hops) : 0;
-    comm::require_window_room(comm, kv_window_bytes(problem, rows, all_hops) + sums);
     comm::Window window(comm, "kv window", kv_window_bytes(problem, rows, all_hops));
     fill_window(problem, rows, own, window);
     core::timed_wait(metrics.hops[0], [&] { window.publish(); });
@@ -103,7 +110,6 @@ class Onesided final : public Strategy {
     const Hops hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
     core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(hops.size() + 1)};
     const KeyBlock own = own_block(tensors, rows);
-    comm::require_window_room(comm, sum_window_bytes(problem, rows, hops) + kv_window_bytes(problem, rows, hops));
     comm::Window sums(comm, "gradient window", sum_window_bytes(problem, rows, hops));
     comm::Window window(comm, "kv window", kv_window_bytes(problem, rows, hops));
     sums.clear();

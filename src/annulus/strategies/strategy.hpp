@@ -54,6 +54,9 @@ class Strategy {
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
+  /// Throws the same Error on every rank where the ranks that are there lack something that it needs of them;
+  /// collective, before anything is read or computed.
+  virtual void check_ranks(const Problem&, const pattern::Partition&, const comm::Communicator&) const {}
   /// Computes out and lse of this rank's rows; collective. q and kv are only read. Throws core::Error.
   virtual core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition,
                                     const comm::Communicator& comm, Tensors& tensors,
