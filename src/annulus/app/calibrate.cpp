@@ -57,7 +57,8 @@ class Kernel {
   }
 
   double gflop() const {
-    return 1e-9 * core::forward_flops(rows_computed * rows_computed * problem_.shape.heads, problem_.shape.head_dim);
+    return 1e-9 *
+           core::forward_flops(double(rows_computed * rows_computed * problem_.shape.heads), problem_.shape.head_dim);
   }
   void run(const std::function<void()>& poll = {}) {
     core::HopMetrics metrics;

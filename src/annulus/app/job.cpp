@@ -43,17 +43,17 @@ Problem make_problem(const io::Settings& settings, const Job& job) {
   return problem;
 }
 
-/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. A dry
-/// run for other ranks than these knows no nodes and takes all of them for one. Collective.
-int ulysses_ranks(const io::RunFile& run, int ranks, const comm::Communicator& comm) {
+/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
+/// that are not there are on nodes of the machine that is planned for. Collective.
+int ulysses_ranks(const io::RunFile& run, int ranks, const core::Machine& machine, const comm::Communicator& comm) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
     core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
                run.where("distribution.ulysses_ranks"), *asked, ranks);
   }
-  if (ranks != comm.size()) return ranks;
   // The smallest node decides, so that all groups are alike.
-  Index size = -comm.max(-Index(comm.ranks_of_node()));
+  Index size = ranks == comm.size() ? -comm.max(-Index(comm.ranks_of_node())) : machine.ranks_per_node;
+  size = std::clamp<Index>(size, 1, ranks);
   while (ranks % size != 0) --size;
   return int(size);
 }
@@ -78,14 +78,14 @@ void check_available(const io::RunFile& run, const strategies::Strategy& strateg
 }
 
 /// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
-void decide(Job& job, int ranks, const core::Machine& machine) {
+void decide(Job& job, int ranks) {
   const io::DistributionSettings& settings = job.run.settings.distribution;
   if (settings.strategy != "auto") {
     job.strategy = &named(job.run, settings.strategy);
     check_available(job.run, *job.strategy);
     return;
   }
-  const strategies::Choice choice = strategies::choose(job.problem, ranks, settings.local_below, machine);
+  const strategies::Choice choice = strategies::choose(job.problem, ranks, settings.local_below, job.machine);
   job.strategy = &choice.strategy();
   job.chosen = true;
   job.reason = choice.reason;
@@ -181,14 +181,18 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   return job;
 }
 
+void complete(Job& job, int ranks, const std::optional<std::string>& file, const comm::Communicator& comm) {
+  job.machine = machine_of(file ? file : job.run.settings.distribution.machine, ranks == comm.size(), comm);
+  comm::agree(comm, [&] { job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, job.machine, comm); });
+}
+
 Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
              const comm::Communicator& comm, Purpose purpose) {
   Job job = read_job(run_file, overrides, comm, purpose);
   job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
-  const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
+  complete(job, ranks, std::nullopt, comm);
   comm::agree(comm, [&] {
-    job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
-    decide(job, ranks, machine);
+    decide(job, ranks);
     check_reproducible(job, ranks);
     job.partition = job.strategy->partition(job.problem, ranks);
   });

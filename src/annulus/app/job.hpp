@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/core/machine.hpp"
 #include "annulus/io/layer_file.hpp"
 #include "annulus/io/run_file.hpp"
 #include "annulus/io/tensor_file.hpp"
@@ -21,6 +22,7 @@ struct Job {
   std::optional<io::TensorFile> input;  ///< empty: the tensors are generated, or a layer makes them
   std::optional<io::LayerFile> layer;   ///< of a run file with a section layer; `problem` is its attention
   strategies::Problem problem;
+  core::Machine machine;  ///< that `auto` goes by
   const strategies::Strategy* strategy = nullptr;
   bool chosen = false;  ///< by `auto`
   std::string reason;   ///< why `auto` chose it
@@ -31,10 +33,15 @@ struct Job {
 /// What a job is for: it decides which datasets are looked at.
 enum class Purpose { run, train };
 
-/// Reads and checks the run file and the input's shapes; strategy and partition stay open. Collective. Throws as
-/// make_job().
+/// Reads and checks the run file and the input's shapes; all that depends on the number of ranks stays open.
+/// Collective. Throws as make_job().
 Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm,
              Purpose purpose = Purpose::run);
+
+/// Puts in what depends on the number of ranks and is no decision: the machine, of `file` or else of the run file or
+/// the nodes at hand, and the groups of `hybrid`. What `auto` says of the job then is what it does in a run.
+/// Collective.
+void complete(Job& job, int ranks, const std::optional<std::string>& file, const comm::Communicator& comm);
 
 /// Reads and checks the run file and the input's shapes for `ranks` ranks; collective. Throws the same Error on every
 /// rank: usage for the run file, failure for the input file.

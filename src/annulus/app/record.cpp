@@ -232,10 +232,10 @@ void print_summary(const Job& job, const Measurements& measured) {
   line("time", fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
                            measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
                            measured.read_seconds, measured.write_seconds));
-  print_pass(forward, core::forward_flops(Index(forward.sum("kept")), head_dim), measured.ranks, "");
+  print_pass(forward, core::forward_flops(forward.sum("kept"), head_dim), measured.ranks, "");
   if (measured.backward) {
-    print_pass(*measured.backward, core::backward_flops(Index(measured.backward->sum("kept")), head_dim),
-               measured.ranks, "backward: ");
+    print_pass(*measured.backward, core::backward_flops(measured.backward->sum("kept"), head_dim), measured.ranks,
+               "backward: ");
   }
   if (measured.lse) print_findings(job, *measured.lse);
   line("result", job.run.settings.output.file);

@@ -51,6 +51,7 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
 /// From the checked job to the finished file; collective.
 void run_job(const Job& job, const RunOptions& options, const comm::Communicator& comm) {
   const io::Settings& settings = job.run.settings;
+  if (!job.layer) job.strategy->check_ranks(job.problem, job.partition, comm);
   io::ResultFile file({settings.output.file, settings.output.overwrite},
                       job.layer ? layer_tensors(job) : result_tensors(job), comm);
   std::optional<io::NewFile> report_file;  // on rank 0

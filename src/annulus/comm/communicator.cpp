@@ -44,11 +44,14 @@ Communicator Communicator::split(int colour) const {
   return Communicator(Owned{part});
 }
 
-int Communicator::ranks_of_node() const {
+Communicator Communicator::node() const {
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  return Communicator(Owned{node}).size();
+  return Communicator(Owned{node});
 }
+
+int Communicator::ranks_of_node() const { return node().size(); }
+Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 
 // Every collective is started without blocking and then waited for, so that a rank that does not come is noticed.
 

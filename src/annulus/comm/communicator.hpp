@@ -30,6 +30,8 @@ class Communicator {
   Communicator split(int colour) const;
   /// Ranks that share a machine's memory with this one; collective.
   int ranks_of_node() const;
+  /// Sum over these ranks; collective.
+  Index sum_of_node(Index value) const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -56,6 +58,7 @@ class Communicator {
     MPI_Comm handle;
   };
   explicit Communicator(Owned owned);
+  Communicator node() const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;

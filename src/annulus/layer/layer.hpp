@@ -40,7 +40,8 @@ struct BackwardResult {
 class Layer {
  public:
   /// Collective. `strategy` computes the attention; with `tensor` sharding it is not asked, every rank computes its
-  /// heads by itself. `strategy` and `comm` must outlive the layer. Throws as check().
+  /// heads by itself. `strategy` and `comm` must outlive the layer. Throws as check()
+  /// and, where this comm is too poor for the strategy, as its check_ranks().
   Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm);
 
   const LayerProblem& problem() const { return problem_; }

@@ -41,7 +41,7 @@ class Allgather final : public Strategy {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
     return {local_memory(problem, rows.count(), problem.kv_block_bytes(n)),
             problem.kv_block_bytes(rows.count()) * (ranks - 1), problem.kv_block_bytes(n - rows.count()),
-            kept_between(problem, rows, gathered_rows(partition))};
+            kept_of(problem, rows)};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,

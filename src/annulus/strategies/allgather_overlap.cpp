@@ -30,17 +30,15 @@ class AllgatherOverlap final : public Strategy {
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
     const Index n = problem.shape.sequence, foreign = problem.kv_block_bytes(n - rows.count());
-    const auto all = pattern::KeyRows::raw(pattern::StoredRows({{0, n}}));
     return {local_memory(problem, rows.count(), foreign),
-            problem.kv_block_bytes(rows.count()) * Index(partition.size() - 1), foreign,
-            kept_between(problem, rows, all)};
+            problem.kv_block_bytes(rows.count()) * Index(partition.size() - 1), foreign, kept_of(problem, rows)};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(partition.size())};
-    Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
+    Computation computation(problem, rows, tensors, kept_of(problem, rows), progress);
     gather_and_compute(problem, partition, comm, tensors, computation, metrics);
     computation.finish(metrics.hops.back());
     return metrics;

@@ -103,7 +103,7 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 }
 
 BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
-                                         core::Buffer delta, Index expected, const Progress& progress)
+                                         core::Buffer delta, core::Count expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
       tensors_(tensors),
@@ -163,10 +163,10 @@ void BackwardComputation::add_part(const KeyBlock& block, const GradientBlock& i
     core::timed_compute(metrics, [&] {
       kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll_and_tell);
     });
-    const Index kept = pattern::kept_triples({list}) * s.batch;
+    const core::Count kept = pattern::kept_triples(list) * s.batch;
     metrics.kept += kept;
     done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<Index>(1, expected_)), place);
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), place);
   }
 }
 

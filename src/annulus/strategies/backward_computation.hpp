@@ -31,7 +31,7 @@ class BackwardComputation {
   /// Queries are tensors.q, whose rows are `queries`; reads tensors.q, dout and normalizers. `expected` as in
   /// Computation.
   BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Buffer delta,
-                      Index expected, const Progress& progress);
+                      core::Count expected, const Progress& progress);
 
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
@@ -62,8 +62,8 @@ class BackwardComputation {
   GradientBlock own_;
   pattern::Layout layout_;  // of the pass
   std::string pass_;        // its name, in front of places
-  Index expected_ = 0;
-  Index done_ = 0;
+  core::Count expected_ = 0;
+  core::Count done_ = 0;
 };
 
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.

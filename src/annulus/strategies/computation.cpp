@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/pattern/counts.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -61,12 +62,12 @@ KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
   return {tensors.kv.data(), rows.count(), pattern::KeyRows::raw(rows)};
 }
 
-Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
-                         const Progress& progress)
+Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
+                         core::Count expected, const Progress& progress)
     : Computation(problem, queries, 0, queries.count(), tensors, expected, progress) {}
 
 Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held,
-                         Tensors& tensors, Index expected, const Progress& progress)
+                         Tensors& tensors, core::Count expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
       first_(first),
@@ -134,10 +135,10 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
     const double cpu = core::cpu_seconds();
     kernels::attend(problem_.backend, list, operands, of_pass_ ? *of_pass_ : state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-    const Index kept = pattern::kept_triples({list}) * s.batch;
+    const core::Count kept = pattern::kept_triples(list) * s.batch;
     metrics.kept += kept;
     done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<Index>(1, expected_)), place);
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), place);
   }
   metrics.compute_seconds += core::wall_seconds() - start;
 }
@@ -189,11 +190,11 @@ Index kernel_memory(const Problem& problem, Index rows) {
 core::HopMetrics compute_all(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& block,
                              const std::string& place, Tensors& tensors, const Progress& progress) {
   core::HopMetrics metrics;
-  const Index expected = kept_between(problem, rows, block.rows), blocks = query_blocks(problem, rows.count());
+  const core::Count expected = kept_between(problem, rows, block.rows), blocks = query_blocks(problem, rows.count());
   for (Index i = 0; i < blocks; ++i) {
     const core::Interval part = core::even_part(rows.count(), blocks, i);
     const pattern::StoredRows queries = taken(rows, part);
-    const double before = double(metrics.kept) / double(std::max<Index>(1, expected));
+    const double before = double(metrics.kept) / double(std::max<core::Count>(1, expected));
     const Progress onward = [&](double share, const std::string& where) { progress(before + share, where); };
     Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
                             progress ? onward : progress);
@@ -220,12 +221,12 @@ Index local_memory(const Problem& problem, Index rows, Index extra) {
          std::max(of_pass + extra, output_bytes(problem, rows) - out);
 }
 
-Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {
+core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {
   return pattern::kept_triples(pattern::work_lists(problem.layout(), queries, keys)) * problem.shape.batch;
 }
 
-Index kept_of(const Problem& problem, const pattern::StoredRows& queries) {
-  return kept_between(problem, queries, pattern::KeyRows::raw(pattern::StoredRows({{0, problem.shape.sequence}})));
+core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries) {
+  return pattern::KeptCounts(problem.layout()).of(queries) * problem.shape.batch;
 }
 
 }  // namespace annulus::strategies

@@ -89,8 +89,8 @@ void add_window(const Problem& problem, const Partition& partition, const Ways& 
   const double reads = double(std::min<Index>(3, hops)) * kv_bytes(problem, largest) +
                        double(std::min<Index>(2, hops)) * sum_bytes(problem, largest);
   const double buffers = std::max(reads, sum_bytes(problem, own) / double(2 * problem.shape.batch));
-  loads.memory =
-      double(backward_memory(problem, rows, Index(buffers))) + kv_bytes(problem, own) + sum_bytes(problem, own);
+  loads.window = kv_bytes(problem, own) + sum_bytes(problem, own);
+  loads.memory = double(backward_memory(problem, rows, Index(buffers))) + loads.window;
 }
 
 /// `sums` are those in one order, of a reproducible problem: they do not go straight to their owner.
@@ -182,6 +182,7 @@ std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& 
   Loads loads;
   loads.kept = counted.kept;
   for (double& kept : loads.kept) kept *= backward_work_factor * double(problem.shape.batch);
+  if (shape.movement != Movement::none) loads.intervals = counted.intervals;
   if (problem.reproducible && shape.movement != Movement::none) {
     loads.basis = std::max(counted.backward->basis, pattern::Basis::estimate);
   }

@@ -169,7 +169,7 @@ core::RankMetrics backward_gathered(const Problem& problem, const pattern::Parti
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   core::RankMetrics metrics{rows.count(), std::vector<core::HopMetrics>(partition.size())};
   BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                  predict_gathered_backward(problem, partition, comm.rank()).kept, progress);
+                                  kept_of(problem, rows), progress);
   GatheredBackward(problem, partition, mode, comm, tensors, computation, metrics).run();
   computation.finish(metrics.hops.back());
   return metrics;

@@ -135,7 +135,7 @@ Prediction predict_backward_hops(const Problem& problem, const pattern::Partitio
                                  const BackwardLanes& lanes, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction prediction;
-  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  prediction.kept = kept_of(problem, rows);
   const std::size_t steps = hop_count(lanes.keys) + 2;
   std::vector<Index> buffers(steps);
   for (std::size_t l = 0; l < lanes.keys.size(); ++l) {
@@ -144,7 +144,7 @@ Prediction predict_backward_hops(const Problem& problem, const pattern::Partitio
     const BufferBytes of_keys = buffer_bytes(problem, hops);
     const GradientBytes of_gradients = gradient_buffer_bytes(problem, hops, gradients);
     for (std::size_t s = 0; s < steps; ++s) buffers[s] += of_keys.during(s) + of_gradients.during(s);
-    add_hops(problem, rows, hops, prediction);
+    add_hops(problem, hops, prediction);
     add_gradient_hops(problem, gradients, prediction);
   }
   prediction.memory_bytes = backward_work(problem, rows.count(), *std::max_element(buffers.begin(), buffers.end()));

@@ -32,13 +32,13 @@ void run(const Problem& pass, const KeyBlock& own, KeyHops& keys, Computation& c
 Prediction predict_hops(const Problem& problem, const pattern::Partition& partition, const MakeLanes& lanes, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction prediction;
-  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  prediction.kept = kept_of(problem, rows);
   Index most = 0;
   for (const Problem& pass : passes(problem)) {
     Index buffers = 0;
     for (const pattern::Hops& hops : lanes(pass.layout(), partition, rank)) {
       buffers += buffer_bytes(pass, hops).total();
-      add_hops(pass, rows, hops, prediction);
+      add_hops(pass, hops, prediction);
     }
     most = std::max(most, buffers);
   }
@@ -52,7 +52,7 @@ core::RankMetrics forward_in_hops(const Problem& problem, const pattern::Partiti
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
   const KeyBlock own = own_block(tensors, rows);
   core::RankMetrics metrics{rows.count(), {{}}};
-  Computation computation(problem, rows, tensors, predict_hops(problem, partition, lanes, comm.rank()).kept, progress);
+  Computation computation(problem, rows, tensors, kept_of(problem, rows), progress);
   for (const Problem& pass : passes(problem)) {
     // Passes share tags: between two ranks messages arrive in the order in which they were sent, pass after pass.
     const Lanes hops = lanes(pass.layout(), partition, comm.rank());

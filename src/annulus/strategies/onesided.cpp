@@ -7,6 +7,7 @@
 // run.
 #include <algorithm>
 
+#include "annulus/comm/window_room.hpp"
 #include "annulus/strategies/hop_backward.hpp"
 #include "annulus/strategies/make.hpp"
 #include "annulus/strategies/onesided_reads.hpp"
@@ -51,6 +52,16 @@ class Onesided final : public Strategy {
     return prediction;
   }
 
+  /// Shared memory gets pages when it is touched, and a rank that finds none left dies of it: so there must be room for
+  /// the windows of both passes, the backward pass having two at a time.
+  void check_ranks(const Problem& problem, const pattern::Partition& partition,
+                   const comm::Communicator& comm) const override {
+    const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+    const Hops hops = pattern::rotation_hops(problem.layout(), partition, comm.rank());
+    const Index sums = problem.gradients ? sum_window_bytes(problem, rows, hops) : 0;
+    comm::require_window_room(comm, kv_window_bytes(problem, rows, hops) + sums);
+  }
+
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
@@ -61,7 +72,7 @@ class Onesided final : public Strategy {
     fill_window(problem, rows, own, window);
     core::timed_wait(metrics.hops[0], [&] { window.publish(); });
 
-    Computation computation(problem, rows, tensors, predict(problem, partition, comm.rank()).kept, progress);
+    Computation computation(problem, rows, tensors, kept_of(problem, rows), progress);
     for (const Problem& pass : passes(problem)) {
       const Hops hops = pattern::rotation_hops(pass.layout(), partition, comm.rank());
       metrics.hops.resize(std::max(metrics.hops.size(), hops.size() + 1));
@@ -109,7 +120,7 @@ class Onesided final : public Strategy {
     });
 
     BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                    predict_backward(problem, partition, comm.rank()).kept, progress);
+                                    kept_of(problem, rows), progress);
     walk_backward(problem, partition, hops, window, sums, own, computation, metrics);
     // The one place where a rank waits for the others' compute.
     core::timed_wait(metrics.hops.back(), [&] { sums.collect(); });

@@ -97,18 +97,17 @@ Prediction predict_hops_in_order(const Problem& problem, const Partition& partit
                                  HopMode mode, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction all;
-  all.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  all.kept = kept_of(problem, rows);
   Index most = 0;
   for (const Problem& pass : passes(problem)) {
     const HopPlan plan(pass, partition, lanes, mode, rank, nullptr);
     Prediction one = predict_sums(pass, plan.slices);
     for (std::size_t i = 0; i < plan.slices.size(); ++i) {
       one.memory_bytes += buffer_bytes(pass, plan.hops[i]).total();
-      add_hops(pass, rows, plan.hops[i], one);
+      add_hops(pass, plan.hops[i], one);
     }
     all.bytes_sent += one.bytes_sent;
     all.bytes_received += one.bytes_received;
-    all.kept += one.kept;
     most = std::max(most, one.memory_bytes);
   }
   all.memory_bytes = backward_work(problem, rows.count(), most);

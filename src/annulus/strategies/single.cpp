@@ -19,8 +19,7 @@ class Single final : public Strategy {
   CommunicationShape communication(const Problem&, int) const override { return {Movement::none}; }
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
-    return {compute_all_memory(problem, rows.count(), 0), 0, 0,
-            kept_between(problem, rows, pattern::KeyRows::raw(rows))};
+    return {compute_all_memory(problem, rows.count(), 0), 0, 0, kept_of(problem, rows)};
   }
 
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
@@ -31,7 +30,7 @@ class Single final : public Strategy {
 
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const override {
     const pattern::StoredRows& rows = partition[std::size_t(rank)];
-    return {backward_memory(problem, rows.count(), 0), 0, 0, kept_between(problem, rows, pattern::KeyRows::raw(rows))};
+    return {backward_memory(problem, rows.count(), 0), 0, 0, kept_of(problem, rows)};
   }
 
   core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
@@ -39,8 +38,8 @@ class Single final : public Strategy {
                              const Progress& progress) const override {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     core::RankMetrics metrics{rows.count(), {{}}};
-    const Index kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
-    BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors), kept, progress);
+    BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
+                                    kept_of(problem, rows), progress);
     computation.add_own(own_block(tensors, rows), "own rows", metrics.hops[0]);
     computation.finish(metrics.hops[0]);
     return metrics;

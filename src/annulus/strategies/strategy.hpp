@@ -16,7 +16,7 @@ struct Prediction {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_sent = 0;
   Index bytes_received = 0;
-  Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
+  core::Count kept = 0;  ///< kept (query, key, head) triples, batch entries included
 };
 
 /// What moves between ranks; the cost model has a closed form for each.
@@ -54,6 +54,9 @@ class Strategy {
   /// What moves, for the cost model.
   virtual CommunicationShape communication(const Problem&, int /*ranks*/) const { return {}; }
   virtual Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const = 0;
+  /// Throws the same Error on every rank where the ranks that are there lack something that it needs of them;
+  /// collective, before anything is read or computed.
+  virtual void check_ranks(const Problem&, const pattern::Partition&, const comm::Communicator&) const {}
   /// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows; collective. q and
   /// kv are only read. Throws core::Error.
   virtual core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition,
