@@ -106,8 +106,8 @@ LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicato
     const double value = number_at(lse, type, i);
     if (!std::isfinite(value) && !(value < 0)) found = {i, value};
   }
-  io::check_finite("the result's lse", found, own_rows(job, comm), result_info(job, {s.batch, s.sequence, s.heads}), comm,
-                   causes_of_no_number(job.problem, comm.rank()));
+  io::check_finite("the result's lse", found, own_rows(job, comm), result_info(job, {s.batch, s.sequence, s.heads}),
+                   comm, causes_of_no_number(job.problem, comm.rank()));
   return count_lse(job, lse, numbers_of_lse(job, comm), comm);
 }
 
