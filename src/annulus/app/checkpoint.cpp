@@ -67,6 +67,7 @@ std::optional<TrainingState> load_checkpoint(const Job& job, const layer::LayerP
   const comm::Place place("the reading of the checkpoint");
   const std::string& file = job.run.settings.train->checkpoint;
   const Index steps = io::numbers_from_root(comm, [&] {
+                        const comm::Blocked inside("the look at " + file);
                         const bool there = std::filesystem::exists(file);
                         return std::vector<Index>{there ? check_checkpoint(file, job, problem) : -1};
                       }).at(0);

@@ -5,10 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "annulus/app/about.hpp"
 #include "annulus/app/generate.hpp"
@@ -19,6 +22,7 @@
 #include "annulus/app/verify.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/io/run_file.hpp"
 #include "annulus/version.hpp"
 
@@ -175,6 +179,33 @@ int explain(const CLI::App& app, const CLI::ParseError& error, bool speaks) {
   return 0;
 }
 
+/// The stall timeout until a run file says otherwise, for verbs without one: seconds, above 0.
+std::optional<double> stall_timeout_at_start() {
+  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
+  if (text == nullptr) return comm::default_stall_timeout;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !std::isfinite(seconds) || seconds <= 0) return std::nullopt;
+  return seconds;
+}
+
+/// Returns the exit status after an error that every rank knows of, too.
+int dispatch_or_explain(const CLI::App& app, const Options& options, const comm::Communicator& comm) {
+  try {
+    return dispatch(app, options, comm);
+  } catch (const comm::AgreedError& error) {  // every rank is here
+    if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
+    return int(error.kind());
+  } catch (const std::exception& error) {  // perhaps only this rank: the others must not wait for it
+    const auto* known = dynamic_cast<const core::Error*>(&error);
+    const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
+    const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
+    std::fprintf(stderr, "annulus: error: %s%s\n", who.c_str(), error.what());
+    if (comm.size() > 1) comm::abort_job(status);
+    return status;
+  }
+}
+
 int main(int argc, char** argv) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   CLI::App app("annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun; alone it is one rank.");
@@ -198,19 +229,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return explain(app, error, comm.is_root());
   }
-  try {
-    return dispatch(app, options, comm);
-  } catch (const comm::AgreedError& error) {  // every rank is here
-    if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
-    return int(error.kind());
-  } catch (const std::exception& error) {  // perhaps only this rank: the others must not wait for it
-    const auto* known = dynamic_cast<const core::Error*>(&error);
-    const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
-    const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
-    std::fprintf(stderr, "annulus: error: %s%s\n", who.c_str(), error.what());
-    if (comm.size() > 1) comm::abort_job(status);
-    return status;
-  }
+  const auto timeout = stall_timeout_at_start();
+  if (!timeout) return complain("ANNULUS_STALL_TIMEOUT: expected seconds, above 0", comm.is_root());
+  const comm::Watchdog watchdog(comm, *timeout);
+  return dispatch_or_explain(app, options, comm);
 }
 
 }  // namespace

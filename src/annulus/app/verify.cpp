@@ -7,6 +7,7 @@
 #include "annulus/app/verify_gradients.hpp"
 #include "annulus/app/verify_layer.hpp"
 #include "annulus/app/verify_rows.hpp"
+#include "annulus/comm/guard.hpp"
 #include "annulus/core/tolerance.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/run_file.hpp"
@@ -83,6 +84,7 @@ bool has_losses(const std::string& file) {
 
 void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& datasets) {
   const std::string& file = run.settings.output.file;
+  const comm::Blocked inside("the look at " + file);
   if (!std::filesystem::exists(file)) {
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   }
@@ -112,6 +114,7 @@ double allowed(double (*tolerance)(DType), DType type, const io::ComputeSettings
 
 int verify(const VerifyOptions& options, const comm::Communicator& comm) {
   const io::RunFile run = io::read_run_file(options.run_file, options.overrides, comm);
+  comm::set_stall_timeout(run.settings.distribution.stall_timeout);
   if (run.settings.layer) return verify_layer(options, comm);
   const bool backward = run.settings.compute.backward;
   const AttentionInput input(run.settings.input, backward, comm);

@@ -5,21 +5,25 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
+#include "annulus/comm/record.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 
 namespace annulus::comm {
 namespace {
 
+std::atomic<void (*)()> abort_hook{nullptr};
+
 /// Rank among the ranks of this machine: chooses the GPU.
 int node_local_rank() {
   MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  blocking("MPI_Comm_split_type", MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   int rank = 0;
   MPI_Comm_rank(node, &rank);
-  MPI_Comm_free(&node);
+  blocking("MPI_Comm_free", MPI_Comm_free, &node);
   return rank;
 }
 
@@ -34,17 +38,26 @@ void leave_out_rdma_component() {
 Runtime::Runtime(int& argc, char**& argv) {
   leave_out_rdma_component();
   int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  blocking("MPI_Init_thread", MPI_Init_thread, &argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  record().rank = rank;
   core::initialize_kokkos(argc, argv, node_local_rank());
 }
 
 Runtime::~Runtime() {
   Kokkos::finalize();
-  MPI_Finalize();
+  blocking("MPI_Finalize", MPI_Finalize);
+}
+
+void set_abort_hook(void (*action)()) { abort_hook = action; }
+void run_abort_hook() {
+  if (void (*const action)() = abort_hook.exchange(nullptr)) action();
 }
 
 void abort_job(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
+  run_abort_hook();
+  blocking("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
   std::_Exit(status);
 }
 

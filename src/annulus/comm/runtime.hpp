@@ -4,18 +4,29 @@
 
 #include <string>
 
+#include "annulus/comm/guard.hpp"
+
 namespace annulus::comm {
 
-/// Starts MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. One per process, in main, outliving everything else. Kokkos
-/// takes its own options (--kokkos-...) out of argc and argv. Each rank takes the GPU of its node-local rank, unless
-/// told otherwise.
+/// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. One per process, in main, outliving everything
+/// else. Kokkos takes its own options (--kokkos-...) out of argc and argv. Each rank takes the GPU of its node-local
+/// rank, unless told otherwise.
 class Runtime {
  public:
   Runtime(int& argc, char**& argv);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
+
+ private:
+  Guard guard_;  // around all of it
 };
+
+/// `action` runs once before this process ends itself or the job because it cannot go on: in abort_job(), or in the
+/// guard's thread while the other thread hangs. There it must do without MPI, HDF5 and locks that the hung thread may
+/// hold. Null: nothing.
+void set_abort_hook(void (*action)());
+void run_abort_hook();
 
 /// Ends the whole job at once with this exit status: for a rank that cannot go on while others may be waiting for it.
 [[noreturn]] void abort_job(int status);

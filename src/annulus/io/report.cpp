@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/io/place.hpp"
 
@@ -34,6 +35,7 @@ Json to_json(const std::vector<ReportEntry>& entries) {
 void check_report_place(const std::string& path) { check_place(path, true); }
 
 void write_report(const std::string& path, const std::vector<ReportEntry>& entries) {
+  const comm::Blocked inside("the writing of " + path);
   check_report_place(path);
   const std::string temporary = path + ".tmp." + std::to_string(getpid());
   try {

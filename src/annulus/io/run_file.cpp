@@ -95,6 +95,7 @@ void apply_override(YamlNode& root, const std::string& argument) {
 }
 
 std::string read_text_file(const std::string& path) {
+  const comm::Blocked inside("the reading of " + path);
   if (std::filesystem::is_directory(path)) fail(ErrorKind::usage, "{}: is a folder, expected a run file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
