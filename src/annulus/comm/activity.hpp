@@ -40,16 +40,24 @@ class Blocked {
 
 /// This rank got on: a request completed, the kernel advanced, a piece of work is done. Cheap enough for every poll.
 /// Work that lasts long should say so now and then, at least several times within the time-out: where MPI moves data
-/// only inside its calls (TCP), other ranks hear of it in no other way.
+/// only inside its calls (TCP), other ranks hear of it in no other way. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
 /// Calls function(args...), a call of MPI or HDF5 that may block, where the watchdog sees it, and returns its result.
-/// tools/check_layout.py finds calls that are made otherwise.
-/// Worked example: blocking("MPI_Comm_dup", MPI_Comm_dup, parent, &comm).
+/// For destructors; elsewhere blocking() tells others, too, that the call returned. tools/check_layout.py finds calls
+/// that are made otherwise.
 template <class Function, class... Args>
-auto blocking(const char* name, Function* function, Args&&... args) {
+auto blocking_quietly(const char* name, Function* function, Args&&... args) {
   const Blocked inside(name);
   return function(std::forward<Args>(args)...);
+}
+
+/// Worked example: blocking("MPI_Comm_dup", MPI_Comm_dup, parent, &comm). Throws what watchdog_progress() throws.
+template <class Function, class... Args>
+auto blocking(const char* name, Function* function, Args&&... args) {
+  const auto result = blocking_quietly(name, function, std::forward<Args>(args)...);
+  watchdog_progress();
+  return result;
 }
 
 }  // namespace annulus::comm

@@ -15,7 +15,7 @@ bool is_done(MPI_Request& request) {
   return done != 0;
 }
 
-void wait(MPI_Request& request) { blocking("MPI_Wait", MPI_Wait, &request, MPI_STATUS_IGNORE); }
+void wait(MPI_Request& request) { blocking_quietly("MPI_Wait", MPI_Wait, &request, MPI_STATUS_IGNORE); }
 
 }  // namespace
 
@@ -42,8 +42,8 @@ Board::~Board() {
   for (MPI_Request& request : changing_) wait(request);
   wait(looking_);
   for (Heart& heart : hearts_) wait(heart.request);
-  blocking("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
-  blocking("MPI_Win_free", MPI_Win_free, &window_);
+  blocking_quietly("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
+  blocking_quietly("MPI_Win_free", MPI_Win_free, &window_);
 }
 
 void Board::change(Entry entry) {

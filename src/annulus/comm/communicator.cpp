@@ -36,7 +36,7 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle) {
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
-Communicator::~Communicator() { blocking("MPI_Comm_free", MPI_Comm_free, &comm_); }
+Communicator::~Communicator() { blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_); }
 
 Communicator Communicator::split(int colour) const {
   MPI_Comm part = MPI_COMM_NULL;

@@ -23,12 +23,16 @@ constexpr double longest_step = 1;         // s
 constexpr double longest_interval = 0.25;  // s; an alarm is heard within two of them
 
 std::atomic<double> timeout{default_stall_timeout};
+Guard* guard = nullptr;  // for the thread that owns MPI
 
 std::chrono::duration<double> seconds(double number) { return std::chrono::duration<double>(number); }
 
 }  // namespace
 
-void set_stall_timeout(double seconds) { timeout = seconds; }
+void set_stall_timeout(double seconds) {
+  timeout = seconds;
+  if (guard != nullptr) guard->wake();
+}
 double stall_timeout() { return timeout; }
 double look_interval() { return std::min(longest_interval, timeout / 8); }
 double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }
@@ -46,16 +50,20 @@ Guard::Guard() {
                error.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  guard = this;
 }
 
 Guard::~Guard() {
+  guard = nullptr;
   if (!thread_.joinable()) return;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
-  }
-  stopped_.notify_one();
+  stop_ = true;
+  wake();
   thread_.join();
+}
+
+void Guard::wake() {
+  const std::lock_guard<std::mutex> lock(mutex_);  // not between its look at the clock and its sleep
+  woken_.notify_one();
 }
 
 void Guard::watch() {
@@ -63,7 +71,8 @@ void Guard::watch() {
   double quiet = 0, last = core::wall_seconds();
   std::uint64_t seen = watched.signs();
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!stopped_.wait_for(lock, seconds(look_interval()), [this] { return stop_; })) {
+  while (!stop_) {
+    woken_.wait_for(lock, seconds(look_interval()));
     const double now = core::wall_seconds();
     quiet += counted(now - last);
     last = now;

@@ -5,6 +5,7 @@
 // It makes no MPI call: MPI runs FUNNELED, and its owner may hold MPI's locks.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -32,12 +33,15 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
+  /// Has it look at once.
+  void wake();
+
  private:
   void watch();
 
   std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
+  std::condition_variable woken_;
+  std::atomic<bool> stop_{false};
   std::thread thread_;
 };
 

@@ -47,7 +47,7 @@ Runtime::Runtime(int& argc, char**& argv) {
 
 Runtime::~Runtime() {
   Kokkos::finalize();
-  blocking("MPI_Finalize", MPI_Finalize);
+  blocking_quietly("MPI_Finalize", MPI_Finalize);
 }
 
 void set_abort_hook(void (*action)()) { abort_hook = action; }
@@ -57,7 +57,7 @@ void run_abort_hook() {
 
 void abort_job(int status) {
   run_abort_hook();
-  blocking("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
+  blocking_quietly("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
   std::_Exit(status);
 }
 

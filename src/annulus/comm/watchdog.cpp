@@ -101,15 +101,15 @@ void Watchdog::read_board() {
   if (numbers[Board::alarm] > 0 && !alarmed_) join_alarm();
 }
 
-/// Asks for heartbeats a few times in the second half of the time-out, first for what to compare with.
+/// Asks for heartbeats now and then, first for what to compare with; so early that others hear of one in time.
 void Watchdog::listen() {
-  const double half = stall_timeout() / 2, step = stall_timeout() / 16;
-  if (idle_ < half) {
-    next_listening_ = half;
+  const double first = stall_timeout() / 4, step = stall_timeout() / 16;
+  if (idle_ < first) {
+    next_listening_ = first;
     return;
   }
   if (idle_ < next_listening_) return;
-  if (next_listening_ == half) board_->forget_heartbeats();
+  if (next_listening_ == first) board_->forget_heartbeats();
   next_listening_ = idle_ + step;
   if (!board_->hear()) return;
   idle_ = 0;

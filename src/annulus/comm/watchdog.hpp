@@ -7,8 +7,8 @@
 //
 // How a rank that waits knows that another one works: that one says so at its polls (watchdog_progress()) on a board in
 // rank 0's memory, which waiting ranks read; and its guard keeps its heartbeat going in its own memory, also where it
-// does not poll. Waiting ranks read rank 0's heartbeat with the board. When rank 0 waits, and half of the time-out has
-// passed without progress, it reads the heartbeats of all others, and writes on the board that it found one.
+// does not poll. Waiting ranks read rank 0's heartbeat with the board. When rank 0 waits, and a quarter of the time-out
+// has passed without progress, it reads the heartbeats of all others, and writes on the board that it found one.
 //
 // Who notices:
 //   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It writes the

@@ -82,8 +82,7 @@ void Window::close() {
 WindowAccess::~WindowAccess() {
   // Open only when an error unwinds. An access cannot be withdrawn, and its rows are about to be freed; it ends without
   // the owner's help.
-  const Blocked inside("MPI_Waitall");
-  MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 
 void WindowAccess::progress() {

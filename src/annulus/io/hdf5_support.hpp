@@ -42,11 +42,11 @@ class Hdf5Id {
     return *this;
   }
   ~Hdf5Id() {
-    if (id_ >= 0) comm::blocking("the closing of an HDF5 object", Close, id_);
+    if (id_ >= 0) close();
   }
   operator hid_t() const { return id_; }
   /// Closes now and tells whether that went well, which for a file means that everything is written.
-  herr_t close() { return comm::blocking("the closing of an HDF5 object", Close, std::exchange(id_, -1)); }
+  herr_t close() { return comm::blocking_quietly("the closing of an HDF5 object", Close, std::exchange(id_, -1)); }
 
  private:
   hid_t id_ = -1;

@@ -38,7 +38,8 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
   const bool across = a_transposed == Transposed::yes;
   const Index summed = across ? a.rows : a.columns;
   // Weights may be so large that even a chunk takes minutes: c's rows are cut, too.
-  const Index step = std::max(least_rows, Index(flops_at_once / std::max(1.0, 2.0 * double(c.columns) * double(summed))));
+  const Index step =
+      std::max(least_rows, Index(flops_at_once / std::max(1.0, 2.0 * double(c.columns) * double(summed))));
   for (Index begin = 0; begin < c.rows; begin += step) {
     const core::Interval rows{begin, std::min(c.rows, begin + step)};
     gemm(a_transposed, b_transposed, across ? a.take_columns(rows) : a.take_rows(rows), b, accumulate,
