@@ -12,6 +12,7 @@
 namespace {
 
 bool requests_stay_open = false;
+bool requests_fail = false;
 
 }  // namespace
 
@@ -20,6 +21,15 @@ extern "C" int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   if (!requests_stay_open || *request == MPI_REQUEST_NULL) return PMPI_Test(request, done, status);
   *done = 0;
   return MPI_SUCCESS;
+}
+
+/// Likewise: MPI says that the last request failed, because its peer died.
+extern "C" int MPI_Testsome(int count, MPI_Request* requests, int* finished, int* places, MPI_Status* statuses) {
+  if (!requests_fail) return PMPI_Testsome(count, requests, finished, places, statuses);
+  *finished = 1;
+  places[0] = count - 1;
+  statuses[0].MPI_ERROR = MPI_ERR_OTHER;
+  return MPI_ERR_IN_STATUS;
 }
 
 namespace annulus::comm {
@@ -39,6 +49,21 @@ TEST(Outstanding, AreNamedWithPeerAndBytesEachWay) {
             "receive of 512 bytes from rank 3, send of 20 bytes to rank 1, send of 30 bytes to rank 2 outstanding; 512 "
             "bytes in and 50 bytes out are missing");
   EXPECT_EQ(describe({{Kind::collective, 0, 0, "MPI_Ibarrier"}}), "MPI_Ibarrier with all ranks");
+}
+
+TEST(Requests, PollThatMpiFailsNamesThePeer) {
+  Requests requests;
+  MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, requests.add({Kind::receive, 2, 0}));
+  MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_SELF, requests.add({Kind::receive, 5, 512}));
+  requests.advance();  // all is well
+  requests_fail = true;
+  try {
+    requests.advance();
+    ADD_FAILURE() << "a failed request went unnoticed";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("receive of 512 bytes from rank 5: MPI_ERR_OTHER"), 0u) << error.what();
+  }
+  requests_fail = false;
 }
 
 TEST(Board, EveryRankChangesAndReadsItWithoutTheOthers) {

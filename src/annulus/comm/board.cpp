@@ -19,9 +19,8 @@ void wait(MPI_Request& request) { blocking_quietly("MPI_Wait", MPI_Wait, &reques
 
 }  // namespace
 
-Board::Board(const Communicator& comm)
-    : rank_(comm.rank()), ranks_(comm.size()), exceptions_(std::uncaught_exceptions()) {
-  leaving_.fill(rank_ + 1);
+Board::Board(const Communicator& comm) : comm_(comm), exceptions_(std::uncaught_exceptions()) {
+  leaving_.fill(comm.rank() + 1);
   Index* numbers = nullptr;
   agree(comm, [&] {
     call_mpi("MPI_Win_allocate", MPI_Win_allocate, MPI_Aint(entries * sizeof(Index)), int(sizeof(Index)), MPI_INFO_NULL,
@@ -49,12 +48,22 @@ Board::~Board() {
 void Board::change(Entry entry) {
   MPI_Request& request = changing_[entry];
   if (!is_done(request)) return;
-  leaving_[entry] += ranks_;
+  leaving_[entry] += comm_.size();
   check_mpi(MPI_Rput(&leaving_[entry], 1, MPI_INT64_T, 0, MPI_Aint(entry), 1, MPI_INT64_T, window_, &request),
             "MPI_Rput");
 }
 
+void Board::let_mpi_move() const {
+  // Reading one's own memory and testing what is complete need not give MPI a turn; asking for a message does. Several
+  // turns, because an access takes several steps (a connection, a request, an answer).
+  for (int turn = 0; turn < 8; ++turn) {
+    int found = 0;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_.handle(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  }
+}
+
 const Board::Numbers& Board::look() {
+  let_mpi_move();
   if (!is_done(looking_)) return known_;
   known_ = arriving_;
   check_mpi(MPI_Rget(arriving_.data(), entries, MPI_INT64_T, 0, 0, entries, MPI_INT64_T, window_, &looking_),
@@ -63,11 +72,11 @@ const Board::Numbers& Board::look() {
 }
 
 bool Board::hear() {
-  hearts_.resize(std::size_t(ranks_));
+  hearts_.resize(std::size_t(comm_.size()));
   bool beating = false;
-  for (int rank = 0; rank < int(ranks_); ++rank) {
+  for (int rank = 0; rank < comm_.size(); ++rank) {
     Heart& heart = hearts_[std::size_t(rank)];
-    if (rank == rank_ || !is_done(heart.request)) continue;
+    if (rank == comm_.rank() || !is_done(heart.request)) continue;
     if (heart.asked) {
       beating = beating || (heart.known >= 0 && heart.known != heart.arriving);
       heart.known = heart.arriving;

@@ -47,8 +47,10 @@ class Board {
     Index known = -1;  ///< -1: no answer yet
     bool asked = false;
   };
-  const int rank_;
-  const Index ranks_;
+  /// Serves other ranks' looks at this rank's numbers, where MPI moves data only inside its calls.
+  void let_mpi_move() const;
+
+  const Communicator& comm_;
   MPI_Win window_ = MPI_WIN_NULL;
   std::array<MPI_Request, alarm + 1> changing_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   std::array<Index, alarm + 1> leaving_{};  // rank + 1, that plus the number of ranks, ...

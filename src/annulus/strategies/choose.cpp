@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "annulus/comm/activity.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -105,6 +107,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
         candidate.cost = together(*candidate.cost, *candidate.backward);
       }
       all.push_back(candidate);
+      comm::watchdog_progress();  // other ranks may be waiting for this one
       if (!chooses) break;
     }
   }
