@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     std::fputs("rank 1 ends the job\n", stderr);
     annulus::comm::abort_job(1);
   }
-  const annulus::comm::Blocked blocked;
+  const annulus::comm::Blocked inside("MPI_Recv");
   char nothing = 0;
   return MPI_Recv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, 0, comm.handle(), MPI_STATUS_IGNORE);
 }

@@ -71,7 +71,7 @@ TEST_F(Stall, RanksInsideCallsThatDoNotReturnAreEndedByTheirWatchdogs) {
     const auto lines = diagnoses(hung.err, rank);
     EXPECT_FALSE(exists(fmt::format("unfinished.{}", rank)));
     ASSERT_EQ(lines.size(), 1u) << hung.err;
-    EXPECT_NE(lines[0].find("a call did not return for 1 s"), std::string::npos) << lines[0];
+    EXPECT_NE(lines[0].find("a call of MPI did not return for 1 s"), std::string::npos) << lines[0];
     EXPECT_NE(lines[0].find("in a receive that nobody answers for "), std::string::npos) << lines[0];
   }
 }

@@ -53,11 +53,11 @@ TEST(Pieces, AtMost256BoxesInOne) {
 }
 
 TEST(Pieces, BeyondTwoGibibytes) {
-  // 5 GiB of one entry: pieces of 1 GiB, and offsets beyond 2^31.
+  // 5 GiB of one entry: pieces of 64 MiB, and offsets beyond 2^31.
   const Pieces pieces = cut_into_pieces({{0, 5 << 20}}, 1, 1024, max_piece_bytes);
-  ASSERT_EQ(pieces.size(), 5u);
+  ASSERT_EQ(pieces.size(), 80u);
   for (const auto& piece : pieces) EXPECT_EQ(piece[0].rows.size() * 1024, max_piece_bytes);
-  EXPECT_EQ(pieces[4][0], (Box{{0, 1}, {4 << 20, 5 << 20}, 4 << 20}));
+  EXPECT_EQ(pieces[64][0], (Box{{0, 1}, {4 << 20, (4 << 20) + (1 << 16)}, 4 << 20}));
 }
 
 template <class T>

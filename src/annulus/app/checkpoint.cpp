@@ -104,8 +104,10 @@ io::SeenFile seen_checkpoint(const std::string& file, Index steps, const layer::
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
   const comm::Place place("the reading of the checkpoint");
   const std::string& file = training.job.run.settings.train->checkpoint;
-  const bool there =
-      io::numbers_from_root(comm, [&] { return std::vector<Index>{std::filesystem::exists(file)}; }).at(0) != 0;
+  const bool there = io::numbers_from_root(comm, [&] {
+                       const comm::Blocked inside("the look at " + file);
+                       return std::vector<Index>{std::filesystem::exists(file)};
+                     }).at(0) != 0;
   if (!there) return std::nullopt;
   const io::FileIdentity identity = io::identity_together(file, comm);
   const Index steps =

@@ -8,6 +8,7 @@
 #include "annulus/app/instruction_set.hpp"
 #include "annulus/app/machine.hpp"
 #include "annulus/app/ranges.hpp"
+#include "annulus/comm/guard.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/strategies/choose.hpp"
 
@@ -156,6 +157,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   Job job;
   job.run = io::read_run_file(run_file, overrides, comm);
   const io::Settings& settings = job.run.settings;
+  comm::set_stall_timeout(settings.distribution.stall_timeout);
   comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
     check_can_be_reproducible(job.run);
     if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <optional>
 
 #include "annulus/app/about.hpp"
 #include "annulus/app/command_line.hpp"
@@ -16,6 +19,7 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/watchdog.hpp"
 
 namespace annulus::app {
 namespace {
@@ -44,11 +48,18 @@ int dispatch(const CommandLine& line, const comm::Communicator& comm) {
   return 0;
 }
 
-int main(int argc, char** argv, const Launch& launch) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const CommandLine line = parse_command_line(argc, argv, comm.is_root());
-  if (line.verb.empty()) return line.status;
-  if (const int status = check_launch(launch, line.verb, comm); status != 0) return status;
+/// The stall timeout until a run file says otherwise, for verbs without one: seconds, above 0.
+std::optional<double> stall_timeout_at_start() {
+  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
+  if (text == nullptr) return comm::default_stall_timeout;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !std::isfinite(seconds) || seconds <= 0) return std::nullopt;
+  return seconds;
+}
+
+/// Returns the exit status after an error that every rank knows of, too.
+int dispatch_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   try {
     return dispatch(line, comm);
   } catch (const comm::AgreedError& error) {  // every rank is here
@@ -62,6 +73,20 @@ int main(int argc, char** argv, const Launch& launch) {
     if (comm.size() > 1) comm::abort_job(status);
     return status;
   }
+}
+
+int main(int argc, char** argv, const Launch& launch) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const CommandLine line = parse_command_line(argc, argv, comm.is_root());
+  if (line.verb.empty()) return line.status;
+  if (const int status = check_launch(launch, line.verb, comm); status != 0) return status;
+  const auto timeout = stall_timeout_at_start();
+  if (!timeout) {
+    if (comm.is_root()) std::fprintf(stderr, "annulus: error: ANNULUS_STALL_TIMEOUT: expected seconds, above 0\n");
+    return int(core::ErrorKind::usage);
+  }
+  const comm::Watchdog watchdog(comm, *timeout);
+  return dispatch_or_explain(line, comm);
 }
 
 /// The status, or 1 and a message when what was printed did not arrive: a full disk behind `> results.txt`.

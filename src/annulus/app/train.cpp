@@ -164,13 +164,7 @@ int train(const TrainOptions& options, const comm::Communicator& comm) {
                comm.size() == 1 ? "" : "s");
   }
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
-  comm::Watchdog watchdog(comm, settings.distribution.stall_timeout);
-  try {
-    return Training(job, options, comm).run();
-  } catch (const comm::AgreedError&) {
-    watchdog.end();  // every rank is here
-    throw;
-  }
+  return Training(job, options, comm).run();
 }
 
 }  // namespace annulus::app

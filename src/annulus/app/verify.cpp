@@ -7,6 +7,7 @@
 #include "annulus/app/verify_gradients.hpp"
 #include "annulus/app/verify_layer.hpp"
 #include "annulus/app/verify_rows.hpp"
+#include "annulus/comm/guard.hpp"
 #include "annulus/core/tolerance.hpp"
 #include "annulus/io/result_file.hpp"
 #include "annulus/io/root.hpp"
@@ -89,6 +90,7 @@ bool has_losses(const std::string& file) {
 /// On rank 0.
 void check_result(const io::RunFile& run, const std::map<std::string, io::DatasetInfo>& datasets) {
   const std::string& file = run.settings.output.file;
+  const comm::Blocked inside("the look at " + file);
   const io::RunFile made = settings_of_result(file);
   if (has_losses(file)) {
     fail(ErrorKind::failure,
@@ -129,6 +131,7 @@ double allowed(double (*tolerance)(DType), DType type, const io::ComputeSettings
 
 int verify(const VerifyOptions& options, const comm::Communicator& comm) {
   io::RunFile run = io::read_run_file(options.run_file, options.overrides, comm);
+  comm::set_stall_timeout(run.settings.distribution.stall_timeout);
   if (run.settings.layer) return verify_layer(options, comm);
   const bool backward = run.settings.compute.backward;
   const AttentionInput input(run.settings.input, backward, comm);

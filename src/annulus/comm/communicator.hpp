@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/types.hpp"
 
@@ -17,6 +18,12 @@ using core::Index;
 std::string mpi_error(int code);
 /// Throws Error(failure) with MPI's own words when `code` is not MPI_SUCCESS. `what` names the call.
 void check_mpi(int code, const char* what);
+
+/// Calls function(args...), a call of MPI that may block, where the watchdog sees it, and checks its code.
+template <class Function, class... Args>
+void call_mpi(const char* name, Function* function, Args&&... args) {
+  check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
+}
 
 /// Owns a duplicate of a communicator, with errors returned instead of aborting. Not copyable.
 class Communicator {

@@ -87,8 +87,9 @@ pattern::Documents read_documents(hid_t file, const std::string& path, const std
          extents.size());
   }
   pattern::Documents offsets(extents[0]);
-  check_hdf5(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()), "{}: reading failed",
-             where);
+  check_hdf5(
+      comm::blocking("H5Dread", H5Dread, dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()),
+      "{}: reading failed", where);
   if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() != sequence) {
     fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}", where, offsets.size(),
          offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);

@@ -133,6 +133,7 @@ Machine parse_machine_file(const std::string& text, const std::string& path) {
 
 Machine read_machine_file(const std::string& path, const comm::Communicator& comm) {
   const std::string text = from_root(comm, [&]() -> std::string {
+    const comm::Blocked inside("the reading of " + path);
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

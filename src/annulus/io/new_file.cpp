@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/io/place.hpp"
 #include "annulus/io/temporary_name.hpp"
@@ -67,15 +68,17 @@ UnfinishedFile::~UnfinishedFile() {
 }
 
 void UnfinishedFile::check() const {
+  const comm::Blocked inside("the look at " + path_);
   const Found found = look(path_);
   if (found.error != 0 || found.identity != identity_) complain(path_, identity_.inode, found);
 }
 
 void UnfinishedFile::flush() const {
+  const comm::Blocked inside("the opening of " + path_);
   check();
   const Descriptor descriptor(path_, O_RDONLY | O_NOFOLLOW);
   if (descriptor.identity() != identity_) check();
-  if (fsync(descriptor.id()) != 0) fail(ErrorKind::failure, "{}: flushing failed: {}", path_, std::strerror(errno));
+  flush_to_disk(descriptor, path_);
 }
 
 void UnfinishedFile::release() {
@@ -85,6 +88,7 @@ void UnfinishedFile::release() {
 }
 
 NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
+  const comm::Blocked inside("the making of a file beside " + final_path_);
   check_place(final_path_, overwrite_);
   if (overwrite_) {
     Reservation::remove_stale(final_path_);
@@ -105,6 +109,7 @@ NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_l
 }
 
 void NewFile::write(const std::string& text) {
+  const comm::Blocked inside("the writing of " + final_path_);
   unfinished_->check();
   struct stat about {};
   int code = fstat(descriptor_.id(), &about) == 0 ? 0 : errno;
@@ -141,9 +146,8 @@ void NewFile::take_name() const {
 
 void NewFile::publish() {
   unfinished_->check();
-  if (fsync(descriptor_.id()) != 0) {
-    fail(ErrorKind::failure, "{}: flushing failed: {}", unfinished_->path(), std::strerror(errno));
-  }
+  flush_to_disk(descriptor_, unfinished_->path());
+  const comm::Blocked inside("the renaming of " + unfinished_->path());
   try {
     take_name();
   } catch (const core::Error& error) {

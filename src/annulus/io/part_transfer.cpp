@@ -53,13 +53,12 @@ void move_piece(const Target& target, Direction direction, const MatrixPart& par
   select(stored, piece, {});
   char nothing = 0;  // HDF5 wants an address from ranks without numbers, too
   void* host = part.host == nullptr ? &nothing : part.host;
-  const comm::Blocked inside_hdf5;
   if (direction == Direction::read) {
-    check_hdf5(H5Dread(target.dataset, target.type, memory, stored, transfer, host), "{}: reading failed",
-               target.where);
+    check_hdf5(comm::blocking("H5Dread", H5Dread, target.dataset, target.type, memory, stored, transfer, host),
+               "{}: reading failed", target.where);
   } else {
-    check_hdf5(H5Dwrite(target.dataset, target.type, memory, stored, transfer, host), "{}: writing failed",
-               target.where);
+    check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, target.dataset, target.type, memory, stored, transfer, host),
+               "{}: writing failed", target.where);
   }
 }
 

@@ -9,8 +9,9 @@ namespace annulus::io {
 
 using core::Index;
 
-/// Largest number of bytes one collective call moves per rank: MPI counts are 32-bit.
-inline constexpr Index max_piece_bytes = Index(1) << 30;
+/// Largest number of bytes one collective call moves per rank: so few that a thousand ranks' pieces, on a disk of 1
+/// GB/s, take a small part of the stall timeout. (MPI counts, which are 32-bit, would allow 2 GiB.)
+inline constexpr Index max_piece_bytes = Index(1) << 26;
 
 /// Rows [rows.begin, rows.end) of batch entries [batch.begin, batch.end), kept at row `memory_row` of the host memory.
 struct Box {

@@ -1,5 +1,6 @@
 #include "annulus/io/place.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 
 namespace annulus::io {
@@ -16,6 +18,8 @@ namespace {
 
 using core::ErrorKind;
 using core::fail;
+
+constexpr off_t flush_bytes = off_t(64) << 20;  // some seconds on a slow disk
 
 std::string folder_of(const std::string& file) {
   const std::string folder = std::filesystem::path(file).parent_path().string();
@@ -40,6 +44,23 @@ const char* word_for(std::filesystem::file_type type) {
   }
 }
 
+/// Writes a file's content to disk piece by piece, so that no single call takes long: what a slow disk is given at once
+/// would look like a call that hangs. Not all that fsync does, and not everywhere.
+void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
+  struct stat found {};
+  if (fstat(descriptor.id(), &found) != 0) return;
+  constexpr unsigned flags = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  for (off_t begin = 0; begin < found.st_size; begin += flush_bytes) {
+    const comm::Blocked inside(fmt::format("the flushing of {} from byte {} on", file, begin));
+    if (sync_file_range(descriptor.id(), begin, flush_bytes, flags) != 0) {
+      if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EOPNOTSUPP) return;
+      // An error is told once: fsync would not know of it.
+      fail(ErrorKind::failure, "{}: flushing failed: {}", file, std::strerror(errno));
+    }
+    comm::watchdog_progress();
+  }
+}
+
 }  // namespace
 
 std::string follow_links(const std::string& file) {
@@ -53,6 +74,7 @@ std::string follow_links(const std::string& file) {
 }
 
 void check_place(const std::string& file, bool overwrite) {
+  const comm::Blocked inside("the check of the place of " + file);
   const std::string folder = folder_of(file);
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
@@ -76,6 +98,7 @@ void check_place(const std::string& file, bool overwrite) {
 }
 
 void check_free_space(const std::string& file, core::Index bytes) {
+  const comm::Blocked inside("the question for the room that " + file + " has");
   struct statvfs system {};
   if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // what cannot be asked is found when writing
   const double free = double(system.f_bavail) * double(system.f_frsize);
@@ -85,6 +108,7 @@ void check_free_space(const std::string& file, core::Index bytes) {
 }
 
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
+  const comm::Blocked inside("the reservation of room for " + name);
   int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits; takes no room
   if (code == 0 && fallocate(descriptor.id(), 0, 0, bytes) != 0) {
     // Other codes mean that this file system cannot reserve.
@@ -94,6 +118,7 @@ void reserve(const Descriptor& descriptor, const std::string& name, core::Index 
 }
 
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
+  const comm::Blocked inside("the extension of " + name);
   struct stat about {};
   int code = fstat(descriptor.id(), &about) == 0 ? 0 : errno;
   const std::vector<char> zeros(std::size_t(bytes), 0);
@@ -109,6 +134,12 @@ int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count
     written += std::size_t(now);
   }
   return 0;
+}
+
+void flush_to_disk(const Descriptor& descriptor, const std::string& name) {
+  flush_in_pieces(descriptor, name);
+  const comm::Blocked inside("the flushing of " + name);
+  if (fsync(descriptor.id()) != 0) fail(ErrorKind::failure, "{}: flushing failed: {}", name, std::strerror(errno));
 }
 
 }  // namespace annulus::io

@@ -44,9 +44,10 @@ void add_text_attribute(hid_t object, const std::string& name, const std::string
   const TypeId type = text_type();
   const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
   const AttributeId attribute(
-      check_hdf5(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "attribute {}", name));
+      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
+                 "attribute {}", name));
   const char* words = text.c_str();
-  check_hdf5(H5Awrite(attribute, type, &words), "writing attribute {}", name);
+  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, &words), "writing attribute {}", name);
 }
 
 /// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
@@ -59,8 +60,9 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
   check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
   const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
   check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
-  return DatasetId(
-      check_hdf5(H5Dcreate2(parent, name.c_str(), type, space, links, creation, H5P_DEFAULT), "dataset {}", name));
+  return DatasetId(check_hdf5(
+      comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
+      "dataset {}", name));
 }
 
 void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
@@ -75,18 +77,21 @@ void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors
 }
 
 void add_run(hid_t file, const Record& record) {
-  const GroupId group(check_hdf5(H5Gcreate2(file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
+  const GroupId group(check_hdf5(
+      comm::blocking("H5Gcreate2", H5Gcreate2, file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
   const TypeId type = text_type();
   const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
   const DatasetId settings = make_dataset(group, "settings", type, scalar);
   const char* text = record.settings.c_str();
-  check_hdf5(H5Dwrite(settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text), "writing /run/settings");
+  check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
+             "writing /run/settings");
   for (const Column& column : record.columns) {
     const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, make_space(column.extents));
     add_text_attribute(dataset, "unit", column.unit);
     const Index count = std::accumulate(column.extents.begin(), column.extents.end(), Index(1), std::multiplies<>());
     core::require(count == Index(column.values.size()), [&] { return "values of column " + column.name; });
-    check_hdf5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, column.values.data()),
+    check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                              column.values.data()),
                "writing /run/{}", column.name);
   }
 }
@@ -97,7 +102,8 @@ void add_record(const std::string& path, const Record& record) {
   for (const auto& [name, value] : record.attributes) add_text_attribute(file, name, value);
   if (!record.provenance.empty()) {
     const GroupId group(
-        check_hdf5(H5Gcreate2(file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group provenance"));
+        check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                   "group provenance"));
     for (const auto& [name, value] : record.provenance) add_text_attribute(group, name, value);
   }
   check_hdf5(file.close(), "{}: closing failed", path);
@@ -119,6 +125,7 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
 ResultFile::ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
     : tensors_(std::move(tensors)), comm_(comm) {
   const std::string made = from_root(comm_, [&] {
+    const comm::Blocked inside("the making of " + place.file);
     file_.emplace(place.file, place.overwrite);
     const std::string& path = file_->unfinished().path();
     check_free_space(file_->final_path(), bytes_of(tensors_));

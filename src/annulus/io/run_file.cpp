@@ -108,6 +108,7 @@ void check_is_text(const std::string& path, std::string_view text) {
 }
 
 std::string read_text_file(const std::string& path) {
+  const comm::Blocked inside("the reading of " + path);
   if (std::filesystem::is_directory(path)) fail(ErrorKind::usage, "{}: is a folder, expected a run file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));

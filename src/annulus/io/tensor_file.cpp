@@ -71,7 +71,8 @@ std::string read_text_dataset(const std::string& path, const std::string& name) 
   }
   const TypeId type = text_type();
   char* text = nullptr;  // allocated by HDF5
-  check_hdf5(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text), "{}: dataset {} holds no text", path, name);
+  check_hdf5(comm::blocking("H5Dread", H5Dread, dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
+             "{}: dataset {} holds no text", path, name);
   const std::string copy = text == nullptr ? "" : text;
   H5free_memory(text);
   return copy;

@@ -93,13 +93,12 @@ void call_hdf5(const Target& target, Direction direction, const std::vector<Box>
   for (std::size_t i = 0; i < piece.size(); ++i) select(stored, target.info, piece[i], piece[i].rows.begin, i == 0);
   char nothing = 0;  // ranks without rows take part with an empty selection, and HDF5 wants an address all the same
   if (host == nullptr) host = &nothing;
-  const comm::Blocked inside_hdf5;
   if (direction == Direction::read) {
-    check_hdf5(H5Dread(target.dataset, target.type, memory, stored, transfer, host), "{}: reading {} failed",
-               target.path, target.name);
+    check_hdf5(comm::blocking("H5Dread", H5Dread, target.dataset, target.type, memory, stored, transfer, host),
+               "{}: reading {} failed", target.path, target.name);
   } else {
-    check_hdf5(H5Dwrite(target.dataset, target.type, memory, stored, transfer, host), "{}: writing {} failed",
-               target.path, target.name);
+    check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, target.dataset, target.type, memory, stored, transfer, host),
+               "{}: writing {} failed", target.path, target.name);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "annulus/comm/activity.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -125,6 +127,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
         candidate.cost = together(*candidate.cost, *candidate.backward);
       }
       all.push_back(candidate);
+      comm::watchdog_progress();  // other ranks may be waiting for this one
       if (!chooses) break;
     }
   }
