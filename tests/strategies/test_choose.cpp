@@ -323,9 +323,8 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
       EXPECT_NEAR(back.compute_seconds / first.compute_seconds, 2.5, 1e-9);
     }
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
-    const std::string_view name = both[i].strategy->name();
     const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
-    if (name == "ulysses" || name == "hybrid") {  // where heads go home, so do the normalizers that backward() reads
+    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers go home
       EXPECT_GT(apart, 0);
       EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
     } else {
