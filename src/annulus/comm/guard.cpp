@@ -83,7 +83,7 @@ void Guard::watch() {
     seen = signs;
     if (quiet < timeout) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), timeout.load()));
-    core::remove_unfinished_files_within(2);  // s; the call may be the file system's
+    core::remove_unfinished_files_within(2);                    // s; the call may be the file system's
     std::this_thread::sleep_for(seconds(4 * look_interval()));  // others, in the same call as long, say so, too
     _exit(stalled_status);
   }
