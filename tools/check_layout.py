@@ -9,6 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Calls of MPI and HDF5 that need neither another rank nor a disk. The rest may never return: comm::blocking() makes
+# them, so that they are written as blocking("MPI_Win_free", MPI_Win_free, ...).
+LOCAL_CALLS = re.compile(
+    r"MPI_(Aint|Comm_(rank|size|set_errhandler)|Win_(set_errhandler|sync)|Error_\w+|Get_\w+|Type_\w+|Test\w*|I(send|recv|probe|barrier)"
+    r"|I(bcast|reduce|allreduce|gather|allgather|scatter|alltoall)\w*|R(get|put|accumulate)|Cancel|Request_free"
+    r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5free_memory|H5_VERSION_GE"
+)
 # "May include": app -> {layer, io}; layer -> strategies -> {kernels, comm, pattern} -> core; io -> {comm, pattern}.
 ARROWS = {
     "app": {"layer", "io"},
@@ -103,6 +110,7 @@ class Checker:
             return
         self.check_includes(path, parts[2], blank(text, strings_too=False))
         self.check_tokens(path, parts[2], code)
+        self.check_calls(path, code)
 
     def check_includes(self, path, room, text):
         for number, line in enumerate(text.splitlines(), 1):
@@ -122,6 +130,12 @@ class Checker:
                 self.complain(path, number, f"<{target}> belongs to comm and app")
             elif "yaml" in target and room != "io":
                 self.complain(path, number, f"<{target}>: YAML stops at io")
+
+    def check_calls(self, path, code):
+        for number, line in enumerate(code.splitlines(), 1):
+            for call in re.findall(r"\b(P?MPIX?_\w*[a-z]\w*|H5\w+)\s*\(", line):
+                if not LOCAL_CALLS.fullmatch(call):
+                    self.complain(path, number, f"{call} may block: make it by comm::blocking(), where the watchdog sees it")
 
     def check_tokens(self, path, room, code):
         name = path.name.split(".")[0]
@@ -147,7 +161,8 @@ CASES = [
         "README.md": "", ".gitignore": "", "build/x": "",
         SRC + "core/kokkos_compat.hpp": "#if KOKKOS_VERSION >= 40000\n#endif\n",
         SRC + "kernels/a.cpp": '#include "annulus/core/a.hpp"\n// MPI_Send(, getenv and argv in a comment\nauto s = "MPI_Send(";\n',
-        SRC + "comm/a.cpp": "#include <mpi.h>\nint f() { return MPI_Barrier(MPI_COMM_WORLD); }\n",
+        SRC + "comm/a.cpp": '#include <mpi.h>\nint f() { return blocking("MPI_Barrier", MPI_Barrier, MPI_COMM_WORLD); }\n'
+                            "void g() { MPI_Ibarrier(c, &r); MPI_Test(&r, &d, s); }\n",
         SRC + "comm/runtime.hpp": "void start(int& argc, char**& argv);\n",
         SRC + "core/kokkos_compat.cpp": "void start(int& argc, char**& argv) {}\n",
         SRC + "strategies/ring.cpp": '#include "annulus/core/a.hpp"\n#include "annulus/comm/a.hpp"\n',
@@ -163,7 +178,9 @@ CASES = [
     ("own headers by their full name", {SRC + "comm/a.cpp": '#include "../core/a.hpp"\n'}, "our own headers"),
     ("a room that does not exist", {SRC + "utils/a.hpp": ""}, "not in a room"),
     ("MPI header outside comm", {SRC + "io/a.cpp": "#include <mpi.h>\n"}, "belongs to comm and app"),
-    ("MPI call in io", {SRC + "io/a.cpp": "void f() { MPI_Barrier(c); }\n"}, "io calls no MPI"),
+    ("MPI call in io", {SRC + "io/a.cpp": "void f() { MPI_Ibarrier(c); }\n"}, "io calls no MPI"),
+    ("MPI call that may block", {SRC + "comm/a.cpp": "void f() { check(MPI_Barrier(c)); }\n"}, "MPI_Barrier may block"),
+    ("HDF5 call that may block", {SRC + "io/a.cpp": "auto f = H5Fopen (p, m, a);\n"}, "H5Fopen may block"),
     ("MPI name in strategies", {SRC + "strategies/a.cpp": "MPI_Comm c;\n"}, "MPI belongs to comm"),
     ("Kokkos version test", {SRC + "kernels/a.cpp": "#if KOKKOS_VERSION_GREATER_EQUAL(4, 0, 0)\n#endif\n"}, "kokkos_compat only"),
     ("YAML outside io", {SRC + "app/a.cpp": "YAML::Node n;\n"}, "YAML stops at io"),

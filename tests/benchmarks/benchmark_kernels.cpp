@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/normalizer.hpp"
 #include "benchmarks/multiply_add_peak.hpp"
 #include "support/attention_case.hpp"
 
@@ -63,6 +64,7 @@ struct Tensors {
         dout(random(c, core::TensorId::dout)),
         out(zeros(c, c.type, c.head_dim)),
         lse(zeros(c, core::lse_type(c.type), 1)),
+        normalizers(zeros(c, c.sums(), kernels::normalizer_numbers)),
         delta(zeros(c, c.sums(), 1)),
         dq(zeros(c, c.sums(), c.head_dim)),
         dk(zeros(c, c.sums(), c.head_dim)),
@@ -75,18 +77,18 @@ struct Tensors {
   static DeviceTensor zeros(const Case& c, DType type, Index width) {
     return test::to_device(std::vector<double>(std::size_t(c.n * c.heads * width), 0.0), type, c.n, c.heads, width);
   }
-  DeviceTensor q, k, v, dout, out, lse, delta, dq, dk, dv;
+  DeviceTensor q, k, v, dout, out, lse, normalizers, delta, dq, dk, dv;
 };
 
 void attend_once(const Case& c, const core::WorkList& work, const Tensors& t, bool finish) {
   kernels::State state(c.shape(), c.n, c.precision());
   kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
-  if (finish) kernels::finish(c.backend, state, t.out.view, t.lse.view);
+  if (finish) kernels::finish(c.backend, state, {t.out.view, t.lse.view, t.normalizers.view});
 }
 
 void differentiate_once(const Case& c, const core::WorkList& work, const Tensors& t) {
   kernels::attend_backward(c.backend, work, c.shape(), c.n, c.precision(),
-                           {t.q.view, t.k.view, t.v.view, t.dout.view, t.lse.view, t.delta.view, c.scale()},
+                           {t.q.view, t.k.view, t.v.view, t.dout.view, t.normalizers.view, t.delta.view, c.scale()},
                            {t.dq.view, t.dk.view, t.dv.view});
 }
 

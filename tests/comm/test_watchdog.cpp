@@ -9,6 +9,29 @@
 #include "annulus/comm/exchange.hpp"
 #include "annulus/core/metrics.hpp"
 
+namespace {
+
+bool requests_stay_open = false;
+bool requests_fail = false;
+
+}  // namespace
+
+/// Instead of MPI's own: lets a test have requests under way for as long as it likes.
+extern "C" int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  if (!requests_stay_open || *request == MPI_REQUEST_NULL) return PMPI_Test(request, done, status);
+  *done = 0;
+  return MPI_SUCCESS;
+}
+
+/// Likewise: MPI says that the last request failed, because its peer died.
+extern "C" int MPI_Testsome(int count, MPI_Request* requests, int* finished, int* places, MPI_Status* statuses) {
+  if (!requests_fail) return PMPI_Testsome(count, requests, finished, places, statuses);
+  *finished = 1;
+  places[0] = count - 1;
+  statuses[0].MPI_ERROR = MPI_ERR_OTHER;
+  return MPI_ERR_IN_STATUS;
+}
+
 namespace annulus::comm {
 namespace {
 
@@ -26,6 +49,21 @@ TEST(Outstanding, AreNamedWithPeerAndBytesEachWay) {
             "receive of 512 bytes from rank 3, send of 20 bytes to rank 1, send of 30 bytes to rank 2 outstanding; 512 "
             "bytes in and 50 bytes out are missing");
   EXPECT_EQ(describe({{Kind::collective, 0, 0, "MPI_Ibarrier"}}), "MPI_Ibarrier with all ranks");
+}
+
+TEST(Requests, PollThatMpiFailsNamesThePeer) {
+  Requests requests;
+  MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, requests.add({Kind::receive, 2, 0}));
+  MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_SELF, requests.add({Kind::receive, 5, 512}));
+  requests.advance();  // all is well
+  requests_fail = true;
+  try {
+    requests.advance();
+    ADD_FAILURE() << "a failed request went unnoticed";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("receive of 512 bytes from rank 5: MPI_ERR_OTHER"), 0u) << error.what();
+  }
+  requests_fail = false;
 }
 
 TEST(Board, EveryRankChangesAndReadsItWithoutTheOthers) {
@@ -48,6 +86,22 @@ TEST(Board, EveryRankChangesAndReadsItWithoutTheOthers) {
   EXPECT_EQ(board.look()[Board::progress], before);
 }
 
+TEST(Board, AlarmIsNotLostWhileAWriteOfProgressIsUnderWay) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Board board(comm);
+  if (comm.rank() == comm.size() - 1) {
+    board.change(Board::progress);
+    requests_stay_open = true;
+    board.change(Board::alarm);
+    requests_stay_open = false;
+  }
+  comm.barrier();
+  bool heard = false;
+  for (int i = 0; i < 100000 && !heard; ++i) heard = board.look()[Board::alarm] > 0;
+  EXPECT_TRUE(heard);
+  comm.barrier();
+}
+
 TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
   const double timeout = 0.3;
@@ -55,6 +109,30 @@ TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {
   EXPECT_EQ(is_watched(), comm.size() > 1);
   if (comm.rank() == comm.size() - 1) work_for(5 * timeout, watchdog_progress);
   comm.barrier();  // the others are here long before
+}
+
+TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const double timeout = 0.4;
+  const Watchdog watchdog(comm, timeout);
+  for (const int worker : {0, comm.size() - 1}) {  // whose heartbeat everybody reads; whose rank 0 has to ask for
+    if (comm.rank() == worker) work_for(3 * timeout, [] {});
+    comm.barrier();
+  }
+}
+
+TEST(Watchdog, CallsThatReturnOneAfterAnotherAreNoHang) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const double timeout = 0.4;
+  const Watchdog watchdog(comm, timeout);
+  if (comm.rank() == comm.size() - 1) {
+    const auto slow_disk = [](double seconds) {
+      work_for(seconds, [] {});
+      return 0;
+    };
+    for (int call = 0; call < 6; ++call) blocking("a slow disk", +slow_disk, timeout / 2);
+  }
+  comm.barrier();
 }
 
 TEST(Watchdog, LongWorkWithoutPollsOnEveryRankIsNotStalled) {

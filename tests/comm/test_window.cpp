@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "annulus/comm/window_room.hpp"
 #include "annulus/core/memory.hpp"
 #include "support/stamped_block.hpp"
 
@@ -16,6 +17,33 @@ using test::stamp;
 using test::width;
 
 constexpr Index parts = 3;
+
+TEST(WindowRoom, IsKnownAndTellsWhatIsMissing) {
+  const WindowRoom here = window_room();
+  EXPECT_FALSE(here.folder.empty());
+  EXPECT_GT(here.bytes, 0) << here.folder;
+  EXPECT_EQ(window_lack(100, {"/a", -1}), "") << "nothing is known";
+  EXPECT_EQ(window_lack(100 << 20, {"/a", 105 << 20}), "");
+  const std::string lack = window_lack(100 << 20, {"/a", (105 << 20) - 1});
+  for (const char* word : {"105.0 MiB", "/a has", "--shm-size", "onesided"}) {
+    EXPECT_NE(lack.find(word), std::string::npos) << lack;
+  }
+}
+
+TEST(WindowRoom, OfANodeIsSharedByItsRanksAndMissedByAllOfThem) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Index ranks = comm.size(), all = ranks * (ranks + 1) / 2 * 1000;
+  const Index own = 1000 * (comm.rank() + 1);
+  EXPECT_EQ(comm.sum_of_node(own), all);
+  EXPECT_NO_THROW(require_window_room(comm, own, {"/a", all + all / 20}));
+  try {
+    require_window_room(comm, own, {"/a", all + all / 20 - 1});
+    ADD_FAILURE() << "rank " << comm.rank() << " was let through";
+  } catch (const AgreedError& error) {
+    EXPECT_NE(std::string(error.what()).find("/a has"), std::string::npos) << error.what();
+    EXPECT_EQ(error.kind(), core::ErrorKind::failure);
+  }
+}
 
 Index held_by(int rank) { return 10 * rank; }  // rank 0 offers nothing
 

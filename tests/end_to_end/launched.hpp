@@ -35,7 +35,8 @@ inline bool is_alive(pid_t pid) {
 /// `mpirun -n RANKS annulus ...` in a folder. Whatever is left of it at the end is killed, by pid.
 class Launched {
  public:
-  Launched(const std::filesystem::path& folder, const std::string& command) : folder_(folder), pid_(fork()) {
+  Launched(const std::filesystem::path& folder, const std::string& command)
+      : folder_(folder), pid_(fork_afresh(folder)) {
     if (pid_ != 0) return;
     const int out = open((folder / "stdout.txt").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open((folder / "stderr.txt").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -58,8 +59,10 @@ class Launched {
 
   /// Waits until the run has written `word` to stderr, so that its ranks are known.
   bool reaches(const std::string& word, int ranks) {
-    return within(120, [&] { return err().find(word) != std::string::npos; }) && find_ranks() == ranks;
+    return reaches([&] { return err().find(word) != std::string::npos; }, ranks);
   }
+  /// Waits until something holds that tells that all ranks are there.
+  bool reaches(const std::function<bool()>& holds, int ranks) { return within(120, holds) && find_ranks() == ranks; }
   /// Waits until the run has written `word` to stdout.
   bool says(const std::string& word) const {
     return within(120, [&] { return out().find(word) != std::string::npos; });
@@ -86,6 +89,12 @@ class Launched {
   std::string err() const { return slurp(folder_ / "stderr.txt"); }
 
  private:
+  /// Words of the run before must not be taken for this one's.
+  static pid_t fork_afresh(const std::filesystem::path& folder) {
+    for (const char* name : {"stdout.txt", "stderr.txt"}) std::filesystem::remove(folder / name);
+    return fork();
+  }
+
   static bool within(double seconds, const std::function<bool()>& holds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!holds()) {

@@ -40,18 +40,59 @@ TEST_F(Errors, CommandLine) {
   expect("run absent.yaml", 2, {"absent.yaml"});
   expect("run absent.yaml --threads=2", 2, {"--threads=2"});  // Kokkos 3.4 would take it
   expect("run absent.yaml --ranks 4", 2, {"--dry-run"});
-  expect("generate --output x.h5 --sequence 0 --heads 2", 2, {"--sequence: 0 is not a whole number, 1 or more"});
-  expect("generate --output x.h5 --sequence 2.5 --heads 2", 2, {"--sequence: 2.5 is not a whole number"}, {0});
-  expect("verify x.yaml --rows 0", 2, {"--rows: 0 is not a whole number, 1 or more"}, {0});
-  expect("generate --output x.h5 --sequence 10 --heads 4 --kv-heads 3", 2, {"4", "3"});
+  expect("generate --output x.h5 --sequence 0 --heads 2", 2,
+         {"--sequence: found '0', expected a whole number, 1 or more"});
+  expect("generate --output x.h5 --sequence 2.5 --heads 2", 2, {"--sequence: found '2.5', expected a whole"}, {0});
+  expect("verify x.yaml --rows 0", 2, {"--rows: found '0', expected a whole number, 1 or more"}, {0});
+  expect("generate --output x.h5 --sequence 10 --heads 4 --kv-heads 3", 2,
+         {"generate --kv-heads: 3 does not divide the 4 heads"});
   expect("generate --output x.h5 --sequence 10 --heads 4 --dtype fp16", 2,
-         {"--dtype: fp16", "float64, float32, float16 or bfloat16"});
+         {"--dtype: found 'fp16', expected one of float64, float32, float16, bfloat16, did you mean 'float16'?"});
   const std::string layer = "generate --output x.h5 --layer 1048576 --head-dim 1 ";
   expect(layer + "--heads 1 --sequence 17592186044416", 2, {"--layer 1048576", "--sequence", "expected at most 1e18"});
   expect(layer + "--heads 1 --sequence 4398046511105", 2, {"--layer 1048576", "--sequence"}, {0});
   expect(layer + "--heads 4398046511105 --sequence 1", 2, {"--layer 1048576", "--heads"}, {0});
   EXPECT_EQ(files(), std::vector<std::string>{"in.h5"});
   expect("generate --output in.h5 --sequence 10 --heads 4", 1, {"in.h5", "overwrite"});
+}
+
+TEST_F(Errors, NumbersOfTheCommandLineAreReadAsInTheRunFile) {
+  expect("generate --output x.h5 --sequence 010 --heads 2", 2, {"--sequence: found '010', expected a whole number"},
+         {0});
+  expect("generate --output x.h5 --sequence 8 --heads 2 --seed -1", 2, {"--seed: found '-1', expected a whole number"});
+  expect(deck("input: {file: in.h5}\noutput: {file: o.h5}\n") + " --set distribution.stall_timeout=010", 2,
+         {"--set distribution.stall_timeout=010", "found '010', expected a finite number above 0; a leading 0 looks"},
+         {0});
+  EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"}));
+}
+
+TEST_F(Errors, MistakesOfNewUsersGetASuggestion) {
+  const std::vector<int> alone{0};
+  const std::string run = deck("input: {file: in.h5}\noutput: {file: o.h5}\n");
+  expect(run + " --set attention.segments=[128, all] --set attention.dilations=[1, 2]", 2,
+         {"--set attention.segments=[128,: the shell cut this at a blank, put it in quotes",
+          "attention.segments=[128, all]"});
+  expect(run + " --dryrun", 2, {"no option '--dryrun'", "'--dry-run'"}, alone);
+  expect(run + " -n 2", 2, {"no option '-n'", "mpirun -n 2 annulus run", "srun -n 2 annulus run"});
+  expect(run + " --set attention.causal=False", 2, {"found 'False', expected true or false, did you mean 'false'?"},
+         alone);
+  expect("run in.h5", 2, {"in.h5: is an HDF5 file, expected a run file (YAML)", "input: {file: in.h5}"});
+  expect("verify in.h5", 2, {"in.h5: is an HDF5 file", "the one that made it, for verify"}, alone);
+  expect("run .", 2, {".: is a folder, expected a run file"}, alone);
+  expect("run /dev/null", 2, {"the run file is empty"}, alone);
+  expect("run /dev/zero", 2, {"/dev/zero: is not a text file, expected a run file (YAML)"}, alone);
+  ASSERT_EQ(shell("yes | head -c 17000000 > long.yaml").status, 0);
+  expect("run long.yaml", 2, {"long.yaml: is larger than 16 MiB"}, alone);
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(Errors, ARelativePathStartsAtTheRunFile) {
+  ASSERT_EQ(shell("mkdir decks").status, 0);
+  write("decks/run.yaml", "input: {file: in.h5}\noutput: {file: o.h5}\n");
+  expect("run decks/run.yaml", 1,
+         {"decks/run.yaml:1:9: input.file", "decks/in.h5", "from the folder of the run file", "../in.h5"});
+  write("decks/run.yaml", "input: {file: absent.h5}\noutput: {file: o.h5}\n");
+  expect("run decks/run.yaml", 1, {"decks/absent.h5: cannot be opened"}, {0});
 }
 
 TEST_F(Errors, RunFile) {

@@ -1,4 +1,6 @@
 // `annulus plan`: the table, what `auto` takes in runs and why, machine files, and mistakes.
+#include <cctype>
+
 #include "program.hpp"
 
 namespace annulus::test {
@@ -67,6 +69,128 @@ TEST_F(Plans, ForMoreRanksThanAnyMachineHereHas) {
   EXPECT_NE(planned.out.find("65536 ranks"), std::string::npos) << planned.out;
   EXPECT_EQ(count(planned.out, "auto takes"), 1) << "only one rank speaks";
   EXPECT_NE(planned.out.find("~"), std::string::npos) << "one row per rank: not every rank reads every offset";
+}
+
+TEST_F(Plans, ShowHybridInTheGroupsThatItWouldRunIn) {
+  const auto of_group = [&](int ranks, const std::string& rest) {
+    const Outcome planned = annulus(ranks, "plan run.yaml " + rest);
+    EXPECT_EQ(planned.status, 0) << planned.err;
+    auto hybrid = line(planned.out, "hybrid", "contiguous"), ulysses = line(planned.out, "ulysses", "contiguous");
+    EXPECT_GT(hybrid.size(), 4u) << planned.out;
+    return std::pair(std::vector<std::string>(hybrid.begin() + 1, hybrid.end()),
+                     std::vector<std::string>(ulysses.begin() + 1, ulysses.end()));
+  };
+  const auto [one, all] = of_group(0, "--ranks 4");  // on one node of 16
+  EXPECT_EQ(one, all) << "one group of all ranks";
+  const auto [pairs, same] =
+      of_group(0, "--ranks 4 --set distribution.strategy=hybrid --set distribution.ulysses_ranks=2");
+  EXPECT_NE(pairs, same);
+  EXPECT_NE(pairs, one);
+  EXPECT_EQ(same, all) << "ulysses is one group always";
+  const auto [nodes, wide] = of_group(0, "--ranks 64");
+  EXPECT_NE(nodes, wide) << "a group on each of four nodes";
+  const Outcome odd =
+      annulus(2, "plan run.yaml --ranks 5 --set distribution.strategy=hybrid --set distribution.ulysses_ranks=2");
+  EXPECT_EQ(odd.status, 2);
+  EXPECT_NE(odd.err.find("distribution.ulysses_ranks: 2 does not divide the number of ranks, 5"), std::string::npos)
+      << odd.err;
+}
+
+TEST_F(Plans, ExplainTheAutoThatRuns) {
+  const auto taken = [&](const std::string& out) {
+    const std::size_t at = out.find("auto takes ");
+    return at == std::string::npos ? out : out.substr(at, out.find(':', at) - at);
+  };
+  write("fast.yaml",
+        "input: {generate: {sequence: 4096, heads: 2, head_dim: 16, batch: 2}}\noutput: {file: f.h5}\n"
+        "attention: {causal: false}\ndistribution: {local_below: 0}\n");
+  for (const int ranks : {2, 4}) {
+    const Outcome planned = annulus(ranks, "plan fast.yaml"), dry = annulus(ranks, "run --dry-run fast.yaml");
+    ASSERT_EQ(planned.status, 0) << planned.err;
+    EXPECT_EQ(taken(planned.out), taken(dry.out)) << planned.out;
+    EXPECT_NE(dry.out.find("# memory for a rank: "), std::string::npos) << dry.out;
+  }
+}
+
+/// Runs whose tensors fit into one rank's share of the memory only when they are spread.
+class Limits : public Plans {
+ protected:
+  /// What two ranks print, started behind these shell words.
+  Outcome behind(const std::string& words, const std::string& arguments) const {
+    return shell(fmt::format(ANNULUS_LAUNCH, 2) + " sh -c \"" + words + "; exec " + ANNULUS_PROGRAM + " " + arguments +
+                 "\"");
+  }
+  /// MiB behind "# memory for a rank: ".
+  static double megabytes(const std::string& out) {
+    const std::string words = "# memory for a rank: ";
+    const std::size_t at = out.find(words);
+    return at == std::string::npos ? 0 : std::stod(out.substr(at + words.size()));
+  }
+  /// `auto` says what the bound is, and takes what keeps to it.
+  void expect_kept(const std::string& words, const std::string& bound) const {
+    const Outcome dry = behind(words, "run --dry-run small.yaml");
+    ASSERT_EQ(dry.status, 0) << dry.err;
+    ASSERT_NE(dry.out.find(bound), std::string::npos) << dry.out;
+    const double limit = megabytes(dry.out);
+    ASSERT_GT(limit, 20) << dry.out;
+    ASSERT_LT(limit, 1000) << dry.out;
+    // q, k, v and out of all rows are 8 KiB a row, and a half more than the limit.
+    write("large.yaml", fmt::format("input: {{generate: {{sequence: {}, heads: 8, head_dim: 64}}}}\n"
+                                    "attention: {{segments: [64], dilations: [1]}}\noutput: {{file: large.h5}}\n"
+                                    "distribution: {{local_below: 10000000}}\n",
+                                    long(1.5 * limit * 128)));
+    const Outcome ran = behind(words, "run large.yaml");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(ran.out.find("single (auto)"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("MiB per rank (" + bound), std::string::npos) << ran.out;
+  }
+};
+
+TEST_F(Limits, OfSlurmAreKept) {
+  expect_kept("export SLURM_MEM_PER_CPU=100 SLURM_CPUS_PER_TASK=2", "Slurm's --mem-per-cpu");
+}
+
+#ifndef __SANITIZE_ADDRESS__  // which takes terabytes of addresses for itself
+TEST_F(Limits, OfAddressSpaceAreKept) { expect_kept("ulimit -v 800000", "address space limit (ulimit -v)"); }
+#endif
+
+#ifdef ANNULUS_OPEN_MPI  // which can be told where windows lie: in a folder without any room
+TEST_F(Limits, OfSharedMemoryAreKnownBeforeAnythingIsRead) {
+  const std::string words = "export OMPI_MCA_osc_sm_backing_directory=/proc";
+  const Outcome named = behind(words, "run small.yaml --set distribution.strategy=onesided");
+  EXPECT_EQ(named.status, 1);
+  EXPECT_EQ(count(named.err, "annulus: error:"), 1) << named.err;
+  for (const char* word : {"/proc has 0.0 MiB free", "--shm-size", "another strategy than onesided"}) {
+    EXPECT_NE(named.err.find(word), std::string::npos) << named.err;
+  }
+  EXPECT_EQ(files(), (std::vector<std::string>{"run.yaml", "small.yaml"})) << "nothing was made";
+  const Outcome chosen = behind(words, "run small.yaml");
+  EXPECT_EQ(chosen.status, 0) << chosen.err;
+  EXPECT_EQ(chosen.out.find("onesided (auto)"), std::string::npos) << chosen.out;
+  EXPECT_NE(chosen.out.find("have no room in /proc (0.0 MiB per rank free)"), std::string::npos) << chosen.out;
+}
+#endif
+
+TEST_F(Plans, OfSequencesThatNoIntegerOf64BitsCounts) {
+  for (const char* pattern : {"", " --set attention.segments=[2048,all] --set attention.dilations=[1,64]"}) {
+    for (const char* verb : {"plan --ranks 65536", "run --dry-run --set compute.backward=true --ranks 5"}) {
+      for (const char* rows : {"4300000000", "1000000000000"}) {
+        const Outcome outcome =
+            annulus(0, fmt::format("{} small.yaml --set input.generate.sequence={}{}", verb, rows, pattern));
+        ASSERT_EQ(outcome.status, 0) << outcome.err;
+        for (std::size_t at = 0; at + 1 < outcome.out.size(); ++at) {
+          const bool negative = outcome.out[at] == '-' && std::isdigit(static_cast<unsigned char>(outcome.out[at + 1]));
+          const bool starts = at == 0 || std::isspace(static_cast<unsigned char>(outcome.out[at - 1]));
+          ASSERT_FALSE(negative && starts) << verb << ", " << rows << ":\n" << outcome.out;
+        }
+        EXPECT_EQ(outcome.out.find("inf"), std::string::npos) << outcome.out;
+        EXPECT_EQ(outcome.out.find("nan"), std::string::npos) << outcome.out;
+      }
+    }
+  }
+  // 4.3e9 rows: n (n + 1) / 2 triples of each of 2 heads, 64 flops each.
+  const Outcome dry = annulus(0, "run --dry-run --ranks 5 small.yaml --set input.generate.sequence=4300000000");
+  EXPECT_NE(dry.out.find("; 1183360000275.2 GFLOP in all"), std::string::npos) << dry.out;
 }
 
 TEST_F(Plans, RunAndDryRunSayWhatAutoTookAndWhy) {

@@ -39,7 +39,7 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
   EXPECT_EQ(run.status(120), 4) << run.err();
   const std::string err = run.err();
   EXPECT_EQ(run.left(), 0);
-  EXPECT_FALSE(exists("result.h5"));
+  EXPECT_EQ(files(), std::vector<std::string>{"run.yaml"}) << "no result, and nothing half of one";
   for (const int rank : {0, 2}) {
     const auto lines = diagnoses(err, rank);
     ASSERT_EQ(lines.size(), 1u) << "rank " << rank << " in " << err;
@@ -69,10 +69,18 @@ TEST_F(Stall, RanksInsideCallsThatDoNotReturnAreEndedByTheirWatchdogs) {
   EXPECT_EQ(hung.status, 4) << hung.err;
   for (const int rank : {0, 1}) {
     const auto lines = diagnoses(hung.err, rank);
+    EXPECT_FALSE(exists(fmt::format("unfinished.{}", rank)));
     ASSERT_EQ(lines.size(), 1u) << hung.err;
-    EXPECT_NE(lines[0].find("a call did not return for 1 s"), std::string::npos) << lines[0];
+    EXPECT_NE(lines[0].find("a call of MPI did not return for 1 s"), std::string::npos) << lines[0];
     EXPECT_NE(lines[0].find("in a receive that nobody answers for "), std::string::npos) << lines[0];
   }
+}
+
+TEST_F(Stall, ARankThatEndsTheJobTakesAlongTheFilesItKnowsOf) {
+  const Outcome aborted = shell(fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_HANG + " abort");
+  EXPECT_EQ(aborted.status, 1) << aborted.err;
+  EXPECT_EQ(count(aborted.err, "rank 1 ends the job"), 1) << aborted.err;
+  EXPECT_FALSE(exists("unfinished.0"));
 }
 
 TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
@@ -83,7 +91,10 @@ TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
   const int status = run.status(20);
   EXPECT_GT(status, 0) << run.err();
   EXPECT_EQ(run.left(), 0);
-  EXPECT_FALSE(exists("result.h5"));  // the temporary file beside it may stay: nobody lived to remove it
+  EXPECT_FALSE(exists("result.h5"));
+  // A launcher that kills the others with TERM lets them clean up. What is left otherwise the next run removes.
+  EXPECT_EQ(annulus(1, "run run.yaml --set input.generate.sequence=64").status, 0);
+  EXPECT_EQ(files(), (std::vector<std::string>{"result.h5", "run.yaml"}));
 }
 
 #ifdef ANNULUS_RECOVERY_FLAG
@@ -95,7 +106,7 @@ TEST_F(Stall, SurvivorsOfAKilledRankSayWhatTheyWaitFor) {
   EXPECT_NE(run.status(120), -1) << run.err();  // 0 with this launcher, whatever the ranks return
   const std::string err = run.err();
   EXPECT_EQ(run.left(), 0);
-  EXPECT_FALSE(exists("result.h5"));
+  EXPECT_EQ(files(), std::vector<std::string>{"run.yaml"}) << "the survivors removed what was unfinished";
   EXPECT_EQ(diagnoses(err, 0).size() + diagnoses(err, 2).size(), 2u) << err;
   EXPECT_NE(err.find("rank 1 outstanding"), std::string::npos) << err;
 }

@@ -31,6 +31,14 @@ inline io::InputSettings settings_for(const std::string& path) {
   return settings;
 }
 
+/// A file with some of its datasets as they are now, axes in the order bshd; collective.
+inline io::SeenFile seen_file(const comm::Communicator& comm, const std::string& path,
+                              const std::vector<std::string>& datasets) {
+  io::SeenFile seen{path, io::identity_together(path, comm), {}};
+  for (const std::string& name : datasets) seen.datasets[name] = io::look_at_dataset(path, name);
+  return seen;
+}
+
 /// Contiguous share of a rank: empty for some when there are more ranks than rows.
 inline core::Interval share(core::Index rows, const comm::Communicator& comm) {
   return {rows * comm.rank() / comm.size(), rows * (comm.rank() + 1) / comm.size()};

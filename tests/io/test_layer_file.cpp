@@ -113,7 +113,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
     for (Index r = kept.rows.begin; r < kept.rows.end; ++r) {
       for (Index c = kept.columns.begin; c < kept.columns.end; ++c) mine.push_back(float(r * columns + c));
     }
-    ResultFile file({path, true, ""},
+    ResultFile file({path, true},
                     {{"w", DType::float32, {rows, columns}, "in out"}, {"b", DType::float64, {rows}, "out"}}, comm);
     std::vector<double> bias = counting<double>(std::size_t(rows), 100);
     const Rectangle all{{0, rows}, {0, 1}};
@@ -123,13 +123,14 @@ TEST_F(PartsTest, GoOutAndComeBack) {
     // Everyone reads everything, in one piece and in several; then again its part alone, out of the middle of memory.
     const Rectangle whole{{0, rows}, {0, columns}};
     const auto expected = counting<float>(std::size_t(rows * columns));
+    const SeenFile seen = test::seen_file(comm, path, {"w", "b"});
     for (const Index piece_bytes : {max_piece_bytes, Index(2 * columns * 4), Index(1)}) {
       std::vector<float> read(expected.size());
-      transfer_parts(path, Direction::read, {{"w", whole, whole, read.data()}}, comm, piece_bytes);
+      transfer_parts(seen, Direction::read, {{"w", whole, whole, read.data()}}, comm, piece_bytes);
       EXPECT_EQ(read, expected) << piece_bytes;
     }
     std::vector<float> inside(expected.size(), -1);
-    transfer_parts(path, Direction::read, {{"w", kept, whole, inside.data()}}, comm);
+    transfer_parts(seen, Direction::read, {{"w", kept, whole, inside.data()}}, comm);
     for (Index r = 0; r < rows; ++r) {
       for (Index c = 0; c < columns; ++c) {
         const bool own = kept.rows.begin <= r && r < kept.rows.end && kept.columns.begin <= c && c < kept.columns.end;
@@ -137,7 +138,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
       }
     }
     std::vector<double> back(static_cast<std::size_t>(rows));
-    read_checked_parts(path, DType::float64, {{"b", all, all, back.data()}}, comm);
+    read_checked_parts(seen, {{"b", all, all, back.data()}}, comm);
     EXPECT_EQ(back, bias);
   }
 }
@@ -148,7 +149,7 @@ TEST_F(PartsTest, OutsideTheDatasetAreEveryonesError) {
   const bool last = comm.rank() == comm.size() - 1;
   const Rectangle part{{0, 6}, {0, last ? 13 : 12}};
   const std::string message = common_error(comm, [&] {
-    transfer_parts(path, Direction::read, {{"wq", part, part, host.data()}}, comm);
+    transfer_parts(test::seen_file(comm, path, {"wq"}), Direction::read, {{"wq", part, part, host.data()}}, comm);
   });
   EXPECT_NE(message.find("dataset wq: a part outside"), std::string::npos) << message;
 }
@@ -162,7 +163,7 @@ TEST_F(PartsTest, NanIsNamedByItsPlace) {
     const Rectangle kept = part_of(by_rows, 7, 5, comm);
     std::vector<float> host(std::size_t(kept.count()));
     const std::string message = common_error(comm, [&] {
-      read_checked_parts(path, DType::float32, {{"w", kept, kept, host.data()}}, comm);
+      read_checked_parts(test::seen_file(comm, path, {"w"}), {{"w", kept, kept, host.data()}}, comm);
     });
     EXPECT_NE(message.find(path + ": dataset w holds nan at [4, 2], expected finite"), std::string::npos) << message;
   }

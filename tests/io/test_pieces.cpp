@@ -53,11 +53,11 @@ TEST(Pieces, AtMost256BoxesInOne) {
 }
 
 TEST(Pieces, BeyondTwoGibibytes) {
-  // 5 GiB of one entry: pieces of 1 GiB, and offsets beyond 2^31.
+  // 5 GiB of one entry: pieces of 64 MiB, and offsets beyond 2^31.
   const Pieces pieces = cut_into_pieces({{0, 5 << 20}}, 1, 1024, max_piece_bytes);
-  ASSERT_EQ(pieces.size(), 5u);
+  ASSERT_EQ(pieces.size(), 80u);
   for (const auto& piece : pieces) EXPECT_EQ(piece[0].rows.size() * 1024, max_piece_bytes);
-  EXPECT_EQ(pieces[4][0], (Box{{0, 1}, {4 << 20, 5 << 20}, 4 << 20}));
+  EXPECT_EQ(pieces[64][0], (Box{{0, 1}, {4 << 20, (4 << 20) + (1 << 16)}, 4 << 20}));
 }
 
 template <class T>
@@ -136,6 +136,11 @@ void expect_found(DType type, Make number) {
   numbers[2] = number(1e-40);
   const auto find = [&] { return find_non_finite(numbers.data(), type, Index(numbers.size())); };
   EXPECT_FALSE(find());
+  const double largest = type == DType::float16 ? 65504 : 3e38;
+  EXPECT_NEAR(largest_magnitude(numbers.data(), type, 10000) / largest, 1, 0.01);
+  numbers[9998] = number(-4.0);  // exact in every type; beside it only 1
+  EXPECT_EQ(largest_magnitude(numbers.data() + 2, type, 9998), 4);
+  EXPECT_EQ(largest_magnitude(numbers.data(), type, 0), 0);
   numbers[9999] = number(std::numeric_limits<double>::quiet_NaN());
   ASSERT_TRUE(find());
   EXPECT_EQ(find()->index, 9999);

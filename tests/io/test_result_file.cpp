@@ -13,6 +13,7 @@
 #include "annulus/io/transfer.hpp"
 #include "io/file_size_limit.hpp"
 #include "io/hdf5_files.hpp"
+#include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
 namespace {
@@ -66,7 +67,7 @@ std::vector<std::byte> made(const GenerateSettings& what, TensorId tensor, const
 /// Writes q, k, v of `what` with the ranks of `comm`, in pieces of some rows.
 void write_input(const std::string& path, const GenerateSettings& what, const comm::Communicator& comm) {
   const Shape& s = what.shape;
-  ResultFile file({path, false, ""},
+  ResultFile file({path, false},
                   {tensor_spec("q", what.type, s, s.heads), tensor_spec("k", what.type, s, s.kv_heads),
                    tensor_spec("v", what.type, s, s.kv_heads)},
                   comm);
@@ -106,8 +107,8 @@ TEST(ResultFile, RanksWithoutRows) {
   const SharedFolder folder(comm);
   const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
   const std::string path = folder / "out.h5";
-  ResultFile file({path, false, ""},
-                  {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)}, comm);
+  ResultFile file({path, false}, {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)},
+                  comm);
   const std::vector<float> out{1, 2, 3};
   const float lse = 4;
   const bool last = comm.rank() == comm.size() - 1;
@@ -116,8 +117,9 @@ TEST(ResultFile, RanksWithoutRows) {
   file.finish({});
   std::vector<float> found(3);
   float found_lse = 0;
-  read_rows_alone(path, {"out", found.data()}, {0, 1});
-  read_rows_alone(path, {"lse", &found_lse}, {0, 1});
+  const SeenFile seen = test::seen_file(comm, path, {"out", "lse"});
+  read_rows_alone(seen, {"out", found.data()}, {0, 1});
+  read_rows_alone(seen, {"lse", &found_lse}, {0, 1});
   EXPECT_EQ(found, out);
   EXPECT_EQ(found_lse, lse);
 }
@@ -147,11 +149,14 @@ TEST(ResultFile, IsASideUntilItIsFinished) {
   const std::string path = folder / "out.h5";
   using Names = std::vector<std::string>;
   {
-    ResultFile file({path, false, "1234"}, small_specs, comm);
-    EXPECT_EQ(names_in(folder / ""), Names{"out.h5.tmp.1234"});  // before anything is computed
+    ResultFile file({path, false}, small_specs, comm);
+    const Names aside = names_in(folder / "");  // before anything is computed
+    ASSERT_EQ(aside.size(), 2u);
+    EXPECT_EQ(aside[0], "out.h5.lock");
+    EXPECT_EQ(aside[1].find("out.h5.tmp."), 0u) << aside[1];
     const auto rows = dealt(64, 16, comm);
     file.write({{"out", small_rows(rows).data()}}, rows);
-    EXPECT_EQ(names_in(folder / ""), Names{"out.h5.tmp.1234"});
+    EXPECT_EQ(names_in(folder / ""), aside);
     comm.barrier();
     file.finish({});
     EXPECT_EQ(names_in(folder / ""), Names{"out.h5"});
@@ -164,7 +169,7 @@ TEST(ResultFile, LeavesNothingWhenItIsNotFinished) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   try {
-    const ResultFile file({folder / "out.h5", false, ""}, small_specs, comm);
+    const ResultFile file({folder / "out.h5", true}, small_specs, comm);
     EXPECT_EQ(names_in(folder / "").size(), 1u);
     comm.barrier();
     throw 1;
@@ -184,7 +189,7 @@ TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
   }
   comm.barrier();
   const auto error = [&](const std::string& path, bool overwrite, const std::vector<TensorSpec>& specs) {
-    return common_error(comm, [&] { ResultFile({path, overwrite, ""}, specs, comm); });
+    return common_error(comm, [&] { ResultFile({path, overwrite}, specs, comm); });
   };
   std::string path = folder / "missing/out.h5";
   EXPECT_EQ(error(path, false, small_specs), path + ": the output folder " + (folder / "missing") + " does not exist");
@@ -193,9 +198,10 @@ TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
   path = folder / "folder.h5";
   EXPECT_EQ(error(path, true, small_specs), path + ": is a folder, expected a file");
   path = folder / "taken.h5";
-  EXPECT_EQ(
-      error(path, false, small_specs),
-      path + ": the output exists already; set output.overwrite: true (generate: --overwrite) or name another file");
+  EXPECT_EQ(error(path, false, small_specs),
+            path +
+                ": the output exists already; set output.overwrite: true (generate, plan --calibrate: --overwrite) or "
+                "name another file");
   const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB
   path = folder / "huge.h5";
   const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge, 1)});
@@ -213,13 +219,13 @@ TEST(ResultFile, OverwritesAtTheVeryEnd) {
   comm.barrier();
   const auto rows = dealt(64, 16, comm);
   {
-    ResultFile given_up({path, true, ""}, small_specs, comm);
+    ResultFile given_up({path, true}, small_specs, comm);
     given_up.write({{"out", small_rows(rows).data()}}, rows);
   }
   comm.barrier();
   EXPECT_EQ(content_of(path), "precious");
   comm.barrier();
-  ResultFile file({path, true, ""}, small_specs, comm);
+  ResultFile file({path, true}, small_specs, comm);
   file.write({{"out", small_rows(rows).data()}}, rows);
   EXPECT_EQ(content_of(path), "precious");
   comm.barrier();
@@ -227,18 +233,71 @@ TEST(ResultFile, OverwritesAtTheVeryEnd) {
   EXPECT_EQ(look_at_dataset(path, "out").extents, (std::vector<Index>{1, 64, 2, 32}));
 }
 
-TEST(ResultFile, AFileThatCameMeanwhileIsNotReplaced) {
+TEST(ResultFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
-  ResultFile file({path, false, ""}, small_specs, comm);
-  if (comm.is_root()) std::ofstream(path) << "precious";
+  std::string message;
+  {
+    ResultFile file({path, false}, small_specs, comm);
+    const auto rows = dealt(64, 16, comm);
+    file.write({{"out", small_rows(rows).data()}}, rows);
+    if (comm.is_root()) std::ofstream(path) << "precious";
+    comm.barrier();
+    message = common_error(comm, [&] { file.finish({}); });
+  }
   comm.barrier();
-  const std::string message = common_error(comm, [&] { file.finish({}); });
-  EXPECT_EQ(
-      message,
-      path + ": the output exists already; set output.overwrite: true (generate: --overwrite) or name another file");
+  const std::string kept_as = "; the finished file is kept as " + path + ".kept.";
+  EXPECT_EQ(message.find(path + ": the output exists already; "), 0u) << message;
+  ASSERT_NE(message.find(kept_as), std::string::npos) << message;
   EXPECT_EQ(content_of(path), "precious");
+  EXPECT_EQ(names_in(folder / "").size(), 2u);
+  const std::string kept = message.substr(message.find(kept_as) + kept_as.size() - (path + ".kept.").size());
+  std::vector<float> found(64 * 64);
+  read_rows_alone(kept, {"out", found.data()}, {0, 64});
+  EXPECT_EQ(found, std::vector<float>(64 * 64, 1.5f));  // all of it
+  comm.barrier();
+}
+
+TEST(ResultFile, AnExchangedTemporaryFileIsNotWrittenNorRemoved) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  const auto rows = dealt(64, 16, comm);
+  for (const bool at_the_end : {false, true}) {
+    for (const bool by_a_link : {false, true}) {
+      std::string aside;
+      {
+        ResultFile file({path, true}, small_specs, comm);
+        comm.barrier();
+        aside = folder / names_in(folder / "").at(0);
+        ASSERT_NE(aside.find("out.h5.tmp."), std::string::npos);
+        comm.barrier();
+        if (at_the_end) file.write({{"out", small_rows(rows).data()}}, rows);
+        if (comm.is_root()) {
+          std::filesystem::rename(aside, folder / "stolen");
+          std::ofstream(folder / "victim") << "precious";
+          if (by_a_link) std::filesystem::create_symlink(folder / "victim", aside);
+          if (!by_a_link) std::ofstream(aside) << "precious";
+        }
+        comm.barrier();
+        const std::string message = common_error(comm, [&] {
+          at_the_end ? file.finish({}) : file.write({{"out", small_rows(rows).data()}}, rows);
+        });
+        EXPECT_NE(message.find(aside + ": is no longer the file that was made under this name"), std::string::npos)
+            << message;
+        EXPECT_FALSE(std::filesystem::exists(path));
+      }
+      comm.barrier();
+      EXPECT_EQ(content_of(folder / "victim"), "precious");
+      EXPECT_EQ(content_of(aside), "precious") << "not ours to remove";
+      comm.barrier();
+      if (comm.is_root()) {
+        for (const std::string& name : names_in(folder / "")) std::filesystem::remove(folder / name);
+      }
+      comm.barrier();
+    }
+  }
 }
 
 TEST(ResultFile, FollowsALink) {
@@ -250,7 +309,7 @@ TEST(ResultFile, FollowsALink) {
     std::filesystem::create_symlink(folder / "scratch/real.h5", folder / "out.h5");
   }
   comm.barrier();
-  ResultFile(OutputPlace{folder / "out.h5", true, ""}, small_specs, comm).finish({});
+  ResultFile(OutputPlace{folder / "out.h5", true}, small_specs, comm).finish({});
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.h5"));
   EXPECT_EQ(look_at_dataset(folder / "scratch/real.h5", "out").type, DType::float32);
   comm.barrier();
@@ -261,7 +320,7 @@ TEST(ResultFile, ReservesItsSpaceBeforeTheComputation) {
   const SharedFolder folder(comm);
   const FileSizeLimit limit(8192);
   const std::string path = folder / "out.h5";
-  const std::string message = common_error(comm, [&] { ResultFile({path, false, ""}, small_specs, comm); });
+  const std::string message = common_error(comm, [&] { ResultFile({path, false}, small_specs, comm); });
   EXPECT_EQ(message.find(path), 0u) << message;
   EXPECT_TRUE(names_in(folder / "").empty());
   comm.barrier();
@@ -275,7 +334,7 @@ void expect_failed_write(bool everywhere, rlim_t bytes, Index piece_bytes) {
   const auto rows = dealt(64, 16, comm);
   const std::vector<float> data = small_rows(rows);
   {
-    ResultFile file({path, false, ""}, small_specs, comm);
+    ResultFile file({path, false}, small_specs, comm);
     std::string message;
     {
       // The last rank's rows lie behind the limit.

@@ -64,7 +64,7 @@ const std::array<std::uint16_t, 8> brain{0x3f80, 0x3f81, 0xc049, 0x0000, 0x7f7f,
 const std::vector<float> lse{0.5f, 1.5f, -INFINITY, 2.5f};
 
 void make_result(const std::string& path, const comm::Communicator& comm, const Record& record) {
-  ResultFile file({path, true, ""},
+  ResultFile file({path, true},
                   {tensor_spec("out", DType::bfloat16, shape, 1), lse_spec("lse", DType::bfloat16, shape)}, comm);
   file.write({{"out", brain.data()}, {"lse", lse.data()}}, {{0, 4}});
   file.finish(record);
@@ -144,12 +144,13 @@ TEST_F(ResultLayout, AColumnHasAsManyNumbersAsItsExtentsSay) {
 TEST(Place, TakesRoomOrSaysThatThereIsNone) {
   const test::ScratchFolder folder;
   const std::string path = folder / "room";
-  reserve(path, 5000);
+  const Descriptor file(path, O_RDWR | O_CREAT, 0600);
+  reserve(file, path, 5000);
   EXPECT_EQ(std::filesystem::file_size(path), 5000u);
-  extend(path, 300);
+  extend(file, path, 300);
   EXPECT_EQ(std::filesystem::file_size(path), 5300u);
   try {
-    reserve(path, Index(1) << 62);
+    reserve(file, path, Index(1) << 62);
     ADD_FAILURE() << "no file system is that large";
   } catch (const core::Error& error) {
     EXPECT_EQ(std::string(error.what()).find(path + ": no room for 4611686018427387904 bytes: "), 0u) << error.what();

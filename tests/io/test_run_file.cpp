@@ -38,6 +38,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.input.dout, "/dout");
   EXPECT_EQ(s.input.dlse, std::nullopt);
   EXPECT_EQ(s.input.documents, std::nullopt);
+  EXPECT_EQ(s.input.axes, std::nullopt) << "bshd, unless the file says otherwise";
   EXPECT_EQ(s.attention.pattern.pairs, std::vector<Pair>{Pair{}});
   EXPECT_TRUE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, std::nullopt);
@@ -176,7 +177,7 @@ TEST(RunFile, ResolvedTextSaysTheSame) {
 
 TEST(RunFile, ResolvedTextHasEveryKey) {
   const std::string resolved = resolved_text(parse_run_file(good, "/data/run.yaml", {}).settings);
-  EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  q: /q\n"), 0u) << resolved;
+  EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  axes: bshd\n  q: /q\n"), 0u) << resolved;
   EXPECT_NE(resolved.find("\nattention:\n  semantics: longnet\n  segments: [all]\n"), std::string::npos) << resolved;
   for (const KeyInfo& key : run_file_keys()) {
     if (key.name.starts_with("input.generate.") || is_optional(key)) continue;
@@ -233,6 +234,11 @@ TEST(RunFile, DifferencesThatDecideTheNumbers) {
   EXPECT_EQ(differences(a, b), expected);  // the folder, the strategy and the output do not
   const Settings c = parse_run_file(good, "/data/run.yaml", {"input.file=other.h5"}).settings;
   EXPECT_EQ(differences(a, c), std::vector<std::string>{"input.file: /data/a.h5 -> /data/other.h5"});
+  EXPECT_TRUE(differences(a, c, true).empty()) << "known to hold the same numbers";
+  const Settings d = parse_run_file(good, "/data/run.yaml", {"input.axes=bhsd"}).settings;
+  EXPECT_EQ(d.input.axes, AxisOrder::bhsd);
+  EXPECT_EQ(differences(a, d, true), std::vector<std::string>{"input.axes: bshd -> bhsd"});
+  EXPECT_TRUE(differences(a, parse_run_file(good, "/data/run.yaml", {"input.axes=bshd"}).settings).empty());
 }
 
 TEST(Suggest, NearWords) {
@@ -243,6 +249,20 @@ TEST(Suggest, NearWords) {
   EXPECT_EQ(suggest("all_gather", words), ", did you mean 'allgather'?");
   EXPECT_EQ(suggest("zigzag", words), "");
   EXPECT_EQ(suggest("ab", words), "");
+  EXPECT_EQ(suggest("Ring_Blocking", words), ", did you mean 'ring_blocking'?");
+}
+
+TEST(Suggest, NamesThatOtherProgramsUse) {
+  const std::vector<std::string> types{"float64", "float32", "float16", "bfloat16"}, flags{"true", "false"};
+  for (const char* word : {"bf16", "BF16"}) EXPECT_EQ(suggest(word, types), ", did you mean 'bfloat16'?") << word;
+  for (const char* word : {"fp16", "half", "f16"}) EXPECT_EQ(suggest(word, types), ", did you mean 'float16'?") << word;
+  for (const char* word : {"float", "single"}) EXPECT_EQ(suggest(word, types), ", did you mean 'float32'?") << word;
+  for (const char* word : {"double", "fp64"}) EXPECT_EQ(suggest(word, types), ", did you mean 'float64'?") << word;
+  for (const char* word : {"yes", "On", "1", "TRUE"}) EXPECT_EQ(suggest(word, flags), ", did you mean 'true'?") << word;
+  for (const char* word : {"no", "off", "0", "False"})
+    EXPECT_EQ(suggest(word, flags), ", did you mean 'false'?") << word;
+  EXPECT_EQ(suggest("bf16", flags), "");
+  EXPECT_EQ(suggest("on", {"auto", "on", "off"}), ", did you mean 'on'?");
 }
 
 /// reference.yaml shows behind "# " the keys of `generate`, which exclude input.file, and those of the sections layer

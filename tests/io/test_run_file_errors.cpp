@@ -113,11 +113,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Tilde", "input: {file: ~}\noutput: {file: b.h5}\n", "1:9", "input.file: found nothing, expected a name"},
         Bad{"EmptyText", "input: {file: \"\"}\noutput: {file: b.h5}\n", "1:15", "input.file: found the quoted text ''"},
         Bad{"PathIsAList", "input: {file: [a]}\noutput: {file: b.h5}\n", "1:15", "input.file: found a list"},
-        Bad{"Yes", attention("  causal: yes\n"), "4:11", "found 'yes', expected true or false"},
-        Bad{"On", attention("  causal: on\n"), "4:11", "found 'on', expected true or false"},
+        Bad{"Yes", attention("  causal: yes\n"), "4:11", "found 'yes', expected true or false, did you mean 'true'?"},
+        Bad{"On", attention("  causal: on\n"), "4:11", "found 'on', expected true or false, did you mean 'true'?"},
+        Bad{"CapitalFalse", attention("  causal: False\n"), "4:11", "did you mean 'false'?"},
         Bad{"One", attention("  causal: 1\n"), "4:11", "found '1', expected true or false"},
-        Bad{"CapitalTrue", attention("  causal: True\n"), "4:11", "found 'True', expected true or false"},
-        Bad{"QuotedTrue", attention("  causal: 'true'\n"), "4:11", "found the quoted text 'true'"},
+        Bad{"CapitalTrue", attention("  causal: True\n"), "4:11",
+            "found 'True', expected true or false, did you mean 'true'?"},
+        Bad{"QuotedTrue", attention("  causal: 'true'\n"), "4:11",
+            "found the quoted text 'true', expected true or false, without quotes"},
         Bad{"Octal", attention("  segments: [010]\n  dilations: [1]\n"), "4:14",
             "found '010', expected a whole number from 1 to 1000000000000; a leading 0 looks octal"},
         Bad{"Hexadecimal", attention("  segments: [0x10]\n  dilations: [1]\n"), "4:14", "found '0x10'"},
@@ -144,18 +147,22 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"ScaleWord", attention("  scale: atuo\n"), "4:10", "found 'atuo'"},
         Bad{"Semantics", attention("  semantics: longnte\n"), "4:14",
             "one of longnet, paper, grouped, did you mean 'longnet'?"},
-        Bad{"Precision", good + "compute: {precision: double}\n", "3:22", "expected one of auto, float32, float64"},
+        Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
+            "expected one of auto, float32, float64, did you mean 'float64'?"},
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",
             "expected one of auto, contiguous, zigzag, block_cyclic, did you mean 'zigzag'?"},
         Bad{"BlockSize", good + "distribution: {partition: block_cyclic, block_size: 0}\n", "3:53", "found '0'"},
         Bad{"BlockSizeAlone", good + "distribution: {block_size: 8}\n", "3:16", "needs partition: block_cyclic"},
         Bad{"StallTimeout", good + "distribution: {stall_timeout: 0}\n", "3:31",
             "found '0', expected a finite number above 0"},
-        Bad{"GpuAware", good + "distribution: {gpu_aware: true}\n", "3:27", "expected one of auto, on, off"},
+        Bad{"GpuAware", good + "distribution: {gpu_aware: true}\n", "3:27",
+            "expected one of auto, on, off, did you mean 'on'?"},
         Bad{"UlyssesRanks", good + "distribution: {strategy: hybrid, ulysses_ranks: 0}\n", "3:49", "found '0'"},
         Bad{"UlyssesRanksAlone", good + "distribution: {strategy: ring, ulysses_ranks: 2}\n", "3:32",
             "needs strategy: hybrid, which is ring"},
         Bad{"DType", generate("sequence: 4, heads: 1, dtype: float46"), "1:50", "did you mean 'float64'?"},
+        Bad{"OtherDType", generate("sequence: 4, heads: 1, dtype: bf16"), "1:50",
+            "found 'bf16', expected one of float64, float32, float16, bfloat16, did you mean 'bfloat16'?"},
         Bad{"Seed", generate("sequence: 4, heads: 1, seed: -1"), "1:49", "input.generate.seed: found '-1'"},
         Bad{"ZeroRows", generate("sequence: 0, heads: 1"), "1:30", "input.generate.sequence: found '0'"},
         Bad{"HeadDim", generate("sequence: 4, heads: 1, head_dim: 257"), "1:53",
@@ -186,6 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
             "3:3", "input.generate and input.file (run.yaml:2:3) exclude each other"},
         Bad{"DocumentsOfNoFile", "input:\n  generate: {sequence: 4, heads: 1}\n  documents: /d\noutput: {file: b.h5}\n",
             "3:3", "input.documents needs input.file"},
+        Bad{"AxesOfNoFile", "input:\n  generate: {sequence: 4, heads: 1}\n  axes: bhsd\noutput: {file: b.h5}\n", "3:3",
+            "input.axes: bhsd needs input.file"},
+        Bad{"AxesOfNoOrder", "input:\n  file: a.h5\n  axes: sbhd\noutput: {file: b.h5}\n", "3:9",
+            "input.axes: found 'sbhd', expected one of bshd, bhsd"},
         Bad{"DlseOfNoFile",
             "input:\n  generate: {sequence: 4, heads: 1}\n  dlse: /d\ncompute: {backward: true}\noutput: {file: "
             "b.h5}\n",
@@ -204,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"TooManyBytes", generate("sequence: 1000000000000, heads: 1000000, batch: 10"), "1:20",
             "input.generate.sequence: 5.1e+21 bytes per tensor"},
         Bad{"OutputIsInput", "input: {file: a.h5}\noutput: {file: x/../a.h5}\n", "2:10",
-            "output.file is the input file"},
+            "output.file is the file of input.file"},
         Bad{"LayerHeads", good + "layer: {x: /x}\n", "3:1", "layer.heads is missing"},
         Bad{"LayerKvHeads", good + "layer: {heads: 4, kv_heads: 3}\n", "3:19", "3 does not divide the 4 heads"},
         Bad{"LayerOfNoFile", generate("sequence: 4, heads: 1") + "layer: {heads: 4}\n", "1:9",
@@ -229,12 +240,12 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"CheckpointIsOutput", good + "layer: {heads: 4}\ntrain: {steps: 1, rate: 1, checkpoint: x/../b.h5}\n",
             "4:28", "train.checkpoint is the file of output.file"},
         Bad{"ReportIsOutput", good.substr(0, good.size() - 2) + ", report: b.h5}\n", "2:22",
-            "output.report is the file of tensors"}),
+            "output.report is the file of output.file"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(RunFileOverrides, AreNamedInErrors) {
   EXPECT_EQ(error_of(good, {"attention.causal=yes"}),
-            "--set attention.causal=yes: attention.causal: found 'yes', expected true or false");
+            "--set attention.causal=yes: attention.causal: found 'yes', expected true or false, did you mean 'true'?");
   EXPECT_EQ(error_of(good, {"attention.cusal=true"}),
             "--set attention.cusal=true: unknown key 'cusal' in attention, did you mean 'causal'?");
   EXPECT_EQ(error_of(good, {"atention.causal=true"}),
@@ -274,7 +285,7 @@ TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {
       parse_run_file(text, folder / "run.yaml", {});
       ADD_FAILURE() << name << " accepted";
     } catch (const core::Error& error) {
-      EXPECT_NE(std::string(error.what()).find(":2:10: output.file is the input file"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find(":2:10: output.file is the file of input.file"), std::string::npos)
           << error.what();
     }
   }

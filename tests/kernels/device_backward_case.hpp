@@ -36,13 +36,13 @@ Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known
   };
   const DeviceTensor q = queries(test.q, test.type, D), dout = queries(test.dout, test.type, D);
   const DeviceTensor k = keys(test.k, test.type), v = keys(test.v, test.type);
-  const DeviceTensor lse = queries(known.lse, core::lse_type(test.type), 1),
+  const DeviceTensor normalizers = queries(normalizers_of(known.lse), test.sums(), 2),
                      delta = queries(known.delta, test.sums(), 1);
   const std::vector<double> query_zeros(test.q.size()), key_zeros(test.k.size());
   const DeviceTensor dq = queries(query_zeros, test.sums(), D), dk = keys(key_zeros, test.sums()),
                      dv = keys(key_zeros, test.sums());
-  const kernels::BackwardOperands operands{q.view,   k.view,     v.view,       dout.view,
-                                           lse.view, delta.view, test.scale(), test.output_scale};
+  const kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
+                                           normalizers.view, delta.view, test.scale(), test.output_scale};
   for (const core::WorkList& list : test.calls) {
     kernels::device::team_backward<ExecSpace, Tuning>(list, shape, test.precision, operands,
                                                       {dq.view, dk.view, dv.view}, poll, team_size);

@@ -113,7 +113,7 @@ kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, cons
   const DeviceTensor out = to_device(unwritten, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(rows), 1234.0), lse_type, test.query_rows, shape.heads, 1);
-  kernels::device::team_finish<ExecSpace>(state, out.view, lse.view, test.output_scale, team_size);
+  kernels::device::team_finish<ExecSpace>(state, {out.view, lse.view}, test.output_scale, team_size);
   return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
 }
 

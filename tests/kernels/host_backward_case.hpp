@@ -44,7 +44,8 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
   };
   const DeviceTensor q = query_like(test.q, test.type), k = key_like(test.k, test.type),
                      v = key_like(test.v, test.type), dout = query_like(test.dout, test.type),
-                     out = query_like(forward.out, test.type), lse = row_like(forward.lse, core::lse_type(test.type)),
+                     out = query_like(forward.out, test.type),
+                     normalizers = to_device(normalizers_of(forward.lse), wide, rows, shape.heads, 2),
                      dlse = row_like(test.dlse, test.type),
                      delta = row_like(std::vector<double>(forward.lse.size(), 1234.0), wide);
   const DeviceTensor dq = query_like(std::vector<double>(test.q.size(), 0.0), wide),
@@ -56,7 +57,7 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
   for (const core::WorkList& list : test.calls) {
     host::host_attend_backward(
         list, shape, rows, test.precision,
-        {q.view, k.view, v.view, dout.view, lse.view, delta.view, test.scale(), test.output_scale},
+        {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(), test.output_scale},
         {dq.view, dk.view, dv.view}, run.poll, run.set);
   }
   const auto result = [&](kernels::Gradient which, const DeviceTensor& accumulator, Index of_rows, Index heads) {

@@ -45,7 +45,7 @@ inline kernels::ReferenceResult host_answer(const HostCase& test, InstructionSet
   const DeviceTensor out = to_device(unwritten, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(states), 1234.0), lse_type, test.query_rows, shape.heads, 1);
-  kernels::host::host_finish(state, out.view, lse.view, test.output_scale, set);
+  kernels::host::host_finish(state, {out.view, lse.view}, test.output_scale, set);
   return {from_device(out.buffer, numbers, test.type), from_device(lse.buffer, states, lse_type)};
 }
 

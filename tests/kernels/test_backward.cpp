@@ -84,7 +84,7 @@ ReferenceGradients backward_pass(Backend backend, const AttentionCase& problem, 
   const DeviceTensor q_tensor = queries(q, problem.type, D), k_tensor = keys(k, problem.type),
                      v_tensor = keys(problem.v(), problem.type), dout = queries(problem.dout(), problem.type, D),
                      dlse = queries(problem.dlse(), problem.type, 1), out = queries(forward.out, problem.type, D),
-                     lse = queries(forward.lse, core::lse_type(problem.type), 1),
+                     normalizers = queries(normalizers_of(forward.lse), sums, 2),
                      delta = queries(std::vector<double>(forward.lse.size(), 1234.0), sums, 1);
   const DeviceTensor dq = queries(std::vector<double>(q.size()), sums, D),
                      dk = keys(std::vector<double>(k.size()), sums), dv = keys(std::vector<double>(k.size()), sums);
@@ -92,8 +92,8 @@ ReferenceGradients backward_pass(Backend backend, const AttentionCase& problem, 
   const double output_scale = problem.pattern.group_scale ? 1.0 / double(problem.pattern.pairs.size()) : 1.0;
   kernels::backward_delta(backend, shape, S, out.view, dout.view, with_dlse ? dlse.view : core::TensorView{},
                           delta.view);
-  const kernels::BackwardOperands operands{q_tensor.view, k_tensor.view, v_tensor.view,         dout.view,
-                                           lse.view,      delta.view,    problem.pattern.scale, output_scale};
+  const kernels::BackwardOperands operands{q_tensor.view,    k_tensor.view, v_tensor.view,         dout.view,
+                                           normalizers.view, delta.view,    problem.pattern.scale, output_scale};
   for (const WorkList& list : work_of(problem)) {
     kernels::attend_backward(backend, list, shape, S, precision, operands, {dq.view, dk.view, dv.view}, poll);
   }
@@ -176,6 +176,10 @@ TEST(Backward, TypesMustFit) {
                  core::Error);
     EXPECT_THROW(kernels::attend_backward(backend, {}, shape, 1, Precision::float64,
                                           {half, half, half, half, single, single}, {single, single, single}),
+                 core::Error);
+    const core::TensorView wide{nullptr, DType::float64, 0, 0, 0};
+    EXPECT_THROW(kernels::attend_backward(backend, {}, shape, 1, Precision::float32,
+                                          {half, half, half, half, wide, single}, {single, single, single}),
                  core::Error);
     EXPECT_NO_THROW(kernels::attend_backward(backend, {}, shape, 1, Precision::float32,
                                              {half, half, half, half, single, single}, {single, single, single}));

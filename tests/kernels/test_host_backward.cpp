@@ -26,8 +26,8 @@ std::string name_of(Mask mask) { return mask == Mask::all ? "all" : mask == Mask
 void expect_right(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult forward = stored_forward(test);
   const Gradients expected = naive_gradients(test, forward);
-  // lse is kept as float32 beside float32 and narrower tensors, whatever the arithmetic.
-  const bool wide = test.precision == Precision::float64 && test.type == DType::float64;
+  // dlse is kept as float32 beside float32 and narrower tensors, whatever the arithmetic.
+  const bool wide = test.precision == Precision::float64;
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
     expect_close(host_gradients(test, forward, {set}), expected,
@@ -209,7 +209,8 @@ TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
   test.calls[0].items[0].query.count = 6;
   test.fill_all();
   expect_right(test, "rows without keys");
-  // lse = -inf wins even where an item lets the row see keys: a caller that says so knows of no key.
+  // An lse of -inf, in the normalizer, wins even where an item lets the row see keys: a caller that says so knows of no
+  // key.
   kernels::ReferenceResult forward = stored_forward(test);
   test.calls[0].items[0].mask = Mask::all;
   for (double& lse : forward.lse) lse = -std::numeric_limits<double>::infinity();

@@ -143,7 +143,7 @@ Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSe
       to_device(std::vector<double>(std::size_t(numbers)), test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(states)), lse_type, test.query_rows, shape.heads, 1);
-  kernels::host::host_finish(state, out.view, lse.view, 0.7, set);
+  kernels::host::host_finish(state, {out.view, lse.view}, 0.7, set);
   return {from_device(out.buffer, numbers, test.type), from_device(lse.buffer, states, lse_type)};
 }
 
@@ -201,7 +201,7 @@ Bits run_merged(const HostCase& test, const std::vector<std::vector<WorkList>>& 
   const DType lse_type = core::lse_type(test.type);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(states)), lse_type, test.query_rows, shape.heads, 1);
-  kernels::host::host_finish(merged, out.view, lse.view, 1, set);
+  kernels::host::host_finish(merged, {out.view, lse.view}, 1, set);
   return {from_device(out.buffer, numbers, test.type), from_device(lse.buffer, states, lse_type)};
 }
 
@@ -266,8 +266,8 @@ TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
         WorkList half;  // the other rows see no key
         add_items(half, test, 0, test.query_rows / 2, 0, test.key_rows, Mask::all, 7);
         kernels::host::host_attend(half, {q.view, k.view, v.view, test.scale()}, state, {}, set);
-        kernels::host::host_finish(state, apart.view, lse.view, 0.7, set);
-        kernels::host::host_finish(state, inside.view, lse.view, 0.7, set);
+        kernels::host::host_finish(state, {apart.view, lse.view}, 0.7, set);
+        kernels::host::host_finish(state, {inside.view, lse.view}, 0.7, set);
         const auto expected = from_device(apart.buffer, test.query_numbers(), type);
         EXPECT_EQ(from_device(inside.buffer, test.query_numbers(), type), expected) << name_of(set);
         EXPECT_EQ(expected.back(), 0) << "no key";

@@ -60,6 +60,7 @@ inline LayerCase make_case(const std::string& name, core::Shape shape, Index wid
   problem.attention.pattern = {pattern::Semantics::longnet, {{4, 1}, {pattern::whole_document, 2}}, true, false};
   problem.attention.documents = {0, shape.sequence};
   problem.attention.backend = kernels::default_backend();
+  problem.attention.gradients = true;
   return made;
 }
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/items.hpp"
 #include "support/coverage.hpp"
 
@@ -168,6 +169,19 @@ TEST(WorkLists, CountsBeyond32Bits) {
   const Layout layout = test::longnet_layout({{}}, true, n, 8);
   EXPECT_EQ(kept_triples(work_lists(layout, StoredRows({{0, n}}), KeyRows::raw(StoredRows({{0, n}})))),
             8 * (n * (n + 1) / 2));
+}
+
+TEST(WorkLists, CountsBeyond64Bits) {
+  const Index n = Index(1) << 40;  // n^2 / 2 needs 79 bits
+  for (const bool causal : {true, false}) {
+    const Layout layout = test::longnet_layout({{}}, causal, n, 8);
+    const core::Count rows = n, all = 8 * (causal ? rows * (rows + 1) / 2 : rows * rows);
+    EXPECT_TRUE(kept_triples(work_lists(layout, StoredRows({{0, n}}), KeyRows::raw(StoredRows({{0, n}})))) == all);
+    EXPECT_TRUE(KeptCounts(layout).total() == all);
+    core::Count sum = 0;
+    for (const StoredRows& part : contiguous_partition(n, 3)) sum += KeptCounts(layout).of(part);
+    EXPECT_TRUE(sum == all);
+  }
 }
 
 }  // namespace

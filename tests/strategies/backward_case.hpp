@@ -20,7 +20,7 @@ struct Truth {
   std::array<kernels::ReferenceGradients, 2> gradients;  ///< without dlse, with dlse
 };
 
-/// Puts the rank's rows of dout and dlse beside the others, and of out and lse as the definition has them.
+/// Puts the rank's rows of dout and dlse beside the others, and of what forward() makes as the definition has it.
 inline void add_backward_tensors(const Truth& truth, const Problem& problem, const pattern::StoredRows& rows,
                                  bool with_dlse, Tensors& tensors) {
   const core::Shape& s = problem.shape;
@@ -32,6 +32,7 @@ inline void add_backward_tensors(const Truth& truth, const Problem& problem, con
   };
   tensors.out = take(truth.forward.out, problem.type);
   tensors.lse = take(truth.forward.lse, core::lse_type(problem.type));
+  tensors.normalizers = take(test::normalizers_of(truth.forward.lse), problem.sum_type());
   tensors.dout = take(truth.numbers.dout(), problem.type);
   if (with_dlse) tensors.dlse = take(truth.numbers.dlse(), core::lse_type(problem.type));
 }

@@ -4,21 +4,13 @@
 
 #include <set>
 
-#include "annulus/strategies/choose.hpp"
+#include "planned_candidates.hpp"
 #include "planned_problem.hpp"
 
 namespace annulus::strategies {
 namespace {
 
 using pattern::PartitionKind;
-
-const Candidate& candidate(const std::vector<Candidate>& all, std::string_view strategy,
-                           std::optional<PartitionKind> partition = PartitionKind::contiguous) {
-  for (const Candidate& one : all) {
-    if (one.strategy->name() == strategy && one.partition == partition) return one;
-  }
-  throw std::runtime_error("no such candidate: " + std::string(strategy));
-}
 
 /// Work (`factor` times the kept triples) and bytes of every rank are those predicted, memory is an upper bound.
 template <class Predict>
@@ -149,7 +141,7 @@ TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
         received = std::max(received, double(expected.bytes_received));
         memory = std::max(memory, double(expected.memory_bytes));
       }
-      EXPECT_GE(cost.received_bytes, 0.9 * received);
+      EXPECT_GE(cost.received_bytes, 0.85 * received);
       EXPECT_LE(cost.received_bytes, 1.5 * received);
       EXPECT_GE(loads->memory, 0.95 * memory);
       EXPECT_LE(loads->memory, 1.2 * memory);
@@ -184,8 +176,10 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   machine.overlap = 0.25;
   machine.seconds_per_copied_byte = 1e-7;
   const Problem problem = problem_of(64, {{}}, false);
-  Loads loads{{1e6, 2e6}, {5000, 5000}, {1000, 4000}, {1, 3}, {5000, 5000}, {}, {}, 77, pattern::Basis::exact};
-  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
+  Loads loads{{1e6, 2e6}, {5000, 5000}, {1000, 4000}, {1, 3}, {5000, 5000},         {2, 10},
+              {},         {},           77,           0,      pattern::Basis::exact};
+  machine.seconds_per_interval = 1e-4;
+  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7 + 10 * 1e-4, transfer = 3 * 1e-3 + 4000 * 1e-6;
   Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 0.75 * transfer);
@@ -199,6 +193,7 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   machine.ranks_per_node = 1;
   machine.between_nodes = {2e-3, 2e-6};
   loads.copied.clear();
+  loads.intervals.clear();
   cost = cost_of(loads, {Movement::gather, false}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "links between nodes";
   EXPECT_DOUBLE_EQ(cost.copy_seconds, 0) << "a collective packs nothing";
@@ -209,7 +204,7 @@ TEST(Cost, HidesNoMoreThanThereIsCompute) {
   machine.inside_node = {1, 1e-9};
   machine.overlap = 1;
   const Problem problem = problem_of(64, {{}}, false);
-  const Loads loads{{1000}, {0}, {0}, {1}, {}, {}, {}, 0, pattern::Basis::exact};
+  const Loads loads{{1000}, {0}, {0}, {1}, {}, {}, {}, {}, 0, 0, pattern::Basis::exact};
   const Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.seconds, 1) << "the message alone takes a second, compute almost nothing";
 }
@@ -221,23 +216,6 @@ TEST(Auto, TakesOneRankForShortSequencesAndOnOneRank) {
   EXPECT_NE(choose(problem, 4, 100000, machine).strategy().name(), "single");
   EXPECT_EQ(choose(problem, 1, 0, machine).strategy().name(), "single");
   EXPECT_NE(choose(problem, 4, 100001, machine).reason.find("local_below"), std::string::npos);
-}
-
-TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
-  core::Machine machine = core::default_machine();
-  machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
-  const Problem problem = problem_of(1 << 16, {{}}, true);
-  const auto all = candidates(problem, 8, machine);
-  const double gather = candidate(all, "allgather").cost->memory_bytes;
-  const double ring = candidate(all, "ring").cost->memory_bytes;
-  ASSERT_LT(ring, gather);
-  machine.memory_per_rank = (ring + gather) / 2;
-  const Choice choice = choose(problem, 8, 0, machine);
-  EXPECT_LE(choice.candidates[choice.taken].cost->memory_bytes, machine.memory_per_rank);
-  EXPECT_NE(choice.reason.find("do not fit"), std::string::npos) << choice.reason;
-  EXPECT_NE(choose(problem, 8, 1 << 20, machine).strategy().name(), "single") << "too big for one rank";
-  machine.memory_per_rank = 1000;
-  EXPECT_NE(choose(problem, 8, 0, machine).reason.find("none fits"), std::string::npos);
 }
 
 TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
@@ -322,9 +300,15 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
     if (both[i].partition == PartitionKind::contiguous) {  // whose slowest rank is the same in both passes
       EXPECT_NEAR(back.compute_seconds / first.compute_seconds, 2.5, 1e-9);
     }
-    EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
-    EXPECT_EQ(all.total_bytes, first.total_bytes + back.total_bytes);
+    const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
+    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers go home
+      EXPECT_GT(apart, 0);
+      EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
+    } else {
+      EXPECT_EQ(apart, 0);
+      EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
+    }
   }
   // Room for the forward pass of the choice, but not for its backward pass.
   problem.gradients = false;

@@ -25,6 +25,13 @@ TEST(HeadGroups, DealHeadsAndJoinRows) {
   EXPECT_EQ(group.bytes_sent(), 4 * (2 * 3 * 4 + 2 * 2 * 4 + 2 * 2 * 4 + 2 * 2));
   EXPECT_EQ(group.bytes_received(), 4 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 3 * 4 + 2 * 3));
   EXPECT_EQ(group.rows_received(), 2);
+  // Where gradients are asked for, the shifts and factors of the same rows go home, too.
+  Problem with_gradients = one.problem;
+  with_gradients.gradients = true;
+  const HeadGroup back(with_gradients, partition, 2, 3);
+  EXPECT_EQ(back.bytes_sent(), group.bytes_sent() + 4 * (2 * 2 * 2));
+  EXPECT_EQ(back.bytes_received(), group.bytes_received() + 4 * (2 * 3 * 2));
+  EXPECT_EQ(back.memory(0), group.memory(0) + 4 * 2 * (4 * 2 + 2 * 5));
   // Own q, k, v; out and lse of the share, then of the own rows; the kernel's panels stay.
   const Index outputs = 4 * (4 * 2 * (4 + 1)) + 4 * (2 * 5 * (4 + 1));
   EXPECT_EQ(group.memory(0), 4 * (2 * 5 * 4 + 2 * 2 * 4) + outputs + kernel_memory(group.narrow(), 4));

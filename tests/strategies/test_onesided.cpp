@@ -73,8 +73,9 @@ std::vector<double> forward(const char* name, const Problem& problem, const comm
 }
 
 /// Both passes on all ranks, the forward one without `progress`; returns the rank's dq, then dK and dV.
-std::vector<double> backward(const char* name, const Problem& problem, const comm::Communicator& comm,
+std::vector<double> backward(const char* name, Problem problem, const comm::Communicator& comm,
                              const Progress& progress) {
+  problem.gradients = true;
   const Strategy& strategy = *find(name);
   const core::Shape& s = problem.shape;
   const pattern::Partition partition = strategy.partition(problem, comm.size());
@@ -105,8 +106,11 @@ std::vector<int> hops_while_held(const char* name, const comm::Communicator& com
     for (int r = 0; r < comm.size(); ++r) all = all && (r == held || done[r] >= reachable[std::size_t(r)]);
     return all;
   };
-  const auto run = is_backward ? backward : forward;
-  run(name, make_problem(24, {{}}), comm, [&](double, const std::string&) {
+  const auto run = [&](const Progress& progress) {
+    const Problem problem = make_problem(24, {{}});
+    is_backward ? backward(name, problem, comm, progress) : forward(name, problem, comm, progress);
+  };
+  run([&](double, const std::string&) {
     if (++done[comm.rank()] > 1 || comm.rank() != held) return;
     const double start = core::wall_seconds();
     while (!look_once() && core::wall_seconds() - start < patience) continue;

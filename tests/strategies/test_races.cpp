@@ -148,8 +148,9 @@ void check_gradients(const Strategy& strategy, const comm::Communicator& comm, I
                    PartitionKind::zigzag),
   };
   for (Problem problem : problems) {
+    problem.gradients = true;
     if (reproducible) {
-      problem.reproducible = problem.gradients = true;
+      problem.reproducible = true;
       problem.partition = PartitionKind::contiguous;
     }
     const pattern::Partition partition = strategy.partition(problem, comm.size());

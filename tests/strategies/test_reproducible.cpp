@@ -53,6 +53,8 @@ struct Stored {
 
   Bits compute(const Strategy& strategy, const Partition& partition, const comm::Communicator& comm,
                bool gradients) const {
+    Problem problem = this->problem;
+    problem.gradients = gradients;
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;

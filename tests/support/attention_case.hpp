@@ -2,8 +2,11 @@
 // the storage type once, so that the reference sees exactly what the kernel sees. A misplaced row is a wrong number.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <numbers>
 #include <vector>
 
 #include "annulus/core/buffer.hpp"
@@ -99,6 +102,19 @@ inline DeviceTensor to_device(const std::vector<double>& values, DType type, Ind
   core::copy_to_device(tensor.buffer.data(), bytes.data(), Index(bytes.size()));
   tensor.view = core::contiguous_view(tensor.buffer.data(), type, rows, heads, head_dim);
   return tensor;
+}
+
+/// What finish() leaves for the backward pass (kernels/normalizer.hpp) of rows with these LSEs: shift and factor of
+/// each, P = factor 2^(s2 - shift).
+inline std::vector<double> normalizers_of(const std::vector<double>& lse) {
+  std::vector<double> normalizers;
+  for (const double natural : lse) {
+    const bool empty = std::isinf(natural);
+    const double exact = natural * std::numbers::log2e, shift = std::rint(exact);
+    normalizers.push_back(empty ? std::numeric_limits<double>::infinity() : shift);
+    normalizers.push_back(empty ? 0 : std::exp2(shift - exact));
+  }
+  return normalizers;
 }
 
 /// `count` numbers of `type` from the memory of the default execution space.

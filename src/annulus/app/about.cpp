@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include "annulus/app/job.hpp"
+#include "annulus/app/memory_share.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/window_room.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/pattern/partition.hpp"
@@ -54,13 +57,16 @@ void print_list() {
   fmt::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
   line("auto",
-       "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work; strategy auto decides both");
+       "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work, which cutting many short "
+       "documents does not; strategy auto decides both");
 }
 
 void print_info(const comm::Communicator& comm) {
   comm::choose_transfers(comm::GpuAware::automatic, comm, try_device_self_send);
   const std::string place = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
   const std::vector<std::string> places = comm.gather_all(place);
+  const MemoryShare memory = memory_share(comm);
+  const comm::WindowRoom windows = comm::window_room();
   if (!comm.is_root()) return;
   fmt::print("annulus {} ({})\n", annulus::version, annulus::git_commit);
   line("kokkos", fmt::format("{} ({})", core::kokkos_version(), core::kokkos_backends()));
@@ -69,6 +75,9 @@ void print_info(const comm::Communicator& comm) {
                     ? fmt::format("host, {} instructions", kernels::host_instruction_set())
                     : "device");
   line("transfers", comm::transfers());
+  if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));
+  if (windows.bytes >= 0)
+    line("windows", fmt::format("{} free in {}", describe_bytes(double(windows.bytes)), windows.folder));
   for (std::size_t rank = 0; rank < places.size(); ++rank) line(fmt::format("rank {}", rank), places[rank]);
 }
 

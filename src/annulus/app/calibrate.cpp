@@ -11,7 +11,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/machine_file.hpp"
-#include "annulus/io/report.hpp"
+#include "annulus/io/new_file.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/kernels/gather.hpp"
 #include "annulus/strategies/computation.hpp"
@@ -57,7 +57,8 @@ class Kernel {
   }
 
   double gflop() const {
-    return 1e-9 * core::forward_flops(rows_computed * rows_computed * problem_.shape.heads, problem_.shape.head_dim);
+    return 1e-9 *
+           core::forward_flops(double(rows_computed * rows_computed * problem_.shape.heads), problem_.shape.head_dim);
   }
   void run(const std::function<void()>& poll = {}) {
     core::HopMetrics metrics;
@@ -147,10 +148,11 @@ double measure_copy(const comm::Communicator& comm) {
 
 }  // namespace
 
-int calibrate(const std::string& path, const comm::Communicator& comm) {
+int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm) {
   using core::DType;
   using core::Precision;
-  io::on_root(comm, [&] { io::check_report_place(path); });  // before half a minute is spent
+  std::optional<io::NewFile> file;                            // on rank 0
+  io::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;
@@ -178,7 +180,8 @@ int calibrate(const std::string& path, const comm::Communicator& comm) {
   }
   const std::string text = io::machine_file_text(machine, lines);
   io::on_root(comm, [&] {
-    io::write_machine_file(path, text);
+    file->write(text);
+    file->publish();
     fmt::print("{}", text);
     std::fprintf(stderr, "annulus: machine file written to %s\n", path.c_str());
   });

@@ -7,8 +7,8 @@
 
 namespace annulus::app {
 
-/// Measures kernel rates, links, overlap and copies in some seconds and writes the machine file; an existing file is
-/// replaced. Collective; returns 0. Throws core::Error.
-int calibrate(const std::string& path, const comm::Communicator& comm);
+/// Measures kernel rates, links, overlap and copies in some seconds and writes the machine file, in place of an
+/// existing one only with `overwrite`. Collective; returns 0. Throws core::Error.
+int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -20,7 +20,7 @@ std::string rows_text(const pattern::StoredRows& rows) {
 using strategies::Prediction;
 
 /// Rows, work, memory and traffic of every rank in one pass. `predict` tells them of a rank.
-void print_pass(const Job& job, const pattern::Partition& partition, const char* name, double (*flops)(Index, Index),
+void print_pass(const Job& job, const pattern::Partition& partition, const char* name, double (*flops)(double, Index),
                 const std::function<Prediction(int)>& predict) {
   fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name, "rank", "rows", "work", "memory",
              "sends", "receives", "holds");
@@ -43,7 +43,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, const char*
   };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
              describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
-             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops(Index(kept), job.problem.shape.head_dim));
+             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops(kept, job.problem.shape.head_dim));
 }
 
 /// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
@@ -76,7 +76,11 @@ void print_layer(const Job& job) {
 int dry_run(const Job& job, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
-  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_shape(job.problem));
+  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
+  for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
+  const core::Machine& machine = job.machine;
+  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
+             machine.memory_source.empty() ? machine.source : machine.memory_source);
   if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   if (job.layer) {

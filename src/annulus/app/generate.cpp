@@ -27,7 +27,9 @@ core::Shape checked_shape(const GenerateOptions& options) {
   core::Shape shape = options.what.shape;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
   if (const auto objection = io::objection_to(shape)) {
-    fail(ErrorKind::usage, "generate: {}: {}", objection->extent, objection->reason);
+    std::string option = objection->extent;
+    std::replace(option.begin(), option.end(), '_', '-');
+    fail(ErrorKind::usage, "generate --{}: {}", option, objection->reason);
   }
   return shape;
 }
@@ -61,7 +63,7 @@ int generate(const GenerateOptions& options, const comm::Communicator& comm) {
   const std::vector<Tensor> tensors = tensors_of(options, shape);
   std::vector<io::TensorSpec> specs;
   for (const Tensor& tensor : tensors) specs.push_back(tensor.spec);
-  io::ResultFile file({options.output, options.overwrite, job_id()}, specs, comm);
+  io::ResultFile file({options.output, options.overwrite}, specs, comm);
 
   // One tensor at a time, so that a rank holds its rows of one only.
   const core::Interval rows{shape.sequence * comm.rank() / comm.size(),

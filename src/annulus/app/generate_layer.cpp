@@ -70,7 +70,7 @@ int generate_layer(const GenerateOptions& options, const core::Shape& shape, con
   std::vector<io::TensorSpec> specs;
   for (const char* name : {"x", "dy", "target"}) specs.push_back(rows_spec(name, problem));
   for (const io::TensorSpec& weight : weight_specs("", problem)) specs.push_back(weight);
-  io::ResultFile file({options.output, options.overwrite, job_id()}, specs, comm);
+  io::ResultFile file({options.output, options.overwrite}, specs, comm);
 
   const core::DType type = options.what.type;
   const auto write_rows_of = [&](const char* name, TensorId id) {

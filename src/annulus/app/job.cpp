@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
+#include "annulus/app/instruction_set.hpp"
 #include "annulus/app/machine.hpp"
+#include "annulus/app/ranges.hpp"
+#include "annulus/comm/guard.hpp"
+#include "annulus/io/root.hpp"
 #include "annulus/strategies/choose.hpp"
 
 namespace annulus::app {
@@ -39,17 +44,17 @@ Problem make_problem(const io::Settings& settings, const Job& job) {
   return problem;
 }
 
-/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. A dry
-/// run for other ranks than these knows no nodes and takes all of them for one. Collective.
-int ulysses_ranks(const io::RunFile& run, int ranks, const comm::Communicator& comm) {
+/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
+/// that are not there are on nodes of the machine that is planned for. Collective.
+int ulysses_ranks(const io::RunFile& run, int ranks, const core::Machine& machine, const comm::Communicator& comm) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
     core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
                run.where("distribution.ulysses_ranks"), *asked, ranks);
   }
-  if (ranks != comm.size()) return ranks;
   // The smallest node decides, so that all groups are alike.
-  Index size = -comm.max(-Index(comm.ranks_of_node()));
+  Index size = ranks == comm.size() ? -comm.max(-Index(comm.ranks_of_node())) : machine.ranks_per_node;
+  size = std::clamp<Index>(size, 1, ranks);
   while (ranks % size != 0) --size;
   return int(size);
 }
@@ -74,14 +79,14 @@ void check_available(const io::RunFile& run, const strategies::Strategy& strateg
 }
 
 /// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
-void decide(Job& job, int ranks, const core::Machine& machine) {
+void decide(Job& job, int ranks) {
   const io::DistributionSettings& settings = job.run.settings.distribution;
   if (settings.strategy != "auto") {
     job.strategy = &named(job.run, settings.strategy);
     check_available(job.run, *job.strategy);
     return;
   }
-  const strategies::Choice choice = strategies::choose(job.problem, ranks, settings.local_below, machine);
+  const strategies::Choice choice = strategies::choose(job.problem, ranks, settings.local_below, job.machine);
   job.strategy = &choice.strategy();
   job.chosen = true;
   job.reason = choice.reason;
@@ -131,6 +136,20 @@ void check_reproducible(const Job& job, int ranks) {
              job.run.where("distribution.strategy"), strategy.name(), reason, can);
 }
 
+/// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
+void check_input_place(const io::RunFile& run) {
+  namespace fs = std::filesystem;
+  const auto& file = run.settings.input.file;
+  std::error_code ignored;
+  if (!file || fs::exists(*file, ignored)) return;
+  const fs::path folder = fs::absolute(run.name).parent_path();
+  const fs::path written = fs::path(*file).lexically_relative(folder);
+  if (written.empty() || !fs::exists(written, ignored)) return;
+  core::fail(core::ErrorKind::failure,
+             "{}input.file: there is no {}; relative paths start from the folder of the run file, from there write {}",
+             run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
+}
+
 }  // namespace
 
 Job read_job(const std::string& run_file, const std::vector<std::string>& overrides, const comm::Communicator& comm,
@@ -138,10 +157,12 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   Job job;
   job.run = io::read_run_file(run_file, overrides, comm);
   const io::Settings& settings = job.run.settings;
+  comm::set_stall_timeout(settings.distribution.stall_timeout);
   comm::agree(comm, [&] {  // a misspelt strategy is found before any tensor file is opened
     check_can_be_reproducible(job.run);
     if (settings.distribution.strategy != "auto") named(job.run, settings.distribution.strategy);
   });
+  io::on_root(comm, [&] { check_input_place(job.run); });
   const bool trains = purpose == Purpose::train;
   comm::agree(comm, [&] {
     if (trains && !settings.train) {
@@ -153,20 +174,27 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   } else if (settings.input.file) {
     job.input.emplace(settings.input, comm, settings.compute.backward);
   }
+  if (job.input) job.run.settings.input.axes = job.input->order();  // the resolved run file says what was found
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job);
+    check_scale(job.run, job.problem);
     io::check_heads(job.run, job.problem.shape.heads);
   });
   return job;
 }
 
+void complete(Job& job, int ranks, const std::optional<std::string>& file, const comm::Communicator& comm) {
+  job.machine = machine_of(file ? file : job.run.settings.distribution.machine, ranks == comm.size(), comm);
+  comm::agree(comm, [&] { job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, job.machine, comm); });
+}
+
 Job make_job(const std::string& run_file, const std::vector<std::string>& overrides, int ranks,
              const comm::Communicator& comm, Purpose purpose) {
   Job job = read_job(run_file, overrides, comm, purpose);
-  const core::Machine machine = machine_of(job.run.settings.distribution.machine, ranks == comm.size(), comm);
+  job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
+  complete(job, ranks, std::nullopt, comm);
   comm::agree(comm, [&] {
-    job.problem.ulysses_ranks = ulysses_ranks(job.run, ranks, comm);
-    decide(job, ranks, machine);
+    decide(job, ranks);
     check_reproducible(job, ranks);
     job.partition = job.strategy->partition(job.problem, ranks);
   });
@@ -191,6 +219,25 @@ std::string describe_shape(const Problem& problem) {
   const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
   return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
                      core::name_of(problem.type));
+}
+
+std::string describe_tensors(const Job& job) {
+  const std::string axes = job.input ? fmt::format(" (axes {})", io::name_of(job.input->order())) : "";
+  return describe_shape(job.problem) + axes;
+}
+
+std::vector<std::string> notes_on(const Problem& problem) {
+  std::vector<std::string> notes;
+  Index longest = 0;
+  for (std::size_t i = 1; i < problem.documents.size(); ++i) {
+    longest = std::max(longest, problem.documents[i] - problem.documents[i - 1]);
+  }
+  const std::string what = problem.documents.size() > 2 ? "the longest document, of" : "the";
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    if (pair.segment == pattern::whole_document || pair.segment <= longest) continue;
+    notes.push_back(fmt::format("segment {} is longer than {} {} rows: the same as all", pair.segment, what, longest));
+  }
+  return notes;
 }
 
 std::string describe_reproducible(const Problem& problem) {

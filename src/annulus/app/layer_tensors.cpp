@@ -2,8 +2,11 @@
 
 #include <deque>
 
+#include "annulus/app/ranges.hpp"
 #include "annulus/app/tensors.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/fingerprint.hpp"
+#include "annulus/io/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -132,19 +135,47 @@ layer::Weights load_weights(const Job& job, const LayerProblem& problem, const c
       [&](const std::vector<io::MatrixPart>& parts) { job.layer->read_weights(parts, comm); });
 }
 
-layer::Weights load_weights(const std::string& file, const LayerProblem& problem, const comm::Communicator& comm) {
+layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& problem, const comm::Communicator& comm) {
   return load(
       problem, comm, [](Weight weight) { return std::string(layer::name_of(weight)); },
-      [&](const std::vector<io::MatrixPart>& parts) {
-        io::read_checked_parts(file, problem.attention.type, parts, comm);
-      });
+      [&](const std::vector<io::MatrixPart>& parts) { io::read_checked_parts(file, parts, comm); });
 }
 
+std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm) {
+  const comm::Place place("the fingerprint of the data");
+  const LayerProblem& problem = layer.problem();
+  const core::Shape& s = problem.attention.shape;
+  HostSide host(rows);
+  host.from_device();
+  const Index row_bytes = problem.width * Index(core::bytes_of(problem.attention.type));
+  return io::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
+}
+
+namespace {
+
+/// Throws Error(failure) where weights, or gradients of such, are none.
+void check_numbers(const io::MatrixPart& part, const strategies::Problem& problem, int rank) {
+  const auto found = io::find_non_finite(part.host, problem.type, part.kept.count());
+  if (!found) return;
+  const Index columns = part.kept.columns.size();
+  core::fail(core::ErrorKind::failure, "the result's {} holds {} at [{}, {}], {}", part.dataset, found->value,
+             part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns,
+             causes_of_no_number(problem, rank));
+}
+
+}  // namespace
+
 void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,
-                const io::ResultFile& file) {
+                const comm::Communicator& comm, const io::ResultFile& file) {
   const comm::Place place("the writing of " + name);
   HostSide host(rows);
   host.from_device();
+  const strategies::Problem& problem = layer.problem().attention;
+  const Index count = rows.bytes() / Index(core::bytes_of(problem.type));
+  io::check_finite("the result's " + name, io::find_non_finite(host.data(), problem.type, count),
+                   layer.rows().intervals(),
+                   {{problem.shape.batch, problem.shape.sequence, layer.problem().width}, problem.type}, comm,
+                   causes_of_no_number(problem, comm.rank()));
   file.write({{name, host.data()}}, layer.rows().intervals());
 }
 
@@ -161,6 +192,9 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
                      rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
                      rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), sides.back().data()});
   }
+  comm::agree(comm, [&] {
+    for (const io::MatrixPart& part : parts) check_numbers(part, problem.attention, comm.rank());
+  });
   file.write_parts(parts);
 }
 

@@ -25,19 +25,21 @@ std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const layer:
 
 // All of these are collective and throw the same Error on every rank.
 
+/// The fingerprint of a tensor (B, S, E) of which this rank has these rows.
+std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm);
 /// This rank's rows of x, dy or target.
 core::Buffer load_rows(const Job& job, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm);
 /// The parts of the weights that this rank keeps: no rank reads more. From the input file's datasets, or from a file
 /// (a checkpoint) that has them as weight_specs("").
 layer::Weights load_weights(const Job& job, const layer::LayerProblem& problem, const comm::Communicator& comm);
-layer::Weights load_weights(const std::string& file, const layer::LayerProblem& problem,
+layer::Weights load_weights(const io::SeenFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// This rank's rows of a (B, S, E) tensor.
+/// This rank's rows of a (B, S, E) tensor, which have to be numbers.
 void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,
-                const io::ResultFile& file);
-/// Weights, or their gradients, as weight_specs(prefix).
+                const comm::Communicator& comm, const io::ResultFile& file);
+/// Weights, or their gradients, as weight_specs(prefix); they have to be numbers.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
                    const comm::Communicator& comm, const io::ResultFile& file);
 

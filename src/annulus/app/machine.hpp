@@ -9,8 +9,9 @@
 
 namespace annulus::app {
 
-/// The machine of this file; without a file the built-in default, where a run of the ranks that are there (`here`) gets
-/// the ranks and the free memory of its nodes put in. Collective; the same on every rank. Throws Error(usage).
+/// The machine of this file, or the built-in default. A run of the ranks that are there (`here`) gets the ranks of its
+/// nodes put in, where there is no file, and never has more memory, and room for windows, than its nodes leave it.
+/// Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm);
 
 /// Ranks of this rank's node.

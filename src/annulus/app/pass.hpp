@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "annulus/app/ranges.hpp"
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/strategies/strategy.hpp"
@@ -37,6 +38,7 @@ struct Passes {
   std::optional<Pass> backward;
   double read_seconds = 0;
   double write_seconds = 0;
+  std::optional<LseFindings> lse;  ///< of all ranks
 };
 
 /// Runs `work`, known to the watchdog as `name`, between two barriers; collective. A rank that fails in the middle

@@ -4,7 +4,6 @@
 
 #include "annulus/app/calibrate.hpp"
 #include "annulus/app/job.hpp"
-#include "annulus/app/machine.hpp"
 #include "annulus/strategies/choose.hpp"
 
 namespace annulus::app {
@@ -46,19 +45,21 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
              cost.balance);
 }
 
-void print_plan(const Job& job, int ranks, const core::Machine& machine, const Choice& choice) {
+void print_plan(const Job& job, int ranks, const Choice& choice) {
+  const core::Machine& machine = job.machine;
   const core::Link& inside = machine.inside_node;
   const core::Link& between = machine.between_nodes;
   const double rate =
       1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
   fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, ranks, ranks == 1 ? "" : "s",
-             "attention", describe_pattern(job.problem), "tensors", describe_shape(job.problem));
+             "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
   fmt::print(
-      "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank, links {:.2g} us + {:.2f} GB/s inside, "
+      "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
       "machine", machine.source, rate, machine.ranks_per_node, describe_bytes(machine.memory_per_rank),
-      1e6 * inside.seconds_per_message, 1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message,
-      1e-9 / between.seconds_per_byte, 100 * machine.overlap);
+      machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")", 1e6 * inside.seconds_per_message,
+      1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message, 1e-9 / between.seconds_per_byte,
+      100 * machine.overlap);
   fmt::print("\n  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>9} {:>7}\n", "strategy", "partition", "time",
              "compute", "exposed", "memory", "MiB received", "messages", "balance");
   bool estimate = false, bound = false;
@@ -99,15 +100,14 @@ void print_backward(const core::Machine& machine, const Choice& choice) {
 }  // namespace
 
 int plan(const PlanOptions& options, const comm::Communicator& comm) {
-  if (options.calibrate) return calibrate(*options.calibrate, comm);
-  const Job job = read_job(options.run_file, options.overrides, comm);
+  if (options.calibrate) return calibrate(*options.calibrate, options.overwrite, comm);
+  Job job = read_job(options.run_file, options.overrides, comm);
   const int ranks = options.ranks > 0 ? options.ranks : comm.size();
-  const auto file = options.machine ? options.machine : job.run.settings.distribution.machine;
-  const core::Machine machine = machine_of(file, false, comm);
+  complete(job, ranks, options.machine, comm);
   if (!comm.is_root()) return 0;
-  const Choice choice = strategies::choose(job.problem, ranks, job.run.settings.distribution.local_below, machine);
-  print_plan(job, ranks, machine, choice);
-  if (job.problem.gradients) print_backward(machine, choice);
+  const Choice choice = strategies::choose(job.problem, ranks, job.run.settings.distribution.local_below, job.machine);
+  print_plan(job, ranks, choice);
+  if (job.problem.gradients) print_backward(job.machine, choice);
   fmt::print("auto takes {}\n", choice.reason);
   return 0;
 }

@@ -15,6 +15,7 @@ struct PlanOptions {
   int ranks = 0;                         ///< 0: as many as were launched
   std::optional<std::string> machine;    ///< machine file
   std::optional<std::string> calibrate;  ///< machine file to make; then nothing is planned
+  bool overwrite = false;                ///< an existing machine file is replaced
 };
 
 /// Prints the table, or measures this machine. Collective; returns the exit status, throws core::Error.

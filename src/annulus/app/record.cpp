@@ -119,6 +119,13 @@ void print_pass(const PassMeasurements& pass, double flops, int ranks, const std
                              describe_bytes(pass.most("peak_bytes")), predicted));
 }
 
+void print_findings(const Job& job, const LseFindings& lse) {
+  if (lse.keyless > 0) {
+    line("keys", fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
+  }
+  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) line("scores", coarse);
+}
+
 }  // namespace
 
 const std::vector<double>& PassMeasurements::of(const std::string& name) const {
@@ -144,6 +151,7 @@ Measurements gather(const Passes& passes, const comm::Communicator& comm) {
   all.ranks = comm.size();
   all.read_seconds = comm.max(passes.read_seconds);
   all.write_seconds = comm.max(passes.write_seconds);
+  all.lse = passes.lse;
   all.forward = gather(passes.forward, comm);
   if (passes.backward) all.backward = gather(*passes.backward, comm);
   // What belongs to the run as a whole stands beside the forward pass's numbers.
@@ -198,6 +206,10 @@ std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured
   std::vector<io::ReportEntry> all{{"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}};
   for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
   if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
+  if (measured.lse) {
+    all.push_back({"query_rows", measured.lse->rows});  // each (batch, row, head)
+    all.push_back({"query_rows_without_key", measured.lse->keyless});
+  }
   all.push_back({"result", job.run.settings.output.file});
   return all;
 }
@@ -206,23 +218,26 @@ void print_summary(const Job& job, const Measurements& measured) {
   const Index head_dim = job.problem.shape.head_dim;
   fmt::print("annulus run {}\n", job.run.name);
   line("attention", describe_pattern(job.problem));
-  line("tensors", describe_shape(job.problem));
+  line("tensors", describe_tensors(job));
   if (job.layer) line("layer", describe_layer(job));
-  line("strategy",
-       fmt::format("{}{} on {} rank{}, {}, {} tiles", job.strategy->name(), job.chosen ? " (auto)" : "", measured.ranks,
-                   measured.ranks == 1 ? "" : "s", core::device_name(),
-                   job.problem.backend == kernels::Backend::host ? kernels::host_instruction_set() : "device"));
+  const bool host = job.problem.backend == kernels::Backend::host;
+  line("strategy", fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.chosen ? " (auto)" : "",
+                               measured.ranks, measured.ranks == 1 ? "" : "s", core::device_name(),
+                               host ? kernels::host_instruction_set() : "device",
+                               host && !job.lesser_tiles.empty() ? fmt::format(" ({})", job.lesser_tiles) : ""));
   if (job.chosen) line("auto", job.reason);
+  for (const std::string& note : notes_on(job.problem)) line("note", note);
   if (job.problem.reproducible) line("bits", describe_reproducible(job.problem));
   const PassMeasurements& forward = measured.forward;
   line("time", fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
                            measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
                            measured.read_seconds, measured.write_seconds));
-  print_pass(forward, core::forward_flops(Index(forward.sum("kept")), head_dim), measured.ranks, "");
+  print_pass(forward, core::forward_flops(forward.sum("kept"), head_dim), measured.ranks, "");
   if (measured.backward) {
-    print_pass(*measured.backward, core::backward_flops(Index(measured.backward->sum("kept")), head_dim),
-               measured.ranks, "backward: ");
+    print_pass(*measured.backward, core::backward_flops(measured.backward->sum("kept"), head_dim), measured.ranks,
+               "backward: ");
   }
+  if (measured.lse) print_findings(job, *measured.lse);
   line("result", job.run.settings.output.file);
 }
 

@@ -36,6 +36,7 @@ struct Measurements {
   std::optional<PassMeasurements> backward;
   double read_seconds = 0;   ///< longest over the ranks
   double write_seconds = 0;  ///< longest over the ranks
+  std::optional<LseFindings> lse;
 };
 
 /// Collective; complete on rank 0.

@@ -1,5 +1,7 @@
 #include "annulus/app/run.hpp"
 
+#include <cstdio>
+
 #include "annulus/app/dry_run.hpp"
 #include "annulus/app/job.hpp"
 #include "annulus/app/layer_tensors.hpp"
@@ -10,6 +12,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/root.hpp"
 
 namespace annulus::app {
 namespace {
@@ -28,15 +31,16 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
   passes.forward.predicted_bytes = job.strategy->predict(job.problem, job.partition, rank).memory_bytes;
   const bool backward = job.run.settings.compute.backward;
   if (!backward) tensors.q = tensors.kv = {};
-  write.time([&] { write_outputs(job, comm, tensors, file); });
+  passes.lse = write.time([&] { return write_outputs(job, comm, tensors, file); });
   if (backward) {
+    check_gradients_mean_something(job, *passes.lse);
     core::memory_ledger().reset_peak();
     read.time([&] { load_gradients(job, comm, tensors); });
     passes.backward = run_pass(comm, "the backward pass", [&](Pass& pass, const strategies::Progress& progress) {
       pass.metrics = job.strategy->backward(job.problem, job.partition, comm, tensors, progress);
     });
     passes.backward->predicted_bytes = job.strategy->predict_backward(job.problem, job.partition, rank).memory_bytes;
-    tensors.q = tensors.kv = tensors.out = tensors.lse = tensors.dout = tensors.dlse = {};
+    tensors.q = tensors.kv = tensors.out = tensors.lse = tensors.normalizers = tensors.dout = tensors.dlse = {};
     write.time([&] { write_gradients(job, comm, tensors, file); });
   }
   passes.read_seconds = read.seconds;
@@ -47,17 +51,19 @@ Passes compute(const Job& job, const comm::Communicator& comm, const io::ResultF
 /// From the checked job to the finished file; collective.
 void run_job(const Job& job, const RunOptions& options, const comm::Communicator& comm) {
   const io::Settings& settings = job.run.settings;
-  comm::agree(comm, [&] {
-    if (comm.is_root() && settings.output.report) io::check_report_place(*settings.output.report);
-  });
-  io::ResultFile file({settings.output.file, settings.output.overwrite, job_id()},
+  if (!job.layer) job.strategy->check_ranks(job.problem, job.partition, comm);
+  io::ResultFile file({settings.output.file, settings.output.overwrite},
                       job.layer ? layer_tensors(job) : result_tensors(job), comm);
+  std::optional<io::NewFile> report_file;  // on rank 0
+  io::on_root(comm, [&] {
+    if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
+  });
   const Passes passes = job.layer ? compute_layer(job, comm, file) : compute(job, comm, file);
   const comm::Place place("the completion of the result file");
   const Measurements measured = gather(passes, comm);
   file.finish({io::resolved_text(settings), columns(measured), provenance(options.command_line, comm)});
-  comm::agree(comm, [&] {
-    if (comm.is_root() && settings.output.report) io::write_report(*settings.output.report, report(job, measured));
+  io::on_root(comm, [&] {
+    if (report_file) io::write_report(*report_file, report(job, measured));
   });
   if (comm.is_root()) print_summary(job, measured);
 }
@@ -70,15 +76,11 @@ int run(const RunOptions& options, const comm::Communicator& comm) {
   if (job.layer) comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
   if (options.dry_run) return dry_run(job, comm);
 
+  // Before hours of work: what the input was taken for.
+  if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   const io::DistributionSettings& distribution = job.run.settings.distribution;
   comm::choose_transfers(distribution.gpu_aware, comm, try_device_self_send);
-  comm::Watchdog watchdog(comm, distribution.stall_timeout);
-  try {
-    run_job(job, options, comm);
-  } catch (const comm::AgreedError&) {
-    watchdog.end();  // every rank is here
-    throw;
-  }
+  run_job(job, options, comm);
   return 0;
 }
 

@@ -1,7 +1,9 @@
 #include "annulus/app/run_layer.hpp"
 
 #include "annulus/app/layer_tensors.hpp"
+#include "annulus/app/tensors.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/finite.hpp"
 #include "annulus/layer/predict.hpp"
 
 namespace annulus::app {
@@ -11,6 +13,17 @@ void take_metrics(const layer::LayerMetrics& metrics, Pass& pass) {
   pass.metrics = metrics.attention;
   pass.layer = {metrics.product_seconds, metrics.product_flops, metrics.wait_seconds, metrics.bytes_sent,
                 metrics.bytes_received};
+}
+
+/// What the lse tells, and whether the scores had room: q and k were made on the way.
+LseFindings look_at_attention(const Job& job, const strategies::Tensors& saved, const comm::Communicator& comm) {
+  const core::DType type = job.problem.type;
+  const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
+  HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
+  for (HostSide* side : {&q, &k, &lse}) side->from_device();
+  check_scores(job, io::largest_magnitude(q.data(), type, saved.q.bytes() / each),
+               io::largest_magnitude(k.data(), type, kv_bytes / each), comm);
+  return count_lse(job, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm);
 }
 
 }  // namespace
@@ -40,9 +53,11 @@ Passes compute_layer(const Job& job, const comm::Communicator& comm, const io::R
     take_metrics(forward.metrics, pass);
   });
   passes.forward.predicted_bytes = predicted.forward;
-  write.time([&] { write_rows("y", forward.y, layer, file); });
+  write.time([&] { write_rows("y", forward.y, layer, comm, file); });
+  passes.lse = look_at_attention(job, forward.saved, comm);
   forward.y = {};
   if (job.run.settings.compute.backward) {
+    check_gradients_mean_something(job, *passes.lse);
     core::memory_ledger().reset_peak();
     const core::Buffer dy = read.time([&] { return load_rows(job, layer, settings.dy, comm); });
     layer::BackwardResult backward;
@@ -55,7 +70,7 @@ Passes compute_layer(const Job& job, const comm::Communicator& comm, const io::R
     weights = {};
     x = {};
     write.time([&] {
-      write_rows("dx", backward.dx, layer, file);
+      write_rows("dx", backward.dx, layer, comm, file);
       write_weights("d", backward.gradients, layer.problem(), comm, file);
     });
   }

@@ -1,10 +1,23 @@
-// Requests to stop from outside: a batch system's warning before the time is over.
+// Signals from outside: a batch system's warning before the time is over, a user's Ctrl-C, a launcher's end.
 #pragma once
+
+#include <string>
+
+#include "annulus/comm/communicator.hpp"
 
 namespace annulus::app {
 
 /// Exit status of work that was stopped on request after saving: run again to continue.
 inline constexpr int stopped_status = 75;
+
+/// From now on TERM, INT, HUP and USR1 end this process with status 1 and one line on stderr, and the files that it
+/// makes are removed. `consequence` ends the line: what is lost, and what to do. Signals that are ignored (nohup) stay
+/// so. A signal that the launcher hands to all ranks is told by rank 0 alone.
+void end_on_signals(const comm::Communicator& comm, const std::string& consequence);
+
+/// The verb is through, and its message is out: from now on those signals end this process with `status`, without a
+/// word. Launchers send TERM to ranks that are still ending when another one has ended with an error.
+void end_quietly_on_signals(int status);
 
 /// From now on SIGUSR1 and SIGTERM are noted instead of ending the process. Launchers pass USR1 on. TERM that goes to
 /// Open MPI's mpirun reaches the ranks too, but it kills them a second later, and returns 1 whatever they return.

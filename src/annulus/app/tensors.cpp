@@ -1,6 +1,7 @@
 #include "annulus/app/tensors.hpp"
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/finite.hpp"
 #include "annulus/io/generated.hpp"
 
 namespace annulus::app {
@@ -50,12 +51,13 @@ void HostSide::from_device() {
 std::vector<io::TensorSpec> result_tensors(const Job& job) {
   const core::Shape& shape = job.problem.shape;
   const core::DType type = job.problem.type;
-  std::vector<io::TensorSpec> tensors{io::tensor_spec("out", type, shape, shape.heads),
-                                      io::lse_spec("lse", type, shape)};
+  const io::AxisOrder order = job.input ? job.input->order() : io::AxisOrder::bshd;
+  std::vector<io::TensorSpec> tensors{io::tensor_spec("out", type, shape, shape.heads, order),
+                                      io::lse_spec("lse", type, shape, order)};
   if (job.run.settings.compute.backward) {
-    tensors.push_back(io::tensor_spec("dq", type, shape, shape.heads));
-    tensors.push_back(io::tensor_spec("dk", type, shape, shape.kv_heads));
-    tensors.push_back(io::tensor_spec("dv", type, shape, shape.kv_heads));
+    tensors.push_back(io::tensor_spec("dq", type, shape, shape.heads, order));
+    tensors.push_back(io::tensor_spec("dk", type, shape, shape.kv_heads, order));
+    tensors.push_back(io::tensor_spec("dv", type, shape, shape.kv_heads, order));
   }
   return tensors;
 }
@@ -71,6 +73,9 @@ Tensors load_inputs(const Job& job, const comm::Communicator& comm) {
   HostSide q(tensors.q), k(tensors.kv.data(), kv_bytes), v(tensors.kv.at(kv_bytes), kv_bytes);
   const io::InputSettings& input = job.run.settings.input;
   fill(job, comm, {{TensorId::q, input.q, &q}, {TensorId::k, input.k, &k}, {TensorId::v, input.v, &v}});
+  const Index each = Index(core::bytes_of(job.problem.type));
+  check_scores(job, io::largest_magnitude(q.data(), job.problem.type, tensors.q.bytes() / each),
+               io::largest_magnitude(k.data(), job.problem.type, kv_bytes / each), comm);
   return tensors;
 }
 
@@ -87,12 +92,16 @@ void load_gradients(const Job& job, const comm::Communicator& comm, Tensors& ten
   fill(job, comm, wanted);
 }
 
-void write_outputs(const Job& job, const comm::Communicator& comm, const Tensors& tensors, const io::ResultFile& file) {
+LseFindings write_outputs(const Job& job, const comm::Communicator& comm, const Tensors& tensors,
+                          const io::ResultFile& file) {
   const comm::Place place("the writing of out and lse");
   HostSide out(tensors.out), lse(tensors.lse);
   out.from_device();
   lse.from_device();
+  check_results(job, {{"out", out.data(), job.problem.shape.heads}}, comm);
+  const LseFindings findings = look_at_lse(job, lse.data(), comm);
   file.write({{"out", out.data()}, {"lse", lse.data()}}, job.partition[std::size_t(comm.rank())].intervals());
+  return findings;
 }
 
 void write_gradients(const Job& job, const comm::Communicator& comm, const Tensors& tensors,
@@ -101,6 +110,8 @@ void write_gradients(const Job& job, const comm::Communicator& comm, const Tenso
   const Index kv_bytes = tensors.dkv.bytes() / 2;
   HostSide dq(tensors.dq), dk(tensors.dkv.data(), kv_bytes), dv(tensors.dkv.at(kv_bytes), kv_bytes);
   for (HostSide* side : {&dq, &dk, &dv}) side->from_device();
+  const core::Shape& s = job.problem.shape;
+  check_results(job, {{"dq", dq.data(), s.heads}, {"dk", dk.data(), s.kv_heads}, {"dv", dv.data(), s.kv_heads}}, comm);
   file.write({{"dq", dq.data()}, {"dk", dk.data()}, {"dv", dv.data()}},
              job.partition[std::size_t(comm.rank())].intervals());
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "annulus/app/job.hpp"
+#include "annulus/app/ranges.hpp"
 #include "annulus/io/result_file.hpp"
 
 namespace annulus::app {
@@ -24,7 +25,7 @@ class HostSide {
   std::vector<std::byte> copy_;
 };
 
-/// Datasets of the result: out, lse, and with compute.backward dq, dk, dv.
+/// Datasets of the result: out, lse, and with compute.backward dq, dk, dv; with the input's order of axes.
 std::vector<io::TensorSpec> result_tensors(const Job& job);
 
 // All of these are collective and throw the same Error on every rank.
@@ -34,10 +35,10 @@ strategies::Tensors load_inputs(const Job& job, const comm::Communicator& comm);
 /// dout, and dlse where there is one, read or generated.
 void load_gradients(const Job& job, const comm::Communicator& comm, strategies::Tensors& tensors);
 
-/// out and lse.
-void write_outputs(const Job& job, const comm::Communicator& comm, const strategies::Tensors& tensors,
-                   const io::ResultFile& file);
-/// dq, dk and dv.
+/// out and lse, which have to be numbers; returns what the lse tells.
+LseFindings write_outputs(const Job& job, const comm::Communicator& comm, const strategies::Tensors& tensors,
+                          const io::ResultFile& file);
+/// dq, dk and dv, which have to be numbers.
 void write_gradients(const Job& job, const comm::Communicator& comm, const strategies::Tensors& tensors,
                      const io::ResultFile& file);
 

@@ -11,6 +11,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/fingerprint.hpp"
 #include "annulus/io/place.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/layer/predict.hpp"
@@ -26,16 +27,19 @@ class Training {
         options_(options),
         comm_(comm),
         settings_(*job.run.settings.train),
-        layer_(layer_problem(job), *job.strategy, comm) {
+        layer_(layer_problem(job), *job.strategy, comm),
+        result_({job.run.settings.output.file, job.run.settings.output.overwrite},
+                training_specs(layer_.problem(), settings_.steps + 1), comm) {
     core::memory_ledger().reset_peak();
-    if (auto saved = load_checkpoint(job, layer_.problem(), comm)) {
+    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
+    target_ = load_rows(job, layer_, settings_.target, comm);
+    note_data();
+    if (auto saved = load_checkpoint(training_, comm)) {
       state_ = std::move(*saved);
       say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
     } else {
       state_.weights = load_weights(job, layer_.problem(), comm);
     }
-    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
-    target_ = load_rows(job, layer_, settings_.target, comm);
   }
 
   /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
@@ -57,6 +61,17 @@ class Training {
   }
 
  private:
+  /// What the training goes by, so that a later launch knows it again.
+  void note_data() {
+    const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
+      training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
+    };
+    add("x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
+    add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
+    const auto& documents = job_.run.settings.input.documents;
+    if (documents) add("documents", *documents, io::fingerprint(job_.problem.documents));
+  }
+
   /// Every rank hears of it at the same step.
   bool asked_to_stop() const {
     const comm::Place place(fmt::format("the agreement after step {}", state_.steps_done()));
@@ -95,22 +110,23 @@ class Training {
   }
 
   void save() const {
-    save_training({settings_.checkpoint, true, job_id()}, job_, layer_.problem(), state_, {}, options_.command_line,
-                  comm_);
+    const comm::Place here("the writing of " + settings_.checkpoint);
+    io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
+    save_training(file, training_, state_, {}, options_.command_line, comm_);
   }
 
-  /// The loss after the last step, and the result file. `first`: steps that earlier launches did.
+  /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
   void finish(Index first) {
     const Pass last = run_pass(comm_, "the last look", [&](Pass&, const strategies::Progress&) {
       layer::ForwardResult forward;
       state_.losses.push_back(look(forward));
     });
-    const io::OutputSettings& output = job_.run.settings.output;
+    const comm::Place here("the writing of the result");
     const auto per_rank = [&](const char* name, const char* unit, double value) {
       return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
     };
     save_training(
-        {output.file, output.overwrite, job_id()}, job_, layer_.problem(), state_,
+        result_, training_, state_,
         {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
          per_rank(
              "predicted_peak_bytes", "byte",
@@ -119,7 +135,7 @@ class Training {
          per_rank("steps_here", "step", double(settings_.steps - first)),
          per_rank("rows", "row", double(layer_.rows().count()))},
         options_.command_line, comm_);
-    if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", output.file);
+    if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", job_.run.settings.output.file);
   }
 
   const Job& job_;
@@ -127,6 +143,8 @@ class Training {
   const comm::Communicator& comm_;
   const io::TrainSettings& settings_;
   layer::Layer layer_;
+  io::ResultFile result_;  // made before the first step, so that its name and its room are taken
+  TrainingJob training_{job_, layer_.problem(), {}};
   core::Buffer x_, target_;
   TrainingState state_;
 };
@@ -138,10 +156,7 @@ int train(const TrainOptions& options, const comm::Communicator& comm) {
   const Job job = make_job(options.run_file, options.overrides, comm.size(), comm, Purpose::train);
   const io::Settings& settings = job.run.settings;
   comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
-  io::on_root(comm, [&] {
-    io::check_place(settings.output.file, settings.output.overwrite);
-    io::check_place(settings.train->checkpoint, true);
-  });
+  io::on_root(comm, [&] { io::check_place(io::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
     fmt::print("annulus train {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}{} on {} rank{}\n", job.run.name,
                "attention", describe_pattern(job.problem), "tensors", describe_shape(job.problem), "layer",
@@ -149,13 +164,7 @@ int train(const TrainOptions& options, const comm::Communicator& comm) {
                comm.size() == 1 ? "" : "s");
   }
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
-  comm::Watchdog watchdog(comm, settings.distribution.stall_timeout);
-  try {
-    return Training(job, options, comm).run();
-  } catch (const comm::AgreedError&) {
-    watchdog.end();  // every rank is here
-    throw;
-  }
+  return Training(job, options, comm).run();
 }
 
 }  // namespace annulus::app

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdio>
+#include <map>
 #include <string>
-#include <vector>
 
 #include "annulus/app/deviation.hpp"
 #include "annulus/io/run_file.hpp"
+#include "annulus/io/seen_file.hpp"
 
 namespace annulus::app {
 
@@ -24,16 +25,10 @@ struct Verdict {
   }
 };
 
-/// A dataset that a result must have.
-struct ExpectedDataset {
-  std::string name;
-  std::vector<core::Index> extents;
-  core::DType type;
-};
-
-/// Throws where the result file is not there, was made with other settings than this run file has now, or lacks a
-/// dataset. On rank 0.
-void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& datasets);
+/// The result file, with the datasets that it must have, by their names; collective. Throws the same Error(failure) on
+/// every rank where it is not there, was made with other settings than this run file has now, or lacks a dataset.
+io::SeenFile look_at_result(const io::RunFile& run, const std::map<std::string, io::DatasetInfo>& datasets,
+                            const comm::Communicator& comm);
 
 /// `tolerance` of this type. Sums in float32 of float64 tensors are right to float32's accuracy only.
 double allowed(double (*tolerance)(core::DType), core::DType type, const io::ComputeSettings& compute);

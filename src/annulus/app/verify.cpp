@@ -7,9 +7,10 @@
 #include "annulus/app/verify_gradients.hpp"
 #include "annulus/app/verify_layer.hpp"
 #include "annulus/app/verify_rows.hpp"
+#include "annulus/comm/guard.hpp"
 #include "annulus/core/tolerance.hpp"
+#include "annulus/io/result_file.hpp"
 #include "annulus/io/root.hpp"
-#include "annulus/io/run_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::app {
@@ -20,23 +21,30 @@ using core::ErrorKind;
 using core::fail;
 
 /// Datasets of a result of attention alone.
-std::vector<ExpectedDataset> expected_datasets(const io::RunFile& run, const VerifyInput& input) {
+std::map<std::string, io::DatasetInfo> expected_datasets(const io::RunFile& run, const VerifyInput& input) {
+  std::map<std::string, io::DatasetInfo> all;
+  const auto add = [&](const io::TensorSpec& spec) { all[spec.name] = {spec.extents, spec.type, spec.order}; };
   const core::Shape& s = input.shape;
-  const std::vector<Index> queries{s.batch, s.sequence, s.heads, s.head_dim},
-      keys{s.batch, s.sequence, s.kv_heads, s.head_dim};
-  std::vector<ExpectedDataset> all{{"out", queries, input.type},
-                                   {"lse", {s.batch, s.sequence, s.heads}, core::lse_type(input.type)}};
+  add(io::tensor_spec("out", input.type, s, s.heads, input.order));
+  add(io::lse_spec("lse", input.type, s, input.order));
   if (!run.settings.compute.backward) return all;
-  all.push_back({"dq", queries, input.type});
-  all.push_back({"dk", keys, input.type});
-  all.push_back({"dv", keys, input.type});
+  add(io::tensor_spec("dq", input.type, s, s.heads, input.order));
+  add(io::tensor_spec("dk", input.type, s, s.kv_heads, input.order));
+  add(io::tensor_spec("dv", input.type, s, s.kv_heads, input.order));
   return all;
 }
 
+/// A result and what it is held against.
+struct Judged {
+  const io::RunFile& run;
+  const VerifyInput& input;
+  const io::SeenFile& result;
+};
+
 /// Every rank's part of the rows, then of all of them; collective.
-std::vector<Verdict> judge(const io::RunFile& run, const VerifyInput& input, const std::vector<Index>& rows,
-                           bool& recompute_viewers, const comm::Communicator& comm) {
-  const std::string& file = run.settings.output.file;
+std::vector<Verdict> judge(const Judged& judged, const std::vector<Index>& rows, bool& recompute_viewers,
+                           const comm::Communicator& comm) {
+  const auto& [run, input, file] = judged;
   const bool backward = run.settings.compute.backward;
   const kernels::ReferencePattern pattern = reference_pattern(run.settings.attention, input);
   std::vector<Index> mine;  // dealt like cards: causal rows further down have more keys
@@ -79,13 +87,10 @@ bool has_losses(const std::string& file) {
   }
 }
 
-}  // namespace
-
-void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& datasets) {
+/// On rank 0.
+void check_result(const io::RunFile& run, const std::map<std::string, io::DatasetInfo>& datasets) {
   const std::string& file = run.settings.output.file;
-  if (!std::filesystem::exists(file)) {
-    fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
-  }
+  const comm::Blocked inside("the look at " + file);
   const io::RunFile made = settings_of_result(file);
   if (has_losses(file)) {
     fail(ErrorKind::failure,
@@ -96,13 +101,27 @@ void check_result(const io::RunFile& run, const std::vector<ExpectedDataset>& da
     fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,
          fmt::join(changes, "; "));
   }
-  for (const ExpectedDataset& expected : datasets) {
-    const io::DatasetInfo found = io::look_at_dataset(file, expected.name);
+  for (const auto& [name, expected] : datasets) {
+    const io::DatasetInfo found = io::look_at_dataset(file, name);
     if (found.extents == expected.extents && found.type == expected.type) continue;
-    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) to fit the input", file, expected.name,
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) to fit the input", file, name,
          core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(expected.type),
          fmt::join(expected.extents, ", "));
   }
+}
+
+}  // namespace
+
+io::SeenFile look_at_result(const io::RunFile& run, const std::map<std::string, io::DatasetInfo>& datasets,
+                            const comm::Communicator& comm) {
+  const std::string& file = run.settings.output.file;
+  io::on_root(comm, [&] {
+    if (std::filesystem::exists(file)) return;
+    fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
+  });
+  const io::SeenFile seen{file, io::identity_together(file, comm), datasets};
+  io::on_root(comm, [&] { check_result(run, datasets); });
+  return seen;
 }
 
 double allowed(double (*tolerance)(DType), DType type, const io::ComputeSettings& compute) {
@@ -111,21 +130,22 @@ double allowed(double (*tolerance)(DType), DType type, const io::ComputeSettings
 }
 
 int verify(const VerifyOptions& options, const comm::Communicator& comm) {
-  const io::RunFile run = io::read_run_file(options.run_file, options.overrides, comm);
+  io::RunFile run = io::read_run_file(options.run_file, options.overrides, comm);
+  comm::set_stall_timeout(run.settings.distribution.stall_timeout);
   if (run.settings.layer) return verify_layer(options, comm);
   const bool backward = run.settings.compute.backward;
   const AttentionInput input(run.settings.input, backward, comm);
-  const std::string& file = run.settings.output.file;
-  io::on_root(comm, [&] { check_result(run, expected_datasets(run, input)); });
+  if (run.settings.input.file) run.settings.input.axes = input.order;
+  const io::SeenFile result = look_at_result(run, expected_datasets(run, input), comm);
 
   const std::vector<Index> rows =
       sample_rows(reference_pattern(run.settings.attention, input), input.shape.sequence, options.rows);
   bool recompute_viewers = false;
-  const std::vector<Verdict> verdicts = judge(run, input, rows, recompute_viewers, comm);
+  const std::vector<Verdict> verdicts = judge({run, input, result}, rows, recompute_viewers, comm);
   const bool good = std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.good(); });
   if (comm.is_root()) {
     std::printf("%s against the definition in float64: %zu of %lld rows, all %lld heads, %lld batch entr%s\n",
-                file.c_str(), rows.size(), static_cast<long long>(input.shape.sequence),
+                result.path.c_str(), rows.size(), static_cast<long long>(input.shape.sequence),
                 static_cast<long long>(input.shape.heads), static_cast<long long>(input.shape.batch),
                 input.shape.batch == 1 ? "y" : "ies");
     for (const Verdict& verdict : verdicts) verdict.print();

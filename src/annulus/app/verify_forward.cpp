@@ -68,7 +68,7 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const ReferencePa
   return all;
 }
 
-ForwardDeviations compare_forward(const VerifyInput& input, const std::string& file,
+ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& file,
                                   const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
   ForwardDeviations found;
@@ -78,15 +78,14 @@ ForwardDeviations compare_forward(const VerifyInput& input, const std::string& f
     if (row.x != in_hand) {
       in_hand = row.x;
       const Interval one{row.x, row.x + 1};
-      out = read_as_double(file, "out", input.type, s.batch, s.heads * s.head_dim, one);
-      lse = read_as_double(file, "lse", core::lse_type(input.type), s.batch, s.heads, one);
+      out = read_as_double(file, "out", one);
+      lse = read_as_double(file, "lse", one);
     }
     const Index head = row.b * s.heads + row.h;
-    found.lse.compare(lse[std::size_t(head)], row.lse,
-                      [&] { return fmt::format("[{}, {}, {}]", row.b, row.x, row.h); });
+    found.lse.compare(lse[std::size_t(head)], row.lse, [&] { return input.place(row.b, row.x, row.h); });
     for (Index d = 0; d < s.head_dim; ++d) {
       found.out.compare(out[std::size_t(head * s.head_dim + d)], row.out[std::size_t(d)],
-                        [&] { return fmt::format("[{}, {}, {}, {}]", row.b, row.x, row.h, d); });
+                        [&] { return input.place(row.b, row.x, row.h, d); });
     }
   }
   return found;

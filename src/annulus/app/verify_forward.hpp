@@ -35,6 +35,7 @@ void for_each_key(
 struct ForwardDeviations {
   Deviation out, lse;
 };
-ForwardDeviations compare_forward(const VerifyInput& input, const std::string& file, const std::vector<QueryRow>& rows);
+ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& file,
+                                  const std::vector<QueryRow>& rows);
 
 }  // namespace annulus::app

@@ -59,7 +59,7 @@ class Definition {
   const Shape& shape_;
 };
 
-Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, const std::string& file,
+Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, const io::SeenFile& file,
                      const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
   const std::vector<std::vector<double>> dq = recompute_dq(input, pattern, rows);
@@ -70,11 +70,11 @@ Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, 
     const QueryRow& row = rows[i];
     if (row.x != in_hand) {
       in_hand = row.x;
-      found = read_as_double(file, "dq", input.type, s.batch, s.heads * s.head_dim, {row.x, row.x + 1});
+      found = read_as_double(file, "dq", {row.x, row.x + 1});
     }
     for (Index d = 0; d < s.head_dim; ++d) {
       deviation.compare(found[std::size_t((row.b * s.heads + row.h) * s.head_dim + d)], dq[i][std::size_t(d)],
-                        [&] { return fmt::format("[{}, {}, {}, {}]", row.b, row.x, row.h, d); });
+                        [&] { return input.place(row.b, row.x, row.h, d); });
     }
   }
   return deviation;
@@ -221,16 +221,15 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const ReferencePatt
   return rows;
 }
 
-GradientDeviations compare_gradients(const VerifyInput& input, const ReferencePattern& pattern, const std::string& file,
-                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
-                                     bool recompute_viewers) {
+GradientDeviations compare_gradients(const VerifyInput& input, const ReferencePattern& pattern,
+                                     const io::SeenFile& file, const std::vector<QueryRow>& queries,
+                                     const std::vector<Index>& keys, bool recompute_viewers) {
   const Shape& s = input.shape;
   GradientDeviations deviations;
   deviations.dq = compare_dq(input, pattern, file, queries);
   const auto results = [&](Interval rows) -> RowResults {
     if (recompute_viewers) return recompute_results(input, pattern, rows);
-    return {read_as_double(file, "out", input.type, s.batch, s.heads * s.head_dim, rows),
-            read_as_double(file, "lse", core::lse_type(input.type), s.batch, s.heads, rows)};
+    return {read_as_double(file, "out", rows), read_as_double(file, "lse", rows)};
   };
   std::vector<double> dk, dv;
   Index in_hand = -1;
@@ -238,12 +237,12 @@ GradientDeviations compare_gradients(const VerifyInput& input, const ReferencePa
        recompute_keys(input, pattern, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
     if (row.p != in_hand) {
       in_hand = row.p;
-      dk = read_as_double(file, "dk", input.type, s.batch, s.kv_heads * s.head_dim, {row.p, row.p + 1});
-      dv = read_as_double(file, "dv", input.type, s.batch, s.kv_heads * s.head_dim, {row.p, row.p + 1});
+      dk = read_as_double(file, "dk", {row.p, row.p + 1});
+      dv = read_as_double(file, "dv", {row.p, row.p + 1});
     }
     for (Index d = 0; d < s.head_dim; ++d) {
       const auto at = std::size_t((row.b * s.kv_heads + row.head) * s.head_dim + d);
-      const auto place = [&] { return fmt::format("[{}, {}, {}, {}]", row.b, row.p, row.head, d); };
+      const auto place = [&] { return input.place(row.b, row.p, row.head, d); };
       deviations.dk.compare(dk[at], row.dk[std::size_t(d)], place);
       deviations.dv.compare(dv[at], row.dv[std::size_t(d)], place);
     }

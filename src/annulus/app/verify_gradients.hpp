@@ -55,7 +55,7 @@ struct GradientDeviations {
 /// Rows of dq in `file` against the definition, for recomputed query rows; rows `keys` of dk and dv, with the queries
 /// that see them recomputed or taken from the result. On this rank alone.
 GradientDeviations compare_gradients(const VerifyInput& input, const kernels::ReferencePattern& pattern,
-                                     const std::string& file, const std::vector<QueryRow>& queries,
+                                     const io::SeenFile& file, const std::vector<QueryRow>& queries,
                                      const std::vector<Index>& keys, bool recompute_viewers);
 
 }  // namespace annulus::app

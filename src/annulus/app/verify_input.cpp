@@ -4,8 +4,6 @@
 
 #include "annulus/core/storage.hpp"
 #include "annulus/io/generated.hpp"
-#include "annulus/io/tensor_file.hpp"
-#include "annulus/io/transfer.hpp"
 
 namespace annulus::app {
 
@@ -28,10 +26,11 @@ std::vector<double> to_double(const std::vector<std::byte>& bytes, DType type) {
 AttentionInput::AttentionInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm)
     : settings_(settings) {
   if (settings.file) {
-    const io::TensorFile file(settings, comm, gradients);
-    shape = file.shape();
-    type = file.type();
-    documents = file.documents();
+    file_.emplace(settings, comm, gradients);
+    shape = file_->shape();
+    type = file_->type();
+    order = file_->order();
+    documents = file_->documents();
   } else {
     shape = settings.generate->shape;
     type = settings.generate->type;
@@ -59,17 +58,28 @@ std::vector<double> AttentionInput::rows(TensorId tensor, Interval rows) const {
   const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse ? 1 : shape.head_dim);
   const DType stored = lse ? core::lse_type(type) : type;
   if (lse && !settings_.dlse) return std::vector<double>(std::size_t(shape.batch * rows.size() * numbers));
-  if (settings_.file) return read_as_double(*settings_.file, name_of(tensor), stored, shape.batch, numbers, rows);
+  if (file_) return read_as_double(file_->seen(), name_of(tensor), rows);
   std::vector<std::byte> host(std::size_t(shape.batch * rows.size() * numbers) * core::bytes_of(stored));
   io::fill_generated(*settings_.generate, tensor, {rows}, host.data());
   return to_double(host, stored);
 }
 
-std::vector<double> read_as_double(const std::string& file, const std::string& dataset, DType type, Index batch,
-                                   Index row_numbers, Interval rows) {
-  std::vector<std::byte> host(std::size_t(batch * rows.size() * row_numbers) * core::bytes_of(type));
+std::string VerifyInput::place(Index b, Index x, Index h, Index d) const {
+  return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h, d}, order), ", "));
+}
+std::string VerifyInput::place(Index b, Index x, Index h) const {
+  return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h}, order), ", "));
+}
+
+std::vector<double> read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows) {
+  const io::DatasetInfo& info = file.at(dataset);
+  Index numbers = rows.size();
+  for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
+    numbers *= axis == io::sequence_axis(info.order) ? 1 : info.extents[axis];
+  }
+  std::vector<std::byte> host(std::size_t(numbers) * core::bytes_of(info.type));
   io::read_rows_alone(file, {dataset, host.data()}, rows);
-  return to_double(host, type);
+  return to_double(host, info.type);
 }
 
 void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,

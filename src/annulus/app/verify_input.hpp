@@ -2,12 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/random.hpp"
-#include "annulus/io/settings.hpp"
+#include "annulus/io/tensor_file.hpp"
 
 namespace annulus::app {
 
@@ -26,8 +27,13 @@ class VerifyInput {
   /// alone.
   virtual std::vector<double> rows(core::TensorId tensor, Interval rows) const = 0;
 
+  /// "[1, 5, 0, 3]": where a number of row x and head h stands in the file.
+  std::string place(Index b, Index x, Index h, Index d) const;
+  std::string place(Index b, Index x, Index h) const;
+
   core::Shape shape;
   core::DType type = core::DType::float32;
+  io::AxisOrder order = io::AxisOrder::bshd;  ///< of tensors in files, input and result
   pattern::Documents documents;
 };
 
@@ -43,14 +49,14 @@ class AttentionInput : public VerifyInput {
   const std::string& name_of(core::TensorId tensor) const;
 
   io::InputSettings settings_;
+  std::optional<io::TensorFile> file_;
 };
 
 /// Numbers as they are stored, as doubles.
 std::vector<double> to_double(const std::vector<std::byte>& bytes, core::DType type);
 
-/// Rows of a dataset of a file, `row_numbers` numbers of `type` per row and batch entry. On this rank alone.
-std::vector<double> read_as_double(const std::string& file, const std::string& dataset, core::DType type, Index batch,
-                                   Index row_numbers, Interval rows);
+/// Rows of a dataset of a file that was looked at, (B, rows, heads, ...). On this rank alone.
+std::vector<double> read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows);
 
 /// Calls visit(rows) for the parts of 0 ... sequence, `step` rows at most each, in which some range lies: as much of
 /// them as the ranges ask for, in ascending order.

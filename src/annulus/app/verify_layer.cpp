@@ -54,8 +54,13 @@ std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(
 /// What one rank recomputes of its rows and finds in the file.
 class Comparison {
  public:
-  Comparison(const io::RunFile& run, const LayerInput& input, const comm::Communicator& comm, Index sampled)
-      : run_(run), input_(input), comm_(comm), pattern_(reference_pattern(run.settings.attention, input)) {
+  Comparison(const io::RunFile& run, const LayerInput& input, const io::SeenFile& result,
+             const comm::Communicator& comm, Index sampled)
+      : run_(run),
+        input_(input),
+        result_(result),
+        comm_(comm),
+        pattern_(reference_pattern(run.settings.attention, input)) {
     backward_ = run.settings.compute.backward;
     whole_ = backward_ && can_recompute_all(input, pattern_, comm.size());
     rows_ = sample_rows(pattern_, input.shape.sequence, whole_ ? input.shape.sequence : sampled);
@@ -137,10 +142,9 @@ class Comparison {
   void compare_rows(Interval rows, std::size_t first) {
     const core::Shape& s = input_.shape;
     const Index width = input_.width();
-    const std::string& file = run_.settings.output.file;
-    const Numbers y = read_as_double(file, "y", input_.type, s.batch, width, rows);
+    const Numbers y = read_as_double(result_, "y", rows);
     Numbers x, dy, dx;
-    if (dx_) dx = read_as_double(file, "dx", input_.type, s.batch, width, rows);
+    if (dx_) dx = read_as_double(result_, "dx", rows);
     if (whole_) x = input_.rows_of(run_.settings.layer->x, rows), dy = input_.rows_of(run_.settings.layer->dy, rows);
     for (Index i = 0; i < rows.size(); ++i) {
       for (Index b = 0; b < s.batch; ++b) {
@@ -211,7 +215,7 @@ class Comparison {
     const layer::Box box = layer::whole(input_.problem(), w);
     const io::Rectangle all{box.rows, box.columns};
     std::vector<std::byte> host(expected.size() * core::bytes_of(input_.type));
-    io::transfer_parts(run_.settings.output.file, io::Direction::read,
+    io::transfer_parts(result_, io::Direction::read,
                        {{dataset_of(w), comm_.is_root() ? all : io::Rectangle{}, all, host.data()}}, comm_);
     Deviation deviation;
     const Numbers found = comm_.is_root() ? to_double(host, input_.type) : Numbers();
@@ -226,6 +230,7 @@ class Comparison {
 
   const io::RunFile& run_;
   const LayerInput& input_;
+  const io::SeenFile& result_;
   const comm::Communicator& comm_;
   ReferencePattern pattern_;
   bool backward_, whole_, dx_;  // what is looked at
@@ -260,12 +265,10 @@ void print(const io::RunFile& run, const LayerInput& input, const Comparison& co
 int verify_layer(const VerifyOptions& options, const comm::Communicator& comm) {
   const Job job = read_job(options.run_file, options.overrides, comm);
   const LayerInput input(job, comm);
-  io::on_root(comm, [&] {
-    std::vector<ExpectedDataset> expected;
-    for (const io::TensorSpec& spec : layer_tensors(job)) expected.push_back({spec.name, spec.extents, spec.type});
-    check_result(job.run, expected);
-  });
-  Comparison comparison(job.run, input, comm, options.rows);
+  std::map<std::string, io::DatasetInfo> expected;
+  for (const io::TensorSpec& spec : layer_tensors(job)) expected[spec.name] = {spec.extents, spec.type};
+  const io::SeenFile result = look_at_result(job.run, expected, comm);
+  Comparison comparison(job.run, input, result, comm, options.rows);
   const std::vector<Verdict> verdicts = comparison.judge();
   const bool good = std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.good(); });
   if (comm.is_root()) print(job.run, input, comparison, verdicts, good);

@@ -47,7 +47,7 @@ void add_transposed(std::span<const double> a, const Numbers& w, Index columns, 
 }  // namespace
 
 LayerInput::LayerInput(const Job& job, const comm::Communicator& comm)
-    : file_(*job.run.settings.input.file), settings_(*job.run.settings.layer) {
+    : file_(job.layer->seen()), settings_(*job.run.settings.layer) {
   comm::agree(comm, [&] { problem_ = layer_problem(job); });
   problem_.sharding = layer::Sharding::none;  // however they lay in the run: here every rank needs them
   shape = problem_.attention.shape;
@@ -62,7 +62,7 @@ LayerInput::LayerInput(const Job& job, const comm::Communicator& comm)
 }
 
 Numbers LayerInput::rows_of(const std::string& dataset, Interval rows) const {
-  return read_as_double(file_, dataset, type, shape.batch, width(), rows);
+  return read_as_double(file_, dataset, rows);
 }
 
 Numbers LayerInput::rows(TensorId tensor, Interval rows) const {

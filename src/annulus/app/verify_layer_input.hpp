@@ -40,7 +40,7 @@ class LayerInput : public VerifyInput {
   Numbers project(layer::Weight weight, Interval rows) const;
   Numbers cached(layer::Weight weight, Interval rows) const;
 
-  std::string file_;
+  io::SeenFile file_;
   io::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;

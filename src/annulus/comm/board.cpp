@@ -2,6 +2,9 @@
 
 #include <exception>
 
+#include "annulus/comm/activity.hpp"
+#include "annulus/comm/record.hpp"
+
 namespace annulus::comm {
 namespace {
 
@@ -12,45 +15,82 @@ bool is_done(MPI_Request& request) {
   return done != 0;
 }
 
+void wait(MPI_Request& request) { blocking_quietly("MPI_Wait", MPI_Wait, &request, MPI_STATUS_IGNORE); }
+
 }  // namespace
 
-Board::Board(const Communicator& comm)
-    : leaving_(comm.rank() + 1), ranks_(comm.size()), exceptions_(std::uncaught_exceptions()) {
-  const MPI_Aint bytes = comm.is_root() ? MPI_Aint(entries * sizeof(Index)) : 0;
+Board::Board(const Communicator& comm) : comm_(comm), exceptions_(std::uncaught_exceptions()) {
+  leaving_.fill(comm.rank() + 1);
   Index* numbers = nullptr;
   agree(comm, [&] {
-    check_mpi(MPI_Win_allocate(bytes, int(sizeof(Index)), MPI_INFO_NULL, comm.handle(), &numbers, &window_),
-              "MPI_Win_allocate");
+    call_mpi("MPI_Win_allocate", MPI_Win_allocate, MPI_Aint(entries * sizeof(Index)), int(sizeof(Index)), MPI_INFO_NULL,
+             comm.handle(), &numbers, &window_);
   });
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  check_mpi(MPI_Win_lock_all(0, window_), "MPI_Win_lock_all");
-  if (comm.is_root()) {
-    for (Index i = 0; i < entries; ++i) numbers[i] = 0;
-    check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");
-  }
+  // Nobody ever locks exclusively, so no lock needs to be asked for, which a stopped rank would not grant.
+  call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
+  for (Index i = 0; i < entries; ++i) numbers[i] = 0;
+  check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");
   comm.barrier();  // nobody writes before the numbers are 0
+  record().set_heartbeat(numbers + heartbeat);
 }
 
 Board::~Board() {
+  record().set_heartbeat(nullptr);
   if (std::uncaught_exceptions() > exceptions_) return;
-  MPI_Wait(&changing_, MPI_STATUS_IGNORE);
-  MPI_Wait(&looking_, MPI_STATUS_IGNORE);
-  MPI_Win_unlock_all(window_);
-  MPI_Win_free(&window_);
+  for (MPI_Request& request : changing_) wait(request);
+  wait(looking_);
+  for (Heart& heart : hearts_) wait(heart.request);
+  blocking_quietly("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
+  blocking_quietly("MPI_Win_free", MPI_Win_free, &window_);
 }
 
 void Board::change(Entry entry) {
-  if (!is_done(changing_)) return;
-  leaving_ += ranks_;
-  check_mpi(MPI_Rput(&leaving_, 1, MPI_INT64_T, 0, MPI_Aint(entry), 1, MPI_INT64_T, window_, &changing_), "MPI_Rput");
+  MPI_Request& request = changing_[entry];
+  if (!is_done(request)) return;
+  leaving_[entry] += comm_.size();
+  check_mpi(MPI_Rput(&leaving_[entry], 1, MPI_INT64_T, 0, MPI_Aint(entry), 1, MPI_INT64_T, window_, &request),
+            "MPI_Rput");
+}
+
+void Board::let_mpi_move() const {
+  // Reading one's own memory and testing what is complete need not give MPI a turn; asking for a message does. Several
+  // turns, because an access takes several steps (a connection, a request, an answer).
+  for (int turn = 0; turn < 8; ++turn) {
+    int found = 0;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_.handle(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  }
 }
 
 const Board::Numbers& Board::look() {
+  let_mpi_move();
   if (!is_done(looking_)) return known_;
   known_ = arriving_;
   check_mpi(MPI_Rget(arriving_.data(), entries, MPI_INT64_T, 0, 0, entries, MPI_INT64_T, window_, &looking_),
             "MPI_Rget");
   return known_;
+}
+
+bool Board::hear() {
+  hearts_.resize(std::size_t(comm_.size()));
+  bool beating = false;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    Heart& heart = hearts_[std::size_t(rank)];
+    if (rank == comm_.rank() || !is_done(heart.request)) continue;
+    if (heart.asked) {
+      beating = beating || (heart.known >= 0 && heart.known != heart.arriving);
+      heart.known = heart.arriving;
+    }
+    heart.asked = true;
+    check_mpi(
+        MPI_Rget(&heart.arriving, 1, MPI_INT64_T, rank, MPI_Aint(heartbeat), 1, MPI_INT64_T, window_, &heart.request),
+        "MPI_Rget");
+  }
+  return beating;
+}
+
+void Board::forget_heartbeats() {
+  for (Heart& heart : hearts_) heart.known = -1;
 }
 
 }  // namespace annulus::comm

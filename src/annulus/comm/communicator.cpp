@@ -22,7 +22,7 @@ namespace {
 
 MPI_Comm duplicate(MPI_Comm parent) {
   MPI_Comm comm = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(parent, &comm), "MPI_Comm_dup");
+  call_mpi("MPI_Comm_dup", MPI_Comm_dup, parent, &comm);
   return comm;
 }
 
@@ -36,19 +36,24 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle) {
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
-Communicator::~Communicator() { MPI_Comm_free(&comm_); }
+Communicator::~Communicator() { blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_); }
 
 Communicator Communicator::split(int colour) const {
   MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm_, colour, rank_, &part), "MPI_Comm_split");
+  barrier();  // watched, where the call itself could not tell who waits for whom
+  call_mpi("MPI_Comm_split", MPI_Comm_split, comm_, colour, rank_, &part);
   return Communicator(Owned{part});
 }
 
-int Communicator::ranks_of_node() const {
+Communicator Communicator::node() const {
   MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  return Communicator(Owned{node}).size();
+  barrier();
+  call_mpi("MPI_Comm_split_type", MPI_Comm_split_type, comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
+  return Communicator(Owned{node});
 }
+
+int Communicator::ranks_of_node() const { return node().size(); }
+Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 
 // Every collective is started without blocking and then waited for, so that a rank that does not come is noticed.
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/types.hpp"
 
@@ -17,6 +18,12 @@ using core::Index;
 std::string mpi_error(int code);
 /// Throws Error(failure) with MPI's own words when `code` is not MPI_SUCCESS. `what` names the call.
 void check_mpi(int code, const char* what);
+
+/// Calls function(args...), a call of MPI that may block, where the watchdog sees it, and checks its code.
+template <class Function, class... Args>
+void call_mpi(const char* name, Function* function, Args&&... args) {
+  check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
+}
 
 /// Owns a duplicate of a communicator, with errors returned instead of aborting. Not copyable.
 class Communicator {
@@ -30,6 +37,8 @@ class Communicator {
   Communicator split(int colour) const;
   /// Ranks that share a machine's memory with this one; collective.
   int ranks_of_node() const;
+  /// Sum over these ranks; collective.
+  Index sum_of_node(Index value) const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -56,6 +65,7 @@ class Communicator {
     MPI_Comm handle;
   };
   explicit Communicator(Owned owned);
+  Communicator node() const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;

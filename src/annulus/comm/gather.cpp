@@ -54,9 +54,7 @@ void Gather::note(int completed) {
 
 void Gather::progress() {
   if (requests_.empty()) return;
-  int completed = 0;
-  check_mpi(MPI_Testsome(int(requests_.size()), requests_.data(), &completed, indices_.data(), MPI_STATUSES_IGNORE),
-            "MPI_Testsome");
+  const int completed = test_some(requests_, indices_, [this](std::size_t i) { return about(i); });
   note(completed);
   if (completed > 0) watchdog_progress();  // MPI_UNDEFINED is negative
 }
@@ -64,14 +62,15 @@ void Gather::progress() {
 std::vector<Outstanding> Gather::outstanding() const {
   std::vector<Outstanding> open;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i] == MPI_REQUEST_NULL) continue;
-    const bool receive = i < peers_.size();
-    const Index bytes = (receive ? incoming_[i] : *outgoing_).block().bytes();
-    const int distance = int(i - peers_.size()) + 1;  // sends follow the receives, to rank + 1, rank + 2, ...
-    open.push_back({receive ? Outstanding::Kind::receive : Outstanding::Kind::send,
-                    receive ? peers_[i] : core::wrap(comm_.rank() + distance, comm_.size()), bytes, ""});
+    if (requests_[i] != MPI_REQUEST_NULL) open.push_back(about(i));
   }
   return open;
+}
+
+Outstanding Gather::about(std::size_t i) const {
+  if (i < peers_.size()) return {Outstanding::Kind::receive, peers_[i], incoming_[i].block().bytes(), ""};
+  const int distance = int(i - peers_.size()) + 1;  // sends follow the receives, to rank + 1, rank + 2, ...
+  return {Outstanding::Kind::send, core::wrap(comm_.rank() + distance, comm_.size()), outgoing_->block().bytes(), ""};
 }
 
 std::optional<int> Gather::next() {

@@ -35,6 +35,7 @@ class Gather {
   /// Notes the receives among the completed requests.
   void note(int completed);
   std::vector<Outstanding> outstanding() const;
+  Outstanding about(std::size_t request) const;
 
   const Communicator& comm_;
   std::vector<MPI_Request> requests_;  // receives first, then sends

@@ -17,6 +17,14 @@ namespace {
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 
+/// "receive of 512 bytes from rank 1".
+std::string describe_one(const Outstanding& one) {
+  if (one.kind == Outstanding::Kind::collective) return fmt::format("{} with all ranks", one.call);
+  const bool receive = one.kind == Outstanding::Kind::receive;
+  return fmt::format("{} of {} bytes {} rank {}", receive ? "receive" : "send", one.bytes, receive ? "from" : "to",
+                     one.peer);
+}
+
 }  // namespace
 
 std::string describe(const std::vector<Outstanding>& outstanding) {
@@ -25,14 +33,9 @@ std::string describe(const std::vector<Outstanding>& outstanding) {
   bool messages = false;
   for (const Outstanding& one : outstanding) {
     if (!text.empty()) text += ", ";
-    if (one.kind == Outstanding::Kind::collective) {
-      text += fmt::format("{} with all ranks", one.call);
-      continue;
-    }
-    const bool receive = one.kind == Outstanding::Kind::receive;
-    text += fmt::format("{} of {} bytes {} rank {}", receive ? "receive" : "send", one.bytes, receive ? "from" : "to",
-                        one.peer);
-    (receive ? in : out) += one.bytes;
+    text += describe_one(one);
+    if (one.kind == Outstanding::Kind::collective) continue;
+    (one.kind == Outstanding::Kind::receive ? in : out) += one.bytes;
     messages = true;
   }
   if (messages) text += fmt::format(" outstanding; {} bytes in and {} bytes out are missing", in, out);
@@ -58,6 +61,25 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   }
 }
 
+int test_some(std::vector<MPI_Request>& requests, std::vector<int>& finished,
+              const std::function<Outstanding(std::size_t)>& about) {
+  // Kept between calls, because polls are many.
+  static thread_local std::vector<MPI_Status> statuses;
+  if (statuses.size() < requests.size()) statuses.resize(requests.size());
+  int count = 0;
+  const int code = MPI_Testsome(int(requests.size()), requests.data(), &count, finished.data(), statuses.data());
+  if (code == MPI_ERR_IN_STATUS) {
+    for (int i = 0; i < count; ++i) {
+      const int error = statuses[std::size_t(i)].MPI_ERROR;
+      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
+      core::fail(core::ErrorKind::failure, "{}: {}", describe_one(about(std::size_t(finished[std::size_t(i)]))),
+                 mpi_error(error));
+    }
+  }
+  check_mpi(code, "MPI_Testsome");
+  return count;
+}
+
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
@@ -78,9 +100,7 @@ MPI_Request* Requests::add(const Outstanding& what) {
 
 void Requests::advance() {
   if (requests_.empty()) return;
-  int count = 0;
-  check_mpi(MPI_Testsome(int(requests_.size()), requests_.data(), &count, finished_.data(), MPI_STATUSES_IGNORE),
-            "MPI_Testsome");
+  const int count = test_some(requests_, finished_, [this](std::size_t i) { return about_[i]; });
   if (count == MPI_UNDEFINED) {  // none is left
     requests_.clear();
     about_.clear();

@@ -31,6 +31,12 @@ std::string describe(const std::vector<Outstanding>& outstanding);
 /// that has become hopeless; `outstanding` says what is waited for. `done` lets MPI move data.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
+/// MPI_Testsome: how many of the requests completed just now, their places in `finished`; MPI_UNDEFINED: none is left.
+/// Throws Error(failure) with what a request was about, so with the peer, where MPI says that it failed: a dead rank is
+/// noticed here, also between two pieces of computation.
+int test_some(std::vector<MPI_Request>& requests, std::vector<int>& finished,
+              const std::function<Outstanding(std::size_t)>& about);
+
 /// Requests started together and waited for together.
 class Requests {
  public:

@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "annulus/comm/record.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -16,10 +18,10 @@ namespace {
 /// Rank among the ranks of this machine: chooses the GPU.
 int node_local_rank() {
   MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  blocking("MPI_Comm_split_type", MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   int rank = 0;
   MPI_Comm_rank(node, &rank);
-  MPI_Comm_free(&node);
+  blocking("MPI_Comm_free", MPI_Comm_free, &node);
   return rank;
 }
 
@@ -34,17 +36,21 @@ void leave_out_rdma_component() {
 Runtime::Runtime(int& argc, char**& argv) {
   leave_out_rdma_component();
   int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  blocking("MPI_Init_thread", MPI_Init_thread, &argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  record().rank = rank;
   core::initialize_kokkos(argc, argv, node_local_rank());
 }
 
 Runtime::~Runtime() {
   Kokkos::finalize();
-  MPI_Finalize();
+  blocking_quietly("MPI_Finalize", MPI_Finalize);
 }
 
 void abort_job(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
+  core::remove_unfinished_files_within(2);  // s; any rank may be the last to do anything
+  blocking_quietly("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
   std::_Exit(status);
 }
 

@@ -4,20 +4,26 @@
 
 #include <string>
 
+#include "annulus/comm/guard.hpp"
+
 namespace annulus::comm {
 
-/// Starts MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. One per process, in main, outliving everything else. Kokkos
-/// takes its own options (--kokkos-...) out of argc and argv. Each rank takes the GPU of its node-local rank, unless
-/// told otherwise.
+/// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. One per process, in main, outliving everything
+/// else. Kokkos takes its own options (--kokkos-...) out of argc and argv. Each rank takes the GPU of its node-local
+/// rank, unless told otherwise.
 class Runtime {
  public:
   Runtime(int& argc, char**& argv);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
+
+ private:
+  Guard guard_;  // around all of it
 };
 
 /// Ends the whole job at once with this exit status: for a rank that cannot go on while others may be waiting for it.
+/// Files that are being made are removed (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 
 /// One line naming the MPI library and the standard it keeps.

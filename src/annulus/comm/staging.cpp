@@ -52,8 +52,8 @@ int send_device_memory_to_self() {
   for (Index i = 0; i < bytes; ++i) sent[std::size_t(i)] = static_cast<unsigned char>(i * 7 + i / 251);
   core::copy_to_device(from.data(), sent.data(), bytes);
   core::fill_zero(to.data(), bytes);
-  if (MPI_Sendrecv(from.data(), int(bytes), MPI_BYTE, 0, 0, to.data(), int(bytes), MPI_BYTE, 0, 0, MPI_COMM_SELF,
-                   MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+  if (blocking("MPI_Sendrecv", MPI_Sendrecv, from.data(), int(bytes), MPI_BYTE, 0, 0, to.data(), int(bytes), MPI_BYTE,
+               0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
     return 1;
   }
   core::copy_to_host(arrived.data(), to.data(), bytes);

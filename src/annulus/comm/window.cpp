@@ -28,7 +28,9 @@ std::string window_defect() {
 
 Window::Window(const Communicator& comm, std::string purpose, Index bytes)
     : comm_(comm), purpose_(std::move(purpose)), bytes_(bytes) {
-  const int made = MPI_Win_allocate(MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(), &data_, &window_);
+  comm.barrier();  // watched, where the call itself could not tell who waits for whom
+  const int made = blocking("MPI_Win_allocate", MPI_Win_allocate, MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(),
+                            &data_, &window_);
   if (made != MPI_SUCCESS) {
     core::fail(core::ErrorKind::failure,
                "MPI_Win_allocate of {} bytes for {}: {}; expected an MPI that makes windows between these ranks (Open "
@@ -38,7 +40,7 @@ Window::Window(const Communicator& comm, std::string purpose, Index bytes)
   core::memory_ledger().add(purpose_, bytes_);
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
   // One epoch from here to close(): nobody ever locks exclusively, so no lock needs to be asked for.
-  check_mpi(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
+  call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
 }
 
 void Window::write(Index offset, const void* data, Index bytes) {
@@ -65,26 +67,22 @@ void Window::publish() {
 }
 
 void Window::collect() {
-  {
-    const Blocked blocked;
-    check_mpi(MPI_Win_flush_all(window_), "MPI_Win_flush_all");
-  }
+  call_mpi("MPI_Win_flush_all", MPI_Win_flush_all, window_);
   comm_.barrier();
   check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");
 }
 
 void Window::close() {
   comm_.barrier();  // MPI_Win_free waits for the others, too, but where the watchdog could not tell why
-  const Blocked blocked;
-  check_mpi(MPI_Win_unlock_all(window_), "MPI_Win_unlock_all");
-  check_mpi(MPI_Win_free(&window_), "MPI_Win_free");
+  call_mpi("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
+  call_mpi("MPI_Win_free", MPI_Win_free, &window_);
   core::memory_ledger().remove(purpose_, bytes_);
 }
 
 WindowAccess::~WindowAccess() {
   // Open only when an error unwinds. An access cannot be withdrawn, and its rows are about to be freed; it ends without
   // the owner's help.
-  MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 
 void WindowAccess::progress() {
@@ -105,8 +103,7 @@ void WindowAccess::wait() {
   if (rows_) {
     // By the standard the rows are there now; this keeps an MPI that ends its requests too early (window_defect()) from
     // writing into rows that have been freed. Where that is in order there is nothing left to wait for.
-    const Blocked blocked;
-    check_mpi(MPI_Win_flush(owner_, window_.handle()), "MPI_Win_flush");
+    call_mpi("MPI_Win_flush", MPI_Win_flush, owner_, window_.handle());
   }
   if (rows_ && kind_ == Outstanding::Kind::receive) rows_->store();
   rows_.reset();
@@ -139,7 +136,8 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
   RowBlock block = rows_->block();
   owner_ = owner;
   Index next = block.rows.begin;
-  const Blocked blocked;  // Open MPI's component for UCX waits for a lock of the owner's memory in here
+  const Blocked inside(
+      "MPI_Raccumulate");  // Open MPI's component for UCX waits for a lock of the owner's memory in here
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};
     next += run.count;

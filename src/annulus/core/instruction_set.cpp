@@ -1,6 +1,14 @@
 #include "annulus/core/instruction_set.hpp"
 
+#include <algorithm>
+#include <atomic>
+
 namespace annulus::core {
+namespace {
+
+std::atomic<InstructionSet> limit{InstructionSet::avx512};
+
+}  // namespace
 
 std::string_view name_of(InstructionSet set) {
   switch (set) {
@@ -29,7 +37,16 @@ std::vector<InstructionSet> usable_instruction_sets() {
 
 InstructionSet best_instruction_set() {
   static const InstructionSet best = usable_instruction_sets().back();
-  return best;
+  return std::min(best, limit.load());
+}
+
+void limit_instruction_set(InstructionSet most) { limit = most; }
+
+std::optional<InstructionSet> instruction_set_called(std::string_view name) {
+  for (const InstructionSet set : {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+    if (name_of(set) == name) return set;
+  }
+  return std::nullopt;
 }
 
 }  // namespace annulus::core

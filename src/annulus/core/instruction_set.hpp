@@ -1,6 +1,7 @@
 // Vector instruction sets that one binary holds code for, and those of them that this processor has.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,7 +16,14 @@ std::string_view name_of(InstructionSet set);
 /// and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// The last of them.
+/// The last of them that limit_instruction_set() allows: what is used where nobody asks for another one.
 InstructionSet best_instruction_set();
+
+/// From now on no better one than `most` is used, by any thread; for jobs whose ranks have to use the same. Before that
+/// there is no limit.
+void limit_instruction_set(InstructionSet most);
+
+/// The set of this name, if there is one.
+std::optional<InstructionSet> instruction_set_called(std::string_view name);
 
 }  // namespace annulus::core

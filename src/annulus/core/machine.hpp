@@ -2,6 +2,7 @@
 // calibration or the built-in default.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,12 @@ struct Machine {
   Link between_nodes;
   double overlap = 0.6;                   ///< share of a transfer that compute can hide, 0 ... 1
   double seconds_per_copied_byte = 1e-9;  ///< collecting rows for a message
+  double seconds_per_interval = 1e-5;     ///< planning, collecting and starting work on rows that stand alone
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
+  std::string memory_source;   ///< what sets that bound, for the user; empty: `source`
+  double window_per_rank = std::numeric_limits<double>::infinity();  ///< bytes of windows that other ranks read
+  std::string window_source;                                         ///< where that room is, for the user
 
   /// Seconds that one rank needs for a GFLOP of attention.
   double seconds_per_gflop(Index head_dim, DType type, Precision precision) const;

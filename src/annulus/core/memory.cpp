@@ -63,6 +63,6 @@ Index proc_bytes(const char* path, const std::string& key) {
 
 Index peak_resident_bytes() { return proc_bytes("/proc/self/status", "VmHWM:"); }
 
-Index available_bytes() { return proc_bytes("/proc/meminfo", "MemAvailable:"); }
+Index resident_bytes() { return proc_bytes("/proc/self/status", "VmRSS:"); }
 
 }  // namespace annulus::core

@@ -37,8 +37,7 @@ MemoryLedger& memory_ledger();
 
 /// Peak resident bytes of this process as the operating system saw it (Linux: VmHWM), 0 where it does not say.
 Index peak_resident_bytes();
-/// Bytes that programs on this machine can still have, as the operating system sees it (Linux: MemAvailable), 0 where
-/// it does not say.
-Index available_bytes();
+/// The same now (Linux: VmRSS).
+Index resident_bytes();
 
 }  // namespace annulus::core

@@ -15,7 +15,7 @@ struct HopMetrics {
   Index bytes_sent = 0;
   Index bytes_received = 0;
   Index rows_received = 0;
-  Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
+  Count kept = 0;  ///< kept (query, key, head) triples, batch entries included
 };
 
 struct RankMetrics {
@@ -61,10 +61,10 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
 
 /// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, a multiply and an add each, D
 /// long.
-constexpr double forward_flops(Index kept, Index head_dim) { return 4.0 * double(head_dim) * double(kept); }
+constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
 
 /// Flops of a backward pass, by the usual convention 2.5 forward passes: five products (q.k again, dout.v, and those
 /// that make dq, dk, dv) instead of two.
-constexpr double backward_flops(Index kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
+constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
 
 }  // namespace annulus::core

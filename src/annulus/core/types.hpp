@@ -16,6 +16,9 @@ namespace annulus::core {
 /// Rows, heads, bytes and counts of pairs: 64 bits everywhere, a million-token problem has more than 2^31 numbers.
 using Index = std::int64_t;
 
+/// Kept (query, key, head) triples: 2^32 rows that see each other are 2^64 of them for every head and batch entry.
+__extension__ using Count = __int128;
+
 /// Extents of one attention problem. kv_heads divides heads (grouped-query attention; equal for the plain one).
 struct Shape {
   Index batch = 1;

@@ -3,23 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "annulus/io/transfer.hpp"
-
 namespace annulus::io {
 namespace {
 
 using core::ErrorKind;
 using core::fail;
 using core::Interval;
-
-/// Global row of row `local` of the intervals laid one after another.
-Index global_row(const std::vector<Interval>& rows, Index local) {
-  for (const Interval& interval : rows) {
-    if (local < interval.size()) return interval.begin + local;
-    local -= interval.size();
-  }
-  return -1;
-}
 
 }  // namespace
 
@@ -58,48 +47,31 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
        fmt::join(extents, ", "), to_fit);
 }
 
-void check_finite(const std::string& where, const std::optional<NonFinite>& found, const std::vector<Interval>& rows,
-                  const std::vector<Index>& extents, const comm::Communicator& comm) {
-  constexpr Index none = INT64_MAX;
-  Index place = none;  // in the global dataset
-  std::string message;
-  if (found) {
-    Index local_rows = 0, row_numbers = 1;
-    for (const Interval& interval : rows) local_rows += interval.size();
-    for (std::size_t axis = 2; axis < extents.size(); ++axis) row_numbers *= extents[axis];
-    const Index row = found->index / row_numbers;  // over the local (B, rows)
-    Index inside = found->index % row_numbers;
-    std::vector<Index> at(extents.size());
-    at[0] = row / local_rows;
-    at[1] = global_row(rows, row % local_rows);
-    place = (at[0] * extents[1] + at[1]) * row_numbers + inside;
-    for (std::size_t axis = extents.size() - 1; axis >= 2; --axis) {
-      at[axis] = inside % extents[axis];
-      inside /= extents[axis];
-    }
-    message = fmt::format("{} holds {} at [{}], expected finite numbers", where, found->value, fmt::join(at, ", "));
+DatasetId open_as_seen(hid_t file, const SeenFile& seen, const std::string& name) {
+  const DatasetInfo& info = seen.at(name);
+  DatasetId dataset = open_dataset(file, seen.path, name);
+  std::vector<Index> extents;
+  for (const hsize_t extent : extents_of(dataset)) extents.push_back(Index(extent));
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{}: dataset {} has no type", seen.path, name));
+  if (extents != info.extents || dtype_of(type) != info.type) {
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), it was {} ({}) when the run looked at it first", seen.path,
+         name, describe_type(type), fmt::join(extents, ", "), core::name_of(info.type), fmt::join(info.extents, ", "));
   }
-  const Index first = -comm.max(-place);
-  if (first == none) return;
-  for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
-    if (!text.empty()) throw comm::AgreedError(ErrorKind::failure, text);
-  }
+  return dataset;
 }
 
-void read_checked_rows(const std::string& path, const std::map<std::string, DatasetInfo>& known,
-                       const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
+void read_checked_rows(const SeenFile& file, const std::vector<RowsIn>& tensors, const std::vector<Interval>& rows,
                        const comm::Communicator& comm, Index piece_bytes) {
+  transfer_rows(file, Direction::read, tensors, rows, comm, piece_bytes);
   for (const RowsIn& tensor : tensors) {
-    core::require(known.contains(tensor.dataset), [&] { return tensor.dataset + " is none of the input's tensors"; });
-  }
-  transfer_rows(path, Direction::read, tensors, rows, comm, piece_bytes);
-  for (const RowsIn& tensor : tensors) {
-    const DatasetInfo& info = known.at(tensor.dataset);
+    const DatasetInfo& info = file.at(tensor.dataset);
     Index count = 0;
     for (const Interval& interval : rows) count += interval.size();
-    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) count *= axis == 1 ? 1 : info.extents[axis];
-    check_finite(fmt::format("{}: dataset {}", path, tensor.dataset), find_non_finite(tensor.host, info.type, count),
-                 rows, info.extents, comm);
+    for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
+      count *= axis == sequence_axis(info.order) ? 1 : info.extents[axis];
+    }
+    check_finite(fmt::format("{}: dataset {}", file.path, tensor.dataset),
+                 find_non_finite(tensor.host, info.type, count), rows, info, comm);
   }
 }
 
@@ -115,8 +87,9 @@ pattern::Documents read_documents(hid_t file, const std::string& path, const std
          extents.size());
   }
   pattern::Documents offsets(extents[0]);
-  check_hdf5(H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()), "{}: reading failed",
-             where);
+  check_hdf5(
+      comm::blocking("H5Dread", H5Dread, dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()),
+      "{}: reading failed", where);
   if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() != sequence) {
     fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}", where, offsets.size(),
          offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);

@@ -1,7 +1,6 @@
 // What a dataset is against what it should be. Included by .cpp files of this room only.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +8,8 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/io/finite.hpp"
 #include "annulus/io/hdf5_support.hpp"
-#include "annulus/io/tensor_file.hpp"
+#include "annulus/io/transfer.hpp"
+#include "annulus/pattern/pattern.hpp"
 
 namespace annulus::io {
 
@@ -35,17 +35,14 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 /// Throws Error(failure) unless the dataset has these extents: "..., expected (1, 8, 4) to fit q (1, 8, 4, 64)".
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
-/// Every rank learns of the NaN or infinity that comes first in the global dataset (B, S, ...), if there is one, as an
-/// AgreedError that names it; collective. `found` counts over this rank's (B, rows, ...).
-void check_finite(const std::string& where, const std::optional<NonFinite>& found,
-                  const std::vector<core::Interval>& rows, const std::vector<Index>& extents,
-                  const comm::Communicator& comm);
+/// Opens a dataset that was looked at before. Throws Error(failure) where its extents or type are others now: buffers
+/// were made for those that were seen.
+DatasetId open_as_seen(hid_t file, const SeenFile& seen, const std::string& name);
 
-/// Reads rows (ascending disjoint intervals) of datasets (B, S, ...) that are among the `known` ones, and refuses NaN
-/// and infinity in them; collective. Throws as check_finite().
-void read_checked_rows(const std::string& path, const std::map<std::string, DatasetInfo>& known,
-                       const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
-                       const comm::Communicator& comm, Index piece_bytes);
+/// Reads rows (ascending disjoint intervals) of datasets (B, S, ...) of a file, and refuses NaN and infinity in them;
+/// collective. Throws as check_finite().
+void read_checked_rows(const SeenFile& file, const std::vector<RowsIn>& tensors,
+                       const std::vector<core::Interval>& rows, const comm::Communicator& comm, Index piece_bytes);
 
 /// Document offsets 0 = d0 <= d1 <= ... = sequence; {0, sequence} without a dataset. Throws Error(failure).
 pattern::Documents read_documents(hid_t file, const std::string& path, const std::optional<std::string>& name,

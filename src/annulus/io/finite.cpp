@@ -1,6 +1,7 @@
 #include "annulus/io/finite.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "annulus/core/storage.hpp"
 
@@ -27,6 +28,27 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
+/// Without the sign, bits of finite numbers are in the order of what they stand for; vectorises as above.
+template <class Bits, class Stored>
+double largest(const Stored* numbers, Index count) {
+  constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
+  const Bits* bits = reinterpret_cast<const Bits*>(numbers);
+  Bits most = 0;
+  for (Index i = 0; i < count; ++i) most = std::max(most, Bits(bits[i] & Bits(~sign)));
+  Stored value;
+  std::memcpy(static_cast<void*>(&value), &most, sizeof value);
+  return core::load_as<double>(value);
+}
+
+/// Global row of row `local` of the intervals laid one after another.
+Index global_row(const std::vector<core::Interval>& rows, Index local) {
+  for (const core::Interval& interval : rows) {
+    if (local < interval.size()) return interval.begin + local;
+    local -= interval.size();
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count) {
@@ -41,6 +63,51 @@ std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, 
       return find<std::uint16_t>(static_cast<const core::BFloat16*>(numbers), count, std::uint16_t(0x7f80u));
   }
   return std::nullopt;
+}
+
+double largest_magnitude(const void* numbers, core::DType type, Index count) {
+  switch (type) {
+    case core::DType::float64:
+      return largest<std::uint64_t>(static_cast<const double*>(numbers), count);
+    case core::DType::float32:
+      return largest<std::uint32_t>(static_cast<const float*>(numbers), count);
+    case core::DType::float16:
+      return largest<std::uint16_t>(static_cast<const core::Half*>(numbers), count);
+    case core::DType::bfloat16:
+      return largest<std::uint16_t>(static_cast<const core::BFloat16*>(numbers), count);
+  }
+  return 0;
+}
+
+void check_finite(const std::string& where, const std::optional<NonFinite>& found,
+                  const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
+                  const std::string& expected) {
+  constexpr Index none = INT64_MAX;
+  const std::vector<Index> extents = reordered(info.extents, info.order);
+  Index place = none;  // in the global tensor
+  std::string message;
+  if (found) {
+    Index local_rows = 0, row_numbers = 1;
+    for (const core::Interval& interval : rows) local_rows += interval.size();
+    for (std::size_t axis = 2; axis < extents.size(); ++axis) row_numbers *= extents[axis];
+    const Index row = found->index / row_numbers;  // over the local (B, rows)
+    Index inside = found->index % row_numbers;
+    std::vector<Index> at(extents.size());
+    at[0] = row / local_rows;
+    at[1] = global_row(rows, row % local_rows);
+    place = (at[0] * extents[1] + at[1]) * row_numbers + inside;
+    for (std::size_t axis = extents.size() - 1; axis >= 2; --axis) {
+      at[axis] = inside % extents[axis];
+      inside /= extents[axis];
+    }
+    message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(reordered(at, info.order), ", "),
+                          expected);
+  }
+  const Index first = -comm.max(-place);
+  if (first == none) return;
+  for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
+    if (!text.empty()) throw comm::AgreedError(core::ErrorKind::failure, text);
+  }
 }
 
 }  // namespace annulus::io

@@ -1,9 +1,12 @@
-// Looks for numbers that are none.
+// Looks for numbers that are none, and for the largest.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "annulus/core/types.hpp"
+#include "annulus/comm/communicator.hpp"
+#include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
 
@@ -15,5 +18,15 @@ struct NonFinite {
 
 /// The first NaN or infinity among `count` numbers of a storage type.
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, core::Index count);
+
+/// Largest absolute value among `count` finite numbers of a storage type; 0 of none.
+double largest_magnitude(const void* numbers, core::DType type, core::Index count);
+
+/// Every rank learns of the NaN or infinity that comes first in the global tensor (B, S, ...), if there is one, as an
+/// AgreedError that names it and its place in the file, in the words of the rank that has it; collective. `found`
+/// counts over this rank's (B, rows, ...).
+void check_finite(const std::string& where, const std::optional<NonFinite>& found,
+                  const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
+                  const std::string& expected = "expected finite numbers");
 
 }  // namespace annulus::io

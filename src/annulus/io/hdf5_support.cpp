@@ -1,12 +1,12 @@
 #include "annulus/io/hdf5_support.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 namespace annulus::io {
 namespace {
@@ -59,6 +59,21 @@ PropertyId alone_access() {
   return access;
 }
 
+/// Says why a file could not be opened.
+[[noreturn]] void fail_to_open(const std::string& path, const std::string& reason) {
+  if (reason.find("unable to lock file") != std::string::npos) {
+    fail(ErrorKind::failure,
+         "{}: another process has it open for writing (a notebook? close it there, or use a with block){}", path,
+         reason);
+  }
+  if (reason.find("already open for") != std::string::npos) {  // a mark in files of HDF5's newer formats
+    fail(ErrorKind::failure,
+         "{}: another process has it open for writing, or ended without closing it (`h5clear -s` takes its mark off){}",
+         path, reason);
+  }
+  fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
+}
+
 /// Names in the top group, to show what could have been meant.
 std::vector<std::string> names_in(hid_t file) {
   std::vector<std::string> names;
@@ -67,16 +82,25 @@ std::vector<std::string> names_in(hid_t file) {
     list.push_back(std::string("/") + name);
     return list.size() < 12 ? 0 : 1;  // 1 stops the walk
   };
-  H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
+  comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
   return names;
 }
 
 /// True when every group on the way to `name` and the object itself exist.
 bool exists(hid_t file, const std::string& name) {
   for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
-    if (H5Oexists_by_name(file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
+    if (comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0)
+      return false;
   }
-  return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0 && H5Oexists_by_name(file, name.c_str(), H5P_DEFAULT) > 0;
+  return comm::blocking("H5Lexists", H5Lexists, file, name.c_str(), H5P_DEFAULT) > 0 &&
+         comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.c_str(), H5P_DEFAULT) > 0;
+}
+
+const char* kind_of_file(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
 }
 
 }  // namespace
@@ -135,22 +159,38 @@ TypeId text_type() {
   return type;
 }
 
+void check_openable(const std::string& path, bool to_write) {
+  const comm::Blocked inside("the opening of " + path);
+  struct stat found {};
+  // Looked at first: to open a device can do something. Without blocking: a FIFO may come in between.
+  bool known = stat(path.c_str(), &found) == 0;
+  if (!known || S_ISREG(found.st_mode)) {
+    const int descriptor = open(path.c_str(), (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
+    known = fstat(descriptor, &found) == 0;
+    close(descriptor);
+  }
+  if (known && !S_ISREG(found.st_mode)) {
+    fail(ErrorKind::failure, "{}: is {}, expected an HDF5 file", path, kind_of_file(found.st_mode));
+  }
+}
+
 FileId open_alone(const std::string& path, bool to_write) {
   quiet_hdf5();
-  if (std::filesystem::is_directory(path)) fail(ErrorKind::failure, "{}: is a folder, expected an HDF5 file", path);
-  const int descriptor = open(path.c_str(), to_write ? O_RDWR : O_RDONLY);
-  if (descriptor < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
-  close(descriptor);
-  if (H5Fis_hdf5(path.c_str()) <= 0) fail(ErrorKind::failure, "{}: is not an HDF5 file", path);
+  check_openable(path, to_write);
+  if (comm::blocking("H5Fis_hdf5", H5Fis_hdf5, path.c_str()) <= 0)
+    fail(ErrorKind::failure, "{}: is not an HDF5 file", path);
   const PropertyId access = alone_access();
-  return FileId(check_hdf5(H5Fopen(path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access),
-                           "{}: HDF5 cannot open it (damaged or cut short?)", path));
+  FileId file(comm::blocking("H5Fopen", H5Fopen, path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access));
+  if (file < 0) fail_to_open(path, hdf5_reason());
+  return file;
 }
 
 FileId create_alone(const std::string& path) {
   quiet_hdf5();
   const PropertyId access = alone_access();
-  return FileId(check_hdf5(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), "{}: cannot be made", path));
+  return FileId(check_hdf5(comm::blocking("H5Fcreate", H5Fcreate, path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
+                           "{}: cannot be made", path));
 }
 
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by) {
@@ -159,12 +199,14 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
     fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name,
          names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), asked_by.empty() ? "" : "; ", asked_by);
   }
-  const ObjectId object(check_hdf5(H5Oopen(file, name.c_str(), H5P_DEFAULT), "{}: cannot open {}", path, name));
+  const ObjectId object(check_hdf5(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), H5P_DEFAULT),
+                                   "{}: cannot open {}", path, name));
   if (H5Iget_type(object) != H5I_DATASET) {
     fail(ErrorKind::failure, "{}: {} is {}, expected a dataset", path, name,
          H5Iget_type(object) == H5I_GROUP ? "a group" : "a named type");
   }
-  return DatasetId(check_hdf5(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "{}: cannot open dataset {}", path, name));
+  return DatasetId(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), H5P_DEFAULT),
+                              "{}: cannot open dataset {}", path, name));
 }
 
 std::vector<hsize_t> extents_of(hid_t dataset) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/types.hpp"
 
@@ -41,11 +42,11 @@ class Hdf5Id {
     return *this;
   }
   ~Hdf5Id() {
-    if (id_ >= 0) Close(id_);
+    if (id_ >= 0) close();
   }
   operator hid_t() const { return id_; }
   /// Closes now and tells whether that went well, which for a file means that everything is written.
-  herr_t close() { return Close(std::exchange(id_, -1)); }
+  herr_t close() { return comm::blocking_quietly("the closing of an HDF5 object", Close, std::exchange(id_, -1)); }
 
  private:
   hid_t id_ = -1;
@@ -70,6 +71,10 @@ std::string describe_type(hid_t type);
 
 /// Text of any length, UTF-8: h5py reads it as str.
 TypeId text_type();
+
+/// Throws Error(failure) when this rank cannot open `path`, or when it is a folder, a FIFO or a device, which HDF5
+/// would wait for.
+void check_openable(const std::string& path, bool to_write);
 
 /// Opens a file on this rank alone. Throws Error(failure) that tells a missing file, a folder, a file of another
 /// format and a damaged one apart.

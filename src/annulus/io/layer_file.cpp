@@ -75,12 +75,12 @@ Description describe(hid_t file, const Settings& settings, LayerWants wants) {
 }  // namespace
 
 LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm)
-    : path_(*settings.input.file) {
+    : file_{*settings.input.file, identity_together(*settings.input.file, comm), {}} {
   const std::vector<Index> seen = numbers_from_root(comm, [&] {
-    const FileId file = open_alone(path_, false);
+    const FileId file = open_alone(file_.path, false);
     const auto [s, width, type] = describe(file, settings, wants);
     std::vector<Index> numbers{s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, width, Index(type)};
-    const pattern::Documents documents = read_documents(file, path_, settings.input.documents, s.sequence);
+    const pattern::Documents documents = read_documents(file, file_.path, settings.input.documents, s.sequence);
     numbers.insert(numbers.end(), documents.begin(), documents.end());
     return numbers;
   });
@@ -89,29 +89,31 @@ LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Com
   type_ = DType(seen[6]);
   documents_.assign(seen.begin() + 7, seen.end());
   const DatasetInfo like_x{{shape_.batch, shape_.sequence, width_}, type_};
-  rows_[settings.layer->x] = like_x;
-  if (wants.dy) rows_[settings.layer->dy] = like_x;
-  if (wants.target) rows_[settings.train->target] = like_x;
+  file_.datasets[settings.layer->x] = like_x;
+  if (wants.dy) file_.datasets[settings.layer->dy] = like_x;
+  if (wants.target) file_.datasets[settings.train->target] = like_x;
+  for (const WantedWeight& weight : weights_of(*settings.layer, width_, shape_.head_dim)) {
+    file_.datasets[weight.dataset] = {weight.extents, type_};
+  }
 }
 
 void LayerFile::read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
                      const comm::Communicator& comm) const {
-  read_checked_rows(path_, rows_, tensors, rows, comm, max_piece_bytes);
+  read_checked_rows(file_, tensors, rows, comm, max_piece_bytes);
 }
 
 void LayerFile::read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const {
-  read_checked_parts(path_, type_, parts, comm);
+  read_checked_parts(file_, parts, comm);
 }
 
-void read_checked_parts(const std::string& path, DType type, const std::vector<MatrixPart>& parts,
-                        const comm::Communicator& comm) {
-  transfer_parts(path, Direction::read, parts, comm);
+void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
+  transfer_parts(file, Direction::read, parts, comm);
   comm::agree(comm, [&] {
     for (const MatrixPart& part : parts) {
-      const auto found = find_non_finite(part.host, type, part.kept.count());
+      const auto found = find_non_finite(part.host, file.at(part.dataset).type, part.kept.count());
       if (!found) continue;
       const Index columns = part.kept.columns.size();
-      fail(ErrorKind::failure, "{}: dataset {} holds {} at [{}, {}], expected finite numbers", path, part.dataset,
+      fail(ErrorKind::failure, "{}: dataset {} holds {} at [{}, {}], expected finite numbers", file.path, part.dataset,
            found->value, part.kept.rows.begin + found->index / columns,
            part.kept.columns.begin + found->index % columns);
     }

@@ -1,7 +1,6 @@
 // The datasets of an attention layer in an HDF5 file: looked at by rank 0, read by every rank.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -31,17 +30,19 @@ class LayerFile {
   const pattern::Documents& documents() const { return documents_; }
 
   /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of x, dy or target, (B, rows, E) in
-  /// type(); collective. NaN and infinity are errors that name dataset, place and value.
+  /// type(); collective. NaN and infinity are errors that name dataset, place and value; so is a file that is no more
+  /// the one that was checked.
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 
-  /// Reads this rank's parts of weights, from the input or a checkpoint that has them under the same names; collective:
-  /// every rank names the same datasets. NaN and infinity are errors as in read().
+  /// What later openings are held against.
+  const SeenFile& seen() const { return file_; }
+
+  /// Reads this rank's parts of weights; collective: every rank names the same datasets. Errors as in read().
   void read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const;
 
  private:
-  std::string path_;
-  std::map<std::string, DatasetInfo> rows_;  // of x, dy, target, by their names
+  SeenFile file_;
   core::Shape shape_;
   Index width_ = 0;
   core::DType type_ = core::DType::float32;
@@ -49,7 +50,6 @@ class LayerFile {
 };
 
 /// Reads parts of matrices and refuses NaN and infinity in them; collective.
-void read_checked_parts(const std::string& path, core::DType type, const std::vector<MatrixPart>& parts,
-                        const comm::Communicator& comm);
+void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
 }  // namespace annulus::io

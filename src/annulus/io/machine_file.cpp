@@ -133,6 +133,7 @@ Machine parse_machine_file(const std::string& text, const std::string& path) {
 
 Machine read_machine_file(const std::string& path, const comm::Communicator& comm) {
   const std::string text = from_root(comm, [&]() -> std::string {
+    const comm::Blocked inside("the reading of " + path);
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -164,13 +165,6 @@ std::string machine_file_text(const Machine& machine, const std::vector<std::str
     text += fmt::format("{}{}: {:.6g}  # {}\n", open.empty() ? "" : "  ", number.word, number.in(copy), number.unit);
   }
   return text + fmt::format("ranks_per_node: {}\n", machine.ranks_per_node);
-}
-
-void write_machine_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) fail(ErrorKind::failure, "{}: cannot be written: {}", path, std::strerror(errno));
 }
 
 }  // namespace annulus::io

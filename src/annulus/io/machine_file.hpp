@@ -18,7 +18,4 @@ core::Machine parse_machine_file(const std::string& text, const std::string& pat
 /// The machine as such a file, each key with its unit; `provenance` becomes comment lines on top.
 std::string machine_file_text(const core::Machine& machine, const std::vector<std::string>& provenance);
 
-/// Writes the file on this rank. Throws Error(failure) when it cannot be written.
-void write_machine_file(const std::string& path, const std::string& text);
-
 }  // namespace annulus::io

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/dataset_checks.hpp"
 #include "annulus/io/together.hpp"
 
 namespace annulus::io {
@@ -18,20 +19,18 @@ struct Target {
   TypeId type;  // in memory
 };
 
-Target open_target(hid_t file, const std::string& path, const MatrixPart& part) {
-  Target target{path + ": dataset " + part.dataset, open_dataset(file, path, part.dataset), 2, {}};
-  const std::vector<hsize_t> extents = extents_of(target.dataset);
-  const TypeId stored(check_hdf5(H5Dget_type(target.dataset), "{} has no type", target.where));
-  const auto type = dtype_of(stored);
-  core::require(type && (extents.size() == 1 || extents.size() == 2), [&] { return target.where + " is unchecked"; });
-  const Index columns = extents.size() == 2 ? Index(extents[1]) : 1;
+Target open_target(hid_t file, const SeenFile& seen, const MatrixPart& part) {
+  Target target{seen.path + ": dataset " + part.dataset, open_as_seen(file, seen, part.dataset), 2, {}};
+  const std::vector<Index>& extents = seen.at(part.dataset).extents;
+  core::require(extents.size() == 1 || extents.size() == 2, [&] { return target.where + " is no matrix"; });
+  const Index columns = extents.size() == 2 ? extents[1] : 1;
   const auto inside = [](Interval part, Interval whole) { return whole.begin <= part.begin && part.end <= whole.end; };
   const bool fits = part.part.count() == 0 ||
-                    (inside(part.kept.rows, {0, Index(extents[0])}) && inside(part.kept.columns, {0, columns}) &&
+                    (inside(part.kept.rows, {0, extents[0]}) && inside(part.kept.columns, {0, columns}) &&
                      inside(part.part.rows, part.kept.rows) && inside(part.part.columns, part.kept.columns));
   core::require(fits, [&] { return target.where + ": a part outside"; });
   target.axes = extents.size();
-  target.type = memory_type(*type);
+  target.type = memory_type(seen.at(part.dataset).type);
   return target;
 }
 
@@ -54,13 +53,12 @@ void move_piece(const Target& target, Direction direction, const MatrixPart& par
   select(stored, piece, {});
   char nothing = 0;  // HDF5 wants an address from ranks without numbers, too
   void* host = part.host == nullptr ? &nothing : part.host;
-  const comm::Blocked inside_hdf5;
   if (direction == Direction::read) {
-    check_hdf5(H5Dread(target.dataset, target.type, memory, stored, transfer, host), "{}: reading failed",
-               target.where);
+    check_hdf5(comm::blocking("H5Dread", H5Dread, target.dataset, target.type, memory, stored, transfer, host),
+               "{}: reading failed", target.where);
   } else {
-    check_hdf5(H5Dwrite(target.dataset, target.type, memory, stored, transfer, host), "{}: writing failed",
-               target.where);
+    check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, target.dataset, target.type, memory, stored, transfer, host),
+               "{}: writing failed", target.where);
   }
 }
 
@@ -75,18 +73,15 @@ std::vector<Rectangle> cut(const Rectangle& part, Index bytes_per_number, Index 
   return pieces;
 }
 
-}  // namespace
-
-void transfer_parts(const std::string& path, Direction direction, const std::vector<MatrixPart>& parts,
-                    const comm::Communicator& comm, Index piece_bytes) {
-  const comm::Place place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", path));
-  FileId file = open_together(path, direction, comm);
+void transfer_all(const SeenFile& seen, Direction direction, const std::vector<MatrixPart>& parts,
+                  const comm::Communicator& comm, Index piece_bytes) {
+  FileId file = open_together(seen.path, direction, comm);
   const PropertyId transfer = transfer_together();
   for (const MatrixPart& part : parts) {
     Target target;
     std::vector<Rectangle> pieces;
     comm::agree(comm, [&] {
-      target = open_target(file, path, part);
+      target = open_target(file, seen, part);
       pieces = cut(part.part, Index(H5Tget_size(target.type)), piece_bytes);
     });
     pieces.resize(std::size_t(comm.max(Index(pieces.size()))));  // the same number of collective calls on every rank
@@ -94,7 +89,20 @@ void transfer_parts(const std::string& path, Direction direction, const std::vec
       comm::agree(comm, [&] { move_piece(target, direction, part, piece, transfer); });
     }
   }
-  close_together(std::move(file), path, comm);
+  close_together(std::move(file), seen.path, comm);
+}
+
+}  // namespace
+
+void transfer_parts(const SeenFile& file, Direction direction, const std::vector<MatrixPart>& parts,
+                    const comm::Communicator& comm, Index piece_bytes) {
+  const comm::Place place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", file.path));
+  const auto transfer = [&] { transfer_all(file, direction, parts, comm, piece_bytes); };
+  if (direction == Direction::read) {
+    while_unchanged(file, comm, transfer);
+  } else {
+    transfer();
+  }
 }
 
 }  // namespace annulus::io

@@ -26,9 +26,9 @@ struct MatrixPart {
 };
 
 /// Opens the file on all ranks, moves every rank's parts, closes the file; collective: every rank names the same
-/// datasets. Host memory is only read from when writing. Numbers are those of the dataset's type. Throws the same
-/// Error(failure) on every rank.
-void transfer_parts(const std::string& path, Direction direction, const std::vector<MatrixPart>& parts,
+/// datasets. Host memory is only read from when writing. Numbers are those of the dataset's type. A file that is read
+/// must be what was seen, one that is written need not. Throws the same Error(failure) on every rank.
+void transfer_parts(const SeenFile& file, Direction direction, const std::vector<MatrixPart>& parts,
                     const comm::Communicator& comm, Index piece_bytes = max_piece_bytes);
 
 }  // namespace annulus::io

@@ -1,6 +1,7 @@
 #include "annulus/io/place.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 
 namespace annulus::io {
@@ -17,24 +19,62 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
+constexpr off_t flush_bytes = off_t(64) << 20;  // some seconds on a slow disk
+
 std::string folder_of(const std::string& file) {
   const std::string folder = std::filesystem::path(file).parent_path().string();
   return folder.empty() ? "." : folder;
 }
 
-/// A file descriptor that closes itself.
-struct Descriptor {
-  Descriptor(const std::string& path, int flags) : id(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (id < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
+/// What is there instead of a regular file, in words.
+const char* word_for(std::filesystem::file_type type) {
+  using std::filesystem::file_type;
+  switch (type) {
+    case file_type::directory:
+      return "a folder";
+    case file_type::fifo:
+      return "a FIFO";
+    case file_type::socket:
+      return "a socket";
+    case file_type::block:
+    case file_type::character:
+      return "a device";
+    default:
+      return "no regular file";
   }
-  ~Descriptor() { close(id); }
-  Descriptor(const Descriptor&) = delete;
-  int id;
-};
+}
+
+/// Writes a file's content to disk piece by piece, so that no single call takes long: what a slow disk is given at once
+/// would look like a call that hangs. Not all that fsync does, and not everywhere.
+void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
+  struct stat found {};
+  if (fstat(descriptor.id(), &found) != 0) return;
+  constexpr unsigned flags = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  for (off_t begin = 0; begin < found.st_size; begin += flush_bytes) {
+    const comm::Blocked inside(fmt::format("the flushing of {} from byte {} on", file, begin));
+    if (sync_file_range(descriptor.id(), begin, flush_bytes, flags) != 0) {
+      if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EOPNOTSUPP) return;
+      // An error is told once: fsync would not know of it.
+      fail(ErrorKind::failure, "{}: flushing failed: {}", file, std::strerror(errno));
+    }
+    comm::watchdog_progress();
+  }
+}
 
 }  // namespace
 
+std::string follow_links(const std::string& file) {
+  std::filesystem::path path = file;
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {
+    if (links == 40) fail(ErrorKind::failure, "{}: too many links behind this name, expected at most 40", file);
+    path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute one stands for itself
+  }
+  return std::filesystem::weakly_canonical(path).string();
+}
+
 void check_place(const std::string& file, bool overwrite) {
+  const comm::Blocked inside("the check of the place of " + file);
   const std::string folder = folder_of(file);
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
@@ -44,15 +84,21 @@ void check_place(const std::string& file, bool overwrite) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
     fail(ErrorKind::failure, "{}: cannot write in the output folder {}: {}", file, folder, std::strerror(errno));
   }
-  if (std::filesystem::is_directory(file, error)) fail(ErrorKind::failure, "{}: is a folder, expected a file", file);
-  if (!overwrite && std::filesystem::exists(std::filesystem::symlink_status(file, error))) {
+  const std::filesystem::file_status there = std::filesystem::symlink_status(file, error);
+  if (!std::filesystem::exists(there)) return;
+  if (!std::filesystem::is_regular_file(there)) {
+    fail(ErrorKind::failure, "{}: is {}, expected a file", file, word_for(there.type()));
+  }
+  if (!overwrite) {
     fail(ErrorKind::failure,
-         "{}: the output exists already; set output.overwrite: true (generate: --overwrite) or name another file",
+         "{}: the output exists already; set output.overwrite: true (generate, plan --calibrate: --overwrite) or name "
+         "another file",
          file);
   }
 }
 
 void check_free_space(const std::string& file, core::Index bytes) {
+  const comm::Blocked inside("the question for the room that " + file + " has");
   struct statvfs system {};
   if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // what cannot be asked is found when writing
   const double free = double(system.f_bavail) * double(system.f_frsize);
@@ -61,39 +107,39 @@ void check_free_space(const std::string& file, core::Index bytes) {
   }
 }
 
-void reserve(const std::string& file, core::Index bytes) {
-  const Descriptor descriptor(file, O_RDWR | O_CREAT);
-  int code = ftruncate(descriptor.id, bytes) == 0 ? 0 : errno;  // checks limits; takes no room
-  if (code == 0 && fallocate(descriptor.id, 0, 0, bytes) != 0) {
+void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
+  const comm::Blocked inside("the reservation of room for " + name);
+  int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits; takes no room
+  if (code == 0 && fallocate(descriptor.id(), 0, 0, bytes) != 0) {
     // Other codes mean that this file system cannot reserve.
     if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) code = errno;
   }
-  if (code != 0) fail(ErrorKind::failure, "{}: no room for {} bytes: {}", file, bytes, std::strerror(code));
+  if (code != 0) fail(ErrorKind::failure, "{}: no room for {} bytes: {}", name, bytes, std::strerror(code));
 }
 
-void extend(const std::string& file, core::Index bytes) {
-  const Descriptor descriptor(file, O_WRONLY | O_APPEND);
+void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
+  const comm::Blocked inside("the extension of " + name);
+  struct stat about {};
+  int code = fstat(descriptor.id(), &about) == 0 ? 0 : errno;
   const std::vector<char> zeros(std::size_t(bytes), 0);
-  for (core::Index written = 0; written < bytes;) {
-    const ssize_t now = write(descriptor.id, zeros.data() + written, std::size_t(bytes - written));
+  if (code == 0) code = write_all(descriptor, zeros.data(), zeros.size(), about.st_size);
+  if (code != 0) fail(ErrorKind::failure, "{}: no room for {} more bytes: {}", name, bytes, std::strerror(code));
+}
+
+int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count, core::Index offset) {
+  for (std::size_t written = 0; written < count;) {
+    const ssize_t now = pwrite(descriptor.id(), bytes + written, count - written, offset + off_t(written));
     if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) fail(ErrorKind::failure, "{}: no room for {} more bytes: {}", file, bytes, std::strerror(errno));
-    written += now;
+    if (now <= 0) return now < 0 ? errno : EIO;
+    written += std::size_t(now);
   }
+  return 0;
 }
 
-void flush_to_disk(const std::string& file) {
-  const Descriptor descriptor(file, O_RDONLY);
-  if (fsync(descriptor.id) != 0) fail(ErrorKind::failure, "{}: flushing failed: {}", file, std::strerror(errno));
-}
-
-void publish(const std::string& temporary, const std::string& file, bool overwrite) {
-  check_place(file, overwrite);  // a file that came meanwhile is as finished as any
-  if (std::rename(temporary.c_str(), file.c_str()) != 0) {
-    fail(ErrorKind::failure, "{}: renaming {} failed: {}", file, temporary, std::strerror(errno));
-  }
-  const Descriptor folder(folder_of(file), O_RDONLY | O_DIRECTORY);
-  fsync(folder.id);  // some file systems cannot flush a folder; the file itself is safe
+void flush_to_disk(const Descriptor& descriptor, const std::string& name) {
+  flush_in_pieces(descriptor, name);
+  const comm::Blocked inside("the flushing of " + name);
+  if (fsync(descriptor.id()) != 0) fail(ErrorKind::failure, "{}: flushing failed: {}", name, std::strerror(errno));
 }
 
 }  // namespace annulus::io

@@ -1,30 +1,35 @@
-// Files that appear complete or not at all: made aside under a temporary name, flushed to disk, renamed. Rank 0's work.
+// Where a file goes: what may stand there already, and whether there is room. For one rank.
 #pragma once
 
 #include <string>
 
 #include "annulus/core/types.hpp"
+#include "annulus/io/descriptor.hpp"
 
 namespace annulus::io {
 
-/// Throws Error(failure) when `file` cannot be made: its folder is missing, no folder or not writable, or something is
-/// there already that may not be replaced.
+/// The file that `file` stands for: links are followed to their end, whether something is there or not, and its folder
+/// is written without links. Throws Error(failure) when they go round in a circle.
+std::string follow_links(const std::string& file);
+
+/// Throws Error(failure) when `file` cannot be made: its folder is missing, no folder or not writable, what is there is
+/// no regular file (a folder, a FIFO, a device, a socket), or it may not be replaced. Links must have been followed.
 void check_place(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) when the file system that holds `file` has less than `bytes` free.
 void check_free_space(const std::string& file, core::Index bytes);
 
-/// Makes `file` (or extends it) to `bytes` bytes and takes them from the file system, where that is possible: a full
-/// disk, a quota or a size limit is met here and not after hours of computing. Throws Error(failure).
-void reserve(const std::string& file, core::Index bytes);
+/// Makes an open file `bytes` long and takes them from the file system, where that is possible: a full disk, a quota or
+/// a size limit is met here and not after hours of computing. Throws Error(failure) with the file's name.
+void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
 /// Extends a file by zeros that are really written, so that it has that room on every file system.
-void extend(const std::string& file, core::Index bytes);
+void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
-/// Flushes one file's content to disk, as seen from this node. Throws Error(failure).
-void flush_to_disk(const std::string& file);
+/// Writes all of `bytes` at `offset`; returns 0 or the error's number.
+int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count, core::Index offset);
 
-/// Gives a flushed file its final name and flushes the folder. Throws Error(failure).
-void publish(const std::string& temporary, const std::string& file, bool overwrite);
+/// Flushes what this machine has of a file to disk. Throws Error(failure).
+void flush_to_disk(const Descriptor& descriptor, const std::string& name);
 
 }  // namespace annulus::io

@@ -1,12 +1,6 @@
 #include "annulus/io/report.hpp"
 
-#include <unistd.h>
-
-#include <fstream>
 #include <nlohmann/json.hpp>
-
-#include "annulus/core/error.hpp"
-#include "annulus/io/place.hpp"
 
 namespace annulus::io {
 namespace {
@@ -31,24 +25,10 @@ Json to_json(const std::vector<ReportEntry>& entries) {
 
 }  // namespace
 
-void check_report_place(const std::string& path) { check_place(path, true); }
-
-void write_report(const std::string& path, const std::vector<ReportEntry>& entries) {
-  check_report_place(path);
-  const std::string temporary = path + ".tmp." + std::to_string(getpid());
-  try {
-    // Text that is no UTF-8 (a host or file name) must not lose the report.
-    const std::string text = to_json(entries).dump(2, ' ', false, Json::error_handler_t::replace);
-    std::ofstream file(temporary);
-    file << text << "\n";
-    file.close();
-    if (!file) core::fail(core::ErrorKind::failure, "{}: writing the report failed", path);
-    flush_to_disk(temporary);
-    publish(temporary, path, true);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
+void write_report(NewFile& file, const std::vector<ReportEntry>& entries) {
+  // Text that is no UTF-8 (a host or file name) must not lose the report.
+  file.write(to_json(entries).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.publish();
 }
 
 }  // namespace annulus::io

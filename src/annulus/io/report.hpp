@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "annulus/core/types.hpp"
+#include "annulus/io/new_file.hpp"
 
 namespace annulus::io {
 
@@ -15,11 +16,7 @@ struct ReportEntry {
   std::variant<bool, core::Index, double, std::string, std::vector<double>, std::vector<ReportEntry>> value;
 };
 
-/// Throws Error(failure) when no file can be made at `path`: found before the computation. Call on one rank.
-void check_report_place(const std::string& path);
-
-/// Writes the entries as a JSON object, complete or not at all, replacing an older report. NaN and infinity become
-/// null. Call on one rank. Throws Error(failure).
-void write_report(const std::string& path, const std::vector<ReportEntry>& entries);
+/// Writes the entries as a JSON object and puts the file in place. NaN and infinity become null. Throws Error(failure).
+void write_report(NewFile& file, const std::vector<ReportEntry>& entries);
 
 }  // namespace annulus::io

@@ -1,7 +1,5 @@
 #include "annulus/io/result_file.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <numeric>
 
@@ -31,7 +29,9 @@ constexpr Index spare_bytes = Index(1) << 18;
 Index bytes_of(const Record& record) {
   std::size_t bytes = record.settings.size();
   for (const Column& column : record.columns) bytes += 512 + 8 * column.values.size();
-  for (const auto& [name, value] : record.provenance) bytes += 512 + name.size() + value.size();
+  for (const auto* attributes : {&record.provenance, &record.attributes}) {
+    for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
+  }
   return Index(bytes);
 }
 
@@ -44,9 +44,10 @@ void add_text_attribute(hid_t object, const std::string& name, const std::string
   const TypeId type = text_type();
   const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
   const AttributeId attribute(
-      check_hdf5(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "attribute {}", name));
+      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
+                 "attribute {}", name));
   const char* words = text.c_str();
-  check_hdf5(H5Awrite(attribute, type, &words), "writing attribute {}", name);
+  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, &words), "writing attribute {}", name);
 }
 
 /// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
@@ -59,8 +60,9 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
   check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
   const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
   check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
-  return DatasetId(
-      check_hdf5(H5Dcreate2(parent, name.c_str(), type, space, links, creation, H5P_DEFAULT), "dataset {}", name));
+  return DatasetId(check_hdf5(
+      comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
+      "dataset {}", name));
 }
 
 void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
@@ -75,18 +77,21 @@ void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors
 }
 
 void add_run(hid_t file, const Record& record) {
-  const GroupId group(check_hdf5(H5Gcreate2(file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
+  const GroupId group(check_hdf5(
+      comm::blocking("H5Gcreate2", H5Gcreate2, file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
   const TypeId type = text_type();
   const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
   const DatasetId settings = make_dataset(group, "settings", type, scalar);
   const char* text = record.settings.c_str();
-  check_hdf5(H5Dwrite(settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text), "writing /run/settings");
+  check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
+             "writing /run/settings");
   for (const Column& column : record.columns) {
     const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, make_space(column.extents));
     add_text_attribute(dataset, "unit", column.unit);
     const Index count = std::accumulate(column.extents.begin(), column.extents.end(), Index(1), std::multiplies<>());
     core::require(count == Index(column.values.size()), [&] { return "values of column " + column.name; });
-    check_hdf5(H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, column.values.data()),
+    check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                              column.values.data()),
                "writing /run/{}", column.name);
   }
 }
@@ -94,9 +99,11 @@ void add_run(hid_t file, const Record& record) {
 void add_record(const std::string& path, const Record& record) {
   FileId file = open_alone(path, true);
   if (!record.settings.empty()) add_run(file, record);
+  for (const auto& [name, value] : record.attributes) add_text_attribute(file, name, value);
   if (!record.provenance.empty()) {
     const GroupId group(
-        check_hdf5(H5Gcreate2(file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group provenance"));
+        check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                   "group provenance"));
     for (const auto& [name, value] : record.provenance) add_text_attribute(group, name, value);
   }
   check_hdf5(file.close(), "{}: closing failed", path);
@@ -104,63 +111,77 @@ void add_record(const std::string& path, const Record& record) {
 
 }  // namespace
 
-TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads) {
-  return {name, type, {shape.batch, shape.sequence, heads, shape.head_dim}, "batch sequence head dim"};
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
+                       AxisOrder order) {
+  return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, shape.head_dim}, order),
+          order == AxisOrder::bshd ? "batch sequence head dim" : "batch head sequence dim", order};
 }
 
-TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape) {
-  return {name, core::lse_type(input_type), {shape.batch, shape.sequence, shape.heads}, "batch sequence head"};
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, AxisOrder order) {
+  return {name, core::lse_type(input_type), reordered<Index>({shape.batch, shape.sequence, shape.heads}, order),
+          order == AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
 }
 
-ResultFile::ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
-    : place_(std::move(place)), tensors_(std::move(tensors)), comm_(comm) {
-  temporary_ = from_root(comm_, [&] {
-    // A link keeps pointing where it points; the temporary file lies beside the real one.
-    place_.file = std::filesystem::weakly_canonical(place_.file).string();
-    check_place(place_.file, place_.overwrite);
-    check_free_space(place_.file, bytes_of(tensors_));
-    const std::string job = place_.job.empty() ? std::to_string(getpid()) : place_.job;
-    const std::string temporary = place_.file + ".tmp." + job;
-    try {
-      // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
-      // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
-      reserve(temporary, bytes_of(tensors_) + spare_bytes);
-      make_layout(temporary, tensors_);
-      reserve(temporary, Index(std::filesystem::file_size(temporary)));
-    } catch (...) {
-      unlink(temporary.c_str());
-      throw;
-    }
-    return temporary;
+ResultFile::ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
+    : tensors_(std::move(tensors)), comm_(comm) {
+  const std::string made = from_root(comm_, [&] {
+    const comm::Blocked inside("the making of " + place.file);
+    file_.emplace(place.file, place.overwrite);
+    const std::string& path = file_->unfinished().path();
+    check_free_space(file_->final_path(), bytes_of(tensors_));
+    // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
+    // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
+    reserve(file_->descriptor(), path, bytes_of(tensors_) + spare_bytes);
+    file_->unfinished().check();
+    make_layout(path, tensors_);
+    reserve(file_->descriptor(), path, Index(std::filesystem::file_size(path)));
+    return fmt::format("{} {}", file_->unfinished().inode(), path);
+  });
+  comm::agree(comm_, [&] {
+    if (!file_) seen_.emplace(made.substr(made.find(' ') + 1), ino_t(std::stoull(made)));
   });
 }
 
-ResultFile::~ResultFile() {
-  if (comm_.is_root() && !temporary_.empty()) unlink(temporary_.c_str());
+ResultFile::~ResultFile() = default;
+
+const UnfinishedFile& ResultFile::unfinished() const { return file_ ? file_->unfinished() : *seen_; }
+
+SeenFile ResultFile::target() const {
+  SeenFile file{unfinished().path(), {}, {}};
+  for (const TensorSpec& tensor : tensors_) file.datasets[tensor.name] = {tensor.extents, tensor.type, tensor.order};
+  return file;
 }
 
 void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                        Index piece_bytes) const {
   std::vector<RowsIn> sources;
   for (const RowsOut& tensor : tensors) sources.push_back({tensor.dataset, const_cast<void*>(tensor.host)});
-  transfer_rows(temporary_, Direction::write, sources, rows, comm_, piece_bytes);
+  comm::agree(comm_, [&] { unfinished().check(); });
+  transfer_rows(target(), Direction::write, sources, rows, comm_, piece_bytes);
   // Every node holds part of the file in its own cache.
-  comm::agree(comm_, [&] { flush_to_disk(temporary_); });
+  comm::agree(comm_, [&] { unfinished().flush(); });
 }
 
 void ResultFile::write_parts(const std::vector<MatrixPart>& parts) const {
-  transfer_parts(temporary_, Direction::write, parts, comm_);
-  comm::agree(comm_, [&] { flush_to_disk(temporary_); });
+  comm::agree(comm_, [&] { unfinished().check(); });
+  transfer_parts(target(), Direction::write, parts, comm_);
+  comm::agree(comm_, [&] { unfinished().flush(); });
 }
 
 void ResultFile::finish(const Record& record) {
+  struct RootsBusiness {  // however this ends: rank 0 has renamed, kept or removed the file
+    std::optional<UnfinishedFile>& seen;
+    ~RootsBusiness() {
+      if (seen) seen->release();
+    }
+  } const roots_business{seen_};
   on_root(comm_, [&] {
-    extend(temporary_, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
-    add_record(temporary_, record);
-    flush_to_disk(temporary_);
-    publish(temporary_, place_.file, place_.overwrite);
+    const std::string& path = file_->unfinished().path();
+    file_->unfinished().check();
+    extend(file_->descriptor(), path, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
+    add_record(path, record);
+    file_->publish();
   });
-  temporary_.clear();
 }
 
 }  // namespace annulus::io

@@ -1,40 +1,43 @@
-// Files this program makes. They appear under their final name complete or not at all: made beside it as
-// NAME.tmp.<job>, written, flushed to disk, renamed.
+// HDF5 files this program makes. They appear under their final name complete or not at all (new_file.hpp).
 //
 // Rank 0 alone makes the layout, before anything is computed, and adds the records at the end; the tensors' numbers are
-// written by all ranks together. Between calls no file is open.
+// written by all ranks together. Between calls HDF5 has no file open.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/types.hpp"
+#include "annulus/io/new_file.hpp"
 #include "annulus/io/part_transfer.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::io {
 
-/// A dataset to be made: extents (B, S, ...), all above 0; axis 1 is the sequence. Or a matrix or vector of weights.
+/// A dataset to be made: extents (B, S, ...) or (B, H, S, ...), all above 0. Or a matrix or vector of weights.
 struct TensorSpec {
   std::string name;
   core::DType type = core::DType::float32;
   std::vector<Index> extents;
   std::string axes;  ///< "batch sequence head dim"
+  AxisOrder order = AxisOrder::bshd;
 };
-/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`.
-TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads);
-TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape);
+/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`, with axes in that order or another.
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
+                       AxisOrder order = AxisOrder::bshd);
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
+                    AxisOrder order = AxisOrder::bshd);
 
 /// Where the file goes.
 struct OutputPlace {
   std::string file;
   bool overwrite = false;
-  std::string job;  ///< part of the temporary name; empty: rank 0's process id
 };
 
-/// Host memory with this rank's rows of a dataset, (B, rows, ...) contiguous.
+/// Host memory with this rank's rows of a dataset, (B, rows, heads, ...) contiguous.
 struct RowsOut {
   std::string dataset;
   const void* host = nullptr;
@@ -52,14 +55,16 @@ struct Column {
 struct Record {
   std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
-  std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance, in this order
+  std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, functions of its input
 };
 
 class ResultFile {
  public:
   /// Makes the temporary file with its datasets; collective. Throws the same Error(failure) on every rank when the
-  /// folder is missing or not writable, the file exists and may not be overwritten, or the space is not there.
-  ResultFile(OutputPlace place, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
+  /// folder is missing or not writable, the file exists and may not be overwritten or is no regular file, another run
+  /// makes it without overwriting, or the space is not there.
+  ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
   /// Without finish(): removes the temporary file. Not collective.
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
@@ -74,14 +79,20 @@ class ResultFile {
   /// is written by one rank. Throws as write().
   void write_parts(const std::vector<MatrixPart>& parts) const;
 
-  /// Adds the record, flushes to disk and gives the file its final name; collective.
+  /// Adds the record, flushes to disk and gives the file its final name; collective. Throws as write(); when the final
+  /// name cannot be had, the error names the file that keeps the result.
   void finish(const Record& record);
 
  private:
-  OutputPlace place_;
+  const UnfinishedFile& unfinished() const;
+
+  /// The file under its temporary name, for the functions that move numbers.
+  SeenFile target() const;
+
   std::vector<TensorSpec> tensors_;
   const comm::Communicator& comm_;
-  std::string temporary_;  // on rank 0; empty after finish()
+  std::optional<NewFile> file_;         // on rank 0
+  std::optional<UnfinishedFile> seen_;  // the same on the others
 };
 
 }  // namespace annulus::io

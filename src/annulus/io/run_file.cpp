@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "annulus/core/error.hpp"
@@ -94,11 +93,32 @@ void apply_override(YamlNode& root, const std::string& argument) {
   fail(ErrorKind::usage, "{}expected --set section.key=value", place);
 }
 
+/// Refuses what cannot be YAML; the names of the files are easily mixed up.
+void check_is_text(const std::string& path, std::string_view text) {
+  constexpr std::string_view hdf5_signature("\x89HDF\r\n\x1a\n", 8);
+  if (text.starts_with(hdf5_signature)) {
+    fail(ErrorKind::usage,
+         "{}: is an HDF5 file, expected a run file (YAML): one that names it, with `input: {{file: {}}}` for run and "
+         "plan, or the one that made it, for verify",
+         path, std::filesystem::path(path).filename().string());
+  }
+  if (text.find('\0') != std::string_view::npos) {
+    fail(ErrorKind::usage, "{}: is not a text file, expected a run file (YAML)", path);
+  }
+}
+
 std::string read_text_file(const std::string& path) {
+  const comm::Blocked inside("the reading of " + path);
   if (std::filesystem::is_directory(path)) fail(ErrorKind::usage, "{}: is a folder, expected a run file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  // A file of tensors, or /dev/zero, is not read to its end.
+  constexpr std::size_t most = std::size_t(16) << 20;
+  std::string text(most + 1, '\0');
+  text.resize(std::size_t(file.read(text.data(), std::streamsize(text.size())).gcount()));
+  check_is_text(path, text);
+  if (text.size() > most) fail(ErrorKind::usage, "{}: is larger than 16 MiB, expected a run file (YAML)", path);
+  return text;
 }
 
 }  // namespace
@@ -163,13 +183,14 @@ std::string resolved_text(const Settings& settings) {
   return text;
 }
 
-std::vector<std::string> differences(const Settings& made, const Settings& asked) {
+std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers) {
   std::vector<std::string> lines;
   const auto file_name = [](const Settings& s) { return std::filesystem::path(s.input.file.value_or("")).filename(); };
   for (const Key& key : key_table()) {
     if (!key.decides_result) continue;
     const std::string before = key.access.write(made), now = key.access.write(asked);
-    const bool same = before == now || (key.info.name == "input.file" && file_name(made) == file_name(asked));
+    const bool same =
+        before == now || (key.info.name == "input.file" && (same_numbers || file_name(made) == file_name(asked)));
     if (!same) lines.push_back(fmt::format("{}: {} -> {}", key.info.name, before, now));
   }
   return lines;

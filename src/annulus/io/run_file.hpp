@@ -36,12 +36,14 @@ std::string resolved_text(const Settings& settings);
 
 /// Settings that decide the numbers of the result, and whose values differ: lines "key: a -> b". Where a result file
 /// was made from (`made`) and what is asked now (`asked`); only the last part of input.file counts, folders may move.
-std::vector<std::string> differences(const Settings& made, const Settings& asked);
+/// With `same_numbers` the input is known to be the same, whatever it is called.
+std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
 
 /// Throws Error(usage) when `grouped` has more pairs than there are heads; for shapes known only from the input file.
 void check_heads(const RunFile& run, Index heads);
 
-/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near.
+/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near. Capitals do not count, and
+/// other programs' names are known: bf16, half, yes.
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// One key of the run file, as its user reads about it.

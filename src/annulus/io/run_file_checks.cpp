@@ -4,6 +4,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/io/generated.hpp"
+#include "annulus/io/place.hpp"
 
 namespace annulus::io {
 namespace {
@@ -47,6 +48,10 @@ void check_input(RunFile& run) {
   };
   needs_file("input.documents", run.settings.input.documents);
   needs_file("input.dlse", run.settings.input.dlse);
+  if (generate && run.settings.input.axes == AxisOrder::bhsd) {
+    fail(ErrorKind::usage, "{}input.axes: bhsd needs input.file: it says how its datasets lie",
+         run.where("input.axes"));
+  }
   if (generate) check_generate(run);
 }
 
@@ -62,7 +67,7 @@ void check_layer(RunFile& run) {
     fail(ErrorKind::usage, "{}input.generate makes no layer; `annulus generate --layer` makes an input.file with one",
          run.where("input.generate"));
   }
-  for (const char* key : {"input.q", "input.k", "input.v", "input.dout"}) {
+  for (const char* key : {"input.axes", "input.q", "input.k", "input.v", "input.dout"}) {
     if (given(run, key)) fail(ErrorKind::usage, "{}{} is not read with a section layer", run.where(key), key);
   }
   if (run.settings.input.dlse) {
@@ -127,7 +132,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   if (std::filesystem::equivalent(a, b, ignored)) return true;
-  return std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+  return follow_links(a) == follow_links(b);
 }
 
 /// Refuses a key that names the file of another one.
@@ -140,17 +145,21 @@ void check_apart(const RunFile& run, const char* key, const std::string& file, c
 void check_output(const RunFile& run) {
   const Settings& s = run.settings;
   if (!given(run, "output.file")) fail(ErrorKind::usage, "{}output.file is missing", run.where("output"));
-  if (s.input.file && same_file(*s.input.file, s.output.file)) {
-    fail(ErrorKind::usage, "{}output.file is the input file {}", run.where("output.file"), *s.input.file);
+  // What is read must not be replaced, and one output not by another.
+  const auto apart_from_inputs = [&](const char* key, const std::string& file) {
+    check_apart(run, key, file, "input.file", s.input.file);
+    check_apart(run, key, file, "distribution.machine", s.distribution.machine);
+    if (same_file(file, run.name)) fail(ErrorKind::usage, "{}{} is this run file, {}", run.where(key), key, run.name);
+  };
+  apart_from_inputs("output.file", s.output.file);
+  if (s.output.report) {
+    apart_from_inputs("output.report", *s.output.report);
+    check_apart(run, "output.report", *s.output.report, "output.file", s.output.file);
   }
   if (s.train) {
-    check_apart(run, "train.checkpoint", s.train->checkpoint, "input.file", s.input.file);
+    apart_from_inputs("train.checkpoint", s.train->checkpoint);
     check_apart(run, "train.checkpoint", s.train->checkpoint, "output.file", s.output.file);
     check_apart(run, "train.checkpoint", s.train->checkpoint, "output.report", s.output.report);
-  }
-  if (!s.output.report) return;
-  if (same_file(*s.output.report, s.output.file) || (s.input.file && same_file(*s.output.report, *s.input.file))) {
-    fail(ErrorKind::usage, "{}output.report is the file of tensors {}", run.where("output.report"), *s.output.report);
   }
 }
 

@@ -59,6 +59,19 @@ Access input_file() {
           [](const Settings& s) { return s.input.file ? quote(*s.input.file) : ""; }};
 }
 
+/// What is read and written without the key is bshd, unless the file says otherwise.
+Access axes() {
+  constexpr AxisOrder orders[] = {AxisOrder::bshd, AxisOrder::bhsd};
+  return {[=](const KeyValue& v, Settings& s) {
+            s.input.axes = orders[read_choice(
+                v.node, v.name, {std::string(name_of(AxisOrder::bshd)), std::string(name_of(AxisOrder::bhsd))})];
+          },
+          [](const Settings& s) {
+            if (!s.input.file || s.layer) return std::string();
+            return std::string(name_of(s.input.axes.value_or(AxisOrder::bshd)));
+          }};
+}
+
 Access generated_type() {
   constexpr DType types[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
   std::vector<std::string> names;
@@ -195,6 +208,9 @@ Keys input_keys() {
       {{"input.generate.batch", "1", "batch entries, 1 to 10^6"}, extent(&Shape::batch, max_heads), true},
       {{"input.generate.dtype", "float32", "float64 | float32 | float16 | bfloat16"}, generated_type(), true},
       {{"input.generate.seed", "1", "whole number, 0 or more"}, generated_seed(), true},
+      {{"input.axes", "bshd", "bshd | bhsd (PyTorch's order): axes of q, k, v, dout, dlse, and of the output"},
+       axes(),
+       true},
       {{"input.q", "/q", "dataset, (batch, sequence, heads, head_dim)"}, dataset(&InputSettings::q), true},
       {{"input.k", "/k", "dataset, (batch, sequence, kv_heads, head_dim)"}, dataset(&InputSettings::k), true},
       {{"input.v", "/v", "dataset, (batch, sequence, kv_heads, head_dim)"}, dataset(&InputSettings::v), true},
@@ -277,7 +293,7 @@ Keys further_keys() {
        machine(),
        false},
       {{"output.file", "", "path of the HDF5 file to make"}, output_file(), false},
-      {{"output.overwrite", "false", "true | false; true replaces an existing file"},
+      {{"output.overwrite", "false", "true | false; true replaces an existing file (report, too)"},
        flag([](auto& s) -> auto& { return s.output.overwrite; }),
        false},
       {{"output.report", "none", "none, or path of a JSON file"}, output_report(), false},

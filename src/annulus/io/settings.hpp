@@ -7,6 +7,7 @@
 
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/types.hpp"
+#include "annulus/io/axes.hpp"
 #include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
 
@@ -26,6 +27,7 @@ struct GenerateSettings {
 struct InputSettings {
   std::optional<std::string> file;  ///< absolute path
   std::optional<GenerateSettings> generate;
+  std::optional<AxisOrder> axes;  ///< of q, k, v, dout, dlse in `file`; empty: as the file names them, else bshd
   std::string q = "/q";
   std::string k = "/k";
   std::string v = "/v";

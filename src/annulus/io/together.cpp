@@ -1,31 +1,19 @@
 #include "annulus/io/together.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
-#include "annulus/comm/watchdog.hpp"
-
 namespace annulus::io {
 
 FileId open_together(const std::string& path, Direction direction, const comm::Communicator& comm) {
   quiet_hdf5();
   // A node that does not see the file is found here, where nobody waits inside a collective open.
-  const int wanted = direction == Direction::read ? R_OK : R_OK | W_OK;
-  comm::agree(comm, [&] {
-    if (access(path.c_str(), wanted) != 0) {
-      core::fail(core::ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
-    }
-  });
+  comm::agree(comm, [&] { check_openable(path, direction == Direction::write); });
   FileId file;
   comm::agree(comm, [&] {
     const PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
     check_hdf5(H5Pset_fapl_mpio(access, comm.handle(), MPI_INFO_NULL), "HDF5 over MPI");
     check_hdf5(H5Pset_all_coll_metadata_ops(access, true), "HDF5 collective metadata");
-    const comm::Blocked inside_hdf5;
     const unsigned mode = direction == Direction::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
-    file = FileId(check_hdf5(H5Fopen(path.c_str(), mode, access), "{}: HDF5 cannot open it", path));
+    file = FileId(
+        check_hdf5(comm::blocking("H5Fopen", H5Fopen, path.c_str(), mode, access), "{}: HDF5 cannot open it", path));
   });
   return file;
 }
@@ -41,10 +29,7 @@ PropertyId transfer_together() {
 }
 
 void close_together(FileId file, const std::string& path, const comm::Communicator& comm) {
-  comm::agree(comm, [&] {
-    const comm::Blocked inside_hdf5;
-    check_hdf5(file.close(), "{}: closing failed", path);
-  });
+  comm::agree(comm, [&] { check_hdf5(file.close(), "{}: closing failed", path); });
 }
 
 }  // namespace annulus::io

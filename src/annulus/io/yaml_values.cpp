@@ -1,10 +1,9 @@
 #include "annulus/io/yaml_values.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "annulus/core/error.hpp"
+#include "annulus/io/numbers.hpp"
 #include "annulus/io/run_file.hpp"
 
 namespace annulus::io {
@@ -17,46 +16,21 @@ using core::fail;
   fail(ErrorKind::usage, "{}{}: found {}, expected {}", node.place, key, describe(node), expected);
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool all_digits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_digit); }
-
-/// The digits of a plain scalar without its sign. Refuses what YAML 1.1 would read in another base.
-std::string_view unsigned_part(const YamlNode& node, std::string_view key, const std::string& expected) {
-  if (node.kind != YamlNode::Kind::scalar || node.quoted) refuse(node, key, expected);
-  std::string_view digits = node.text;
-  if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
-  if (digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E') {
-    refuse(node, key, expected + "; a leading 0 looks octal or hexadecimal, write it in decimal");
-  }
-  return digits;
+/// The number of a plain scalar; quoted, or anything else, it is none.
+template <class Number>
+Number number_of(const YamlNode& node, std::string_view key, const Parsed<Number>& parsed) {
+  if (node.kind != YamlNode::Kind::scalar || node.quoted || !parsed.number) refuse(node, key, parsed.expected);
+  return *parsed.number;
 }
 
 }  // namespace
 
 core::Index read_integer(const YamlNode& node, std::string_view key, core::Index least, core::Index most) {
-  const std::string expected = most == INT64_MAX ? fmt::format("a whole number, {} or more", least)
-                                                 : fmt::format("a whole number from {} to {}", least, most);
-  const std::string_view digits = unsigned_part(node, key, expected);
-  if (!all_digits(digits)) refuse(node, key, expected);
-  const char* begin = node.text.data() + (node.text[0] == '+' ? 1 : 0);
-  core::Index value = 0;
-  const auto [end, error] = std::from_chars(begin, node.text.data() + node.text.size(), value);
-  if (error != std::errc() || value < least || value > most) refuse(node, key, expected);
-  return value;
+  return number_of(node, key, parse_whole(node.text, {least, most}));
 }
 
 double read_positive_number(const YamlNode& node, std::string_view key) {
-  const std::string expected = "a finite number above 0";
-  const std::string_view digits = unsigned_part(node, key, expected);
-  // from_chars also knows "inf" and "nan": a number starts with a digit or a point and a digit.
-  const bool number = !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && is_digit(digits[1])));
-  if (!number) refuse(node, key, expected);
-  const char* begin = node.text.data() + (node.text[0] == '+' ? 1 : 0);
-  const char* behind = node.text.data() + node.text.size();
-  double value = 0;
-  const auto [end, error] = std::from_chars(begin, behind, value);
-  if (error != std::errc() || end != behind || !std::isfinite(value) || value <= 0) refuse(node, key, expected);
-  return value;
+  return number_of(node, key, parse_positive(node.text));
 }
 
 const YamlNode& read_only_entry(const YamlNode& node, std::string_view key, std::string_view word,
@@ -75,7 +49,8 @@ bool read_flag(const YamlNode& node, std::string_view key) {
   const bool plain = node.kind == YamlNode::Kind::scalar && !node.quoted;
   if (plain && node.text == "true") return true;
   if (plain && node.text == "false") return false;
-  refuse(node, key, "true or false");
+  if (node.quoted) refuse(node, key, "true or false, without quotes");
+  refuse(node, key, "true or false" + suggest(node.text, {"true", "false"}));
 }
 
 std::string read_text(const YamlNode& node, std::string_view key) {
@@ -106,7 +81,8 @@ bool is_word(const YamlNode& node, std::string_view word) {
 
 std::string quote(const std::string& text) {
   const auto harmless = [](char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '.' || c == '_';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '.' ||
+           c == '_';
   };
   // A number, or one of YAML's words for nothing, would not read back as text.
   const bool starts_well = !text.empty() && (text[0] == '/' || (text[0] >= 'a' && text[0] <= 'z')) && text != "null";

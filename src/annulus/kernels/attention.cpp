@@ -73,13 +73,13 @@ core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::P
   return std::max<core::Index>(1, bytes / State::acc_bytes(shape, 1, precision));
 }
 
-void finish(Backend backend, const State& state, const TensorView& out, const TensorView& lse, double output_scale) {
+void finish(Backend backend, const State& state, const Finished& to, double output_scale) {
   if (backend == Backend::device) {
-    device_finish(state, out, lse, output_scale);
+    device_finish(state, to, output_scale);
     return;
   }
 #if defined(ANNULUS_HAS_HOST_TILES)
-  host::host_finish(state, out, lse, output_scale);
+  host::host_finish(state, to, output_scale);
 #else
   no_host_backend();
 #endif

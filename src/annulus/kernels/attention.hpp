@@ -99,11 +99,18 @@ core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index 
 /// threads idle or pack keys too often.
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision);
 
+/// Where finish() writes.
+struct Finished {
+  core::TensorView out;
+  core::TensorView lse;
+  core::TensorView normalizers =
+      {};  ///< (B, rows, H, 2) of the state's precision (normalizer.hpp); no data: not wanted
+};
+
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - lift + log2 l), natural and unshifted, in lse's
-/// type. Neither depends on how l and m share the scale; out has no -0.
+/// type, and what attend_backward() needs. None depends on how l and m share the scale; out has no -0.
 /// A row that saw no key gets out = 0 and lse = -inf. `out` may be the memory of state.acc where it has its layout and
 /// type. Complete on return.
-void finish(Backend backend, const State& state, const core::TensorView& out, const core::TensorView& lse,
-            double output_scale = 1);
+void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 
 }  // namespace annulus::kernels

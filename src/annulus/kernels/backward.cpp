@@ -23,10 +23,11 @@ void check(const BackwardOperands& operands, const GradientViews& gradients, cor
                        name_of(operands.k.type), name_of(operands.v.type), name_of(operands.dout.type));
   });
   const core::DType sums = precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
-  for (const TensorView& tensor : {operands.delta, gradients.dq, gradients.dk, gradients.dv}) {
+  for (const TensorView& tensor : {operands.normalizers, operands.delta, gradients.dq, gradients.dk, gradients.dv}) {
     core::require(tensor.type == sums, [&] {
-      return fmt::format("delta and gradients are kept as {}, one of them is {}; expected the accumulation type",
-                         name_of(sums), name_of(tensor.type));
+      return fmt::format(
+          "normalizers, delta and gradients are kept as {}, one of them is {}; expected the accumulation type",
+          name_of(sums), name_of(tensor.type));
     });
   }
 }

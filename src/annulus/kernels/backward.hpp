@@ -1,5 +1,5 @@
-// Gradients of attention, piece by piece like attend() (attention.hpp): probabilities are recomputed from the LSE, no
-// n x n buffer exists. Formulas: with s = scale * q.k and the keys' multiplicity already in the items,
+// Gradients of attention, piece by piece like attend() (attention.hpp): probabilities are recomputed from the scores,
+// no n x n buffer exists. Formulas: with s = scale * q.k and the keys' multiplicity already in the items,
 //   P = exp(s - lse)   dP = output_scale * dout.v   dS = P (dP - delta)   delta = dout.out - dlse
 //   dq = scale sum_keys dS k      dk = scale sum_queries dS q      dv = output_scale sum_queries P dout
 // With grouped-query heads dk and dv of a key/value head sum over its query heads. Rows with lse = -inf give nothing.
@@ -20,10 +20,10 @@ struct BackwardOperands {
   core::TensorView k;
   core::TensorView v;
   core::TensorView dout;
-  core::TensorView lse;     ///< (B, rows, H), float32 or float64, as finish() writes it; -inf: the row saw no key
-  core::TensorView delta;   ///< (B, rows, H) of the accumulation precision; see backward_delta()
-  double scale = 1;         ///< scores are scale * q.k
-  double output_scale = 1;  ///< as in finish()
+  core::TensorView normalizers;  ///< (B, rows, H, 2) of the accumulation precision, as finish() writes them
+  core::TensorView delta;        ///< (B, rows, H) of the accumulation precision; see backward_delta()
+  double scale = 1;              ///< scores are scale * q.k
+  double output_scale = 1;       ///< as in finish()
 };
 
 /// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q

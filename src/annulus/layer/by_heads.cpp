@@ -198,7 +198,7 @@ BackwardResult backward_by_heads(const Pass& pass, const Weights& weights, const
     result.metrics.attention =
         pass.strategy.backward(narrow, {heads.all_rows()}, pass.attention_comm, saved, pass.progress);
   }
-  for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.dout}) *done = {};
+  for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.normalizers, &saved.dout}) *done = {};
 
   const HeadTensors projected(narrow, narrow.shape.sequence, saved.dq, saved.dkv);
   if (heads.has_heads()) projected.turn(pass.problem.rope, heads.all_rows(), Turn::back);

@@ -139,7 +139,7 @@ BackwardResult backward_by_rows(const Pass& pass, const Weights& weights, const 
   sum_gradients(Weight::wo, out, rows_of_dy);
   result.metrics.attention = pass.strategy.backward(problem, pass.partition, pass.attention_comm, saved,
                                                     polling(pass.progress, [&] { stream.progress(); }));
-  for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.dout}) *done = {};
+  for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.normalizers, &saved.dout}) *done = {};
 
   const HeadTensors gradients(problem, pass.rows().count(), saved.dq, saved.dkv);
   gradients.turn(pass.problem.rope, pass.rows(), Turn::back);

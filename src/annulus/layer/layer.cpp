@@ -25,7 +25,9 @@ Layer::Layer(LayerProblem problem, const strategies::Strategy& strategy, const c
       comm_(comm),
       own_comm_(comm.handle()),
       alone_(comm.split(comm.rank())),
-      partition_(partition_of(problem_, strategy, comm.size())) {}
+      partition_(partition_of(problem_, strategy, comm.size())) {
+  strategy_.check_ranks(problem_.attention, partition_, comm_);
+}
 
 ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
                              const strategies::Progress& progress) const {

@@ -25,8 +25,8 @@ struct LayerMetrics {
 
 struct ForwardResult {
   core::Buffer y;
-  /// What the backward pass needs beside x: q, kv (after rope), out, lse. With `tensor` all rows of this rank's heads,
-  /// else the rank's rows of all heads.
+  /// What the backward pass needs beside x: q, kv (after rope), out, lse, normalizers. With `tensor` all rows of this
+  /// rank's heads, else the rank's rows of all heads.
   strategies::Tensors saved;
   LayerMetrics metrics;
 };
@@ -40,7 +40,8 @@ struct BackwardResult {
 class Layer {
  public:
   /// Collective. `strategy` computes the attention; with `tensor` sharding it is not asked, every rank computes its
-  /// heads by itself. `strategy` and `comm` must outlive the layer. Throws as check().
+  /// heads by itself. `strategy` and `comm` must outlive the layer. Throws as check()
+  /// and, where this comm is too poor for the strategy, as its check_ranks().
   Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm);
 
   const LayerProblem& problem() const { return problem_; }

@@ -86,7 +86,7 @@ Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;
 }
-/// out and lse.
+/// out, lse and normalizers.
 Index results_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * problem.output_row_bytes();
 }

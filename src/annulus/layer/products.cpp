@@ -2,10 +2,19 @@
 
 #include <algorithm>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::layer {
+namespace {
+
+// Of one call: a second at 100 GFLOP/s, two minutes without a BLAS, so that ranks that wait hear of this one in time.
+constexpr double flops_at_once = 1e11;
+constexpr Index least_rows = 128;  // fewer would read the other operand too often
+
+}  // namespace
+
 Products::Products(core::DType arithmetic, std::function<void()> poll) : type_(arithmetic), poll_(std::move(poll)) {}
 
 Matrix Products::Room::of(const Matrix& like, core::DType type) {
@@ -26,8 +35,17 @@ Matrix Products::converted(const Matrix& matrix, Room& room) const {
 
 void Products::multiply(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b,
                         bool accumulate, const Matrix& c) {
-  gemm(a_transposed, b_transposed, a, b, accumulate, c);
-  const Index summed = a_transposed == Transposed::yes ? a.rows : a.columns;
+  const bool across = a_transposed == Transposed::yes;
+  const Index summed = across ? a.rows : a.columns;
+  // Weights may be so large that even a chunk takes minutes: c's rows are cut, too.
+  const Index step =
+      std::max(least_rows, Index(flops_at_once / std::max(1.0, 2.0 * double(c.columns) * double(summed))));
+  for (Index begin = 0; begin < c.rows; begin += step) {
+    const core::Interval rows{begin, std::min(c.rows, begin + step)};
+    gemm(a_transposed, b_transposed, across ? a.take_columns(rows) : a.take_rows(rows), b, accumulate,
+         c.take_rows(rows));
+    comm::watchdog_progress();
+  }
   metrics_.flops += 2.0 * double(c.rows) * double(c.columns) * double(summed);
 }
 

@@ -1,4 +1,4 @@
-// Kept triples of any stretch of rows from closed forms: nothing is enumerated, so all ranks of P = 65,536 take
+// Kept triples of any stretch of rows from closed forms: no segment is enumerated, so all ranks of P = 65,536 take
 // milliseconds.
 //
 // Queries before row y of a segment of L rows, pair dilation r, offset o: m = rows of the comb before y, T = rows of
@@ -15,15 +15,17 @@
 
 namespace annulus::pattern {
 
+using core::Count;
+
 class KeptCounts {
  public:
   explicit KeptCounts(const Layout& layout);
 
-  /// Kept (query, key, head) triples of query rows [0, row), one batch entry. A double: exact below 2^53. Costs
-  /// O(pairs + log documents).
-  double before(Index row) const;
-  double of(const StoredRows& rows) const;
-  double total() const { return before(documents_.back()); }
+  /// Kept (query, key, head) triples of query rows, for the layout's share of heads and one batch entry. Costs O(pairs
+  /// (documents that the rows touch + log documents)).
+  Count of(Interval rows) const;
+  Count of(const StoredRows& rows) const;
+  Count total() const { return of(Interval{0, documents_.back()}); }
 
  private:
   struct PairHeads {
@@ -31,15 +33,15 @@ class KeptCounts {
     Index first_offset = 0;
     std::vector<Index> heads_below;  ///< [i]: heads of used offsets first_offset ... first_offset + i - 1
 
-    double heads_in(Index begin, Index end) const;  ///< heads whose offset lies in [begin, end)
+    Index heads_in(Index begin, Index end) const;  ///< heads whose offset lies in [begin, end)
   };
-  double in_segment(const PairHeads& heads, Index length, Index y) const;
-  double in_document(const PairHeads& heads, Index length, Index y) const;
+  /// Of the rows before row `y` of a segment, or of a document, of `length` rows.
+  Count in_segment(const PairHeads& heads, Index length, Index y) const;
+  Count in_document(const PairHeads& heads, Index length, Index y) const;
 
   bool causal_;
   Documents documents_;
   std::vector<PairHeads> pairs_;
-  std::vector<double> kept_below_;  ///< [d]: triples of documents 0 ... d - 1
 };
 
 }  // namespace annulus::pattern

@@ -8,21 +8,23 @@ namespace {
 using core::wrap;
 
 const Stretch* stretch_of(const Cargo& cargo, const Interval& rows) {
-  const auto same = std::find_if(cargo.begin(), cargo.end(), [&](const Stretch& s) { return s.rows == rows; });
-  return same == cargo.end() ? nullptr : &*same;
+  const auto same =
+      std::partition_point(cargo.begin(), cargo.end(), [&](const Stretch& s) { return s.rows.begin < rows.begin; });
+  return same == cargo.end() || same->rows != rows ? nullptr : &*same;
 }
 
 /// The parts of `cargo` for which keep(part, parts of the same stretch and head in `other`) holds.
 template <class Keep>
 Cargo filtered(Cargo cargo, const Cargo& other, Keep&& keep) {
+  const std::vector<Part> none;
   for (Stretch& stretch : cargo) {
     const Stretch* same = stretch_of(other, stretch.rows);
     for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      const std::vector<Part> parts = same != nullptr ? same->heads[kv] : std::vector<Part>{};
+      const std::vector<Part>& parts = same != nullptr ? same->heads[kv] : none;
       std::erase_if(stretch.heads[kv], [&](const Part& part) { return !keep(part, parts); });
     }
   }
-  std::erase_if(cargo, [](const Stretch& stretch) { return head_rows({stretch}) == 0; });
+  std::erase_if(cargo, is_empty);
   return cargo;
 }
 
@@ -52,17 +54,20 @@ struct Ways {
   std::vector<Cargo> onward, home;
 };
 
-Ways ways_of(const Layout& layout, const Partition& partition, int owner, int direction, int reach) {
+/// What the rank at `distance` takes part in: of the owner's own way all that comes home, of others' what arrives, goes
+/// onward and goes home there. The rest stays empty.
+Ways ways_of(const Layout& layout, const Partition& partition, int owner, int direction, int reach, int distance) {
   const std::vector<Cargo> carried = rows_carried(layout, partition, owner, direction, reach);
   Ways ways;
   Cargo read;  // by ranks up to distance d
   for (int d = 1; d <= reach; ++d) {
     const auto at = std::size_t(d - 1);
     const int consumer = wrap(owner + d * direction, int(partition.size()));
-    read = join(read, rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]));
-    const Cargo next = d < reach ? carried[at + 1] : Cargo{};
-    ways.onward.push_back(onward_sums(next, read));
-    ways.home.push_back(home_sums(carried[at], next, read));
+    read = join(std::move(read), rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]));
+    const Cargo none, &next = d < reach ? carried[at + 1] : none;
+    const bool near = distance == d || distance == d + 1;
+    ways.onward.push_back(near ? onward_sums(next, read) : Cargo{});
+    ways.home.push_back(distance == 0 || distance == d ? home_sums(carried[at], next, read) : Cargo{});
   }
   return ways;
 }
@@ -115,8 +120,8 @@ GradientHops ring_gradients(const Layout& layout, const Partition& partition, in
     hop.reader = wrap(rank + d * direction, ranks);
   }
   for (int owner = 0; owner < ranks; ++owner) {
-    Ways ways = ways_of(layout, partition, owner, direction, reach);
     const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
+    Ways ways = ways_of(layout, partition, owner, direction, reach, distance);
     if (distance == 0) {
       for (std::size_t at = 0; at < gradients.size(); ++at) gradients[at].returned = std::move(ways.home[at]);
       continue;

@@ -5,6 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
+using core::Count;
 using core::Mask;
 using core::RowMap;
 using core::Run;
@@ -14,11 +15,19 @@ using core::WorkList;
 /// Comb rows with indices `t`, as a part.
 Part piece_of(const Comb& comb, Interval t) { return {comb.row(t.begin), comb.stride, t.size()}; }
 
+/// Rows from the first to the last one that the window has of the comb.
+Interval hull_of(const Comb& comb, Interval window) {
+  if (window.empty()) return {};
+  return {comb.row(window.begin), comb.row(window.end - 1) + 1};
+}
+
 /// Appends the runs of those comb indices in `window` that the query rows hold.
 RowMap append_queries(const Comb& comb, const StoredRows& rows, Interval window, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
-  for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
+  const Interval hull = hull_of(comb, window);
+  for (std::size_t i = rows.first_behind(hull.begin); i < rows.intervals().size(); ++i) {
     const Interval& stored = rows.intervals()[i];
+    if (stored.begin >= hull.end) break;
     const Interval t = core::intersect(indices_within(comb, stored), window);
     if (t.empty()) continue;
     runs.push_back({t.begin, rows.stored_begin(i) + comb.row(t.begin) - stored.begin, comb.stride, t.size()});
@@ -32,7 +41,9 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, Interval window,
 /// read lies inside one stored part (parts.hpp); one that lies in none was not sent, because nobody here reads it.
 RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, Interval window, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
-  for (std::size_t i = 0; i < keys.stretches().size(); ++i) {
+  const Interval hull = hull_of(comb, window);
+  for (std::size_t i = keys.first_behind(hull.begin); i < keys.stretches().size(); ++i) {
+    if (keys.stretches()[i].rows.begin >= hull.end) break;
     const Interval t = core::intersect(indices_within(comb, keys.stretches()[i].rows), window);
     if (t.empty()) continue;
     const KeyRows::StoredPart* stored = keys.find(i, kv, piece_of(comb, t));
@@ -92,12 +103,29 @@ void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, 
 }
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.
-Index causal_count(Interval query, Interval key) {
+Count causal_count(Interval query, Interval key) {
   // Triangle numbers: with f(m) = 1 + 2 + ... + m, rows that see part of the run sum to a difference of two triangles.
-  const auto f = [](Index m) { return m > 0 ? m * (m + 1) / 2 : Index(0); };
+  const auto f = [](Index m) { return m > 0 ? Count(m) * (m + 1) / 2 : Count(0); };
   const Index seen_fully = std::max<Index>(0, query.end - std::max(query.begin, key.end));
   const Interval partly = core::intersect(query, key);
-  return seen_fully * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
+  return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
+}
+
+/// The same over the runs of an item. Both ascend, so keys that one query run sees in full are seen by all that follow.
+Count upto_count(const WorkItem& item, const std::vector<Run>& runs) {
+  const Run* key = runs.data() + item.key.first_run;
+  const Run* const keys_end = key + item.key.runs;
+  Index before = 0;  // keys of the runs in front of `key`
+  Count upto = 0;
+  for (Index a = 0; a < item.query.runs; ++a) {
+    const Run& query = runs[std::size_t(item.query.first_run + a)];
+    for (; key != keys_end && key->t + key->count <= query.t; ++key) before += key->count;
+    upto += Count(before) * query.count;
+    for (const Run* k = key; k != keys_end && k->t < query.t + query.count; ++k) {
+      upto += causal_count({query.t, query.t + query.count}, {k->t, k->t + k->count});
+    }
+  }
+  return upto;
 }
 
 }  // namespace
@@ -128,22 +156,19 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
   return lists;
 }
 
-Index kept_triples(const std::vector<WorkList>& lists) {
-  Index kept = 0;
-  for (const WorkList& list : lists) {
-    for (const WorkItem& item : list.items) {
-      const Index all = item.query.count * item.key.count;
-      Index upto = 0;
-      for (Index a = 0; item.mask != Mask::all && a < item.query.runs; ++a) {
-        const Run& q = list.runs[std::size_t(item.query.first_run + a)];
-        for (Index b = 0; b < item.key.runs; ++b) {
-          const Run& k = list.runs[std::size_t(item.key.first_run + b)];
-          upto += causal_count({q.t, q.t + q.count}, {k.t, k.t + k.count});
-        }
-      }
-      kept += item.head_count * (item.mask == Mask::upto ? upto : all - upto);
-    }
+Count kept_triples(const WorkList& list) {
+  Count kept = 0;
+  for (const WorkItem& item : list.items) {
+    const Count all = Count(item.query.count) * item.key.count;
+    const Count upto = item.mask == Mask::all ? 0 : upto_count(item, list.runs);
+    kept += item.head_count * (item.mask == Mask::upto ? upto : all - upto);
   }
+  return kept;
+}
+
+Count kept_triples(const std::vector<WorkList>& lists) {
+  Count kept = 0;
+  for (const WorkList& list : lists) kept += kept_triples(list);
   return kept;
 }
 

@@ -64,7 +64,8 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys,
                                        core::Mask part = core::Mask::all);
 
-/// Kept (query, key, head) triples of the lists, exactly, from closed forms; for one batch entry.
-Index kept_triples(const std::vector<core::WorkList>& lists);
+/// Kept (query, key, head) triples of a list or of all lists, exactly, from closed forms; for one batch entry.
+core::Count kept_triples(const core::WorkList& list);
+core::Count kept_triples(const std::vector<core::WorkList>& lists);
 
 }  // namespace annulus::pattern

@@ -40,6 +40,12 @@ KeyRows KeyRows::packed(const Cargo& cargo) {
   return keys;
 }
 
+std::size_t KeyRows::first_behind(Index row) const {
+  const auto found = std::partition_point(stretches_.begin(), stretches_.end(),
+                                          [&](const StoredStretch& stretch) { return stretch.rows.end <= row; });
+  return std::size_t(found - stretches_.begin());
+}
+
 const KeyRows::StoredPart* KeyRows::find(std::size_t i, Index kv, const Part& piece) const {
   const StoredStretch& stretch = stretches_[i];
   for (const StoredPart& stored : stretch.heads[packed_ ? std::size_t(kv) : 0]) {

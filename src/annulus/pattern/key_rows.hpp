@@ -33,10 +33,13 @@ class KeyRows {
   static KeyRows packed(const Cargo& cargo);
 
   bool is_packed() const { return packed_; }
+  /// Ascending, disjoint.
   const std::vector<StoredStretch>& stretches() const { return stretches_; }
   /// Rows (raw) or (row, head) pairs (packed) in the block.
   Index count() const { return count_; }
 
+  /// Place of the first stretch that ends behind global row `row`; stretches().size() where none does.
+  std::size_t first_behind(Index row) const;
   /// The stored part of stretch `i` that has all rows of `piece` for key/value head `kv`; nullptr where none has.
   const StoredPart* find(std::size_t i, Index kv, const Part& piece) const;
 

@@ -15,6 +15,12 @@ StoredRows::StoredRows(std::vector<Interval> intervals) {
   }
 }
 
+std::size_t StoredRows::first_behind(Index row) const {
+  const auto found = std::partition_point(intervals_.begin(), intervals_.end(),
+                                          [&](const Interval& interval) { return interval.end <= row; });
+  return std::size_t(found - intervals_.begin());
+}
+
 namespace {
 
 /// Joins neighbours: chunks P - 1 and P of a document are one interval on the last rank.
@@ -42,18 +48,17 @@ Partition contiguous_partition(Index n, int ranks) {
 }
 
 Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
-  Partition partition;
-  for (Index p = 0; p < ranks; ++p) {
-    std::vector<Interval> rows;
-    for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
-      const Index begin = documents[d], n = documents[d + 1] - begin;
-      for (const Index c : {p, 2 * ranks - 1 - p}) {
-        const Interval part = core::even_part(n, 2 * ranks, c);
-        rows.push_back({begin + part.begin, begin + part.end});
-      }
+  const Index chunks = 2 * Index(ranks);
+  std::vector<std::vector<Interval>> rows(static_cast<std::size_t>(ranks));
+  for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
+    const Index begin = documents[d], n = documents[d + 1] - begin;
+    for (Index c = 0; c < std::min(chunks, n); ++c) {  // of fewer rows than chunks the first n chunks have one each
+      const Interval part = core::even_part(n, chunks, c);
+      rows[std::size_t(std::min(c, chunks - 1 - c))].push_back({begin + part.begin, begin + part.end});
     }
-    partition.push_back(merged(rows));
   }
+  Partition partition;
+  for (const auto& intervals : rows) partition.push_back(merged(intervals));
   return partition;
 }
 

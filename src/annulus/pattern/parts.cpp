@@ -15,6 +15,10 @@ bool contains(const Part& outer, const Part& inner) {
 std::vector<Part> reduce(std::vector<Part> parts) {
   std::erase_if(parts, [](const Part& part) { return part.count == 0; });
   if (parts.empty()) return parts;
+  if (parts.size() == 1) {
+    if (parts[0].count == 1) parts[0].stride = 1;  // its span
+    return parts;
+  }
   // Bigger parts first, so that a part can only lie inside one that was kept before it.
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return std::tuple(-a.count, a.first, a.stride) < std::tuple(-b.count, b.first, b.stride);
@@ -36,6 +40,10 @@ Index row_count(const std::vector<Part>& parts) {
   Index count = 0;
   for (const Part& part : parts) count += part.count;
   return count;
+}
+
+bool is_empty(const Stretch& stretch) {
+  return std::all_of(stretch.heads.begin(), stretch.heads.end(), [](const auto& parts) { return parts.empty(); });
 }
 
 Index head_rows(const Cargo& cargo) {

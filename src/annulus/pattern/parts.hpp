@@ -44,8 +44,11 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
-/// Content of a message: for each stretch, for each head, for each part, its rows; one row here is D numbers of one
-/// head.
+/// None of its heads has a part.
+bool is_empty(const Stretch& stretch);
+
+/// Content of a message, its stretches ascending and disjoint: for each stretch, for each head, for each part, its
+/// rows; one row here is D numbers of one head.
 using Cargo = std::vector<Stretch>;
 
 /// (row, head) pairs in the cargo; times 2 B D numbers it is the size of the message.

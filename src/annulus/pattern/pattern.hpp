@@ -12,7 +12,7 @@ namespace annulus::pattern {
 using core::Index;
 
 /// Where the offset of a query head comes from.
-///   longnet  h div ceil(H / r)   what LongNet's published code does (the default)
+///   longnet  h div ceil(H / r)   what LongNet's published code does, but for its padding (the default)
 ///   paper    h mod r             what the LongNet paper says
 ///   grouped  i mod r             heads cut into G groups, group i attends in pair i only (dilated-attention-pytorch)
 enum class Semantics { longnet, paper, grouped };
@@ -25,7 +25,8 @@ struct SemanticsEntry {
 /// Every semantics with its name in the run file; the one table that run file, `list` and tests read.
 inline constexpr std::array<SemanticsEntry, 3> semantics_table{{
     {Semantics::longnet, "longnet",
-     "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code)"},
+     "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code, torchscale, which without a "
+     "causal mask also counts zeros that fill segments up; here only rows count)"},
     {Semantics::paper, "paper", "head h starts at offset h mod r, every head in every pair (the LongNet paper)"},
     {Semantics::grouped, "grouped",
      "pair i has its own group of heads, all at offset i mod r (dilated-attention-pytorch)"},

@@ -1,35 +1,75 @@
 #include "annulus/pattern/plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace annulus::pattern {
 namespace {
 
 using core::wrap;
 
-/// Some row of the comb behind `after` is the consumer's.
-bool holds_any(const StoredRows& consumer, const Comb& comb, Index after) {
-  return std::any_of(consumer.intervals().begin(), consumer.intervals().end(), [&](const Interval& rows) {
-    return !indices_within(comb, {std::max(rows.begin, after), rows.end}).empty();
-  });
-}
-
-/// Appends the pieces of one segment of pair `pair` that lie in the owner's interval and that the consumer reads.
-void append_read(const Layout& layout, Index pair, Interval segment, const StoredRows& consumer, Stretch& stretch) {
-  const Index after = layout.pattern.causal ? stretch.rows.end : 0;
-  for (const UsedOffset& used : used_offsets(layout.pattern, pair, layout.heads)) {
-    const Comb comb = comb_of(segment, layout.pattern.pairs[std::size_t(pair)].dilation, used.offset);
-    const Interval t = indices_within(comb, stretch.rows);
-    if (t.empty() || !holds_any(consumer, comb, after)) continue;
-    for_each_key_head(layout, used.heads, [&](Index kv, const HeadSet&) {
-      stretch.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
-    });
+/// The last row of the comb that the consumer holds; -1 where it holds none.
+Index last_row_held(const StoredRows& consumer, const Comb& comb) {
+  if (comb.count == 0) return -1;
+  const auto& intervals = consumer.intervals();
+  std::size_t i = consumer.first_behind(comb.row(comb.count - 1));
+  if (i < intervals.size()) ++i;  // it may hold the comb's last row
+  for (; i > 0 && intervals[i - 1].end > comb.base; --i) {
+    const Interval t = indices_within(comb, intervals[i - 1]);
+    if (!t.empty()) return comb.row(t.end - 1);
   }
+  return -1;
 }
 
-bool is_empty(const Stretch& stretch) {
-  return std::all_of(stretch.heads.begin(), stretch.heads.end(), [](const auto& parts) { return parts.empty(); });
-}
+/// Finds what one consumer reads of one pair's segments. Asked in ascending order it looks at every segment once:
+/// neighbouring intervals of an owner mostly lie in the same one.
+class PairReader {
+ public:
+  PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
+      : layout_(layout),
+        pair_(layout.pattern.pairs[std::size_t(pair)]),
+        offsets_(used_offsets(layout.pattern, pair, layout.heads)),
+        last_rows_(offsets_.size()),
+        consumer_(consumer) {}
+
+  /// Appends what is read of an owner's interval. Only the segments that reach over its ends can have rows elsewhere.
+  void append(Stretch& stretch) {
+    const Interval rows = stretch.rows;
+    const Interval first = segment_of(pair_, layout_.documents, rows.begin);
+    if (first.begin < rows.begin || first.end > rows.end) append(first, stretch);
+    if (first.end >= rows.end) return;
+    const Interval last = segment_of(pair_, layout_.documents, rows.end - 1);
+    if (last.end > rows.end) append(last, stretch);
+  }
+
+ private:
+  void append(Interval segment, Stretch& stretch) {
+    look_at(segment);
+    const Index after = layout_.pattern.causal ? stretch.rows.end : 0;
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      const Comb comb = comb_of(segment, pair_.dilation, offsets_[i].offset);
+      const Interval t = indices_within(comb, stretch.rows);
+      if (t.empty() || last_rows_[i] < after) continue;
+      for_each_key_head(layout_, offsets_[i].heads, [&](Index kv, const HeadSet&) {
+        stretch.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
+      });
+    }
+  }
+  void look_at(Interval segment) {
+    if (segment == seen_) return;
+    seen_ = segment;
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      last_rows_[i] = last_row_held(consumer_, comb_of(segment, pair_.dilation, offsets_[i].offset));
+    }
+  }
+
+  const Layout& layout_;
+  const Pair pair_;
+  const std::vector<UsedOffset> offsets_;
+  std::vector<Index> last_rows_;  // [offsets]: of the segment seen last
+  Interval seen_;
+  const StoredRows& consumer_;
+};
 
 /// Hops up to the last one at which anything moves on any rank.
 void drop_idle_end(Hops& hops, const std::vector<bool>& any) {
@@ -41,33 +81,33 @@ void drop_idle_end(Hops& hops, const std::vector<bool>& any) {
 }  // namespace
 
 Cargo join(Cargo a, const Cargo& b) {
+  Cargo joined;
+  auto next = a.begin();
   for (const Stretch& stretch : b) {
-    const auto same = std::find_if(a.begin(), a.end(), [&](const Stretch& s) { return s.rows == stretch.rows; });
-    if (same == a.end()) {
-      a.push_back(stretch);
+    while (next != a.end() && next->rows.begin < stretch.rows.begin) joined.push_back(std::move(*next++));
+    if (next == a.end() || next->rows != stretch.rows) {
+      joined.push_back(stretch);
       continue;
     }
     for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      std::vector<Part>& parts = same->heads[kv];
+      std::vector<Part>& parts = next->heads[kv];
+      if (parts == stretch.heads[kv]) continue;
       parts.insert(parts.end(), stretch.heads[kv].begin(), stretch.heads[kv].end());
       parts = reduce(std::move(parts));
     }
+    joined.push_back(std::move(*next++));
   }
-  std::sort(a.begin(), a.end(), [](const Stretch& x, const Stretch& y) { return x.rows.begin < y.rows.begin; });
-  return a;
+  std::move(next, a.end(), std::back_inserter(joined));
+  return joined;
 }
 
 Cargo pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+  std::vector<PairReader> readers;
+  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) readers.emplace_back(layout, i, consumer);
   Cargo cargo;
   for (const Interval& rows : owner.intervals()) {
     Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.key_heads().size()))};
-    for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
-      const Pair& pair = layout.pattern.pairs[std::size_t(i)];
-      const Interval first = segment_of(pair, layout.documents, rows.begin);
-      const Interval last = segment_of(pair, layout.documents, rows.end - 1);
-      if (first.begin < rows.begin || first.end > rows.end) append_read(layout, i, first, consumer, stretch);
-      if (last != first && last.end > rows.end) append_read(layout, i, last, consumer, stretch);
-    }
+    for (PairReader& reader : readers) reader.append(stretch);
     if (!is_empty(stretch)) cargo.push_back(std::move(stretch));
   }
   return cargo;
@@ -98,13 +138,13 @@ Hops ring_hops(const Layout& layout, const Partition& partition, int rank, int d
   std::vector<bool> any(std::size_t(std::max(reach, 0)));
   Hops hops(any.size());
   for (int owner = 0; owner < ranks; ++owner) {
-    const std::vector<Cargo> cargos = rows_carried(layout, partition, owner, direction, reach);
+    std::vector<Cargo> cargos = rows_carried(layout, partition, owner, direction, reach);
     const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
     for (int d = 1; d <= reach; ++d) {
       const auto at = std::size_t(d - 1);
       any[at] = any[at] || !cargos[at].empty();
-      if (distance == d) hops[at].receive = cargos[at];
-      if (distance == d - 1) hops[at].send = cargos[at];
+      if (distance == d) hops[at].receive = std::move(cargos[at]);
+      if (distance == d - 1) hops[at].send = std::move(cargos[at]);
     }
   }
   for (std::size_t at = 0; at < hops.size(); ++at) {

@@ -17,7 +17,7 @@ Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows&
 /// in two parts.
 Cargo pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
-/// Cargo that holds all rows of both; every part of either lies inside one of its parts.
+/// Cargo that holds all rows of both, which rows_read() made; every part of either lies inside one of its parts.
 Cargo join(Cargo a, const Cargo& b);
 
 /// One hop of an exchange: send rows to one rank, receive rows from another; cargo without rows means no message.

@@ -4,13 +4,13 @@
 #include <unordered_map>
 
 #include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/pattern/traffic_bound.hpp"
 
 namespace annulus::pattern {
 namespace {
 
 using core::wrap;
 
-constexpr Index affordable_work = 1 << 20;      // ranks x intervals^3; about a second on one core
 constexpr std::size_t affordable_kinds = 2000;  // of owners evaluated one by one; some 0.1 ms each
 
 /// Consumers [begin, end) that read the same of an owner. What the first one reads stands for all; where a rank is too
@@ -254,8 +254,9 @@ class Counter {
                    std::vector<Index>& key) const {
     const std::size_t mark = key.size();
     const Interval seen{layout_.pattern.causal ? std::max(segment.begin, own.end) : segment.begin, segment.end};
-    for (const Interval& rows : consumer.intervals()) {
-      const Interval held = core::intersect(rows, seen);
+    for (std::size_t i = consumer.first_behind(seen.begin); i < consumer.intervals().size(); ++i) {
+      const Interval held = core::intersect(consumer.intervals()[i], seen);
+      if (consumer.intervals()[i].begin >= seen.end) break;
       if (held.size() >= r) {
         key.resize(mark);
         key.push_back(-1);
@@ -354,28 +355,11 @@ class Counter {
   std::unordered_map<std::vector<Index>, std::vector<Sizes>, HashKey> kinds_, coarse_kinds_;
 };
 
-/// Everything travels to everybody (causal: to no fewer, as a bound).
-Traffic dense(const Layout& layout, const Partition& partition) {
-  Traffic traffic;
-  const Index n = layout.documents.back();
-  for (const StoredRows& rows : partition) {
-    const Index others = (n - rows.count()) * layout.kv_heads;
-    traffic.received.push_back(others);
-    traffic.sent.push_back(others);
-    traffic.messages.push_back(Index(partition.size()) - 1);
-    traffic.largest = std::max(traffic.largest, rows.count() * layout.kv_heads);
-  }
-  return traffic;
-}
-
 }  // namespace
 
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, CountedTraffic counted) {
-  std::size_t intervals = 1;
-  for (const StoredRows& rows : partition) intervals = std::max(intervals, rows.intervals().size());
-  const double work = double(partition.size()) * double(intervals) * double(intervals) * double(intervals);
-  if (work > double(affordable_work)) {
-    const Traffic all = dense(layout, partition);
+  if (!is_affordable(layout, partition)) {
+    const Traffic all = dense_traffic(layout, partition);
     return {all, all, all, all, all, Basis::bound};
   }
   return Counter(layout, partition, counted).count();

@@ -43,7 +43,7 @@ struct TrafficCounts {
 /// What to count: rows alone, or the sums of their gradients, too.
 enum class CountedTraffic { rows, rows_and_sums };
 
-/// Counts for all ranks. Costs O(P pairs intervals^2), `intervals` being those of a rank.
+/// Counts for all ranks. Where that would take more than some seconds, a bound.
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition,
                              CountedTraffic counted = CountedTraffic::rows);
 

@@ -83,11 +83,13 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows, out_bytes = all * problem.query_row_bytes();
   core::require(tensors.out.bytes() == out_bytes && tensors.dout.bytes() == out_bytes &&
-                    tensors.lse.bytes() == all * problem.lse_row_bytes(),
+                    tensors.normalizers.bytes() == all * problem.normalizer_row_bytes(),
                 [&] {
-                  return fmt::format("backward() got {}, {} and {} bytes of out, dout and lse; expected {}, {} and {}",
-                                     tensors.out.bytes(), tensors.dout.bytes(), tensors.lse.bytes(), out_bytes,
-                                     out_bytes, all * problem.lse_row_bytes());
+                  return fmt::format(
+                      "backward() got {}, {} and {} bytes of out, dout and normalizers; expected {}, {} and {}: "
+                      "forward() makes normalizers where the problem says that gradients are asked for",
+                      tensors.out.bytes(), tensors.dout.bytes(), tensors.normalizers.bytes(), out_bytes, out_bytes,
+                      all * problem.normalizer_row_bytes());
                 });
   const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
     return core::contiguous_view(buffer.data(), type, rows, s.heads, head_dim);
@@ -101,7 +103,7 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 }
 
 BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
-                                         core::Buffer delta, Index expected, const Progress& progress)
+                                         core::Buffer delta, core::Count expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
       tensors_(tensors),
@@ -133,7 +135,7 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
                                            block.view(problem_, 0),
                                            block.view(problem_, 1),
                                            view(tensors_.dout, problem_.type, s.head_dim),
-                                           view(tensors_.lse, core::lse_type(problem_.type), 1),
+                                           view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers),
                                            view(delta_, problem_.sum_type(), 1),
                                            problem_.scale,
                                            problem_.pattern.output_scale()};
@@ -147,10 +149,10 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
     core::timed_compute(metrics, [&] {
       kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll_and_tell);
     });
-    const Index kept = pattern::kept_triples({list}) * s.batch;
+    const core::Count kept = pattern::kept_triples(list) * s.batch;
     metrics.kept += kept;
     done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<Index>(1, expected_)), place);
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), place);
   }
 }
 
@@ -196,7 +198,8 @@ Index backward_panels(const Problem& problem, Index rows) {
 }
 
 Index backward_inputs(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * (problem.input_row_bytes() + 2 * problem.output_row_bytes());
+  const Index out_and_lse = problem.query_row_bytes() + problem.lse_row_bytes();
+  return problem.shape.batch * rows * (problem.input_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse);
 }
 
 Index backward_work(const Problem& problem, Index rows, Index extra) {

@@ -22,15 +22,16 @@ struct GradientBlock {
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
-/// delta = dout . out - dlse of `rows` rows: (B, rows, H) of the problem's precision. Throws where out, lse or dout is
-/// not there.
+/// delta = dout . out - dlse of `rows` rows: (B, rows, H) of the problem's precision. Throws where out, the
+/// normalizers or dout are not there.
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors);
 
 class BackwardComputation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q, dout and lse. `expected` as in Computation.
+  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q, dout and normalizers. `expected` as in
+  /// Computation.
   BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Buffer delta,
-                      Index expected, const Progress& progress);
+                      core::Count expected, const Progress& progress);
 
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
@@ -56,8 +57,8 @@ class BackwardComputation {
   GradientBlock own_;
   pattern::Layout layout_;  // of the pass
   std::string pass_;        // its name, in front of places
-  Index expected_ = 0;
-  Index done_ = 0;
+  core::Count expected_ = 0;
+  core::Count done_ = 0;
 };
 
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.
@@ -70,7 +71,7 @@ Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo);
 
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
-/// Bytes of what backward() reads: q, kv, out, lse, dout, dlse.
+/// Bytes of what backward() reads, q, kv, out, normalizers, dout, dlse, and of lse.
 Index backward_inputs(const Problem& problem, Index rows);
 /// Peak bytes of all the rest: sums, panels, `extra` bytes of buffers while it computes, results at the end.
 Index backward_work(const Problem& problem, Index rows, Index extra);

@@ -10,8 +10,9 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double worth_more_traffic = 1.05;  // zigzag moves up to twice the rows of contiguous
-constexpr Index blocks_per_rank = 8;         // block_cyclic when no block size is given
+constexpr double worth_more_traffic = 1.05;    // zigzag moves up to twice the rows of contiguous
+constexpr double triples_per_interval = 2000;  // that take as long as planning and collecting rows that stand alone
+constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
 Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   const Index n = problem.shape.sequence;
@@ -27,11 +28,15 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   return pattern::block_cyclic_partition(n, ranks, std::max<Index>(block, 1));
 }
 
-/// Kept triples of the busiest rank, one batch entry.
+/// Work of the busiest rank in kept triples, all batch entries. Packed short documents make zigzag cut the rows into so
+/// many intervals that they cost more than the balance gains.
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
-  for (const pattern::StoredRows& rows : partition) most = std::max(most, counts.of(rows));
+  for (const pattern::StoredRows& rows : partition) {
+    const double kept = double(counts.of(rows)) * double(problem.shape.batch);
+    most = std::max(most, kept + triples_per_interval * double(rows.intervals().size()));
+  }
   return most;
 }
 

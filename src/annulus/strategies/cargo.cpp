@@ -8,10 +8,10 @@ namespace {
 /// The source's stretch that a stretch of the cargo comes from: the owner's interval is the same in every block.
 std::size_t stretch_of(const KeyBlock& source, const pattern::Stretch& wanted) {
   const auto& stretches = source.rows.stretches();
-  const auto same =
-      std::find_if(stretches.begin(), stretches.end(), [&](const auto& s) { return s.rows == wanted.rows; });
-  core::require(same != stretches.end(), [] { return "a block lacks the rows that it should pass on"; });
-  return std::size_t(same - stretches.begin());
+  const std::size_t i = source.rows.first_behind(wanted.rows.begin);
+  core::require(i < stretches.size() && stretches[i].rows == wanted.rows,
+                [] { return "a block lacks the rows that it should pass on"; });
+  return i;
 }
 
 }  // namespace

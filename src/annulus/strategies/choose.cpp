@@ -1,7 +1,10 @@
 #include "annulus/strategies/choose.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+
+#include "annulus/comm/activity.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -15,8 +18,17 @@ bool is_offered(const Candidate& candidate, const Problem& problem) {
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
 }
 
-bool fits(const Candidate& candidate, const core::Machine& machine) {
+bool fits_memory(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->memory_bytes <= machine.memory_per_rank;
+}
+
+/// Its windows have room in shared memory.
+bool fits_window(const Candidate& candidate, const core::Machine& machine) {
+  return candidate.cost && candidate.cost->window_bytes <= machine.window_per_rank;
+}
+
+bool fits(const Candidate& candidate, const core::Machine& machine) {
+  return fits_memory(candidate, machine) && fits_window(candidate, machine);
 }
 
 /// The candidate with the fewest bytes among those as good as the fastest that
@@ -30,7 +42,7 @@ std::size_t best(const std::vector<Candidate>& all, const Problem& problem, cons
   std::size_t taken = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Candidate& one = all[i];
-    if (!is_offered(one, problem)) continue;
+    if (!is_offered(one, problem) || !fits_window(one, machine)) continue;
     if (fastest < 0) {  // nothing fits
       if (taken == all.size() || one.cost->memory_bytes < all[taken].cost->memory_bytes) taken = i;
     } else if (fits(one, machine) && one.cost->seconds <= fastest * as_good_as) {
@@ -44,14 +56,20 @@ std::size_t best(const std::vector<Candidate>& all, const Problem& problem, cons
 std::string describe(const Choice& choice, const core::Machine& machine) {
   const Candidate& taken = choice.candidates[choice.taken];
   constexpr double mib = 1024 * 1024;
+  const std::string& source = machine.memory_source.empty() ? machine.source : machine.memory_source;
+  const std::string room = fmt::format("{:.0f} MiB per rank ({})", machine.memory_per_rank / mib, source);
   if (!fits(taken, machine)) {
-    return fmt::format("{}: needs the least memory, {:.0f} MiB per rank; none fits into {:.0f} MiB", name_of(taken),
-                       taken.cost->memory_bytes / mib, machine.memory_per_rank / mib);
+    return fmt::format("{}: needs the least memory, {:.0f} MiB per rank; none fits into {}", name_of(taken),
+                       taken.cost->memory_bytes / mib, room);
   }
   const Candidate* next = nullptr;
   std::size_t too_big = 0;
+  double window = 0;  // the smallest that has no room
   for (const Candidate& one : choice.candidates) {
-    if (one.cost && !fits(one, machine)) ++too_big;
+    if (one.cost && !fits_memory(one, machine)) ++too_big;
+    if (one.cost && !fits_window(one, machine)) {
+      window = window > 0 ? std::min(window, one.cost->window_bytes) : one.cost->window_bytes;
+    }
     if (one.strategy == taken.strategy || !fits(one, machine)) continue;
     if (next == nullptr || one.cost->seconds < next->cost->seconds) next = &one;
   }
@@ -63,7 +81,11 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
                           next->cost->total_bytes / mib);
     }
   }
-  if (too_big > 0) text += fmt::format("; {} of {} do not fit into memory", too_big, choice.candidates.size());
+  if (too_big > 0) text += fmt::format("; {} of {} do not fit into {}", too_big, choice.candidates.size(), room);
+  if (window > 0) {
+    text += fmt::format("; windows of {:.0f} MiB per rank have no room in {}", std::ceil(window / mib),
+                        machine.window_source);
+  }
   return text;
 }
 
@@ -105,6 +127,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
         candidate.cost = together(*candidate.cost, *candidate.backward);
       }
       all.push_back(candidate);
+      comm::watchdog_progress();  // other ranks may be waiting for this one
       if (!chooses) break;
     }
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/pattern/counts.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -40,12 +41,12 @@ KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
   return {tensors.kv.data(), rows.count(), pattern::KeyRows::raw(rows)};
 }
 
-Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
-                         const Progress& progress)
+Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
+                         core::Count expected, const Progress& progress)
     : Computation(problem, queries, 0, queries.count(), tensors, expected, progress) {}
 
 Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held,
-                         Tensors& tensors, Index expected, const Progress& progress)
+                         Tensors& tensors, core::Count expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
       first_(first),
@@ -105,10 +106,10 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
     const double cpu = core::cpu_seconds();
     kernels::attend(problem_.backend, list, operands, of_pass_ ? *of_pass_ : state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-    const Index kept = pattern::kept_triples({list}) * s.batch;
+    const core::Count kept = pattern::kept_triples(list) * s.batch;
     metrics.kept += kept;
     done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<Index>(1, expected_)), place);
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), place);
   }
   metrics.compute_seconds += core::wall_seconds() - start;
 }
@@ -121,9 +122,16 @@ void Computation::finish(core::HopMetrics& metrics) {
     if (first_ == 0) {
       if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
       tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
+      if (problem_.gradients) {
+        tensors_.normalizers = core::Buffer("normalizers", s.batch * held_ * problem_.normalizer_row_bytes());
+      }
     }
-    kernels::finish(problem_.backend, state_, view(tensors_.out, problem_.type, s.head_dim),
-                    view(tensors_.lse, core::lse_type(problem_.type), 1), problem_.pattern.output_scale());
+    kernels::Finished to{view(tensors_.out, problem_.type, s.head_dim),
+                         view(tensors_.lse, core::lse_type(problem_.type), 1)};
+    if (problem_.gradients) {
+      to.normalizers = view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers);
+    }
+    kernels::finish(problem_.backend, state_, to, problem_.pattern.output_scale());
     state_ = kernels::State({}, 0, problem_.precision);
   });
 }
@@ -174,12 +182,12 @@ Index local_memory(const Problem& problem, Index rows, Index extra) {
          std::max(of_pass + extra, output_bytes(problem, rows) - out);
 }
 
-Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {
+core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {
   return pattern::kept_triples(pattern::work_lists(problem.layout(), queries, keys)) * problem.shape.batch;
 }
 
-Index kept_of(const Problem& problem, const pattern::StoredRows& queries) {
-  return kept_between(problem, queries, pattern::KeyRows::raw(pattern::StoredRows({{0, problem.shape.sequence}})));
+core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries) {
+  return pattern::KeptCounts(problem.layout()).of(queries) * problem.shape.batch;
 }
 
 }  // namespace annulus::strategies

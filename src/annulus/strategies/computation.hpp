@@ -26,19 +26,19 @@ class Computation {
  public:
   /// Queries are tensors.q, whose rows are `queries`. `expected` is the number of kept triples all calls of add() will
   /// come to; it only scales the progress.
-  Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, Index expected,
+  Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
   /// The same for a block of a rank's rows: `queries` are its stored rows from `first` on, of `held`.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held, Tensors& tensors,
-              Index expected, const Progress& progress);
+              core::Count expected, const Progress& progress);
 
   /// Begins one of passes(problem); what the one before gave is complete.
   void begin(const Problem& pass, core::HopMetrics& metrics);
   /// Adds what `part` of the block's keys gives the rank's queries; `poll` keeps messages moving meanwhile.
   void add(const KeyBlock& block, core::Mask part, const std::string& place, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
-  /// Makes tensors.out and tensors.lse and frees the running softmax; blocks fill in what the first one made. Where its
-  /// numbers are of the type of out, they have been in tensors.out all the time.
+  /// Makes tensors.out, lse and normalizers and frees the running softmax; blocks fill in what the first one made.
+  /// Where its numbers are of the type of out, they have been in tensors.out all the time.
   void finish(core::HopMetrics& metrics);
 
  private:
@@ -59,8 +59,8 @@ class Computation {
   pattern::Layout layout_;                 // of the pass
   std::string pass_;                       // its name, in front of places
   std::optional<kernels::State> of_pass_;  // none in the first pass, which adds to state_ itself
-  Index expected_ = 0;
-  Index done_ = 0;
+  core::Count expected_ = 0;
+  core::Count done_ = 0;
 };
 
 /// Of a pass, in front of places: "pair 2 of 3, "; empty where all pairs are one pass.
@@ -87,8 +87,8 @@ Index compute_all_memory(const Problem& problem, Index rows, Index extra);
 Index local_memory(const Problem& problem, Index rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.
-Index kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
-/// The same of queries and all keys of the sequence, whoever holds them.
-Index kept_of(const Problem& problem, const pattern::StoredRows& queries);
+core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
+/// The same of queries and all keys of the sequence, whoever holds them; by a closed form.
+core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries);
 
 }  // namespace annulus::strategies

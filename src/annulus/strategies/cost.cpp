@@ -28,10 +28,11 @@ void add_window(const Problem& problem, const Partition& partition, const Traffi
   add_traffic(traffic, kv_bytes(problem, 1), loads);
   for (const pattern::StoredRows& rows : partition)
     loads.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
+  loads.window = most(loads.copied);
   const double reads = double(std::min<Index>(3, Index(partition.size()) - 1));
   loads.memory =
       double(local_memory(problem, most_rows(partition), Index(reads * kv_bytes(problem, double(traffic.largest))))) +
-      most(loads.copied);
+      loads.window;
 }
 
 void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
@@ -122,7 +123,10 @@ pattern::TrafficCounts backward_traffic(const Problem& problem, const Partition&
 Counted count(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   Counted counted;
-  for (const pattern::StoredRows& rows : partition) counted.kept.push_back(counts.of(rows));
+  for (const pattern::StoredRows& rows : partition) {
+    counted.kept.push_back(double(counts.of(rows)));
+    counted.intervals.push_back(double(rows.intervals().size()));
+  }
   if (problem.gradients) counted.backward = backward_traffic(problem, partition);
   counted.traffic = problem.gradients ? *counted.backward : traffic_of(problem, partition);  // rows move alike
   return counted;
@@ -135,6 +139,7 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
   loads.kept = counted.kept;
   for (double& kept : loads.kept) kept *= double(problem.shape.batch);
   loads.basis = counted.traffic.basis;
+  if (shape.movement != Movement::none) loads.intervals = counted.intervals;
   switch (shape.movement) {
     case Movement::none:
       loads.memory = double(compute_all_memory(problem, most_rows(partition), 0));
@@ -174,6 +179,7 @@ Cost together(const Cost& forward, const Cost& backward) {
     all.*part += backward.*part;
   }
   all.memory_bytes = std::max(forward.memory_bytes, backward.memory_bytes);
+  all.window_bytes = std::max(forward.window_bytes, backward.window_bytes);
   all.basis = std::max(forward.basis, backward.basis);
   return all;
 }
@@ -191,7 +197,8 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
   Cost cost;
   for (std::size_t p = 0; p < loads.kept.size(); ++p) {
     const double compute = 1e-9 * 4 * double(problem.shape.head_dim) * loads.kept[p] * rate;
-    const double copy = loads.copied.empty() ? 0 : loads.copied[p] * machine.seconds_per_copied_byte;
+    const double copy = (loads.copied.empty() ? 0 : loads.copied[p] * machine.seconds_per_copied_byte) +
+                        (loads.intervals.empty() ? 0 : loads.intervals[p] * machine.seconds_per_interval);
     // Blocking ranks send, then receive: nobody does both at once.
     const double phases = shape.overlapped || shape.movement == Movement::gather ? 1 : 2;
     const double transfer =
@@ -210,6 +217,7 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
   }
   const double group_total = sum(loads.group_received);
   cost.memory_bytes = loads.memory;
+  cost.window_bytes = loads.window;
   cost.received_bytes = most(loads.received) + most(loads.group_received);
   cost.sent_bytes = most(loads.sent);
   cost.total_bytes = sum(loads.received) + group_total;

@@ -1,6 +1,7 @@
 // What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
-//   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate + exposed(messages x alpha + bytes x beta)
+//   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate + intervals x their overhead
+//                       + exposed(messages x alpha + bytes x beta)
 // of a forward pass, and where gradients are asked for 2.5 times the compute and the messages of a backward pass
 // beside.
 //   exposed(t)        = t when nothing overlaps, else t - min(overlap x t, compute)
@@ -18,11 +19,13 @@ struct Loads {
   std::vector<double> kept;
   std::vector<double> sent;
   std::vector<double> received;
-  std::vector<double> messages;  ///< that arrive
-  std::vector<double> copied;    ///< collected from a rank's own memory before they can travel; empty: none
+  std::vector<double> messages;   ///< that arrive
+  std::vector<double> copied;     ///< collected from a rank's own memory before they can travel; empty: none
+  std::vector<double> intervals;  ///< stretches of rows that stand alone; empty: the whole sequence is one
   /// Of these, what the all-to-all inside groups brings: nothing hides it.
   std::vector<double> group_received, group_messages;
   double memory = 0;  ///< bytes of the fullest rank, at most
+  double window = 0;  ///< of these in windows that other ranks read, which need room in shared memory
   pattern::Basis basis = pattern::Basis::exact;
 };
 
@@ -33,6 +36,7 @@ struct Cost {
   double exposed_seconds = 0;
   double copy_seconds = 0;
   double memory_bytes = 0;    ///< fullest rank
+  double window_bytes = 0;    ///< fullest rank, of these in windows
   double received_bytes = 0;  ///< busiest rank
   double sent_bytes = 0;      ///< busiest rank
   double total_bytes = 0;     ///< received by all ranks
@@ -44,6 +48,7 @@ struct Cost {
 /// Closed forms of one partition, shared by all strategies that use it.
 struct Counted {
   std::vector<double> kept;                        ///< per rank, one batch entry
+  std::vector<double> intervals;                   ///< per rank
   pattern::TrafficCounts traffic;                  ///< of the forward pass
   std::optional<pattern::TrafficCounts> backward;  ///< where gradients are asked for
 };

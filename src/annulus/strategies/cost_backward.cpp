@@ -89,8 +89,8 @@ void add_window(const Problem& problem, const Partition& partition, const Ways& 
   const double reads = double(std::min<Index>(3, hops)) * kv_bytes(problem, largest) +
                        double(std::min<Index>(2, hops)) * sum_bytes(problem, largest);
   const double buffers = std::max(reads, sum_bytes(problem, own) / double(2 * problem.shape.batch));
-  loads.memory =
-      double(backward_memory(problem, rows, Index(buffers))) + kv_bytes(problem, own) + sum_bytes(problem, own);
+  loads.window = kv_bytes(problem, own) + sum_bytes(problem, own);
+  loads.memory = double(backward_memory(problem, rows, Index(buffers))) + loads.window;
 }
 
 /// `sums` are those in one order, of a reproducible problem: they do not go straight to their owner.
@@ -140,8 +140,8 @@ double group_memory(const Problem& problem, const Partition& partition, const Lo
 /// an estimate as in the forward pass, and memory is that of a rank of the fullest group.
 void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
   const core::Shape& s = problem.shape;
-  const double batch = double(s.batch), scalars = double(core::bytes_of(core::lse_type(problem.type))) +
-                                                  double(core::bytes_of(problem.precision));
+  const double batch = double(s.batch),
+               scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
   const double head_row = double(problem.head_row_bytes()), head_sums = double(problem.head_row_sum_bytes());
   const LoadGroups groups(s, partition, group);
   double served = 0;  // K/V heads of all members: some are several members'
@@ -155,7 +155,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
     const core::Shape& here = groups.narrow_of(p);
     const double own = double(partition[p].count()), others = double(groups.rows[g].count()) - own;
     const double queries = double(here.heads), keys = double(here.kv_heads);
-    // q, dout, k, v, lse and delta come; dq and the sums of dk and dv go.
+    // q, dout, k, v, normalizers and delta come; dq and the sums of dk and dv go.
     const auto there = [&](double q, double kv) { return 2 * head_row * (q + kv) + scalars * q; };
     const auto back = [&](double q, double kv) { return head_row * q + 2 * head_sums * kv; };
     loads.group_received.push_back(
@@ -182,6 +182,7 @@ std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& 
   Loads loads;
   loads.kept = counted.kept;
   for (double& kept : loads.kept) kept *= backward_work_factor * double(problem.shape.batch);
+  if (shape.movement != Movement::none) loads.intervals = counted.intervals;
   if (problem.reproducible && shape.movement != Movement::none) {
     loads.basis = std::max(counted.backward->basis, pattern::Basis::estimate);
   }

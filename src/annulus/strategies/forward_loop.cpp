@@ -31,7 +31,7 @@ core::RankMetrics run_forward(const ForwardPass& pass, const Problem& problem, c
   core::RankMetrics metrics{rows.count(), {{}}};
   const Setting setting{problem, partition, comm, tensors, metrics};
   const std::unique_ptr<KeySource> keys = pass.keys(setting);
-  const Index expected = std::max<Index>(1, kept_of(problem, rows));
+  const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
   const Index blocks = pass.query_blocks(problem, rows.count());
   for (Index i = 0; i < blocks; ++i) {
     const core::Interval part = core::even_part(rows.count(), blocks, i);

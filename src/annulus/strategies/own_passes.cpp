@@ -8,8 +8,7 @@ ForwardPass own_rows() {
   return {[](const Setting& setting) { return std::make_unique<OwnKeys>(setting); },
           [](const Problem& problem, const pattern::Partition& partition, int rank) -> Prediction {
             const pattern::StoredRows& rows = partition[std::size_t(rank)];
-            return {compute_all_memory(problem, rows.count(), 0), 0, 0,
-                    kept_between(problem, rows, pattern::KeyRows::raw(rows))};
+            return {compute_all_memory(problem, rows.count(), 0), 0, 0, kept_of(problem, rows)};
           },
           query_blocks};
 }
@@ -18,8 +17,7 @@ BackwardPass own_gradients() {
   return {own_rows().keys, [](const Setting&, const KeySource&) { return std::make_unique<OwnSums>(); },
           [](const Problem& problem, const pattern::Partition& partition, int rank) -> Prediction {
             const pattern::StoredRows& rows = partition[std::size_t(rank)];
-            return {backward_work(problem, rows.count(), 0), 0, 0,
-                    kept_between(problem, rows, pattern::KeyRows::raw(rows))};
+            return {backward_work(problem, rows.count(), 0), 0, 0, kept_of(problem, rows)};
           }};
 }
 

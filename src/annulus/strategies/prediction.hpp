@@ -11,7 +11,7 @@ struct Prediction {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_sent = 0;
   Index bytes_received = 0;
-  Index kept = 0;  ///< kept (query, key, head) triples, batch entries included
+  core::Count kept = 0;  ///< kept (query, key, head) triples, batch entries included
 };
 
 }  // namespace annulus::strategies

@@ -9,6 +9,7 @@
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/normalizer.hpp"
 #include "annulus/pattern/plan.hpp"
 
 namespace annulus::strategies {
@@ -36,7 +37,7 @@ struct Problem {
   int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
   bool reproducible = false;                        ///< the same bits for every number of ranks: see passes()
-  bool gradients = false;                           ///< they are asked for, too: see disorder()
+  bool gradients = false;                           ///< backward() comes after forward(), too: see disorder()
   core::Interval pairs{0, pattern::every_pair};     ///< of the pattern, to work on: those of a pass
 
   pattern::Layout layout() const {
@@ -53,9 +54,14 @@ struct Problem {
   /// Bytes of one row of one key/value head: what travels is counted in these.
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
-  /// The same of all that forward() reads, q, k and v, and of all that it makes, out and lse.
+  /// Bytes of one row of normalizers, of all heads and of one.
+  Index normalizer_row_bytes() const { return shape.heads * head_normalizer_bytes(); }
+  Index head_normalizer_bytes() const { return kernels::normalizer_numbers * Index(core::bytes_of(precision)); }
+  /// The same of all that forward() reads, q, k and v, and of all that it makes, out, lse and normalizers.
   Index input_row_bytes() const { return query_row_bytes() + 2 * kv_row_bytes(); }
-  Index output_row_bytes() const { return query_row_bytes() + lse_row_bytes(); }
+  Index output_row_bytes() const {
+    return query_row_bytes() + lse_row_bytes() + (gradients ? normalizer_row_bytes() : 0);
+  }
   /// Bytes of a (2, B, rows, Hkv, D) array of K and V.
   Index kv_block_bytes(Index rows) const { return 2 * shape.batch * rows * kv_row_bytes(); }
   /// Type of the numbers in which gradients are added up and travel, and bytes of a row of one head of them.
@@ -89,7 +95,10 @@ struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
   core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both
   core::Buffer out;  ///< (B, rows, H, D), made by forward(), read by backward()
-  core::Buffer lse;  ///< (B, rows, H), made by forward(), read by backward()
+  core::Buffer lse;  ///< (B, rows, H), made by forward()
+  /// (B, rows, H, 2) of the problem's precision (kernels/normalizer.hpp), made by forward() where Problem::gradients
+  /// says that backward() will read them
+  core::Buffer normalizers = {};
 
   core::Buffer dout = {};  ///< (B, rows, H, D), read by backward()
   core::Buffer dlse = {};  ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros

@@ -51,6 +51,8 @@ struct StrategyEntry {
   GroupSize group_size = nullptr;
   /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
   std::string (*why_unavailable)() = [] { return std::string(); };
+  /// See Strategy::check_ranks(); none: it needs nothing.
+  void (*check_ranks)(const Problem&, const pattern::Partition&, const comm::Communicator&) = nullptr;
 };
 
 /// An entry of the registry, with what all strategies have in common.
@@ -72,15 +74,21 @@ class Strategy {
   CommunicationShape communication(const Problem& problem, int ranks) const;
 
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const;
-  /// Computes out and lse of this rank's rows; collective. q and kv are only read. Throws core::Error.
+  /// Throws the same Error on every rank where the ranks that are there lack something that it needs of them;
+  /// collective, before anything is read or computed.
+  void check_ranks(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm) const {
+    if (entry_.check_ranks) entry_.check_ranks(problem, partition, comm);
+  }
+  /// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows; collective. q and
+  /// kv are only read. Throws core::Error.
   core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
                             Tensors& tensors, const Progress& progress) const;
 
   /// What backward() costs one rank; memory with a gradient of the LSE.
   Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const;
-  /// Makes dq and dkv of this rank's rows from q, kv, out, lse, dout and, where it is given, dlse, all of which are
-  /// only read; collective. Gradients are summed, and travel between ranks, in the problem's precision; the same run
-  /// twice gives the same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it
+  /// Makes dq and dkv of this rank's rows from q, kv, out, normalizers, dout and, where it is given, dlse, all of which
+  /// are only read; collective. Gradients are summed, and travel between ranks, in the problem's precision; the same
+  /// run twice gives the same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it
   /// brings and the gradients of these rows, kept triples as in forward(). Throws core::Error.
   core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
                              const comm::Communicator& comm, Tensors& tensors, const Progress& progress) const;

@@ -1,9 +1,10 @@
 // One team's work in the backward pass: a tile of rows that it owns against all rows of the other side of its item,
-// tile by tile. For owned rows i and rows j that it meets, with s = scale q.k:
+// tile by tile. For owned rows i and rows j that it meets, they hold:
 //
-//   S = X Y^T      X, Y = Q, K where the team owns queries, K, Q where it owns keys
+//   S = X Y^T      X, Y = Q, K where the team owns queries, K, Q where it owns keys; Q times scale log2(e), as in the
+//                  forward pass, so that scores have its bits
 //   W = X' Y'^T    X', Y' = dO, V and V, dO
-//   P = exp(S - lse), hidden ones 0       dS = P (output_scale W - delta)
+//   P = factor 2^(S - shift), hidden ones 0 (normalizer.hpp)       dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
 // Each sum goes on from the accumulator in memory and takes one row after another, keys met descending, queries met
@@ -12,7 +13,6 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
-#include <numbers>
 
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
@@ -27,7 +27,7 @@ namespace annulus::kernels::device {
 
 /// Sizes and places of a team's scratch memory.
 ///   numbers   own, own_too (owned x D), met (D x met, then met x D), p, ds (owned x met; one place where queries are
-///             owned, which need no p), lse, delta (of the side that is queries)
+///             owned, which need no p), shift, factor, delta (of the side that is queries)
 ///   indices   t, row, head of the owned rows and of those met
 template <class Tuning, Owner owner>
 struct BackwardLayout {
@@ -49,7 +49,7 @@ struct BackwardLayout {
   KOKKOS_FUNCTION int queries() const { return owner == Owner::queries ? tile.owned : tile.met; }
   KOKKOS_FUNCTION int numbers() const {
     const int weights = owner == Owner::queries ? 1 : 2;
-    return 2 * own_size() + met_size() + weights * weight_size() + 2 * queries();
+    return 2 * own_size() + met_size() + weights * weight_size() + 3 * queries();
   }
   KOKKOS_FUNCTION int indices() const { return 3 * (tile.owned + tile.met); }
 };
@@ -67,6 +67,7 @@ class BackwardTeam {
   Index first_team;  ///< of this launch
   BackwardOperands operands;
   GradientViews gradients;
+  T score_factor;  ///< scale * log2(e)
   Layout layout;
   int scratch_level;
 
@@ -86,9 +87,9 @@ class BackwardTeam {
       if (!any_visible(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
       look_up(c, c.met_rows, count, round_up(count, Tuning::block_columns), !owns_queries,
               [&](int j) { return met_row(item, first + j); });
-      load_transposed(c, owns_queries ? operands.k : operands.q, count);
+      load_transposed(c, owns_queries ? operands.k : operands.q, owns_queries ? T(1) : score_factor, count);
       multiply_scores(c, count);
-      load_transposed(c, owns_queries ? operands.v : operands.dout, count);
+      load_transposed(c, owns_queries ? operands.v : operands.dout, T(1), count);
       weigh(c, count);
       load_plain(c, owns_queries ? operands.k : operands.q, count);
       add_products(c, c.ds, owns_queries ? gradients.dq : gradients.dk, count);
@@ -120,7 +121,8 @@ class BackwardTeam {
     T* met;
     T* p;
     T* ds;
-    T* lse;  // +inf where a row saw no key
+    T* shift;  // +inf where a row saw no key
+    T* factor;
     T* delta;
     Rows own_rows;
     Rows met_rows;
@@ -135,8 +137,9 @@ class BackwardTeam {
       met = own_too + layout.own_size();
       p = met + layout.met_size();
       ds = owns_queries ? p : p + layout.weight_size();
-      lse = ds + layout.weight_size();
-      delta = lse + layout.queries();
+      shift = ds + layout.weight_size();
+      factor = shift + layout.queries();
+      delta = factor + layout.queries();
       own_rows = {indices.data(), indices.data() + layout.tile.owned, indices.data() + 2 * layout.tile.owned};
       Index* rest = indices.data() + 3 * layout.tile.owned;
       met_rows = {rest, rest + layout.tile.met, rest + 2 * layout.tile.met};
@@ -174,8 +177,8 @@ class BackwardTeam {
            (c.tile.item.mask == core::Mask::after && key_t <= query_t);
   }
 
-  /// Fills `rows` (and lse and delta if they are queries) with rows 0, 1, ... of a tile. Blocks reach up to `padded`
-  /// rows: the last row stands in for those beyond the tile, whose results nobody reads.
+  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Blocks reach up to
+  /// `padded` rows: the last row stands in for those beyond the tile, whose results nobody reads.
   template <class RowAt>
   KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, int padded, bool queries,
                                const RowAt& row_at) const {
@@ -185,9 +188,10 @@ class BackwardTeam {
       rows.row[i] = found.row;
       rows.head[i] = found.head;
       if (!queries) continue;
-      const T lse = load_number<T>(operands.lse, number_of(operands.lse, c.tile.batch, found.row, found.head));
-      const bool empty = lse == T(-INFINITY);
-      c.lse[i] = empty ? T(INFINITY) : lse;  // exp(s - inf) = 0
+      const Index at = number_of(operands.normalizers, c.tile.batch, found.row, found.head);
+      c.shift[i] = load_number<T>(operands.normalizers, at);
+      c.factor[i] = load_number<T>(operands.normalizers, at + 1);
+      const bool empty = c.factor[i] == T(0);
       c.delta[i] =
           empty ? T(0) : load_number<T>(operands.delta, number_of(operands.delta, c.tile.batch, found.row, found.head));
     }
@@ -204,18 +208,19 @@ class BackwardTeam {
             [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
     c.team.team_barrier();
     for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
-      c.own[i * layout.own_stride() + d] = number_at(c, owns_queries ? operands.q : operands.k, c.own_rows, i, d);
+      c.own[i * layout.own_stride() + d] =
+          (owns_queries ? score_factor : T(1)) * number_at(c, owns_queries ? operands.q : operands.k, c.own_rows, i, d);
       c.own_too[i * layout.own_stride() + d] =
           number_at(c, owns_queries ? operands.dout : operands.v, c.own_rows, i, d);
     });
   }
 
-  /// Rows met, transposed: met[d][j]. The barriers: rows are looked up and the old tile is no longer read; all of the
-  /// new one is there.
-  KOKKOS_FUNCTION void load_transposed(const Context& c, const core::TensorView& tensor, int count) const {
+  /// Rows met, transposed and times `factor`: met[d][j]. The barriers: rows are looked up and the old tile is no longer
+  /// read; all of the new one is there.
+  KOKKOS_FUNCTION void load_transposed(const Context& c, const core::TensorView& tensor, T factor, int count) const {
     c.team.team_barrier();
     for_each_element(c.team, round_up(count, Tuning::block_columns), layout.head_dim, [&](int j, int d) {
-      c.met[d * layout.transposed_stride() + j] = number_at(c, tensor, c.met_rows, j, d);
+      c.met[d * layout.transposed_stride() + j] = factor * number_at(c, tensor, c.met_rows, j, d);
     });
     c.team.team_barrier();
   }
@@ -229,19 +234,18 @@ class BackwardTeam {
     c.team.team_barrier();
   }
 
-  /// p = own met, not yet scaled.
+  /// p = own met, scores in base 2.
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
     for_each_product(c, c.own, count, [&](int i, int j, T product) { c.p[i * layout.weight_stride() + j] = product; });
   }
 
   /// Scores to weights, and dS. Every thread turns the scores that it has computed itself.
   KOKKOS_FUNCTION void weigh(const Context& c, int count) const {
-    const T scale = T(operands.scale), output_scale = T(operands.output_scale);
+    const T output_scale = T(operands.output_scale);
     for_each_product(c, c.own_too, count, [&](int i, int j, T product) {
       const int at = i * layout.weight_stride() + j;
       const int query = owns_queries ? i : j;
-      const T exponent = std::numbers::log2e_v<T> * (scale * c.p[at] - c.lse[query]);
-      const T weight = hidden(c, i, j) ? T(0) : core::exp2(exponent);
+      const T weight = hidden(c, i, j) ? T(0) : c.factor[query] * core::exp2(c.p[at] - c.shift[query]);
       if constexpr (!owns_queries) c.p[at] = weight;
       c.ds[at] = weight * (output_scale * product - c.delta[query]);
     });

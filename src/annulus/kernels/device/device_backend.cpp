@@ -15,9 +15,9 @@ void device_attend(const core::WorkList& work, const Operands& operands, State& 
   device::team_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
 }
 
-void device_finish(const State& state, const core::TensorView& out, const core::TensorView& lse, double output_scale) {
+void device_finish(const State& state, const Finished& to, double output_scale) {
   using Tuning = device::TuningOf<Space>::type;
-  device::team_finish<Space>(state, out, lse, output_scale, Tuning::team_size);
+  device::team_finish<Space>(state, to, output_scale, Tuning::team_size);
 }
 
 }  // namespace annulus::kernels

@@ -14,6 +14,6 @@ void device_attend(const core::WorkList& work, const Operands& operands, State& 
                    const std::function<void()>& poll);
 
 /// finish() of attention.hpp on the default execution space. Complete on return.
-void device_finish(const State& state, const core::TensorView& out, const core::TensorView& lse, double output_scale);
+void device_finish(const State& state, const Finished& to, double output_scale);
 
 }  // namespace annulus::kernels

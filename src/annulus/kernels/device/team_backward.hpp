@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 #include <functional>
 #include <limits>
+#include <numbers>
 
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/device/backward_team.hpp"
@@ -29,6 +30,7 @@ void team_backward_owned(const BackwardCall& call) {
   Kernel kernel;
   kernel.operands = call.operands;
   kernel.gradients = call.gradients;
+  kernel.score_factor = T(call.operands.scale * std::numbers::log2e);
   // The first of the table's tiles whose scratch memory fits into level 0 (fast, small); if none does, the first one in
   // level 1.
   kernel.layout = {Tuning::backward_tiles[0], call.head_dim};

@@ -1,4 +1,4 @@
-// Running softmax states to outputs and log-sum-exps.
+// Running softmax states to outputs, log-sum-exps and normalizers.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,6 +10,7 @@
 #include "annulus/kernels/device/any_type.hpp"
 #include "annulus/kernels/device/attend_team.hpp"
 #include "annulus/kernels/device/team_tools.hpp"
+#include "annulus/kernels/normalizer.hpp"
 
 namespace annulus::kernels::device {
 
@@ -23,8 +24,7 @@ class FinishTeam {
   StatePointers<T> state;
   Index states;  ///< B * rows * heads
   int head_dim;
-  core::TensorView out;
-  core::TensorView lse;
+  Finished to;
   T output_scale;
   double lift;
 
@@ -35,12 +35,22 @@ class FinishTeam {
   }
 
  private:
-  /// ln(l 2^m), with l = f 2^e, 1 <= f < 2: it does not depend on how l and m share the scale.
-  KOKKOS_FUNCTION static double log_of_sum(double l, double m) {
+  /// ln(l 2^(m - lift)) and the normalizer, with l = f 2^e, 1 <= f < 2: they do not depend on how l and m share the
+  /// scale.
+  KOKKOS_FUNCTION void finish_row(Index at, Index batch, Index row, Index head) const {
+    const double l = double(state.l[at]);
+    const bool empty = l == 0;
     std::uint64_t bits;
     memcpy(&bits, &l, sizeof l);
-    const double e = double(bits >> 52 & 0x7ff) - 1023;
-    return (e + m) * std::numbers::ln2 + core::log(l * power_of_two(-e));
+    const double e = double(bits >> 52 & 0x7ff) - 1023, f = l * power_of_two(-e);
+    const T m = state.m[at];
+    store_number(to.lse, number_of(to.lse, batch, row, head),
+                 empty ? T(-INFINITY) : T((e + (double(m) - lift)) * std::numbers::ln2 + core::log(f)));
+    if (to.normalizers.data == nullptr) return;
+    const Normalizer<T> normalizer = empty ? no_normalizer<T>() : normalizer_of(m, f, e, lift);
+    const Index first = number_of(to.normalizers, batch, row, head);
+    store_number(to.normalizers, first, normalizer.shift);
+    store_number(to.normalizers, first + 1, normalizer.factor);
   }
 
   KOKKOS_FUNCTION void finish_element(Index at, int d) const {
@@ -50,24 +60,20 @@ class FinishTeam {
     const T l = state.l[at];
     const bool empty = l == T(0);
     const T x = empty ? T(0) : output_scale * (state.acc[at * head_dim + d] / l) + T(0);  // no -0
-    store_number(out, batch * out.batch_stride + row * out.row_stride + head * out.head_stride + d, x);
-    if (d > 0) return;
-    const T natural = empty ? T(-INFINITY) : T(log_of_sum(double(l), double(state.m[at]) - lift));
-    store_number(lse, batch * lse.batch_stride + row * lse.row_stride + head * lse.head_stride, natural);
+    store_number(to.out, number_of(to.out, batch, row, head) + d, x);
+    if (d == 0) finish_row(at, batch, row, head);
   }
 };
 
 template <class ExecSpace, class T>
-void team_finish_typed(const State& state, const core::TensorView& out, const core::TensorView& lse,
-                       double output_scale, int team_size) {
+void team_finish_typed(const State& state, const Finished& to, double output_scale, int team_size) {
   using Kernel = FinishTeam<ExecSpace, T>;
   Kernel kernel;
   kernel.state = {static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()), static_cast<T*>(state.acc.data()),
                   state.rows, state.shape.heads};
   kernel.states = state.shape.batch * state.rows * state.shape.heads;
   kernel.head_dim = int(state.shape.head_dim);
-  kernel.out = out;
-  kernel.lse = lse;
+  kernel.to = to;
   kernel.output_scale = T(output_scale);
   kernel.lift = state.lift;
   const int teams = int(core::ceil_div(kernel.states, Kernel::rows_per_team));
@@ -78,12 +84,11 @@ void team_finish_typed(const State& state, const core::TensorView& out, const co
 
 /// finish() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.
 template <class ExecSpace>
-void team_finish(const State& state, const core::TensorView& out, const core::TensorView& lse, double output_scale,
-                 int team_size) {
+void team_finish(const State& state, const Finished& to, double output_scale, int team_size) {
   if (state.precision == core::Precision::float64) {
-    team_finish_typed<ExecSpace, double>(state, out, lse, output_scale, team_size);
+    team_finish_typed<ExecSpace, double>(state, to, output_scale, team_size);
   } else {
-    team_finish_typed<ExecSpace, float>(state, out, lse, output_scale, team_size);
+    team_finish_typed<ExecSpace, float>(state, to, output_scale, team_size);
   }
 }
 

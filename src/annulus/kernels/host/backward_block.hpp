@@ -78,18 +78,18 @@ ANNULUS_INLINE void store_block(T* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// Probabilities of MR rows for one panel: p[i][...] = 2^(S - lse2[i]), 0 for keys outside [begin[i], end[i]) when
+/// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]), 0 for keys outside [begin[i], end[i]) when
 /// kMasked. `begin` and `end` count from the panel's first key.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked>
 __attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
-                                                 const T* lse2, const int* begin, const int* end, int first, T* p) {
+                                                 const T* shifts, const int* begin, const int* end, int first, T* p) {
   constexpr int n = kLanes<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(queries, slab_stride, keys, depth, c);
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i) {
-    const Vec<T> shift = broadcast(lse2[i]);
+    const Vec<T> shift = broadcast(shifts[i]);
     Vec<T> x[NV];
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) x[v] = c[i][v] - shift;

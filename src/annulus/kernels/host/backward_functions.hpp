@@ -1,10 +1,11 @@
 // What the instruction-set files offer for gradients and what they are told: plain data and function pointers, for the
 // reasons given in tile_functions.hpp.
 //
-// With s2 = scale * log2(e) * q.k, lse2 = log2(e) * lse, G = output_scale * dout and Q = scale * log2(e) * q, a tile is
-// five products:
-//   S = Q K^T    P = 2^(S - lse2)    dP = G V^T    dS = P (dP - delta)
-//   dV += P^T G    dK += dS^T Q    dQ += dS K
+// With s2 = scale * log2(e) * q.k, P = factor * 2^(s2 - shift) (normalizer.hpp), G = factor * output_scale * dout,
+// delta' = factor * delta and Q = scale * log2(e) * q, a tile is five products:
+//   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
+//   dV += E^T G    dK += dS^T Q    dQ += dS K
+// where a row's factor, which is all that E lacks of P, has gone into what else the row brings: it costs nothing here.
 // so accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 #pragma once
 
@@ -16,15 +17,17 @@ namespace annulus::kernels::host {
 /// With D cut into slabs of NR columns:
 ///   queries, dout  [slab][capacity][NR]     Q and G; rows beyond the real ones, up to `rows`, are zero
 ///   dq             [group][slab][MR][NR]    groups of MR rows
-///   lse2, delta    [capacity]               lse2 = +inf for rows that give nothing
+///   shift, delta   [capacity]               delta'; shift = +inf for rows that give nothing
+///   factors        [capacity]               of dout: factor * output_scale
 ///   begin, end     [capacity]               the row sees keys begin ... end - 1 of the chunk; both ascend with the row
 template <class T>
 struct QueryChunk {
   T* queries;
   T* dout;
   T* dq;
-  T* lse2;
+  T* shift;
   T* delta;
+  T* factors;
   int* begin;
   int* end;
   int rows;  // a multiple of row_step
@@ -48,11 +51,18 @@ struct KeyChunk {
   int capacity;  // a multiple of key_step
 };
 
-/// P and dS of one tile, [capacity of the queries][strip_stride] numbers each, in the caches from step to step.
+/// E and dS of one tile, [capacity of the queries][strip_stride] numbers each, in the caches from step to step.
 template <class T>
 struct Strips {
   T* p;
   T* ds;
+};
+
+/// What rows are multiplied by while they are packed: row i by of[i * step], where a step of 0 means one for all.
+template <class T>
+struct RowFactors {
+  const T* of;
+  int step;
 };
 
 /// The operations of one instruction set in arithmetic type T. Rows are given as addresses of their first number.
@@ -66,8 +76,9 @@ struct BackwardFunctions {
   int strip_stride;  // of P and dS
   /// rows: [count] addresses, count a multiple of NR. What is to become zero is given as the address of a zero row.
   void (*pack_transposed[kStorageTypes])(const void* const* rows, int count, int head_dim, T* panels);
-  /// rows: [count] addresses; every number times `factor`.
-  void (*pack_slabs[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs);
+  /// rows: [count] addresses; every number of row i times its factor.
+  void (*pack_slabs[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity,
+                                    const RowFactors<T>& factors, T* slabs);
   /// Accumulators of `count` rows to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
   /// MR, and columns beyond head_dim with zeros.
   void (*load_rows)(const T* const* rows, int count, int padded, int head_dim, T* blocks);

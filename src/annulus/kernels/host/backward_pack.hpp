@@ -1,17 +1,20 @@
 // Packing and row operations that only the backward pass needs; the rest is in pack.hpp.
 #pragma once
 
+#include "annulus/kernels/host/backward_functions.hpp"
 #include "annulus/kernels/host/pack.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 template <class T, class Storage>
-void pack_slabs(const void* const* rows, int count, int head_dim, int capacity, T factor, T* slabs) {
+void pack_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<T>& factors,
+                T* slabs) {
   constexpr int n = kLanes<T>, block = kKeyBlock<T>;
   constexpr int ahead = 8;
   for (int i = 0; i < count; ++i) {
     if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
     const auto* row = static_cast<const Storage*>(rows[i]);
+    const T factor = factors.of[i * factors.step];
     T* to = slabs + i * block;
     for (int d = 0; d < head_dim; d += block, to += std::int64_t(capacity) * block)
       for (int v = 0; v < block; v += n)

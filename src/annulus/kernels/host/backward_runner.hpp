@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "annulus/kernels/host/row_walk.hpp"
 #include "annulus/kernels/host/scratch.hpp"
 #include "annulus/kernels/host/task_runner.hpp"
+#include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/tuning.hpp"
 
 namespace annulus::kernels::host {
@@ -52,7 +52,7 @@ struct BackwardSizes {
     return 2 * Scratch::bytes_for<T*>(keys) + Scratch::bytes_for<T*>(rows) +
            2 * Scratch::bytes_for<void*>(std::max(keys, rows)) + 2 * Scratch::bytes_for<int>(rows) +
            2 * Scratch::bytes_for<T>(transposed) + 3 * Scratch::bytes_for<T>(key_slabs) +
-           3 * Scratch::bytes_for<T>(query_slabs) + 2 * Scratch::bytes_for<T>(rows) + 2 * Scratch::bytes_for<T>(strip);
+           3 * Scratch::bytes_for<T>(query_slabs) + 3 * Scratch::bytes_for<T>(rows) + 2 * Scratch::bytes_for<T>(strip);
   }
 
   Index keys, rows, transposed, key_slabs, query_slabs, strip;
@@ -137,6 +137,7 @@ class BackwardRunner {
                  query_slabs(),
                  scratch.take<T>(sizes.rows),
                  scratch.take<T>(sizes.rows),
+                 scratch.take<T>(sizes.rows),
                  scratch.take<int>(sizes.rows),
                  scratch.take<int>(sizes.rows),
                  0,
@@ -160,7 +161,8 @@ class BackwardRunner {
     std::fill(w.operands + task.count, w.operands + capacity, zero_row);
     std::fill(w.others + task.count, w.others + capacity, zero_row);
     functions_.pack_transposed[storage](w.operands, capacity, d, w.keys.keys);
-    functions_.pack_slabs[storage](w.operands, capacity, d, capacity, 1, w.keys.key_rows);
+    const T one = 1;
+    functions_.pack_slabs[storage](w.operands, capacity, d, capacity, {&one, 0}, w.keys.key_rows);
     functions_.pack_transposed[storage](w.others, capacity, d, w.keys.values);
     functions_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);
     functions_.load_rows(w.dv_rows, w.keys.count, capacity, d, w.keys.dv);
@@ -199,25 +201,22 @@ class BackwardRunner {
         w.operands[i] = address(operands_.q, task.batch, row, head);
         w.others[i] = address(operands_.dout, task.batch, row, head);
         w.dq_rows[i] = accumulator(gradients_.dq, task.batch, row, head);
-        q.lse2[i] = lse2_of(address(operands_.lse, task.batch, row, head));
-        q.delta[i] = *accumulator(operands_.delta, task.batch, row, head);
+        const T* const normalizer = accumulator(operands_.normalizers, task.batch, row, head);
+        q.shift[i] = normalizer[0];
+        q.delta[i] = normalizer[1] * *accumulator(operands_.delta, task.batch, row, head);
+        q.factors[i] = normalizer[1] * T(operands_.output_scale);
       }
     }
     std::fill(w.operands + count, w.operands + q.rows, zero_row);
     std::fill(w.others + count, w.others + q.rows, zero_row);
-    std::fill(q.lse2 + count, q.lse2 + q.rows, std::numeric_limits<T>::infinity());
+    const Normalizer<T> none = no_normalizer<T>();
+    std::fill(q.shift + count, q.shift + q.rows, none.shift);
     std::fill(q.delta + count, q.delta + q.rows, T(0));
+    std::fill(q.factors + count, q.factors + q.rows, none.factor);
     const auto pack = functions_.pack_slabs[storage_index(operands_.q.type)];
-    pack(w.operands, q.rows, q.head_dim, q.capacity, T(operands_.scale * std::numbers::log2e), q.queries);
-    pack(w.others, q.rows, q.head_dim, q.capacity, T(operands_.output_scale), q.dout);
-  }
-
-  /// In base 2; +inf for a row that saw no key, so that its probabilities are 2^-inf = 0.
-  T lse2_of(const void* lse) const {
-    const bool wide = operands_.lse.type == core::DType::float64;
-    const double value = wide ? *static_cast<const double*>(lse) : double(*static_cast<const float*>(lse));
-    return value == -std::numeric_limits<double>::infinity() ? std::numeric_limits<T>::infinity()
-                                                             : T(value * std::numbers::log2e);
+    const T score_factor = T(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
+    pack(w.operands, q.rows, q.head_dim, q.capacity, {&score_factor, 0}, q.queries);
+    pack(w.others, q.rows, q.head_dim, q.capacity, {q.factors, 1}, q.dout);
   }
 
   static T* accumulator(const TensorView& view, Index b, Index row, Index head) {

@@ -32,7 +32,7 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
   const std::int64_t panel = std::int64_t(tile + from) * depth, at = std::int64_t(row) * kStripStride<T> + from;
-  probability_block<T, NV, kMasked>(q.queries + row * nr, slab_stride, k.keys + panel, depth, q.lse2 + row,
+  probability_block<T, NV, kMasked>(q.queries + row * nr, slab_stride, k.keys + panel, depth, q.shift + row,
                                     q.begin + row, q.end + row, tile + from, strips.p + at);
   score_gradient_block<T, NV>(q.dout + row * nr, slab_stride, k.values + panel, depth, q.delta + row, strips.p + at,
                               strips.ds + at);

@@ -28,7 +28,7 @@ void host_attend(const core::WorkList& work, const Operands& operands, State& st
 core::Index host_attend_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,
                               InstructionSet set = best_instruction_set());
 
-void host_finish(const State& state, const core::TensorView& out, const core::TensorView& lse, double output_scale,
+void host_finish(const State& state, const Finished& to, double output_scale,
                  InstructionSet set = best_instruction_set());
 
 /// out and dout of one storage type.

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "annulus/kernels/host/instruction_set.hpp"
+#include "annulus/kernels/normalizer.hpp"
 
 namespace annulus::kernels::host {
 
@@ -17,20 +18,27 @@ void* address(const TensorView& view, Index element) {
   return static_cast<std::byte*>(view.data) + element * Index(core::bytes_of(view.type));
 }
 
-/// ln(l 2^m), with l = f 2^e, 1/sqrt(2) <= f < sqrt(2): it does not depend on how l and m share the scale.
-double log_of_sum(double l, double m) {
-  int e = 0;
-  double f = std::frexp(l, &e);
-  if (f < std::numbers::sqrt2 / 2) {
+/// l = f 2^e, 1/sqrt(2) <= f < sqrt(2). What is made of f and m + e does not depend on how l and m share the scale.
+struct Split {
+  explicit Split(double l) : f(std::frexp(l, &e)) {
+    if (f >= std::numbers::sqrt2 / 2) return;
     f *= 2;
     --e;
   }
-  return std::fma(double(e) + m, std::numbers::ln2, std::log(f));
+  int e = 0;
+  double f;
+};
+
+/// Of one (batch, row, head).
+template <class T>
+void store_normalizer(const Normalizer<T>& normalizer, void* to) {
+  static_cast<T*>(to)[0] = normalizer.shift;
+  static_cast<T*>(to)[1] = normalizer.factor;
 }
 
 template <class T>
-void finish_in(const State& state, const TensorView& out, const TensorView& lse, T output_scale,
-               const TileFunctions<T>& tiles) {
+void finish_in(const State& state, const Finished& result, T output_scale, const TileFunctions<T>& tiles) {
+  const TensorView out = result.out, lse = result.lse, normalizers = result.normalizers;
   const Index heads = state.shape.heads, d = state.shape.head_dim;
   const int lift = state.lift;
   const T* m = static_cast<const T*>(state.m.data());
@@ -44,8 +52,10 @@ void finish_in(const State& state, const TensorView& out, const TensorView& lse,
     for (Index h = 0; h < heads; ++h) {
       const Index from = i * heads + h;
       const bool empty = l[from] == 0;
-      const double log_sum = empty ? -std::numeric_limits<double>::infinity()
-                                   : log_of_sum(double(l[from]), double(m[from]) - double(lift));
+      const Split sum{double(l[from])};
+      const double log_sum =
+          empty ? -std::numeric_limits<double>::infinity()
+                : std::fma(double(sum.e) + (double(m[from]) - double(lift)), std::numbers::ln2, std::log(sum.f));
       store_out(empty ? zeros : acc + from * d, int(d), empty ? T(0) : output_scale / l[from],
                 address(out, b * out.batch_stride + row * out.row_stride + h * out.head_stride));
       void* const to = address(lse, b * lse.batch_stride + row * lse.row_stride + h * lse.head_stride);
@@ -54,6 +64,10 @@ void finish_in(const State& state, const TensorView& out, const TensorView& lse,
       } else {
         *static_cast<float*>(to) = float(log_sum);
       }
+      if (normalizers.data == nullptr) continue;
+      store_normalizer(empty ? no_normalizer<T>() : normalizer_of(m[from], sum.f, sum.e, lift),
+                       address(normalizers, b * normalizers.batch_stride + row * normalizers.row_stride +
+                                                h * normalizers.head_stride));
     }
   };
   using Space = Kokkos::DefaultHostExecutionSpace;
@@ -63,12 +77,11 @@ void finish_in(const State& state, const TensorView& out, const TensorView& lse,
 
 }  // namespace
 
-void host_finish(const State& state, const TensorView& out, const TensorView& lse, double output_scale,
-                 InstructionSet set) {
+void host_finish(const State& state, const Finished& to, double output_scale, InstructionSet set) {
   if (state.precision == core::Precision::float64) {
-    finish_in<double>(state, out, lse, output_scale, tiles_of<double>(set));
+    finish_in<double>(state, to, output_scale, tiles_of<double>(set));
   } else {
-    finish_in<float>(state, out, lse, float(output_scale), tiles_of<float>(set));
+    finish_in<float>(state, to, float(output_scale), tiles_of<float>(set));
   }
 }
 

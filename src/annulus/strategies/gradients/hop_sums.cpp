@@ -79,7 +79,7 @@ Prediction predict_hops_and_sums(const Problem& problem, const pattern::Partitio
   const Lanes lanes = make_lanes(problem.layout(), partition, rank);
   const GradientLanes gradients = make_gradients(problem.layout(), partition, rank);
   Prediction prediction;
-  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  prediction.kept = kept_of(problem, rows);
   std::size_t steps = 2;
   for (const pattern::Hops& hops : lanes) steps = std::max(steps, hops.size() + 2);
   std::vector<Index> buffers(steps);
@@ -87,7 +87,7 @@ Prediction predict_hops_and_sums(const Problem& problem, const pattern::Partitio
     const BufferBytes of_keys = buffer_bytes(problem, lanes[l]);
     const GradientBytes of_gradients = gradient_buffer_bytes(problem, lanes[l], gradients[l]);
     for (std::size_t s = 0; s < steps; ++s) buffers[s] += of_keys.during(s) + of_gradients.during(s);
-    add_hops(problem, rows, lanes[l], prediction);
+    add_hops(problem, lanes[l], prediction);
     add_gradient_hops(problem, gradients[l], prediction);
   }
   prediction.memory_bytes = backward_work(problem, rows.count(), *std::max_element(buffers.begin(), buffers.end()));

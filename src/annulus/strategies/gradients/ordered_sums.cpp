@@ -154,7 +154,7 @@ Prediction predict_hops_in_order(const Problem& problem, const Partition& partit
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   const Index slices = ordered_slices(mode, partition.size());
   Prediction all;
-  all.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  all.kept = kept_of(problem, rows);
   Index most = 0;
   for (const Problem& round : passes(problem)) {
     const HopPlan plan = plan_sliced_hops(make_lanes, round, partition, rank, nullptr, slices);
@@ -163,11 +163,10 @@ Prediction predict_hops_in_order(const Problem& problem, const Partition& partit
                                               [&](std::size_t s, std::size_t i) { return plan.form(s, i); }));
     for (const HopPlan::Lane& lane : plan.lanes) {
       one.memory_bytes += buffer_bytes(round, lane.hops).total();
-      add_hops(round, rows, lane.hops, one);
+      add_hops(round, lane.hops, one);
     }
     all.bytes_sent += one.bytes_sent;
     all.bytes_received += one.bytes_received;
-    all.kept += one.kept;
     most = std::max(most, one.memory_bytes);
   }
   all.memory_bytes = backward_work(problem, rows.count(), most);

@@ -86,8 +86,8 @@ BackwardPass windows_and_sums() {
             const pattern::StoredRows& rows = partition[std::size_t(rank)];
             const pattern::Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);
             Prediction prediction;  // of the rows of the rotation
-            prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
-            add_hops(problem, rows, hops, prediction);
+            prediction.kept = kept_of(problem, rows);
+            add_hops(problem, hops, prediction);
             add_gradient_hops(problem, pattern::direct_gradients(hops, rank, int(partition.size())), prediction);
             const Index sums = sum_window_bytes(problem, rows, hops);
             const Index buffers = std::max(WindowKeys::bytes(problem, hops) + WindowSums::bytes(problem, hops),

@@ -74,7 +74,7 @@ core::Buffer compute(const BackwardPass& across, const HeadGroup& group, const c
   core::Buffer sums;
   run_backward(across, {group.narrow(), group.rows(), between, narrow.tensors, metrics}, computation,
                [&] { sums = computation.finish_queries(metrics.hops.back()); });
-  narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.lse = {};
+  narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.normalizers = {};
   return sums;
 }
 

@@ -48,6 +48,7 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
   q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads);
   kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_);
   lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads);
+  normalizers_ = forms(s.batch, whole.head_normalizer_bytes(), s.heads, heads);
   delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads);
   sums_ = forms(2 * s.batch, whole.head_row_sum_bytes(), served, sums);
 }
@@ -75,23 +76,31 @@ Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces)
   return bytes;
 }
 
+std::vector<const HeadGroup::TwoForms*> HeadGroup::outputs() const {
+  std::vector<const TwoForms*> all{&q_, &lse_};  // out has the form of q
+  if (whole_.gradients) all.push_back(&normalizers_);
+  return all;
+}
+
 Index HeadGroup::bytes_sent() const {
-  return others(q_.own, q_.heads_of) + others(kv_.own, kv_.heads_of) +       // to compute
-         others(q_.narrow, q_.rows_of) + others(lse_.narrow, lse_.rows_of);  // and back: out, lse
+  Index bytes = others(q_.own, q_.heads_of) + others(kv_.own, kv_.heads_of);
+  for (const TwoForms* home : outputs()) bytes += others(home->narrow, home->rows_of);
+  return bytes;
 }
 
 Index HeadGroup::bytes_received() const {
-  return others(q_.narrow, q_.rows_of) + others(kv_.narrow, kv_.rows_of) + others(q_.own, q_.heads_of) +
-         others(lse_.own, lse_.heads_of);
+  Index bytes = others(q_.narrow, q_.rows_of) + others(kv_.narrow, kv_.rows_of);
+  for (const TwoForms* home : outputs()) bytes += others(home->own, home->heads_of);
+  return bytes;
 }
 
 Index HeadGroup::rows_received() const { return narrow_.shape.heads > 0 ? q_.narrow.held - q_.own.held : 0; }
 
 Index HeadGroup::memory(Index narrow_memory) const {
   const Index inputs = array_bytes(q_.own) + array_bytes(kv_.own);
-  const Index outputs = array_bytes(q_.own) + array_bytes(lse_.own);
-  const Index narrow_outputs = array_bytes(q_.narrow) + array_bytes(lse_.narrow);
-  return inputs + std::max(narrow_memory, narrow_outputs + outputs + kernel_memory(narrow_, q_.narrow.held));
+  Index both_outputs = 0;  // in both forms
+  for (const TwoForms* output : outputs()) both_outputs += array_bytes(output->own) + array_bytes(output->narrow);
+  return inputs + std::max(narrow_memory, both_outputs + kernel_memory(narrow_, q_.narrow.held));
 }
 
 Tensors HeadGroup::take_heads(const comm::Communicator& group, const Tensors& own) const {
@@ -108,25 +117,29 @@ void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& nar
   own.lse = core::Buffer("lse", array_bytes(lse_.own));
   comm::alltoall_pieces(group, at(q_.narrow, narrow.out), q_.rows_of, at(q_.own, own.out), q_.heads_of);
   comm::alltoall_pieces(group, at(lse_.narrow, narrow.lse), lse_.rows_of, at(lse_.own, own.lse), lse_.heads_of);
+  if (!whole_.gradients) return;
+  own.normalizers = core::Buffer("normalizers", array_bytes(normalizers_.own));
+  comm::alltoall_pieces(group, at(normalizers_.narrow, narrow.normalizers), normalizers_.rows_of,
+                        at(normalizers_.own, own.normalizers), normalizers_.heads_of);
 }
 
 Index HeadGroup::backward_bytes_sent() const {
   Index bytes = 0;
-  for (const TwoForms* out : {&q_, &kv_, &q_, &lse_, &delta_}) bytes += others(out->own, out->heads_of);
+  for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) bytes += others(out->own, out->heads_of);
   for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->narrow, home->rows_of);
   return bytes;
 }
 
 Index HeadGroup::backward_bytes_received() const {
   Index bytes = 0;
-  for (const TwoForms* out : {&q_, &kv_, &q_, &lse_, &delta_}) bytes += others(out->narrow, out->rows_of);
+  for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) bytes += others(out->narrow, out->rows_of);
   for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->own, home->heads_of);
   return bytes;
 }
 
 Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index rows = q_.own.held, dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
-  const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(lse_.narrow);
+  const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(normalizers_.narrow);
   const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
   const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
   const bool in_place = core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision);
@@ -145,9 +158,10 @@ HeadGroup::BackwardInputs HeadGroup::take_backward_heads(const comm::Communicato
                                                          const core::Buffer& delta) const {
   BackwardInputs narrow{take_heads(group, own), core::Buffer("delta", array_bytes(delta_.narrow))};
   narrow.tensors.dout = core::Buffer("dout", array_bytes(q_.narrow));
-  narrow.tensors.lse = core::Buffer("lse", array_bytes(lse_.narrow));
+  narrow.tensors.normalizers = core::Buffer("normalizers", array_bytes(normalizers_.narrow));
   comm::alltoall_pieces(group, at(q_.own, own.dout), q_.heads_of, at(q_.narrow, narrow.tensors.dout), q_.rows_of);
-  comm::alltoall_pieces(group, at(lse_.own, own.lse), lse_.heads_of, at(lse_.narrow, narrow.tensors.lse), lse_.rows_of);
+  comm::alltoall_pieces(group, at(normalizers_.own, own.normalizers), normalizers_.heads_of,
+                        at(normalizers_.narrow, narrow.tensors.normalizers), normalizers_.rows_of);
   comm::alltoall_pieces(group, at(delta_.own, delta), delta_.heads_of, at(delta_.narrow, narrow.delta), delta_.rows_of);
   return narrow;
 }

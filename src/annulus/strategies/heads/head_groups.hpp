@@ -38,7 +38,7 @@ class HeadGroup {
 
   /// q and kv of the group's rows and this rank's heads; collective over the group.
   Tensors take_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// Makes own.out and own.lse from those of the group's rows; collective over the group.
+  /// Makes own.out, lse and normalizers from those of the group's rows; collective over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
   // The same for the backward pass, where delta and the sums for K/V rows travel too.
@@ -47,7 +47,7 @@ class HeadGroup {
   /// Peak bytes, given those of the work on the group's rows without what it reads.
   Index backward_memory(Index narrow_work) const;
 
-  /// What the work on the group's rows reads: tensors.q, kv, dout, lse, and delta.
+  /// What the work on the group's rows reads: tensors.q, kv, dout, normalizers, and delta.
   struct BackwardInputs {
     Tensors tensors;
     core::Buffer delta;
@@ -68,6 +68,8 @@ class HeadGroup {
     std::vector<comm::Piece> heads_of, rows_of;
   };
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads) const;
+  /// What forward() makes.
+  std::vector<const TwoForms*> outputs() const;
   /// Bytes of the others' pieces.
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
 
@@ -83,6 +85,7 @@ class HeadGroup {
   TwoForms q_;  // and out, dout, dq
   TwoForms kv_;
   TwoForms lse_;
+  TwoForms normalizers_;
   TwoForms delta_;
   TwoForms sums_;                         // for K/V rows
   std::vector<core::Interval> kv_heads_;  // that each place reads

@@ -97,13 +97,13 @@ Prediction predict_hops(const Problem& problem, const pattern::Partition& partit
                         int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction prediction;
-  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  prediction.kept = kept_of(problem, rows);
   Index most = 0;
   for (const Problem& round : passes(problem)) {
     Index buffers = 0;
     for (const pattern::Hops& hops : make_lanes(round.layout(), partition, rank)) {
       buffers += buffer_bytes(round, hops).total();
-      add_hops(round, rows, hops, prediction);
+      add_hops(round, hops, prediction);
     }
     most = std::max(most, buffers);
   }

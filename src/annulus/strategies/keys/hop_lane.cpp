@@ -27,11 +27,10 @@ BufferBytes buffer_bytes(const Problem& problem, const Hops& hops) {
   return bytes;
 }
 
-void add_hops(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops, Prediction& prediction) {
+void add_hops(const Problem& problem, const Hops& hops, Prediction& prediction) {
   for (const Hop& hop : hops) {
     prediction.bytes_sent += cargo_bytes(problem, hop.send);
     prediction.bytes_received += cargo_bytes(problem, hop.receive);
-    prediction.kept += kept_between(problem, rows, pattern::KeyRows::packed(hop.receive));
   }
 }
 

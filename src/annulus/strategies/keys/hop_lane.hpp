@@ -20,9 +20,8 @@ struct BufferBytes {
 };
 BufferBytes buffer_bytes(const Problem& problem, const pattern::Hops& hops);
 
-/// Adds the bytes of K and V that the hops of a rank move, and the kept triples of its `rows` with what they bring.
-void add_hops(const Problem& problem, const pattern::StoredRows& rows, const pattern::Hops& hops,
-              Prediction& prediction);
+/// Adds the bytes of K and V that the hops of a rank move.
+void add_hops(const Problem& problem, const pattern::Hops& hops, Prediction& prediction);
 
 /// The buffers of one direction and the block in hand. `problem`, `hops` and `own` are not copied.
 class Lane {

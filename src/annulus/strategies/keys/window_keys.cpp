@@ -87,11 +87,11 @@ namespace {
 Prediction predict_reads(const Problem& problem, const pattern::Partition& partition, int rank) {
   const pattern::StoredRows& rows = partition[std::size_t(rank)];
   Prediction prediction;
-  prediction.kept = kept_between(problem, rows, pattern::KeyRows::raw(rows));
+  prediction.kept = kept_of(problem, rows);
   Index most = 0;
   for (const Problem& round : passes(problem)) {
     const Hops hops = pattern::rotation_hops(round.layout(), partition, rank);
-    add_hops(round, rows, hops, prediction);
+    add_hops(round, hops, prediction);
     most = std::max(most, WindowKeys::bytes(round, hops));
   }
   const Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);

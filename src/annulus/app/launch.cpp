@@ -1,0 +1,106 @@
+#include "annulus/app/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "annulus/comm/runtime.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/io/numbers.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::Index;
+using Lookup = std::function<const char*(const char*)>;
+
+std::optional<Index> number_in(const Lookup& variable, const char* name, Index least) {
+  const char* text = variable(name);
+  return text == nullptr ? std::nullopt : io::parse_whole(text, {least}).number;
+}
+
+std::optional<LauncherWords> words_of(const Lookup& variable, const char* launcher, const char* processes,
+                                      const char* process) {
+  const auto count = number_in(variable, processes, 1);
+  if (!count) return std::nullopt;
+  return LauncherWords{launcher, processes, *count, number_in(variable, process, 0).value_or(0)};
+}
+
+std::string what_to_do(const LauncherWords& wrong, const std::string& library) {
+  const std::string own = fmt::format("{} -n {} annulus ...", ANNULUS_MPIEXEC, wrong.processes);
+  if (wrong.launcher != "srun") return fmt::format("Use the launcher it was built with: {}", own);
+  const char* way = library.starts_with("Open MPI") ? "pmix" : library.starts_with("MPICH") ? "pmi2" : "pmix or pmi2";
+  return fmt::format("Try srun --mpi={} (`srun --mpi=list` shows what this Slurm offers), or in a batch script: {}",
+                     way, own);
+}
+
+std::string describe(const LauncherWords& wrong, int ranks, const std::string& library) {
+  return fmt::format(
+      "{} started {} processes ({}), but MPI sees {} of them: each would do the whole job. This program was built with "
+      "{}, which does not understand that launcher. {}\nA process that shall be alone is started without {} in its "
+      "environment (env -u).",
+      wrong.launcher, wrong.processes, wrong.variable, ranks, library, what_to_do(wrong, library), wrong.variable);
+}
+
+}  // namespace
+
+Launch read_launch() {
+  return read_launch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+Launch read_launch(const Lookup& variable) {
+  Launch launch;
+  launch.of_slurm = words_of(variable, "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID");
+  if (const auto found = words_of(variable, "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) {
+    launch.of_mpi.push_back(*found);
+  }
+  // Hydra without PMI_SIZE (it then hands out a port) still says how many processes this node has.
+  auto pmi = words_of(variable, "mpiexec of MPICH or a relative", "PMI_SIZE", "PMI_RANK");
+  if (!pmi) pmi = words_of(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
+  // srun --mpi=pmi2 speaks PMI, too.
+  if (pmi && !(launch.of_slurm && launch.of_slurm->processes == pmi->processes)) launch.of_mpi.push_back(*pmi);
+  launch.allocated = number_in(variable, "SLURM_NTASKS", 1).value_or(1);
+  return launch;
+}
+
+std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks) {
+  const auto right = [&](const LauncherWords& words) { return words.processes <= ranks; };
+  if (launch.of_mpi.empty()) {
+    return launch.of_slurm && !right(*launch.of_slurm) ? launch.of_slurm : std::nullopt;
+  }
+  // Of two, one inside the other, either may be the one that counts.
+  if (std::any_of(launch.of_mpi.begin(), launch.of_mpi.end(), right)) return std::nullopt;
+  return launch.of_mpi.front();
+}
+
+bool forgot_launcher(const Launch& launch, int ranks) {
+  return ranks == 1 && launch.allocated > 1 && launch.of_mpi.empty() && !wrong_launcher(launch, ranks);
+}
+
+int check_launch(const Launch& launch, std::string_view verb, const comm::Communicator& comm) {
+  const bool only_shows = verb == "list" || verb == "info";
+  if (const auto wrong = wrong_launcher(launch, comm.size())) {
+    const bool speaks = wrong->process == 0;  // each of the processes is rank 0 of a job of its own
+    if (speaks) {
+      std::fprintf(stderr, "annulus: %s: %s\n", only_shows ? "warning" : "error",
+                   describe(*wrong, comm.size(), comm::mpi_library()).c_str());
+    }
+    if (only_shows) return 0;
+    // The launcher ends all when the first one fails: the one that speaks must come to it.
+    if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
+    return int(core::ErrorKind::usage);
+  }
+  if (verb != "list" && comm.is_root() && forgot_launcher(launch, comm.size())) {
+    std::fprintf(stderr,
+                 "annulus: warning: Slurm allocated %lld tasks (SLURM_NTASKS), but this is one process, alone; to use "
+                 "all of them write: srun annulus %s ...\n",
+                 static_cast<long long>(launch.allocated), std::string(verb).c_str());
+  }
+  return 0;
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,26 @@
+// How much memory a rank may use on the nodes at hand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/core/memory_bounds.hpp"
+
+namespace annulus::app {
+
+/// What a rank gets of the tightest bound that it knows, bounds being shared evenly by the ranks of a node that name
+/// them alike.
+struct MemoryShare {
+  double bytes = 0;    ///< 0: nothing is known
+  std::string source;  ///< for the user: "memory cgroup /job_7/step_0, shared by 2 ranks of n1"
+};
+
+/// The poorest rank's share, the same on every rank; collective.
+MemoryShare memory_share(const comm::Communicator& comm);
+
+/// Bounds that the batch system has set and may hold ranks to without a cgroup: Slurm's --mem (MiB, for all ranks of a
+/// node) and --mem-per-cpu (for each CPU of a rank), less the `resident` bytes that the program itself has.
+std::vector<core::MemoryBound> batch_bounds(core::Index resident);
+
+}  // namespace annulus::app

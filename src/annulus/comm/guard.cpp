@@ -1,0 +1,92 @@
+#include "annulus/comm/guard.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <system_error>
+
+#include "annulus/comm/record.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/core/metrics.hpp"
+#include "annulus/core/unfinished_files.hpp"
+
+namespace annulus::comm {
+namespace {
+
+static_assert(stalled_status == int(core::ErrorKind::stalled));
+constexpr double longest_step = 1;         // s
+constexpr double longest_interval = 0.25;  // s; an alarm is heard within two of them
+
+std::atomic<double> timeout{default_stall_timeout};
+Guard* guard = nullptr;  // for the thread that owns MPI
+
+std::chrono::duration<double> seconds(double number) { return std::chrono::duration<double>(number); }
+
+}  // namespace
+
+void set_stall_timeout(double seconds) {
+  timeout = seconds;
+  if (guard != nullptr) guard->wake();
+}
+double stall_timeout() { return timeout; }
+double look_interval() { return std::min(longest_interval, timeout / 8); }
+double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }
+
+Guard::Guard() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the thread: signals are the program's business
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    fmt::print(stderr,
+               "annulus: warning: the thread that ends hung calls could not be started: {}; a call that hangs is not "
+               "ended after distribution.stall_timeout\n",
+               error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  guard = this;
+}
+
+Guard::~Guard() {
+  guard = nullptr;
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  wake();
+  thread_.join();
+}
+
+void Guard::wake() {
+  const std::lock_guard<std::mutex> lock(mutex_);  // not between its look at the clock and its sleep
+  woken_.notify_one();
+}
+
+void Guard::watch() {
+  Record& watched = record();
+  double quiet = 0, last = core::wall_seconds();
+  std::uint64_t seen = watched.signs();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    woken_.wait_for(lock, seconds(look_interval()));
+    const double now = core::wall_seconds();
+    quiet += counted(now - last);
+    last = now;
+    const bool working = watched.beat() == Doing::working;
+    const std::uint64_t signs = watched.signs();
+    if (working || signs != seen) quiet = 0;
+    seen = signs;
+    if (quiet < timeout) continue;
+    watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), timeout.load()));
+    core::remove_unfinished_files_within(2);                    // s; the call may be the file system's
+    std::this_thread::sleep_for(seconds(4 * look_interval()));  // others, in the same call as long, say so, too
+    _exit(stalled_status);
+  }
+}
+
+}  // namespace annulus::comm

@@ -1,0 +1,89 @@
+#include "annulus/comm/record.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "annulus/core/metrics.hpp"
+
+namespace annulus::comm {
+
+void Record::push_place(std::string name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  places_.push_back(std::move(name));
+}
+
+void Record::pop_place() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  places_.pop_back();
+}
+
+Doing Record::begin(Doing::Activity activity, std::string what) {
+  const double now = core::wall_seconds();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++signs_;
+  if (activity == Doing::waiting) outstanding_.clear();
+  return std::exchange(doing_, {activity, now, std::move(what)});
+}
+
+void Record::go_back(Doing before) {
+  if (before.activity == Doing::working) before.since = core::wall_seconds();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++signs_;
+  if (doing_.activity == Doing::blocked) change_heartbeat();
+  doing_ = std::move(before);
+}
+
+void Record::wait_for(const std::vector<Outstanding>& outstanding) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  outstanding_ = outstanding;
+}
+
+void Record::set_heartbeat(Index* number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  heartbeat_ = number;
+}
+
+Doing::Activity Record::beat() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (doing_.activity == Doing::working) change_heartbeat();
+  return doing_.activity;
+}
+
+void Record::change_heartbeat() {
+  if (heartbeat_ != nullptr) ++std::atomic_ref<Index>(*heartbeat_);
+}
+
+std::string Record::text() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string doing = doing_.activity == Doing::working   ? "computing"
+                            : doing_.activity == Doing::waiting ? "waiting"
+                                                                : "inside " + doing_.what;
+  const std::string where = places_.empty() ? "" : fmt::format(" in {}", fmt::join(places_, ", "));
+  const bool waits = doing_.activity == Doing::waiting && !outstanding_.empty();
+  return fmt::format("{}{} for {:.1f} s{}", doing, where, core::wall_seconds() - doing_.since,
+                     waits ? ": " + describe(outstanding_) : "");
+}
+
+std::string Record::kind_of_call() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return doing_.activity == Doing::waiting || doing_.what.rfind("MPI_", 0) == 0 ? "a call of MPI" : "a file operation";
+}
+
+void Record::diagnose(const std::string& reason) {
+  const std::string who = rank >= 0 ? fmt::format("rank {}", rank.load()) : fmt::format("process {}", getpid());
+  const std::string line =
+      fmt::format("annulus: stalled: {}: {} (distribution.stall_timeout); {}\n", who, reason, text());
+  std::fwrite(line.data(), 1, line.size(), stderr);  // at once, so that ranks' lines do not mix
+  std::fflush(stderr);
+}
+
+Record& record() {
+  static Record* const one = new Record;
+  return *one;
+}
+
+}  // namespace annulus::comm

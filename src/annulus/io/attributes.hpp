@@ -1,0 +1,19 @@
+// Attributes that hold text. Included by .cpp files of this room only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/io/hdf5_support.hpp"
+
+namespace annulus::io {
+
+/// Texts in an attribute of an object, one or an array, of fixed or any length: h5py, netCDF and HDF5's own tools each
+/// write another kind. Empty where there is no such attribute or it holds no text.
+std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
+
+/// Last parts of the names of the dimension scales attached to a dataset, axis by axis, "" where an axis has none: the
+/// attribute DIMENSION_LIST, lists of references. Empty where there is none.
+std::vector<std::string> scale_names_of(hid_t dataset);
+
+}  // namespace annulus::io

@@ -1,0 +1,41 @@
+#include "annulus/io/descriptor.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "annulus/core/error.hpp"
+
+namespace annulus::io {
+
+Descriptor::Descriptor(const std::string& path, int flags, mode_t mode)
+    : id_(open(path.c_str(), flags | O_CLOEXEC, mode)) {
+  if (id_ < 0) core::fail(core::ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
+}
+
+Descriptor::~Descriptor() {
+  if (id_ >= 0) close(id_);
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(id_, other.id_);
+  return *this;
+}
+
+core::FileIdentity Descriptor::identity() const {
+  struct stat about {};
+  if (fstat(id_, &about) != 0) return {};
+  return {about.st_dev, about.st_ino};
+}
+
+bool Descriptor::is_named(const std::string& path) const {
+  struct stat about {};
+  return lstat(path.c_str(), &about) == 0 && core::FileIdentity{about.st_dev, about.st_ino} == identity();
+}
+
+}  // namespace annulus::io

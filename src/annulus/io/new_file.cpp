@@ -1,0 +1,173 @@
+#include "annulus/io/new_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/io/place.hpp"
+#include "annulus/io/temporary_name.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+struct Found {
+  int error = 0;  // errno; 0: there is something
+  core::FileIdentity identity;
+};
+Found look(const std::string& path) {
+  struct stat about {};
+  if (lstat(path.c_str(), &about) != 0) return {errno, {}};
+  return {0, {about.st_dev, about.st_ino}};
+}
+
+/// Throws unless the path stands for the file that was made under it.
+[[noreturn]] void complain(const std::string& path, ino_t inode, const Found& found) {
+  if (found.error != 0) {
+    fail(ErrorKind::failure, "{}: the file that was made under this name (inode {}) cannot be found: {}", path, inode,
+         std::strerror(found.error));
+  }
+  fail(ErrorKind::failure,
+       "{}: is no longer the file that was made under this name: inode {} on device {}, expected inode {}; it is left "
+       "as it is",
+       path, found.identity.inode, found.identity.device, inode);
+}
+
+/// Renames unless something has the new name; 0 or the error's number.
+int rename_to_new(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return errno;
+  // Not every file system (NFS) knows that call; a link is never made over something either.
+  if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0 ? 0 : errno;
+  if (errno == EEXIST) return errno;
+  // Without links either, there is a moment in which another file may come.
+  if (look(to).error != ENOENT) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+UnfinishedFile::UnfinishedFile(std::string path, ino_t inode) : path_(std::move(path)) {
+  const Found found = look(path_);
+  if (found.error != 0 || found.identity.inode != inode) complain(path_, inode, found);
+  identity_ = found.identity;
+  noted_ = core::note_unfinished_file(path_, identity_);
+}
+
+UnfinishedFile::~UnfinishedFile() {
+  if (ours_ && look(path_).identity == identity_) unlink(path_.c_str());
+  release();
+}
+
+void UnfinishedFile::check() const {
+  const comm::Blocked inside("the look at " + path_);
+  const Found found = look(path_);
+  if (found.error != 0 || found.identity != identity_) complain(path_, identity_.inode, found);
+}
+
+void UnfinishedFile::flush() const {
+  const comm::Blocked inside("the opening of " + path_);
+  check();
+  const Descriptor descriptor(path_, O_RDONLY | O_NOFOLLOW);
+  if (descriptor.identity() != identity_) check();
+  flush_to_disk(descriptor, path_);
+}
+
+void UnfinishedFile::release() {
+  core::forget_unfinished_file(noted_);
+  noted_ = -1;
+  ours_ = false;
+}
+
+NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
+  const comm::Blocked inside("the making of a file beside " + final_path_);
+  check_place(final_path_, overwrite_);
+  if (overwrite_) {
+    Reservation::remove_stale(final_path_);
+  } else {
+    reservation_.emplace(final_path_);
+    check_place(final_path_, overwrite_);  // the one before may have finished meanwhile
+  }
+  remove_leftovers(final_path_);
+  const std::string path = temporary_name(final_path_);
+  descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  unfinished_.emplace(path, descriptor_.identity().inode);
+  struct stat made {
+  }, replaced{};
+  fstat(descriptor_.id(), &made);
+  new_mode_ = made.st_mode & 07777;
+  // What replaces a file that others may not read is never readable for them, not even while it is made.
+  if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
+}
+
+void NewFile::write(const std::string& text) {
+  const comm::Blocked inside("the writing of " + final_path_);
+  unfinished_->check();
+  struct stat about {};
+  int code = fstat(descriptor_.id(), &about) == 0 ? 0 : errno;
+  if (code == 0) code = write_all(descriptor_, text.data(), text.size(), about.st_size);
+  if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
+}
+
+/// Owner and group as far as we may; where the group cannot be kept, nobody gets by it what others do not have.
+void NewFile::take_permissions() const {
+  struct stat replaced {
+  }, made{};
+  mode_t mode = new_mode_;
+  if (stat(final_path_.c_str(), &replaced) == 0 && fstat(descriptor_.id(), &made) == 0) {
+    mode = replaced.st_mode & 0777;
+    if (made.st_uid != replaced.st_uid) (void)!fchown(descriptor_.id(), replaced.st_uid, gid_t(-1));
+    if (made.st_gid != replaced.st_gid && fchown(descriptor_.id(), uid_t(-1), replaced.st_gid) != 0) {
+      mode &= ~mode_t(070) | ((mode & 07) << 3);
+    }
+  }
+  fchmod(descriptor_.id(), mode);  // a file system without permissions refuses, and has nothing to keep
+}
+
+void NewFile::take_name() const {
+  check_place(final_path_, overwrite_);
+  take_permissions();
+  const int code = !overwrite_ ? rename_to_new(unfinished_->path(), final_path_)
+                   : std::rename(unfinished_->path().c_str(), final_path_.c_str()) == 0 ? 0
+                                                                                        : errno;
+  if (code == EEXIST) check_place(final_path_, overwrite_);  // says what came in this moment
+  if (code != 0) {
+    fail(ErrorKind::failure, "{}: renaming {} failed: {}", final_path_, unfinished_->path(), std::strerror(code));
+  }
+}
+
+void NewFile::publish() {
+  unfinished_->check();
+  flush_to_disk(descriptor_, unfinished_->path());
+  const comm::Blocked inside("the renaming of " + unfinished_->path());
+  try {
+    take_name();
+  } catch (const core::Error& error) {
+    keep(error.what());
+  }
+  unfinished_->release();
+  reservation_.reset();
+  const std::string folder = std::filesystem::path(final_path_).parent_path().string();
+  const int id = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (id < 0) return;
+  fsync(id);  // some file systems cannot flush a folder; the file itself is safe
+  close(id);
+}
+
+/// Hours of work are in this file: it is not thrown away.
+void NewFile::keep(const std::string& why) {
+  std::string kept = final_path_ + ".kept." + random_digits();
+  if (rename_to_new(unfinished_->path(), kept) != 0) kept = unfinished_->path();
+  unfinished_->release();
+  fail(ErrorKind::failure, "{}; the finished file is kept as {}", why, kept);
+}
+
+}  // namespace annulus::io

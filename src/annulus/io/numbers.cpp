@@ -1,0 +1,65 @@
+#include "annulus/io/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace annulus::io {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view without_sign(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return text;
+}
+
+/// C and YAML 1.1 read 010 as 8 and 0x10 as 16, other programs as 10, or as 0: nobody can know what was meant.
+bool looks_octal_or_hexadecimal(std::string_view digits) {
+  return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
+}
+
+/// All of `text` as a number in decimal; from_chars knows no '+'.
+template <class Number>
+std::optional<Number> convert(std::string_view text) {
+  if (text[0] == '+') text.remove_prefix(1);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+const std::string leading_zero = "; a leading 0 looks octal or hexadecimal, write it in decimal";
+
+}  // namespace
+
+std::string WholeRange::describe() const {
+  return most == INT64_MAX ? fmt::format("a whole number, {} or more", least)
+                           : fmt::format("a whole number from {} to {}", least, most);
+}
+
+Parsed<core::Index> parse_whole(std::string_view text, const WholeRange& range) {
+  const std::string expected = range.describe();
+  const std::string_view digits = without_sign(text);
+  if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
+  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), is_digit)) return {std::nullopt, expected};
+  const auto number = convert<core::Index>(text);
+  if (!number || *number < range.least || *number > range.most) return {std::nullopt, expected};
+  return {number, expected};
+}
+
+Parsed<double> parse_positive(std::string_view text) {
+  const std::string expected = "a finite number above 0";
+  const std::string_view digits = without_sign(text);
+  if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
+  // from_chars also knows "inf" and "nan": a number starts with a digit, or with a point and a digit.
+  const bool starts_well = !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && is_digit(digits[1])));
+  if (!starts_well) return {std::nullopt, expected};
+  const auto number = convert<double>(text);
+  if (!number || !std::isfinite(*number) || *number <= 0) return {std::nullopt, expected};
+  return {number, expected};
+}
+
+}  // namespace annulus::io

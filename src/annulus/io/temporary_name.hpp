@@ -1,0 +1,28 @@
+// Names of files that are being made: NAME.tmp.<machine>.<process>.<random> beside NAME. Nobody can guess one, two
+// processes never share one, and it tells whether whoever makes the file is still alive.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace annulus::io {
+
+/// 16 hexadecimal digits that nobody can guess.
+std::string random_digits();
+
+/// A name that no other process makes. <machine> is a hash of host name, boot and pid namespace, so that equal process
+/// ids in two containers or after a restart differ; <process> is PID-START, with the process's start time, since
+/// process ids come again.
+std::string temporary_name(const std::string& file);
+
+/// What earlier processes left behind while they made `file`.
+struct Leftovers {
+  std::vector<std::string> dead;     ///< paths whose makers no longer exist
+  std::vector<std::string> unknown;  ///< paths that another machine (or container) makes or made
+};
+Leftovers find_leftovers(const std::string& file);
+
+/// Removes those of dead makers, and warns on stderr of the others, with size and age. Call on one rank.
+void remove_leftovers(const std::string& file);
+
+}  // namespace annulus::io

@@ -1,0 +1,93 @@
+// What the environment says about the launcher, against what MPI sees. The variables are those that Open MPI 4.1,
+// MPICH 4.0 and Slurm 22.05 were seen to set.
+#include "annulus/app/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace annulus::app {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Launch launch_in(const Variables& variables) {
+  return read_launch([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+/// The variable of the launcher that is wrong, and the process it calls this one: "PMI_SIZE=2, process 1"; "" when all
+/// is well.
+std::string wrong(const Variables& variables, int ranks) {
+  const auto found = wrong_launcher(launch_in(variables), ranks);
+  if (!found) return "";
+  return fmt::format("{}={}, process {}", found->variable, found->processes, found->process);
+}
+bool forgot(const Variables& variables, int ranks) { return forgot_launcher(launch_in(variables), ranks); }
+
+const Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"PMIX_RANK", "1"}};
+const Variables hydra{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}};
+const Variables step{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}};
+const Variables step_of_one{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}};
+const Variables batch{{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}};
+
+/// `inner` was started inside `outer` and overwrites what both set.
+Variables inside(const Variables& outer, Variables inner) {
+  inner.insert(outer.begin(), outer.end());
+  return inner;
+}
+
+TEST(Launch, TheRightLauncherIsRight) {
+  for (const Variables& variables : {mpirun, hydra, step, inside(batch, mpirun), inside(batch, hydra),
+                                     inside(step_of_one, mpirun), inside(step_of_one, hydra)}) {
+    EXPECT_EQ(wrong(variables, 2), "");
+    EXPECT_FALSE(forgot(variables, 2));
+  }
+  EXPECT_EQ(wrong({}, 1), "");
+  EXPECT_EQ(wrong(step_of_one, 1), "");
+}
+
+TEST(Launch, AWrongOneStartedMoreThanMpiSees) {
+  EXPECT_EQ(wrong(mpirun, 1), "OMPI_COMM_WORLD_SIZE=2, process 1");
+  EXPECT_EQ(wrong(hydra, 1), "PMI_SIZE=2, process 1");
+  EXPECT_EQ(wrong(step, 1), "SLURM_STEP_NUM_TASKS=2, process 1");
+  EXPECT_EQ(wrong(inside(batch, mpirun), 1), "OMPI_COMM_WORLD_SIZE=2, process 1");
+  EXPECT_EQ(wrong(inside(step_of_one, hydra), 1), "PMI_SIZE=2, process 1");
+  EXPECT_EQ(wrong({{"MPI_LOCALNRANKS", "3"}, {"MPI_LOCALRANKID", "2"}}, 1), "MPI_LOCALNRANKS=3, process 2");
+  EXPECT_FALSE(forgot(step, 1));
+}
+
+TEST(Launch, SrunThatSpeaksPmiIsSrun) {
+  const Variables pmi2 = inside(step, {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}});
+  EXPECT_EQ(wrong(pmi2, 2), "");
+  EXPECT_EQ(wrong(pmi2, 1), "SLURM_STEP_NUM_TASKS=2, process 1");
+}
+
+TEST(Launch, AnMpirunInsideAStepDecides) {
+  // srun -n 2 bash -c 'mpirun -n 1 annulus ...', and mpiexec whose own daemons are tasks of a step.
+  const Variables one{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}};
+  EXPECT_EQ(wrong(inside(step, one), 1), "");
+  EXPECT_EQ(wrong(inside(step, {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}), 1), "");
+  EXPECT_FALSE(forgot(inside(batch, one), 1));
+  // One launcher inside the other: either may be the one that counts.
+  EXPECT_EQ(wrong(inside(mpirun, {{"PMI_SIZE", "1"}}), 1), "");
+  EXPECT_EQ(wrong(inside(mpirun, {{"PMI_SIZE", "4"}}), 1), "OMPI_COMM_WORLD_SIZE=2, process 1");
+}
+
+TEST(Launch, AForgottenSrunIsNotAnError) {
+  EXPECT_EQ(wrong(batch, 1), "");
+  EXPECT_TRUE(forgot(batch, 1));
+  EXPECT_TRUE(forgot(inside(batch, {{"SLURM_STEP_NUM_TASKS", "1"}}), 1));  // the interactive step of salloc
+  EXPECT_FALSE(forgot(step_of_one, 1));
+  EXPECT_FALSE(forgot({}, 1));
+  EXPECT_FALSE(forgot(batch, 2));
+}
+
+TEST(Launch, NonsenseSaysNothing) {
+  EXPECT_EQ(wrong({{"PMI_SIZE", "many"}, {"OMPI_COMM_WORLD_SIZE", ""}, {"SLURM_STEP_NUM_TASKS", "0"}}, 1), "");
+  EXPECT_EQ(wrong({{"PMI_SIZE", "2"}, {"PMI_RANK", "-"}}, 1), "PMI_SIZE=2, process 0");
+}
+
+}  // namespace
+}  // namespace annulus::app

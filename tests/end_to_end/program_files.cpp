@@ -1,0 +1,294 @@
+// Files that the program makes: complete or not at all, never in place of what they must not replace, and nothing left
+// behind by a run that fails or is ended from outside.
+#include <sys/stat.h>
+
+#include "launched.hpp"
+#include "results.hpp"
+
+namespace annulus::test {
+namespace {
+
+// Some seconds of computing after the result's temporary file is made, with its 48 MiB.
+const char* const long_run = R"(
+input: {generate: {sequence: 24576, heads: 8}}
+attention: {causal: false}
+distribution: {strategy: ring_blocking, stall_timeout: 60}
+output: {file: result.h5}
+)";
+const std::string smaller = "input.generate.sequence=8192";  // half a second
+const char* const short_run = R"(
+input: {generate: {sequence: 64, heads: 2, head_dim: 8}}
+output: {file: result.h5, report: report.json}
+)";
+
+class Files : public ProgramTest {
+ protected:
+  using Names = std::vector<std::string>;
+
+  static std::string launch(int ranks, const std::string& arguments) {
+    const std::string mpirun = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
+    return mpirun + ANNULUS_PROGRAM + " " + arguments;
+  }
+  /// The run makes its result: all ranks are there.
+  bool works(Launched& run, int ranks, const std::string& output = "result.h5") const {
+    return run.reaches([&] { return temporaries(output) == 1; }, ranks);
+  }
+  int temporaries(const std::string& of = "result.h5") const {
+    int found = 0;
+    for (const std::string& name : files()) found += name.find(of + ".tmp.") == 0 ? 1 : 0;
+    return found;
+  }
+  void expect_refused(const std::string& arguments, int status, const Names& words,
+                      const std::vector<int>& launches = {0}) const {
+    const Names before = files();
+    for (const int ranks : launches) {
+      const Outcome outcome = annulus(ranks, arguments);
+      SCOPED_TRACE(fmt::format("{} ranks: {}\n{}", ranks, arguments, outcome.err));
+      EXPECT_EQ(outcome.status, status);
+      EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
+      for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
+      EXPECT_EQ(files(), before);
+    }
+  }
+};
+
+TEST_F(Files, ASignalEndsARunWithStatus1AndLeavesNothing) {
+  write("run.yaml", long_run);
+  for (const auto& [name, signal] : {std::pair("USR1", SIGUSR1), {"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}}) {
+    SCOPED_TRACE(name);
+    Launched run(folder, launch(0, "run run.yaml"));
+    ASSERT_TRUE(works(run, 1)) << run.err();
+    run.send_launcher(signal);
+    EXPECT_EQ(run.status(20), 1) << run.err();
+    const std::string line = fmt::format("annulus: error: ended by signal {}; nothing is saved", name);
+    EXPECT_EQ(count(run.err(), line), 1) << run.err();
+    EXPECT_EQ(files(), Names{"run.yaml"});
+  }
+}
+
+TEST_F(Files, ASignalToOneRankEndsTheWholeJobAndLeavesNothing) {
+  write("run.yaml", long_run);
+  for (const auto& [rank, signal] : {std::pair(1, SIGUSR1), {0, SIGTERM}}) {
+    Launched run(folder, launch(2, "run run.yaml"));
+    ASSERT_TRUE(works(run, 2)) << run.err();
+    run.send(rank, signal);
+    EXPECT_EQ(run.status(20), 1) << run.err();
+    EXPECT_EQ(run.left(), 0);
+    EXPECT_GE(count(run.err(), fmt::format("annulus: error: rank {}: ended by signal ", rank)), 1) << run.err();
+    EXPECT_EQ(files(), Names{"run.yaml"});
+  }
+}
+
+TEST_F(Files, ASignalToTheLauncherEndsTheWholeJobAndLeavesNothing) {
+  write("run.yaml", long_run);
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    Launched run(folder, launch(2, "run run.yaml"));
+    ASSERT_TRUE(works(run, 2)) << run.err();
+    run.send_launcher(signal);
+    EXPECT_EQ(run.status(20), 1) << run.err();
+    EXPECT_EQ(run.left(), 0);
+    EXPECT_EQ(files(), Names{"run.yaml"});
+  }
+}
+
+TEST_F(Files, TheOtherVerbsThatMakeFilesLeaveNothingEither) {
+  // Two gigabytes that take seconds to write.
+  Launched made(folder, launch(2, "generate --output big.h5 --sequence 1000000 --heads 8"));
+  ASSERT_TRUE(works(made, 2, "big.h5")) << made.err();
+  made.send_launcher(SIGTERM);
+  EXPECT_EQ(made.status(30), 1) << made.err();
+  EXPECT_TRUE(files().empty()) << files()[0];
+
+  Launched measured(folder, launch(0, "plan --calibrate m.yaml"));
+  ASSERT_TRUE(works(measured, 1, "m.yaml")) << measured.err();
+  measured.send_launcher(SIGUSR1);
+  EXPECT_EQ(measured.status(20), 1) << measured.err();
+  EXPECT_TRUE(files().empty()) << files()[0];
+}
+
+TEST_F(Files, ATrainingReservesItsResultFromTheStart) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6").status, 0);
+  write("train.yaml",
+        "input: {file: in.h5}\nlayer: {heads: 4}\ntrain: {steps: 1000000, rate: 0.1, checkpoint: check.h5, save_every: "
+        "1000000}\noutput: {file: result.h5}\n");
+  Launched run(folder, launch(2, "train train.yaml"));
+  ASSERT_TRUE(works(run, 2)) << run.err();
+  const Outcome second = annulus(0, "train train.yaml --set train.checkpoint=other.h5");
+  EXPECT_EQ(second.status, 1) << second.err;
+  EXPECT_EQ(count(second.err, "result.h5: another run makes this output already: process "), 1) << second.err;
+  run.send(0, SIGINT);  // USR1 and TERM would save
+  EXPECT_EQ(run.status(20), 1) << run.err();
+  EXPECT_EQ(run.left(), 0);
+  EXPECT_EQ(files(), (Names{"in.h5", "train.yaml"}));
+}
+
+TEST_F(Files, WhatKilledRanksLeaveIsRemovedByTheNextRun) {
+  write("run.yaml", long_run);
+  write("short.yaml", short_run);
+  {
+    Launched run(folder, launch(0, "run run.yaml"));
+    ASSERT_TRUE(works(run, 1)) << run.err();
+    run.send_launcher(SIGKILL);
+    EXPECT_EQ(run.status(20), 128 + SIGKILL);
+    EXPECT_EQ(temporaries(), 1);
+    EXPECT_TRUE(exists("result.h5.lock"));
+  }
+  const Outcome next = annulus(2, "run short.yaml");
+  EXPECT_EQ(next.status, 0) << next.err;
+  EXPECT_EQ(files(), (Names{"report.json", "result.h5", "run.yaml", "short.yaml"}));
+}
+
+TEST_F(Files, TwoRunsOfOneJobOnOneOutputDoNotShareATemporaryFile) {
+  // The second starts after the first and ends before it; the result is the first's.
+  write("run.yaml", long_run);
+  write("short.yaml", short_run);
+  const std::string job = "env SLURM_JOB_ID=77 ";
+  Launched first(folder, job + launch(0, "run run.yaml --set output.overwrite=true --set " + smaller));
+  ASSERT_TRUE(works(first, 1)) << first.err();
+  first.send_launcher(SIGSTOP);
+  const Names before = files();
+  const Outcome second = shell(job + launch(2, "run short.yaml --set output.overwrite=true"));
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_EQ(numbers(folder / "result.h5", "/out").size(), 64u * 2 * 8);
+  for (const std::string& name : before) EXPECT_TRUE(exists(name)) << name << " is the first run's";
+  first.send_launcher(SIGCONT);
+  ASSERT_EQ(first.status(120), 0) << first.err();
+  EXPECT_EQ(numbers(folder / "result.h5", "/out").size(), 8192u * 8 * 64);
+  EXPECT_EQ(annulus(2, "verify run.yaml --rows 4 --set " + smaller).status, 0);
+  EXPECT_EQ(temporaries(), 0);
+}
+
+TEST_F(Files, WithoutOverwriteTheSecondRunIsRefusedAtOnce) {
+  write("run.yaml", long_run);
+  write("short.yaml", short_run);
+  Launched first(folder, launch(0, "run run.yaml"));
+  ASSERT_TRUE(works(first, 1)) << first.err();
+  first.send_launcher(SIGSTOP);
+  for (const int ranks : {0, 2}) {
+    const Outcome second = annulus(ranks, "run short.yaml");
+    EXPECT_EQ(second.status, 1) << second.err;
+    EXPECT_EQ(count(second.err, "result.h5: another run makes this output already: process "), 1) << second.err;
+  }
+  EXPECT_EQ(temporaries(), 1);
+  first.send_launcher(SIGCONT);
+  first.send_launcher(SIGTERM);
+  EXPECT_EQ(first.status(20), 1) << first.err();
+  EXPECT_EQ(files(), (Names{"run.yaml", "short.yaml"}));
+  EXPECT_EQ(annulus(0, "run short.yaml").status, 0) << "the name is free again";
+}
+
+TEST_F(Files, AFinishedResultIsKeptWhenItsNameIsTakenMeanwhile) {
+  write("run.yaml", long_run);
+  Launched run(folder, launch(2, "run run.yaml --set " + smaller));
+  ASSERT_TRUE(works(run, 2)) << run.err();
+  write("result.h5", "precious");
+  EXPECT_EQ(run.status(120), 1) << run.err();
+  EXPECT_EQ(slurp(folder / "result.h5"), "precious");
+  EXPECT_EQ(count(run.err(), "result.h5: the output exists already; "), 1) << run.err();
+  const std::string words = "the finished file is kept as ";
+  const auto at = run.err().find(words);
+  ASSERT_NE(at, std::string::npos) << run.err();
+  const std::string rest = run.err().substr(at + words.size());
+  const std::string kept = rest.substr(0, rest.find('\n'));
+  ASSERT_EQ(std::rename(kept.c_str(), (folder / "result.h5").c_str()), 0) << kept;
+  const Outcome good = annulus(2, "verify run.yaml --rows 4 --set " + smaller);
+  EXPECT_EQ(good.status, 0) << good.out << good.err;
+  EXPECT_EQ(files(), (Names{"result.h5", "run.yaml"}));
+}
+
+TEST_F(Files, APlantedLinkIsNeverFollowed) {
+  // Under the name that a process of this job would once have taken.
+  write("victim", "precious");
+  write("run.yaml", short_run);
+  for (const char* name : {"result.h5", "in.h5"}) {
+    std::filesystem::create_symlink("victim", folder / (std::string(name) + ".tmp.77"));
+  }
+  const std::string job = "env SLURM_JOB_ID=77 ";
+  EXPECT_EQ(shell(job + launch(2, "run run.yaml")).status, 0);
+  EXPECT_EQ(shell(job + launch(0, "generate --output in.h5 --sequence 8 --heads 1")).status, 0);
+  EXPECT_EQ(slurp(folder / "victim"), "precious");
+}
+
+TEST_F(Files, OnlyFilesAreReplaced) {
+  write("run.yaml", short_run);
+  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_directory(folder / "sub");
+  std::filesystem::create_symlink("fifo", folder / "link");
+  const std::string over = "run run.yaml --set output.overwrite=true --set ";
+  for (const auto& [name, word] : {std::pair("fifo", "is a FIFO"), {"link", "is a FIFO"}, {"sub", "is a folder"}}) {
+    expect_refused(over + "output.file=" + name, 1, {word, "expected a file"}, {0, 2});
+    expect_refused(over + "output.report=" + name, 1, {word, "expected a file"});
+    expect_refused(fmt::format("generate --overwrite --sequence 8 --heads 1 --output {}", name), 1, {word});
+    expect_refused(fmt::format("plan --overwrite --calibrate {}", name), 1, {word});
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "fifo"));
+}
+
+TEST_F(Files, WhatIsReadIsNotReplaced) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 16 --heads 1").status, 0);
+  write("m.yaml", "kernel: 3\n");
+  write("run.yaml", "input: {file: in.h5}\ndistribution: {machine: m.yaml}\noutput: {file: o.h5, overwrite: true}\n");
+  std::filesystem::create_hard_link(folder / "in.h5", folder / "hard.h5");
+  std::filesystem::create_symlink("run.yaml", folder / "link");
+  for (const std::string key : {"output.file", "output.report"}) {
+    const std::string set = "run run.yaml --set " + key + "=";
+    expect_refused(set + "run.yaml", 2, {key + " is this run file, run.yaml"}, {0, 3});
+    expect_refused(set + "link", 2, {key + " is this run file, run.yaml"});
+    expect_refused(set + "in.h5", 2, {key + " is the file of input.file"});
+    expect_refused(set + "hard.h5", 2, {key + " is the file of input.file"});
+    expect_refused(set + "m.yaml", 2, {key + " is the file of distribution.machine"});
+  }
+  expect_refused("run run.yaml --set output.report=o.h5", 2, {"output.report is the file of output.file"});
+  std::filesystem::create_symlink("o.h5", folder / "to_the_output");  // which is not there yet
+  expect_refused("run run.yaml --set output.report=to_the_output", 2, {"output.report is the file of output.file"});
+}
+
+TEST_F(Files, ReportAndMachineFileAreReplacedOnlyOnRequest) {
+  write("run.yaml", short_run);
+  write("report.json", "precious");
+  expect_refused("run run.yaml", 1, {"report.json: the output exists already", "output.overwrite: true"}, {0, 2});
+  EXPECT_EQ(slurp(folder / "report.json"), "precious");
+  EXPECT_FALSE(exists("result.h5"));
+  write("m.yaml", "precious");
+  expect_refused("plan --calibrate m.yaml", 1, {"m.yaml: the output exists already", "--overwrite"}, {0, 2});
+  EXPECT_EQ(slurp(folder / "m.yaml"), "precious");
+  expect_refused("plan run.yaml --overwrite", 2, {"--overwrite", "--calibrate"});
+  EXPECT_EQ(annulus(0, "plan --calibrate m.yaml --overwrite").status, 0);
+  EXPECT_EQ(slurp(folder / "m.yaml").find("# Machine file of annulus"), 0u);
+}
+
+TEST_F(Files, AReplacedFileKeepsItsPermissions) {
+  write("run.yaml", short_run);
+  const auto mode = [&](const char* name) {
+    struct stat about {};
+    EXPECT_EQ(stat((folder / name).c_str(), &about), 0);
+    return about.st_mode & 0777;
+  };
+  ASSERT_EQ(shell("umask 027; exec " + launch(2, "run run.yaml")).status, 0);
+  EXPECT_EQ(mode("result.h5"), 0640u);
+  EXPECT_EQ(mode("report.json"), 0640u);
+  for (const char* name : {"result.h5", "report.json"}) chmod((folder / name).c_str(), 0600);
+  ASSERT_EQ(shell("umask 022; exec " + launch(2, "run run.yaml --set output.overwrite=true")).status, 0);
+  EXPECT_EQ(mode("result.h5"), 0600u);
+  EXPECT_EQ(mode("report.json"), 0600u);
+}
+
+TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
+  write("run.yaml", short_run);
+  for (const std::string words : {"list", "info", "--help", "plan run.yaml", "run run.yaml", "run --dry-run run.yaml",
+                                  "generate --output in.h5 --sequence 8 --heads 1"}) {
+    const Outcome outcome = shell(launch(0, words) + " > /dev/full");
+    EXPECT_EQ(outcome.status, 1) << words;
+    EXPECT_EQ(count(outcome.err, "annulus: error: standard output: writing failed: No space left on device"), 1)
+        << words << outcome.err;
+  }
+  // Rank 0 prints, and the whole launch fails.
+  const Outcome launched =
+      shell(fmt::format(ANNULUS_LAUNCH, 2) + " sh -c \"exec " + ANNULUS_PROGRAM + " list > /dev/full\"");
+  EXPECT_EQ(launched.status, 1) << launched.err;
+  EXPECT_EQ(count(launched.err, "annulus: error: standard output: writing failed"), 1) << launched.err;
+  EXPECT_EQ(annulus(2, "list").status, 0);
+}
+
+}  // namespace
+}  // namespace annulus::test

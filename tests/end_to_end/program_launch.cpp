@@ -1,0 +1,88 @@
+// The program under a launcher that its MPI library does not understand, and in a Slurm job without one.
+#include "program.hpp"
+
+namespace annulus::test {
+namespace {
+
+using namespace std::string_literals;
+
+class UnderALauncher : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    write("run.yaml", "input: {generate: {sequence: 40, heads: 2, head_dim: 8}}\noutput: {file: o.h5}\n");
+  }
+  /// Without the variables of a launcher or a Slurm job that these tests may themselves run in.
+  Outcome alone(const std::string& variables, const std::string& arguments) const {
+    return shell(clean + variables + " " + ANNULUS_PROGRAM + " " + arguments);
+  }
+  const std::string clean =
+      "env -u SLURM_NTASKS -u SLURM_STEP_NUM_TASKS -u SLURM_PROCID -u OMPI_COMM_WORLD_SIZE -u OMPI_COMM_WORLD_RANK "
+      "-u PMI_SIZE -u PMI_RANK -u MPI_LOCALNRANKS ";
+};
+
+TEST_F(UnderALauncher, OfAnotherMpiNothingIsComputed) {
+  for (const std::string name : {"OMPI_COMM_WORLD", "PMI"}) {
+    const Outcome outcome = alone(name + "_SIZE=3 " + name + "_RANK=0", "run run.yaml");
+    SCOPED_TRACE(outcome.err);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);
+    for (const std::string& word : {name + "_SIZE", "started 3 processes"s, "sees 1"s, "built with"s, "-n 3 annulus"s})
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
+  }
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(UnderALauncher, OfAStepWithAnotherPmiNothingIsMade) {
+  for (const std::string verb : {"run run.yaml", "generate --output o.h5 --sequence 8 --heads 2", "verify run.yaml"}) {
+    const Outcome outcome = alone("SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_NTASKS=2", verb);
+    SCOPED_TRACE(verb + "\n" + outcome.err);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(count(outcome.err, "annulus: "), 1);
+    EXPECT_NE(outcome.err.find("srun started 2 processes (SLURM_STEP_NUM_TASKS)"), std::string::npos);
+    EXPECT_NE(outcome.err.find("srun --mpi=list"), std::string::npos);
+  }
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(UnderALauncher, OneOfItsProcessesSpeaks) {
+  const Outcome outcome = alone("SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1", "run run.yaml");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.err.find("annulus: "), std::string::npos) << outcome.err;
+  EXPECT_FALSE(exists("o.h5"));
+}
+
+TEST_F(UnderALauncher, InfoAndListAnswerAllTheSame) {
+  for (const std::string verb : {"info", "list"}) {
+    const Outcome outcome = alone("SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0", verb);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(count(outcome.err, "annulus: warning: srun started 2 processes"), 1) << outcome.err;
+    EXPECT_NE(outcome.out, "");
+  }
+  EXPECT_EQ(alone("SLURM_STEP_NUM_TASKS=2", "run --help").status, 0);
+}
+
+TEST_F(UnderALauncher, ABatchScriptWithoutSrunIsWarned) {
+  const Outcome outcome = alone("SLURM_NTASKS=4 SLURM_PROCID=0", "run run.yaml");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "annulus: warning: Slurm allocated 4 tasks"), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("srun annulus run"), std::string::npos) << outcome.err;
+  EXPECT_TRUE(exists("o.h5"));
+  EXPECT_EQ(count(alone("SLURM_NTASKS=4", "info").err, "annulus: warning: Slurm allocated"), 1);
+  EXPECT_EQ(count(alone("SLURM_NTASKS=4", "list").err, "annulus:"), 0);
+  EXPECT_EQ(count(alone("SLURM_NTASKS=1", "info").err, "annulus:"), 0);
+}
+
+TEST_F(UnderALauncher, TheRightOneInsideAStepIsRight) {
+  const std::string step = clean + "SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 ";
+  for (const int ranks : {1, 3}) {
+    const Outcome outcome = shell(step + fmt::format(ANNULUS_LAUNCH, ranks) + " " + ANNULUS_PROGRAM +
+                                  " run run.yaml --set output.overwrite=true");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(count(outcome.err, "annulus:"), 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(fmt::format("on {} rank", ranks)), std::string::npos) << outcome.out;
+  }
+}
+
+}  // namespace
+}  // namespace annulus::test

@@ -1,0 +1,151 @@
+// Numbers at the edge of what the program computes in: refused, or found in the results, never silently wrong. And what
+// a run says of rows without a key, of segments without a border, and of machines that differ.
+#include <nlohmann/json.hpp>
+
+#include "program.hpp"
+#include "results.hpp"
+
+namespace annulus::test {
+namespace {
+
+class Numbers : public ProgramTest {
+ protected:
+  void generate(const std::string& more = "") const {
+    const Outcome made =
+        annulus(0, "generate --output in.h5 --overwrite --sequence 40 --heads 2 --head-dim 8 --dout " + more);
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  std::string deck(const std::string& attention, const std::string& compute = "{}") const {
+    return "run " + write("run.yaml", fmt::format("input: {{file: in.h5}}\nattention: {}\ncompute: {}\n"
+                                                  "output: {{file: out.h5, report: out.json, overwrite: true}}\n",
+                                                  attention, compute));
+  }
+  /// On 1 and on 3 ranks: this status, one message with all these words, no result, nothing temporary.
+  void expect_refused(const std::string& arguments, int status, const std::vector<std::string>& words) const {
+    for (const int ranks : {0, 3}) {
+      const Outcome ran = annulus(ranks, arguments);
+      SCOPED_TRACE(fmt::format("{} ranks: {}\n{}", ranks, ran.out, ran.err));
+      EXPECT_EQ(ran.status, status);
+      EXPECT_EQ(count(ran.err, "annulus: error:"), 1);
+      for (const std::string& word : words) EXPECT_NE(ran.err.find(word), std::string::npos) << word;
+      EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"}));
+    }
+  }
+};
+
+TEST_F(Numbers, AScaleThatIsNoNumberOfThePrecisionIsRefused) {
+  generate();
+  expect_refused(deck("{segments: [all], dilations: [1], scale: 1e39}"), 2,
+                 {"run.yaml:2:", "attention.scale: 1e+39", "float32"});
+  expect_refused(deck("{segments: [all], dilations: [1], scale: 1e-39}"), 2, {"run.yaml:2:", "attention.scale: 1e-39"});
+  expect_refused(deck("{segments: [all], dilations: [1], scale: 1e39}", "{precision: float64}"), 1,
+                 {"the result's lse holds inf at [0, ", "stored as float32"});
+}
+
+TEST_F(Numbers, ScoresThatMayOverflowAreRefused) {
+  generate();
+  spoil(folder / "in.h5", "q", 8 * 2 * 33, 1e30);
+  spoil(folder / "in.h5", "k", 8 * 2 * 7, -1e12);
+  const std::string attention = "{segments: [all], dilations: [1], causal: false}";
+  expect_refused(deck(attention), 1, {"overflow float32", "|q| up to 1e+30", "|k| up to 1e+12", "float64"});
+  EXPECT_EQ(annulus(2, deck(attention, "{precision: float64}")).status, 0);
+}
+
+TEST_F(Numbers, GradientsOfScoresThatAreAllRoundingAreRefused) {
+  generate();
+  const std::string attention = "{segments: [all], dilations: [1], scale: 1e30}";
+  expect_refused(deck(attention, "{backward: true}"), 1, {"compute.backward", "|lse| reaches", "1e+30"});
+  const Outcome forward = annulus(2, deck(attention));
+  EXPECT_EQ(forward.status, 0) << forward.err;
+  EXPECT_NE(forward.out.find("\n  scores     |lse| reaches"), std::string::npos) << forward.out;
+  const Outcome usual = annulus(2, deck("{segments: [all], dilations: [1], scale: 1e3}", "{backward: true}"));
+  EXPECT_EQ(usual.status, 0) << usual.err;
+  EXPECT_EQ(count(usual.out, "|lse|"), 0) << usual.out;
+}
+
+TEST_F(Numbers, TheFirstNumberThatIsNoneIsNamed) {
+  generate();
+  spoil(folder / "in.h5", "v", (30 * 2 + 1) * 8 + 2, 1e30);  // row 30, head 1: rows from there on see it
+  const std::string attention = "{segments: [all], dilations: [1], causal: true}";
+  expect_refused(deck(attention, "{reproducible: true}"), 1,
+                 {"the result's out holds", " at [0, 30, 1, 2]", "compute.reproducible", "2^42"});
+  const Outcome three = annulus(3, deck(attention, "{reproducible: true}") + " --set distribution.strategy=ring");
+  EXPECT_NE(three.err.find("on rank 2"), std::string::npos) << three.err;
+  EXPECT_EQ(annulus(3, deck(attention)).status, 0) << "without, there is room";
+}
+
+TEST_F(Numbers, GradientsBeyondTheirTypeAreNamed) {
+  generate("--dtype float16");
+  for (std::size_t row = 0; row < 4; ++row) spoil(folder / "in.h5", "dout", 2 * 8 * row + 5, 6e4);
+  expect_refused(deck("{segments: [all], dilations: [1], scale: 0.01}", "{backward: true}"), 1,
+                 {"the result's dv holds inf at [0, 0, 0, 5]", "float16", "65504"});  // 1 + 1/2 + 1/3 + 1/4 of it
+}
+
+TEST_F(Numbers, ALayersResultsAreLookedAt) {
+  const Outcome made =
+      annulus(0, "generate --output in.h5 --layer 16 --sequence 40 --heads 2 --head-dim 8 --dtype float16 --seed 3");
+  ASSERT_EQ(made.status, 0) << made.err;
+  for (std::size_t i = 0; i < 16; ++i) spoil(folder / "in.h5", "x", 16 * 5 + i, 6e4);
+  write("run.yaml",
+        "input: {file: in.h5}\nattention: {segments: [all], dilations: [1]}\nlayer: {heads: 2}\n"
+        "output: {file: out.h5}\n");
+  expect_refused("run run.yaml", 1, {"the result's y holds", " at [0, ", "float16"});
+}
+
+TEST_F(Numbers, RowsWithoutAKeyAreCounted) {
+  generate();
+  const Outcome some = annulus(3, deck("{segments: [8], dilations: [4]}"));  // each head sees every fourth row
+  ASSERT_EQ(some.status, 0) << some.err;
+  EXPECT_NE(some.out.find("\n  keys       60 of 80 query rows (per head) see no key: out = 0, lse = -inf\n"),
+            std::string::npos)
+      << some.out;
+  const auto report = nlohmann::json::parse(slurp(folder / "out.json"));
+  EXPECT_EQ(report.at("query_rows"), 80);
+  EXPECT_EQ(report.at("query_rows_without_key"), 60);
+  const Outcome none = annulus(1, deck("{segments: [8], dilations: [1]}"));
+  EXPECT_EQ(none.out.find("see no key"), std::string::npos) << none.out;
+  EXPECT_EQ(nlohmann::json::parse(slurp(folder / "out.json")).at("query_rows_without_key"), 0);
+}
+
+TEST_F(Numbers, ASegmentLongerThanEverythingIsNoted) {
+  generate();
+  const std::string run = deck("{segments: [8, 64, 40], dilations: [1, 2, 4]}");
+  const std::string note = "segment 64 is longer than the 40 rows: the same as all";
+  for (const char* more : {"", " --dry-run"}) {
+    const Outcome ran = annulus(2, run + more);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(count(ran.out, note), 1) << ran.out;
+    EXPECT_EQ(count(ran.out, "is longer than"), 1) << ran.out;
+  }
+}
+
+TEST_F(Numbers, RanksOnDifferentMachinesUseWhatAllOfThemHave) {
+  generate();
+  const std::string run = deck("{segments: [8, all], dilations: [1, 2]}", "{reproducible: true, backward: true}");
+  const std::string set = "ANNULUS_INSTRUCTION_SET=", lesser = "env " + set + "baseline ";
+  const Outcome alone = shell(lesser + ANNULUS_PROGRAM + " " + run);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_NE(alone.out.find("baseline tiles\n"), std::string::npos) << alone.out;
+  const std::vector<std::string> datasets{"out", "lse", "dq", "dk", "dv"};
+  std::vector<std::vector<double>> expected;
+  for (const std::string& dataset : datasets) expected.push_back(numbers(folder / "out.h5", dataset));
+
+  const Outcome best = annulus(1, run);
+  ASSERT_EQ(best.status, 0) << best.err;
+  const bool has_better = best.out.find("baseline tiles") == std::string::npos;
+  const std::string program = std::string(ANNULUS_PROGRAM) + " " + run + " --set distribution.strategy=ring";
+  const Outcome mixed =
+      shell(fmt::format(ANNULUS_LAUNCH, 1) + " " + program + " : -n 2 " + lesser + program);  // ranks 1 and 2
+  ASSERT_EQ(mixed.status, 0) << mixed.err;
+  EXPECT_EQ(count(mixed.out, "baseline tiles (rank 1 has no avx"), has_better ? 1 : 0) << mixed.out;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    EXPECT_EQ(numbers(folder / "out.h5", datasets[i]), expected[i]) << datasets[i];
+  }
+  const Outcome wrong = shell("env " + set + "sse9 " + ANNULUS_PROGRAM + " " + run);
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("ANNULUS_INSTRUCTION_SET is \'sse9\', expected baseline, avx2 or avx512"), std::string::npos)
+      << wrong.err;
+}
+
+}  // namespace
+}  // namespace annulus::test

@@ -1,0 +1,123 @@
+// Preloaded into the program, makes one of its calls slow, hang or fail on one rank. By environment variables:
+//   SLOW_CALL     name of the call: one of those below
+//   SLOW_RANK     rank that suffers (without a launcher: 0)
+//   SLOW_SECONDS  it lasts so much longer; "stop": the process is stopped there, and nobody wakes it
+//   SLOW_NUMBER   its so-manieth call (default: 1)
+//   SLOW_PATH     for open: only of paths that end so
+// fsync stands for a slow disk: it takes SLOW_SECONDS for each 64 MiB of the file that sync_file_range has not had yet.
+// pthread_create fails.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+bool is_our_rank() {
+  std::string_view rank = variable("OMPI_COMM_WORLD_RANK");
+  if (rank.empty()) rank = variable("PMI_RANK");
+  return variable("SLOW_RANK") == (rank.empty() ? "0" : rank);
+}
+
+bool suffers(std::string_view call) { return variable("SLOW_CALL") == call && is_our_rank(); }
+
+/// Counts the calls that match.
+bool now() {
+  static int number = 0;
+  const int wanted = std::atoi(variable("SLOW_NUMBER").empty() ? "1" : std::getenv("SLOW_NUMBER"));
+  return ++number == wanted;
+}
+
+void suffer(double times = 1) {
+  if (variable("SLOW_SECONDS") == "stop") {
+    std::fprintf(stderr, "slow: stopped\n");
+    raise(SIGSTOP);
+    return;
+  }
+  std::fprintf(stderr, "slow: sleeps\n");
+  usleep(useconds_t(1e6 * times * std::atof(std::getenv("SLOW_SECONDS"))));
+}
+
+void maybe(std::string_view call) {
+  if (suffers(call) && now()) suffer();
+}
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+constexpr off_t disk_bytes = off_t(64) << 20;  // for SLOW_SECONDS
+off_t on_disk = 0;                             // bytes that sync_file_range has had
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* part) {
+  maybe("MPI_Comm_split");
+  return PMPI_Comm_split(comm, colour, key, part);
+}
+
+int MPI_Win_allocate(MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window) {
+  maybe("MPI_Win_allocate");
+  return PMPI_Win_allocate(bytes, unit, info, comm, base, window);
+}
+
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
+  maybe("MPI_Ibarrier");
+  return PMPI_Ibarrier(comm, request);
+}
+
+int open(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = va_arg(more, mode_t);
+  va_end(more);
+  const std::string_view name = path, end = variable("SLOW_PATH");
+  if (name.size() >= end.size() && name.substr(name.size() - end.size()) == end) maybe("open");
+  return next<int(const char*, int, ...)>("open")(path, flags, mode);
+}
+
+int sync_file_range(int file, off_t begin, off_t bytes, unsigned flags) {
+  if (suffers("fsync")) {
+    suffer();
+    on_disk += bytes;
+  }
+  return next<int(int, off_t, off_t, unsigned)>("sync_file_range")(file, begin, bytes, flags);
+}
+
+int fsync(int file) {
+  struct stat found {};
+  if (suffers("fsync") && fstat(file, &found) == 0 && found.st_size > on_disk) {
+    suffer(double(found.st_size - on_disk) / double(disk_bytes));
+  }
+  maybe("a hanging fsync");
+  on_disk = 0;
+  return next<int(int)>("fsync")(file);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
+  if (suffers("pthread_create") && now()) return EAGAIN;
+  return next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create")(thread, attributes,
+                                                                                                 run, argument);
+}
+}

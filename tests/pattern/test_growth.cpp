@@ -1,0 +1,106 @@
+// Planning packed documents takes work in proportion to their number: counted, not timed. Every search and every work
+// item asks which indices of a comb lie in an interval; the linker hands these questions to a counter here.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/pattern/traffic.hpp"
+#include "support/random_layout.hpp"
+
+namespace annulus::pattern {
+namespace {
+Index questions = 0;
+}
+
+// indices_within(const Comb&, Interval), as compilers that follow the Itanium ABI name it: see CMakeLists.txt.
+extern "C" Interval __real__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(const Comb&, Interval);
+extern "C" Interval __wrap__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(const Comb& comb,
+                                                                                              Interval rows) {
+  ++questions;
+  return __real__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(comb, rows);
+}
+
+namespace {
+
+/// `count` documents of 8 rows, with one of `longest` rows in their middle.
+Layout packed(Index count, Index longest, bool causal) {
+  Layout layout = test::longnet_layout({{}, {4, 2}}, causal, 0, 2);
+  layout.documents = {0};
+  for (Index d = 0; d < count; ++d) {
+    if (d == count / 2) layout.documents.push_back(layout.documents.back() + longest);
+    layout.documents.push_back(layout.documents.back() + 8);
+  }
+  return layout;
+}
+
+Partition cut(const Layout& layout, PartitionKind kind, int ranks) {
+  const Index n = layout.documents.back();
+  if (kind == PartitionKind::zigzag) return zigzag_partition(layout.documents, ranks);
+  return kind == PartitionKind::contiguous ? contiguous_partition(n, ranks) : block_cyclic_partition(n, ranks, 3);
+}
+
+/// Everything that a rank plans: the exchanges, the ways of the gradients, and the work on what arrives.
+void plan(const Layout& layout, const Partition& partition, int rank) {
+  const int ranks = int(partition.size());
+  const StoredRows& rows = partition[std::size_t(rank)];
+  work_lists(layout, rows, KeyRows::raw(rows));
+  for (const Hops& hops : {rotation_hops(layout, partition, rank), ring_hops(layout, partition, rank, 1, ranks - 1)}) {
+    for (const Hop& hop : hops) work_lists(layout, rows, KeyRows::packed(hop.receive));
+  }
+  ring_gradients(layout, partition, rank, 1, ranks - 1);
+}
+
+TEST(Planning, TakesQuestionsInProportionToTheDocuments) {
+  constexpr int ranks = 4;
+  for (const auto& entry : partition_table) {
+    for (const bool causal : {true, false}) {
+      const auto asked = [&](Index documents) {
+        const Layout layout = packed(documents, 1000, causal);
+        const Partition partition = cut(layout, entry.value, ranks);
+        questions = 0;
+        plan(layout, partition, 1);
+        work_lists(layout, partition[1], KeyRows::raw(StoredRows({{0, layout.documents.back()}})));
+        return questions;
+      };
+      // The long document's share of the work is the same in all three.
+      const Index none = asked(0), few = asked(500) - none, many = asked(2000) - none;
+      EXPECT_GT(few, 500 / ranks) << entry.name;
+      EXPECT_LE(many, 4.1 * double(few)) << entry.name << (causal ? ", causal" : "");
+      EXPECT_LE(none, 20000) << entry.name << ": one document of 1,000 rows";
+    }
+  }
+}
+
+TEST(Planning, CountsTrafficInProportionToTheDocuments) {
+  const auto asked = [](Index documents) {
+    const Layout layout = packed(documents, 1000, true);
+    const Partition partition = zigzag_partition(layout.documents, 4);
+    questions = 0;
+    const TrafficCounts counts = traffic_counts(layout, partition, CountedTraffic::rows_and_sums);
+    EXPECT_LT(counts.basis, Basis::bound) << documents;
+    return questions;
+  };
+  const Index few = asked(1000), many = asked(4000);
+  EXPECT_GT(few, 1000);
+  EXPECT_LE(many, 4.1 * double(few));
+}
+
+/// Joining, passing on and looking up what travels: where these were quadratic, this would take an hour, not seconds.
+TEST(Planning, OfEightyThousandDocumentsEnds) {
+  const Layout layout = packed(80000, 20000, false);
+  const Partition partition = zigzag_partition(layout.documents, 2);
+  Index rows = 0;
+  for (int p = 0; p < 2; ++p) rows += partition[std::size_t(p)].count();
+  EXPECT_EQ(rows, layout.documents.back());
+  plan(layout, partition, 1);
+  const KeptCounts counts(layout);
+  Count kept = 0;
+  for (const StoredRows& one : partition) kept += counts.of(one);
+  // Both heads see all of their documents, and each sees the half of every four rows that its offset picks.
+  EXPECT_EQ(kept, 2 * (Count(80000) * 64 + Count(20000) * 20000) + 2 * (Count(80000) * 8 + 5000 * 4));
+}
+
+}  // namespace
+}  // namespace annulus::pattern

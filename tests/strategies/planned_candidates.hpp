@@ -1,0 +1,19 @@
+// A line of a plan by its names.
+#pragma once
+
+#include <stdexcept>
+
+#include "annulus/strategies/choose.hpp"
+
+namespace annulus::strategies {
+
+inline const Candidate& candidate(
+    const std::vector<Candidate>& all, std::string_view strategy,
+    std::optional<pattern::PartitionKind> partition = pattern::PartitionKind::contiguous) {
+  for (const Candidate& one : all) {
+    if (one.strategy->name() == strategy && one.partition == partition) return one;
+  }
+  throw std::runtime_error("no such candidate: " + std::string(strategy));
+}
+
+}  // namespace annulus::strategies

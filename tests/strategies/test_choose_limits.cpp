@@ -1,0 +1,92 @@
+// What keeps `auto` from a strategy or a partition: memory, room for windows, and rows cut into too many intervals.
+#include <gtest/gtest.h>
+
+#include "planned_candidates.hpp"
+#include "planned_problem.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::PartitionKind;
+
+TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
+  core::Machine machine = core::default_machine();
+  machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
+  const Problem problem = problem_of(1 << 16, {{}}, true);
+  const auto all = candidates(problem, 8, machine);
+  const double gather = candidate(all, "allgather").cost->memory_bytes;
+  const double ring = candidate(all, "ring").cost->memory_bytes;
+  ASSERT_LT(ring, gather);
+  machine.memory_per_rank = (ring + gather) / 2;
+  const Choice choice = choose(problem, 8, 0, machine);
+  EXPECT_LE(choice.candidates[choice.taken].cost->memory_bytes, machine.memory_per_rank);
+  EXPECT_NE(choice.reason.find("do not fit"), std::string::npos) << choice.reason;
+  EXPECT_NE(choose(problem, 8, 1 << 20, machine).strategy().name(), "single") << "too big for one rank";
+  machine.memory_per_rank = 1000;
+  EXPECT_NE(choose(problem, 8, 0, machine).reason.find("none fits"), std::string::npos);
+}
+
+TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
+  core::Machine machine = core::default_machine();
+  machine.inside_node = {1e-12, 1e-18};
+  for (const bool gradients : {false, true}) {
+    Problem problem = problem_of(1 << 16, {{2048, 1}, {0, 16}}, true);
+    problem.gradients = gradients;
+    const auto all = candidates(problem, 8, machine);
+    const Index own = (Index(1) << 13) * problem.shape.heads;
+    const Candidate& onesided = candidate(all, "onesided");
+    EXPECT_EQ(onesided.cost->window_bytes, double((gradients ? 2 : 1) * 2 * own * problem.head_row_bytes()));
+    EXPECT_EQ(candidate(all, "rotation").cost->window_bytes, 0);
+    // Only windows are good enough, but for their room.
+    machine.memory_per_rank = onesided.cost->memory_bytes;
+    for (const Candidate& one : all) {
+      if (one.strategy->name() == "onesided" || one.cost->memory_bytes > machine.memory_per_rank) continue;
+      machine.memory_per_rank = std::min(machine.memory_per_rank, one.cost->memory_bytes);
+    }
+    machine.window_per_rank = onesided.cost->window_bytes;
+    EXPECT_EQ(choose(problem, 8, 0, machine).reason.find("room"), std::string::npos);
+    machine.window_per_rank -= 1;
+    machine.window_source = "/dev/somewhere (1.0 MiB per rank free)";
+    const Choice choice = choose(problem, 8, 0, machine);
+    EXPECT_NE(choice.strategy().name(), "onesided");
+    EXPECT_NE(choice.reason.find("/dev/somewhere (1.0 MiB per rank free)"), std::string::npos) << choice.reason;
+    machine.memory_per_rank = 1000;
+    EXPECT_NE(choose(problem, 8, 0, machine).strategy().name(), "onesided") << "nothing fits, this least of all";
+    machine = core::default_machine();
+  }
+}
+
+TEST(Auto, SaysWhatSetsTheBoundOnMemory) {
+  core::Machine machine = core::default_machine();
+  machine.memory_per_rank = 1000;
+  machine.memory_source = "memory cgroup /job_7, shared by 2 ranks of n1";
+  const std::string reason = choose(problem_of(1 << 16, {{}}, true), 8, 0, machine).reason;
+  EXPECT_NE(reason.find("(memory cgroup /job_7, shared by 2 ranks of n1)"), std::string::npos) << reason;
+}
+
+TEST(Auto, CountsTheIntervalsThatZigzagCutsShortDocumentsInto) {
+  // A long document in the middle of others: contiguous gives one rank three quarters of its work, zigzag a half.
+  const auto packed = [](Index length, Index count, Index longest) {
+    Problem problem = problem_of(0, {{}}, true);
+    problem.documents = {0};
+    for (Index d = 0; d < count; ++d) {
+      if (d == count / 2) problem.documents.push_back(problem.documents.back() + longest);
+      problem.documents.push_back(problem.documents.back() + length);
+    }
+    problem.shape.sequence = problem.documents.back();
+    return problem;
+  };
+  const core::Machine machine = core::default_machine();
+  for (const auto& [problem, kind] : {std::pair{packed(8, 20000, 4000), PartitionKind::contiguous},
+                                      std::pair{packed(4000, 40, 100000), PartitionKind::zigzag}}) {
+    const Strategy& ring = *find("ring");
+    const Choice choice = choose(problem, 2, 0, machine);
+    EXPECT_EQ(choice.partition(), kind) << choice.reason;
+    Problem named = problem;
+    named.partition = kind;
+    EXPECT_EQ(ring.partition(problem, 2)[0].intervals(), ring.partition(named, 2)[0].intervals());
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies

@@ -1,0 +1,38 @@
+# Finds all libraries but Kokkos and appends to annulus_missing what is not there, a line each: "NAME: what to do". Used by
+# AnnulusDependencies.cmake, and by tools/setup where it may not install (library_probe).
+
+# annulus_find(NAME HOW_TO): a package that ships CMake targets.
+macro(annulus_find NAME HOW_TO)
+  find_package(${NAME} CONFIG QUIET)
+  if(NOT ${NAME}_FOUND)
+    list(APPEND annulus_missing "${NAME}: ${HOW_TO}")
+  endif()
+endmacro()
+
+# ---- MPI and an HDF5 that was built with it ----
+find_package(Threads REQUIRED)
+set(MPI_CXX_SKIP_MPICXX TRUE)
+find_package(MPI QUIET COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  list(APPEND annulus_missing "MPI: run tools/setup, load a module, or set MPI_CXX_COMPILER to the mpicxx to use")
+endif()
+set(HDF5_PREFER_PARALLEL TRUE)  # without it Debian's serial flavour wins
+find_package(HDF5 QUIET COMPONENTS C)
+if(NOT HDF5_FOUND)
+  list(APPEND annulus_missing "HDF5 (parallel): run tools/setup, load a module, or set HDF5_ROOT")
+elseif(NOT HDF5_IS_PARALLEL)
+  list(APPEND annulus_missing "HDF5 (parallel): the one in ${HDF5_INCLUDE_DIRS} was built without MPI. Run tools/setup, load \
+a parallel HDF5 module, or set HDF5_ROOT to one (and start with an empty build folder)")
+endif()
+
+# ---- the rest ----
+annulus_find(yaml-cpp "run tools/setup, or set yaml-cpp_ROOT")
+annulus_find(CLI11 "run tools/setup, or set CLI11_ROOT")
+annulus_find(fmt "run tools/setup, or set fmt_ROOT")
+annulus_find(nlohmann_json "run tools/setup, or set nlohmann_json_ROOT")
+if(ANNULUS_BUILD_TESTS)
+  annulus_find(GTest "run tools/setup --tests, set GTest_ROOT, or configure with -DANNULUS_BUILD_TESTS=OFF")
+endif()
+if(ANNULUS_BUILD_BENCHMARKS)
+  annulus_find(benchmark "run tools/setup --tests, set benchmark_ROOT, or configure with -DANNULUS_BUILD_BENCHMARKS=OFF")
+endif()
