@@ -58,7 +58,7 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
   }
   const std::vector<T> mine = rows_of(q, s.batch, row, rows);
   for (const Index piece_bytes : {max_piece_bytes, Index(3 * row * Index(sizeof(T))), Index(1)}) {
-    ResultFile file({path, true, ""},
+    ResultFile file({path, true},
                     {tensor_spec("q", type, s, s.heads, AxisOrder::bhsd), tensor_spec("k", type, s, s.heads),
                      tensor_spec("v", type, s, s.heads, AxisOrder::bhsd)},
                     comm);
@@ -104,7 +104,7 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
   const auto all = counting<float>(2 * 13 * 3);
   const std::vector<Interval> rows = dealt(13, 2);
   const std::vector<float> mine = rows_of(all, 2, 3, rows);
-  ResultFile file({path, false, ""}, {lse_spec("lse", DType::float32, s, AxisOrder::bhsd)}, comm);
+  ResultFile file({path, false}, {lse_spec("lse", DType::float32, s, AxisOrder::bhsd)}, comm);
   file.write({{"lse", mine.data()}}, rows);
   file.finish({});
   SeenFile seen = test::seen_file(comm, path, {"lse"});
@@ -121,7 +121,7 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
 TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
   const Shape s{1, 2048, 5, 5, 1024};
   std::vector<float> all = counting<float>(std::size_t(s.sequence * s.heads * s.head_dim));
-  ResultFile file({path, false, ""}, {tensor_spec("q", DType::float32, s, s.heads, AxisOrder::bhsd)}, comm);
+  ResultFile file({path, false}, {tensor_spec("q", DType::float32, s, s.heads, AxisOrder::bhsd)}, comm);
   const Interval mine = test::share(s.sequence, comm);
   file.write({{"q", all.data() + mine.begin * s.heads * s.head_dim}}, {mine});
   file.finish({});

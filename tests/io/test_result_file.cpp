@@ -254,7 +254,7 @@ TEST(ResultFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
   EXPECT_EQ(names_in(folder / "").size(), 2u);
   const std::string kept = message.substr(message.find(kept_as) + kept_as.size() - (path + ".kept.").size());
   std::vector<float> found(64 * 64);
-  read_rows_alone(kept, {"out", found.data()}, {0, 64});
+  read_rows_alone(test::seen_file(comm, kept, {"out"}), {"out", found.data()}, {0, 64});
   EXPECT_EQ(found, std::vector<float>(64 * 64, 1.5f));  // all of it
   comm.barrier();
 }

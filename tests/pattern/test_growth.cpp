@@ -73,6 +73,21 @@ TEST(Planning, TakesQuestionsInProportionToTheDocuments) {
   }
 }
 
+/// Rows dealt one by one over as many ranks as the dilation: a rank's rows all have one offset, and whoever looks for
+/// another one among them looks at all of them.
+TEST(Planning, LooksForWhatARankHoldsOfACombOnce) {
+  const auto asked = [](Index n) {
+    const Layout layout = test::longnet_layout({{whole_document, 4}}, true, n, 4);
+    const Partition partition = block_cyclic_partition(n, 4, 1);
+    questions = 0;
+    rotation_hops(layout, partition, 1);
+    return questions;
+  };
+  const Index few = asked(400), many = asked(1600);
+  EXPECT_GT(few, 400);
+  EXPECT_LE(many, 4.1 * double(few));
+}
+
 TEST(Planning, CountsTrafficInProportionToTheDocuments) {
   const auto asked = [](Index documents) {
     const Layout layout = packed(documents, 1000, true);

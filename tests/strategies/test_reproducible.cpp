@@ -277,10 +277,10 @@ TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
 }
 
 TEST(Reproducible, PartitionLeftOpenIsContiguousWhereOrderMatters) {
-  Problem problem = make("", {1, 64, 2, 2, 8}, {Semantics::longnet, {{}}, true, false}).problem;
+  Problem problem = make("", {1, 1024, 2, 2, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   for (const char* name : {"ring", "ring_blocking", "rotation", "onesided"}) {
     const Partition partition = find(name)->partition(problem, 4);
-    EXPECT_EQ(partition[0].intervals(), (std::vector<core::Interval>{{0, 16}})) << name;
+    EXPECT_EQ(partition[0].intervals(), (std::vector<core::Interval>{{0, 256}})) << name;
   }
   EXPECT_EQ(find("allgather")->partition(problem, 4)[0].intervals().size(), 2u) << "zigzag, which balances better";
 }

@@ -44,6 +44,17 @@ Problem make_problem(const io::Settings& settings, const Job& job) {
   return problem;
 }
 
+/// Refuses tensors so large that sums of bytes and rows over ranks and passes would leave 64 bits: 32 PiB for q, more
+/// memory than any machine has. Kept triples are counted in 128 bits.
+void check_size(const io::RunFile& run, const Problem& problem) {
+  constexpr double most = 0x1p55;
+  const core::Shape& s = problem.shape;
+  const double bytes = double(s.batch) * double(s.sequence) * double(problem.query_row_bytes());
+  if (bytes <= most) return;
+  core::fail(core::ErrorKind::usage, "{}input: q of {} would have {:.3g} bytes; expected at most {:.3g}",
+             run.where("input"), describe_shape(problem), bytes, most);
+}
+
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
 /// that are not there are on nodes of the machine that is planned for. Collective.
 int ulysses_ranks(const io::RunFile& run, int ranks, const core::Machine& machine, const comm::Communicator& comm) {
@@ -177,6 +188,7 @@ Job read_job(const std::string& run_file, const std::vector<std::string>& overri
   if (job.input) job.run.settings.input.axes = job.input->order();  // the resolved run file says what was found
   comm::agree(comm, [&] {
     job.problem = make_problem(settings, job);
+    check_size(job.run, job.problem);
     check_scale(job.run, job.problem);
     io::check_heads(job.run, job.problem.shape.heads);
   });
