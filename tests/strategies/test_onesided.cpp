@@ -175,7 +175,7 @@ TEST(Onesided, AHeldRankChangesNoGradient) {
   EXPECT_GT(calls, 0);
 }
 
-TEST(Onesided, ReadsTwoOwnersAheadAndMeetsTheOthersTwice) {
+TEST(Onesided, ReadsTwoOwnersAheadAndMeetsTheOthersAtItsWindowsOnly) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const int owners = comm.size() - 1;
   int hop = 0;
@@ -187,7 +187,7 @@ TEST(Onesided, ReadsTwoOwnersAheadAndMeetsTheOthersTwice) {
   });
   EXPECT_EQ(hop, owners + 1);
   EXPECT_EQ(reads_started, owners);
-  EXPECT_EQ(barriers, 2) << "once when the windows are filled, once before they are freed";
+  EXPECT_EQ(barriers, 3) << "before the windows are made, when they are filled, before they are freed";
 }
 
 TEST(Onesided, ExposesAndBuffersWhatIsReadOnly) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "annulus/comm/activity.hpp"
+#include "annulus/io/hdf5_support.hpp"
 #include "annulus/io/root.hpp"
 
 namespace annulus::io {
@@ -44,6 +46,8 @@ std::string changes(const FileIdentity& before, const FileIdentity& now) {
 }  // namespace
 
 FileIdentity identity_of(const std::string& path) {
+  check_openable(path, false);
+  const comm::Blocked inside("the opening of " + path);
   // Opened, because only that makes a network file system ask its server; not blocking, because a pipe would.
   const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
@@ -51,10 +55,6 @@ FileIdentity identity_of(const std::string& path) {
   const int code = fstat(descriptor, &status) == 0 ? 0 : errno;
   close(descriptor);
   if (code != 0) fail(ErrorKind::failure, "{}: cannot be looked at: {}", path, std::strerror(code));
-  if (!S_ISREG(status.st_mode)) {
-    fail(ErrorKind::failure, "{}: is {}, expected an HDF5 file", path,
-         S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device");
-  }
   return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size),
           Index(status.st_mtim.tv_sec) * second + Index(status.st_mtim.tv_nsec)};
 }

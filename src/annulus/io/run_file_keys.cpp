@@ -285,7 +285,8 @@ Keys further_keys() {
        choice(
            awareness, [](auto& s) -> auto& { return s.distribution.gpu_aware; }),
        false},
-      {{"distribution.stall_timeout", "300", "seconds, above 0; a run in which no rank gets on for so long is ended"},
+      {{"distribution.stall_timeout", "300",
+        "seconds, above 0; a run in which no rank gets on, or a call hangs, for so long is ended"},
        stall_timeout(),
        false},
       {{"distribution.machine", "none",
