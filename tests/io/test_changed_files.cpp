@@ -224,7 +224,7 @@ TEST_F(ChangedFileTest, APipeIsNoFileAndNobodyWaitsForIt) {
   const std::string pipe = folder / "pipe";
   if (comm.is_root()) mkfifo(pipe.c_str(), 0600);
   comm.barrier();
-  expect_error(pipe, "is a pipe or a device, expected an HDF5 file", [&] { TensorFile(settings_for(pipe), comm); });
+  expect_error(pipe, "is a FIFO, expected an HDF5 file", [&] { TensorFile(settings_for(pipe), comm); });
 }
 
 TEST_F(ChangedFileTest, OneThatIsOpenForWritingSaysSo) {
