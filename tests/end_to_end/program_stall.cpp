@@ -15,6 +15,12 @@ distribution: {strategy: ring_blocking, stall_timeout: 2}
 output: {file: result.h5}
 )";
 
+/// Four times the work: progress is told after a second, which must not find the ranks of a fast machine in a hop.
+std::string long_deck() {
+  std::string text = deck;
+  return text.replace(text.find("batch: 2"), 8, "batch: 8");
+}
+
 class Stall : public ProgramTest {
  protected:
   static std::string launch(int ranks, const std::string& flags = "") {
@@ -32,9 +38,7 @@ class Stall : public ProgramTest {
 };
 
 TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
-  // More work than the others have: progress is told after a second, which must not find the ranks in the first hop.
-  std::string long_deck = deck;
-  write("run.yaml", long_deck.replace(long_deck.find("batch: 2"), 8, "batch: 8"));
+  write("run.yaml", long_deck());
   Launched run(folder, launch(3));
   ASSERT_TRUE(run.reaches("%  own rows", 3)) << run.err();
   run.send(1, SIGSTOP);
@@ -86,7 +90,7 @@ TEST_F(Stall, ARankThatEndsTheJobTakesAlongTheFilesItKnowsOf) {
 }
 
 TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
-  write("run.yaml", deck);
+  write("run.yaml", long_deck());
   Launched run(folder, launch(3));
   ASSERT_TRUE(run.reaches("%  own rows", 3)) << run.err();
   run.send(1, SIGKILL);
@@ -101,7 +105,7 @@ TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
 
 #ifdef ANNULUS_RECOVERY_FLAG
 TEST_F(Stall, SurvivorsOfAKilledRankSayWhatTheyWaitFor) {
-  write("run.yaml", deck);
+  write("run.yaml", long_deck());
   Launched run(folder, launch(3, ANNULUS_RECOVERY_FLAG));
   ASSERT_TRUE(run.reaches("%  own rows", 3)) << run.err();
   run.send(1, SIGKILL);
