@@ -106,7 +106,8 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   const std::string& file = training.job.run.settings.train->checkpoint;
   const bool there = io::numbers_from_root(comm, [&] {
                        const comm::Blocked inside("the look at " + file);
-                       return std::vector<Index>{std::filesystem::exists(file)};
+                       std::error_code ignored;
+                       return std::vector<Index>{std::filesystem::exists(file, ignored)};
                      }).at(0) != 0;
   if (!there) return std::nullopt;
   const io::FileIdentity identity = io::identity_together(file, comm);

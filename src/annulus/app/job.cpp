@@ -152,7 +152,9 @@ void check_input_place(const io::RunFile& run) {
   namespace fs = std::filesystem;
   const auto& file = run.settings.input.file;
   std::error_code ignored;
-  if (!file || fs::exists(*file, ignored)) return;
+  if (!file) return;
+  const comm::Blocked inside("the look for " + *file);
+  if (fs::exists(*file, ignored)) return;
   const fs::path folder = fs::absolute(run.name).parent_path();
   const fs::path written = fs::path(*file).lexically_relative(folder);
   if (written.empty() || !fs::exists(written, ignored)) return;

@@ -24,12 +24,14 @@
 namespace annulus::app {
 namespace {
 
-/// The verbs that make files leave no half of one when they are ended from outside.
+/// No verb ends by a signal's number, and those that make files leave no half of one.
 void prepare_for_signals(const CommandLine& line, const comm::Communicator& comm) {
   if (line.verb == "train") {
     end_on_signals(comm, "steps since the last checkpoint are lost, run again to continue");
   } else if (line.verb == "run" || line.verb == "generate" || line.plan.calibrate) {
-    end_on_signals(comm, "nothing is saved, run again to begin anew");
+    end_on_signals(comm, "nothing is saved but a result that was complete already; run again to begin anew");
+  } else {
+    end_on_signals(comm, "nothing was changed");
   }
 }
 
@@ -105,6 +107,7 @@ int finish_printing(int status) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
+  annulus::app::end_on_signals_from_the_start();                    // to start MPI may take long
   const annulus::comm::Runtime runtime(argc, argv);
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {
     return annulus::comm::send_device_memory_to_self();

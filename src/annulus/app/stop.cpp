@@ -43,12 +43,8 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
 
 }  // namespace
 
-void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {
-  speaks_for_all = comm.is_root();
-  const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
-  for (Ending& ending : endings) {
-    const std::string line = fmt::format("annulus: error: {}ended by signal {}; {}\n", who, ending.name, consequence);
-    line.copy(ending.line.data(), ending.line.size() - 1);
+void end_on_signals_from_the_start() {
+  for (const Ending& ending : endings) {
     struct sigaction before {
     }, action{};
     if (sigaction(ending.signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
@@ -57,6 +53,16 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
     sigfillset(&action.sa_mask);  // one line, whatever comes next
     sigaction(ending.signal, &action, nullptr);
   }
+}
+
+void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {
+  speaks_for_all = comm.is_root();
+  const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
+  for (Ending& ending : endings) {
+    const std::string line = fmt::format("annulus: error: {}ended by signal {}; {}\n", who, ending.name, consequence);
+    line.copy(ending.line.data(), ending.line.size() - 1);
+  }
+  end_on_signals_from_the_start();  // libraries may have taken signals since
 }
 
 void end_quietly_on_signals(int status) { final_status = status; }

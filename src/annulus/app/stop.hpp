@@ -15,6 +15,9 @@ inline constexpr int stopped_status = 75;
 /// so. A signal that the launcher hands to all ranks is told by rank 0 alone.
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence);
 
+/// The same without a word, before there is a communicator: launchers say which signal they passed on.
+void end_on_signals_from_the_start();
+
 /// The verb is through, and its message is out: from now on those signals end this process with `status`, without a
 /// word. Launchers send TERM to ranks that are still ending when another one has ended with an error.
 void end_quietly_on_signals(int status);

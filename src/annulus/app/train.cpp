@@ -101,12 +101,18 @@ class Training {
       layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
       layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
     });
-    if (!std::isfinite(loss)) {  // the same number on every rank
-      throw comm::AgreedError(core::ErrorKind::failure,
-                              fmt::format("the loss is {} after step {}: train.rate, {}, is too large for it", loss,
-                                          state_.steps_done(), settings_.rate));
-    }
+    require_finite(loss);
     state_.losses.push_back(loss);
+  }
+
+  /// `loss` is the same number on every rank.
+  void require_finite(double loss) const {
+    if (std::isfinite(loss)) return;
+    const std::string cause = state_.steps_done() == 0
+                                  ? "look for large numbers in x, the target and the weights"
+                                  : fmt::format("train.rate, {}, is too large for it", settings_.rate);
+    throw comm::AgreedError(core::ErrorKind::failure,
+                            fmt::format("the loss is {} after step {}: {}", loss, state_.steps_done(), cause));
   }
 
   void save() const {
@@ -117,10 +123,13 @@ class Training {
 
   /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
   void finish(Index first) {
+    double loss = 0;
     const Pass last = run_pass(comm_, "the last look", [&](Pass&, const strategies::Progress&) {
       layer::ForwardResult forward;
-      state_.losses.push_back(look(forward));
+      loss = look(forward);
     });
+    require_finite(loss);
+    state_.losses.push_back(loss);
     const comm::Place here("the writing of the result");
     const auto per_rank = [&](const char* name, const char* unit, double value) {
       return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};

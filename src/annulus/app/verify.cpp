@@ -116,7 +116,9 @@ io::SeenFile look_at_result(const io::RunFile& run, const std::map<std::string, 
                             const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
   io::on_root(comm, [&] {
-    if (std::filesystem::exists(file)) return;
+    const comm::Blocked inside("the look for " + file);
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
   const io::SeenFile seen{file, io::identity_together(file, comm), datasets};

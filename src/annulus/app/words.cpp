@@ -113,6 +113,12 @@ class Reader {
     if (is_setting && find("--set") != nullptr) {
       return fmt::format("'{}' was not expected, write --set {}", word, word);
     }
+    if (word.find('=') != std::string::npos && find("--set") != nullptr) {
+      return fmt::format(
+          "'{}' was not expected; keys of the run file are set by --set SECTION.KEY=VALUE, for example "
+          "--set attention.causal=false",
+          word);
+    }
     if (find("--output") != nullptr) return fmt::format("'{}' was not expected, write --output {}", word, word);
     return fmt::format("'{}' was not expected{}", word, known_.takes_file ? ", one run file is" : "");
   }

@@ -31,10 +31,17 @@ void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
 
+/// Two of Open MPI's components for shared file pointers, which nothing here uses, prepare names of their own when a
+/// file is opened, in buffers too short for a path of some 250 letters (4.1.4: the process is aborted).
+void leave_out_shared_file_pointers() {
+  if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
+}
+
 }  // namespace
 
 Runtime::Runtime(int& argc, char**& argv) {
   leave_out_rdma_component();
+  leave_out_shared_file_pointers();
   int provided = 0;
   blocking("MPI_Init_thread", MPI_Init_thread, &argc, &argv, MPI_THREAD_FUNNELED, &provided);
   int rank = 0;

@@ -76,7 +76,8 @@ FileIdentity identity_together(const std::string& path, const comm::Communicator
 }
 
 void check_unchanged(const std::string& path, const FileIdentity& seen) {
-  const FileIdentity now = identity_of(path);
+  FileIdentity now = identity_of(path);
+  now.device = seen.device;  // a network file system that was mounted anew meanwhile has another number
   if (now == seen) return;
   fail(ErrorKind::failure,
        "{}: changed since the run looked at it first: {}; old and new numbers would be mixed. Leave the file as it is "

@@ -24,6 +24,7 @@ struct Found {
   core::FileIdentity identity;
 };
 Found look(const std::string& path) {
+  const comm::Blocked inside("the look at " + path);
   struct stat about {};
   if (lstat(path.c_str(), &about) != 0) return {errno, {}};
   return {0, {about.st_dev, about.st_ino}};
@@ -68,9 +69,9 @@ UnfinishedFile::~UnfinishedFile() {
 }
 
 void UnfinishedFile::check() const {
-  const comm::Blocked inside("the look at " + path_);
   const Found found = look(path_);
-  if (found.error != 0 || found.identity != identity_) complain(path_, identity_.inode, found);
+  // Not by the device: a network file system that was mounted anew meanwhile has another number.
+  if (found.error != 0 || found.identity.inode != identity_.inode) complain(path_, identity_.inode, found);
 }
 
 void UnfinishedFile::flush() const {

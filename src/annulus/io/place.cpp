@@ -64,6 +64,10 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
 }  // namespace
 
 std::string follow_links(const std::string& file) {
+  const comm::Blocked inside("the look at " + file);
+  if (std::filesystem::path(file).filename().empty()) {
+    fail(ErrorKind::usage, "'{}': names no file, expected the name of a file to make", file);
+  }
   std::filesystem::path path = file;
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {

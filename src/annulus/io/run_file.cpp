@@ -37,6 +37,14 @@ std::string join(std::string_view section, const std::string& word) {
   return section.empty() ? word : std::string(section) + "." + word;
 }
 
+/// The first key that ends in this word: "attention.causal" for "causal"; empty where there is none.
+std::string full_name(const std::string& word) {
+  for (const Key& key : keys()) {
+    if (key.name.ends_with("." + word)) return std::string(key.name);
+  }
+  return "";
+}
+
 /// Refuses unknown keys and sections that are none, and notes where every key was written.
 void check_words(const YamlNode& node, const std::string& section, RunFile& run) {
   if (node.kind != YamlNode::Kind::section) {
@@ -49,8 +57,10 @@ void check_words(const YamlNode& node, const std::string& section, RunFile& run)
     const auto& [word, value] = node.entries[i];
     const std::string name = join(section, word);
     if (std::find(words.begin(), words.end(), word) == words.end()) {
+      const std::string elsewhere = full_name(word);
       fail(ErrorKind::usage, "{}unknown key '{}'{}{}", node.key_places[i], word,
-           section.empty() ? "" : " in " + section, suggest(word, words));
+           section.empty() ? "" : " in " + section,
+           elsewhere.empty() ? suggest(word, words) : fmt::format(", did you mean '{}'?", elsewhere));
     }
     run.places[name] = node.key_places[i];
     if (is_section(name)) check_words(value, name, run);
@@ -109,7 +119,9 @@ void check_is_text(const std::string& path, std::string_view text) {
 
 std::string read_text_file(const std::string& path) {
   const comm::Blocked inside("the reading of " + path);
-  if (std::filesystem::is_directory(path)) fail(ErrorKind::usage, "{}: is a folder, expected a run file", path);
+  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  if (std::filesystem::is_directory(path, ignored))
+    fail(ErrorKind::usage, "{}: is a folder, expected a run file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
   // A file of tensors, or /dev/zero, is not read to its end.

@@ -208,7 +208,9 @@ Keys input_keys() {
       {{"input.generate.batch", "1", "batch entries, 1 to 10^6"}, extent(&Shape::batch, max_heads), true},
       {{"input.generate.dtype", "float32", "float64 | float32 | float16 | bfloat16"}, generated_type(), true},
       {{"input.generate.seed", "1", "whole number, 0 or more"}, generated_seed(), true},
-      {{"input.axes", "bshd", "bshd | bhsd (PyTorch's order): axes of q, k, v, dout, dlse, and of the output"},
+      {{"input.axes", "bshd",
+        "bshd | bhsd (PyTorch's order): axes of q, k, v, dout, dlse, and of the output; not given: as the file names "
+        "them, else bshd"},
        axes(),
        true},
       {{"input.q", "/q", "dataset, (batch, sequence, heads, head_dim)"}, dataset(&InputSettings::q), true},

@@ -23,7 +23,7 @@ void add_hops(const Problem& problem, const Partition& partition, const Traffic&
   loads.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
 }
 
-/// Windows: own rows and a copy of them, and what onesided_reads.hpp reads ahead: three blocks.
+/// Windows: own rows and a copy of them, and what keys/window_keys.hpp reads ahead: three blocks.
 void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, Loads& loads) {
   add_traffic(traffic, kv_bytes(problem, 1), loads);
   for (const pattern::StoredRows& rows : partition)

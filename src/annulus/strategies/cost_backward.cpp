@@ -77,7 +77,7 @@ void add_hops(const Problem& problem, const Partition& partition, const Ways& wa
   loads.memory = double(backward_memory(problem, most, Index(buffers)));
 }
 
-/// Windows for K and V and for the sums, and what onesided_reads.hpp reads ahead: three blocks, and two of sums.
+/// Windows for K and V and for the sums, and what keys/window_keys.hpp reads ahead: three blocks, and two of sums.
 void add_window(const Problem& problem, const Partition& partition, const Ways& ways, Loads& loads) {
   add_ways(problem, ways, loads);
   const Index heads = problem.shape.kv_heads, rows = most_rows(partition), hops = Index(partition.size()) - 1;

@@ -87,7 +87,7 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// in the order of the pairs. The kernel takes the keys of a call from the last to the first, so a rank gives it of its
 /// own rows the keys up to the query, then the rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows
 /// those behind the query. Worked example: 12 rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
-/// Gradients: ordered_backward.hpp.
+/// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> passes(const Problem& problem);
 
 /// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows.

@@ -13,7 +13,7 @@ class GradientSink {
  public:
   virtual ~GradientSink() = default;
 
-  /// A round of rounds(problem), which the key source has begun; `own` are the sums for the rank's own rows.
+  /// A round of passes(problem), which the key source has begun; `own` are the sums for the rank's own rows.
   virtual void begin(const Problem& round, const GradientBlock& own) = 0;
   /// Steps in which sums move, perhaps more than there are keys.
   virtual std::size_t steps() const { return 1; }

@@ -23,6 +23,7 @@ WindowSums::WindowSums(const Setting& setting, const WindowKeys& keys)
 
 void WindowSums::begin(const Problem& round, const GradientBlock& own) {
   own_ = own;
+  adds_.clear();
   const std::array<Index, count> bytes = block_bytes(round, keys_.all());
   for (std::size_t i = 0; i < count; ++i) {
     blocks_[i] = core::Buffer("gradient buffers", bytes[i]);

@@ -102,6 +102,7 @@ void GatheredKeys::complete(std::size_t s) {
 
 void GatheredKeys::finish() {
   core::timed_wait(setting_.hop(setting_.partition.size()), [&] { gather_.finish(); });
+  blocks_.clear();
   gathered_ = {};
 }
 

@@ -19,7 +19,7 @@ class CollectiveKeys final : public KeySource {
   std::string place(std::size_t) const override { return "all rows"; }
   const KeyBlock* block(std::size_t, std::size_t) const override { return &block_; }
   KeyBlock form(std::size_t, std::size_t) const override { return block_; }
-  void finish() override { all_ = {}; }
+  void finish() override { all_ = {}, block_ = {}; }
 
  private:
   const Setting setting_;

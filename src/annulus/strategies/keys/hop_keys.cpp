@@ -78,7 +78,7 @@ void HopKeys::start(std::size_t s) {
 
 void HopKeys::complete(std::size_t s) {
   if (s >= plan_.hops()) return;
-  const comm::Place here("K and V of " + place(s + 1));
+  const comm::Place here(place(s + 1));
   core::HopMetrics& metrics = setting_.hop(s + 1);
   if (mode_ == HopMode::blocking) {
     const Messages sends = outgoing(s), receives = incoming(s);

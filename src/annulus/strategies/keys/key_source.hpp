@@ -25,7 +25,7 @@ struct Setting {
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 
-/// Keys of one rank, step after step; each of rounds(problem) begins with step 0 anew. A step has a block in each lane,
+/// Keys of one rank, step after step; each of passes(problem) begins with step 0 anew. A step has a block in each lane,
 /// or none in some. Use: begin(round); for every step s start(s), the work on block(s, lane) with progress() now and
 /// then, complete(s); finish() behind the last round; close() when the results are made.
 class KeySource {
