@@ -39,8 +39,8 @@ std::string join(std::string_view section, const std::string& word) {
 
 /// The first key that ends in this word: "attention.causal" for "causal"; empty where there is none.
 std::string full_name(const std::string& word) {
-  for (const Key& key : keys()) {
-    if (key.name.ends_with("." + word)) return std::string(key.name);
+  for (const Key& key : key_table()) {
+    if (key.info.name.ends_with("." + word)) return std::string(key.info.name);
   }
   return "";
 }
