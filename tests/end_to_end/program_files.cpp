@@ -290,5 +290,14 @@ TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
   EXPECT_EQ(annulus(2, "list").status, 0);
 }
 
+/// Open MPI 4.1 aborts on paths of some 250 letters, which the temporary name's end makes of shorter ones.
+TEST_F(Files, ALongNameIsAnOrdinaryName) {
+  const std::string name(190, 'x');
+  write("long.yaml", "input: {generate: {sequence: 16, heads: 2, head_dim: 4}}\noutput: {file: " + name + "}\n");
+  const Outcome ran = annulus(2, "run long.yaml");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(exists(name));
+}
+
 }  // namespace
 }  // namespace annulus::test
