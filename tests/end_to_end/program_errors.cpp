@@ -78,7 +78,7 @@ TEST_F(Errors, MistakesOfNewUsersGetASuggestion) {
          alone);
   expect(run + " causal=False", 2, {"'causal=False' was not expected", "--set attention.causal=false"}, alone);
   expect(run + " --set causal=False", 2, {"unknown key 'causal', did you mean 'attention.causal'?"}, alone);
-  expect("generate --output '' --sequence 8 --heads 1", 2, {"names no file"}, alone);
+  expect("generate --output \"\" --sequence 8 --heads 1", 2, {"names no file"}, alone);
   expect("run in.h5", 2, {"in.h5: is an HDF5 file, expected a run file (YAML)", "input: {file: in.h5}"});
   expect("verify in.h5", 2, {"in.h5: is an HDF5 file", "the one that made it, for verify"}, alone);
   expect("run .", 2, {".: is a folder, expected a run file"}, alone);

@@ -232,6 +232,8 @@ TEST_F(Layers, MistakesAreNamed) {
   expect("run run.yaml --set layer.x=/wq", 1, {"dataset /wq has 2 axes"});
   expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent", "train.target names it"});
   expect("train run.yaml --set train.rate=1e300", 1, {"the loss is", "train.rate"});
+  expect("train run.yaml --set train.rate=1e300 --set train.steps=1 --set train.checkpoint=c1.h5", 1,
+         {"the loss is", "after step 1", "train.rate"});
   expect("train run.yaml --set output.file=nowhere/o.h5", 1, {"nowhere"});
   expect("train run.yaml --set train.checkpoint=nowhere/c.h5", 1, {"nowhere"});
   for (const char* verb : {"run", "train"}) {
