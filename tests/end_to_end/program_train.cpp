@@ -232,8 +232,6 @@ TEST_F(Layers, MistakesAreNamed) {
   expect("run run.yaml --set layer.x=/wq", 1, {"dataset /wq has 2 axes"});
   expect("train run.yaml --set train.target=/absent", 1, {"no dataset /absent", "train.target names it"});
   expect("train run.yaml --set train.rate=1e300", 1, {"the loss is", "train.rate"});
-  expect("train run.yaml --set train.rate=1e300 --set train.steps=1 --set train.checkpoint=c1.h5", 1,
-         {"the loss is", "after step 1", "train.rate"});
   expect("train run.yaml --set output.file=nowhere/o.h5", 1, {"nowhere"});
   expect("train run.yaml --set train.checkpoint=nowhere/c.h5", 1, {"nowhere"});
   for (const char* verb : {"run", "train"}) {
@@ -243,6 +241,13 @@ TEST_F(Layers, MistakesAreNamed) {
   expect("verify run.yaml", 1, {"result.h5: there is no result yet"});
   expect("generate --output o.h5 --layer 8 --sequence 4 --heads 2 --dout", 2, {"--dout", "--layer"});
   expect("generate --output o.h5 --biases --sequence 4 --heads 2", 2, {"--layer"});
+}
+
+TEST_F(Layers, ALossThatIsNoNumberBehindTheLastStepIsAnError) {
+  const Outcome ran = annulus(2, "train run.yaml --set train.rate=1e300 --set train.steps=1");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find("after step 1: train.rate, 1e+300, is too large for it"), std::string::npos) << ran.err;
+  EXPECT_EQ(count(ran.err, "annulus: error:"), 1) << ran.err;
 }
 
 TEST_F(Layers, AForeignCheckpointIsRefused) {
