@@ -65,9 +65,6 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
 
 std::string follow_links(const std::string& file) {
   const comm::Blocked inside("the look at " + file);
-  if (std::filesystem::path(file).filename().empty()) {
-    fail(ErrorKind::usage, "'{}': names no file, expected the name of a file to make", file);
-  }
   std::filesystem::path path = file;
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {
@@ -79,6 +76,7 @@ std::string follow_links(const std::string& file) {
 
 void check_place(const std::string& file, bool overwrite) {
   const comm::Blocked inside("the check of the place of " + file);
+  if (file.empty()) fail(ErrorKind::usage, "'': names no file, expected the name of a file to make");
   const std::string folder = folder_of(file);
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
