@@ -21,7 +21,7 @@ struct Entry {
 };
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-std::array<Entry, 16> table;  // a run makes three at most: the result, its reservation, the report
+std::array<Entry, 16> table;  // a run makes four at most: result, report, and a reservation of each
 
 }  // namespace
 
