@@ -49,29 +49,6 @@ Cargo home_sums(const Cargo& carried, const Cargo& next, const Cargo& read) {
 
 namespace {
 
-/// Both ways of one owner's gradients, from the rank at distance d at element d - 1.
-struct Ways {
-  std::vector<Cargo> onward, home;
-};
-
-/// What the rank at `distance` takes part in: of the owner's own way all that comes home, of others' what arrives, goes
-/// onward and goes home there. The rest stays empty.
-Ways ways_of(const Layout& layout, const Partition& partition, int owner, int direction, int reach, int distance) {
-  const std::vector<Cargo> carried = rows_carried(layout, partition, owner, direction, reach);
-  Ways ways;
-  Cargo read;  // by ranks up to distance d
-  for (int d = 1; d <= reach; ++d) {
-    const auto at = std::size_t(d - 1);
-    const int consumer = wrap(owner + d * direction, int(partition.size()));
-    read = join(std::move(read), rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(consumer)]));
-    const Cargo none, &next = d < reach ? carried[at + 1] : none;
-    const bool near = distance == d || distance == d + 1;
-    ways.onward.push_back(near ? onward_sums(next, read) : Cargo{});
-    ways.home.push_back(distance == 0 || distance == d ? home_sums(carried[at], next, read) : Cargo{});
-  }
-  return ways;
-}
-
 /// Global rows at which the ranks' rows begin, and the end of the last one's; they follow one another.
 std::vector<Index> row_begins(const Partition& contiguous) {
   std::vector<Index> begins{0};
@@ -100,69 +77,26 @@ Cargo pieces_carried(const Layout& layout, const std::vector<Index>& begins, con
 
 }  // namespace
 
-GradientHops direct_gradients(const Hops& hops, int rank, int ranks) {
-  GradientHops gradients;
-  for (const Hop& hop : hops) {
-    gradients.push_back(
-        {wrap(rank + 1, ranks), hop.receive_from, wrap(rank - 1, ranks), hop.send_to, {}, hop.receive, {}, hop.send});
-  }
-  return gradients;
+OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners)
+    : layout_(layout), owners_(owners), begins_(row_begins(readers)) {}
+
+GradientHop OrderedRoute::step(int rank, int s) const {
+  const int ranks = int(owners_.size());
+  const auto carried = [&](int owner, int d) { return pieces_carried(layout_, begins_, owners_, owner, d); };
+  GradientHop hop;
+  hop.next = wrap(rank + 1, ranks);
+  hop.previous = wrap(rank - 1, ranks);
+  hop.owner = wrap(rank - s, ranks);
+  hop.reader = wrap(rank + s, ranks);
+  hop.onward = carried(hop.owner, s + 1);
+  if (s > 0) hop.home = without(carried(hop.owner, s), hop.onward);
+  if (s > 0) hop.returned = without(carried(rank, s), carried(rank, s + 1));
+  if (s + 1 < ranks) hop.arriving = carried(wrap(rank - s - 1, ranks), s + 1);
+  return hop;
 }
 
-GradientHops ring_gradients(const Layout& layout, const Partition& partition, int rank, int direction, int reach) {
-  const int ranks = int(partition.size());
-  GradientHops gradients(std::size_t(std::max(reach, 0)));
-  for (int d = 1; d <= reach; ++d) {
-    GradientHop& hop = gradients[std::size_t(d - 1)];
-    hop.next = wrap(rank + direction, ranks);
-    hop.previous = wrap(rank - direction, ranks);
-    hop.owner = wrap(rank - d * direction, ranks);
-    hop.reader = wrap(rank + d * direction, ranks);
-  }
-  for (int owner = 0; owner < ranks; ++owner) {
-    const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
-    Ways ways = ways_of(layout, partition, owner, direction, reach, distance);
-    if (distance == 0) {
-      for (std::size_t at = 0; at < gradients.size(); ++at) gradients[at].returned = std::move(ways.home[at]);
-      continue;
-    }
-    if (distance <= reach) {
-      gradients[std::size_t(distance - 1)].onward = std::move(ways.onward[std::size_t(distance - 1)]);
-      gradients[std::size_t(distance - 1)].home = std::move(ways.home[std::size_t(distance - 1)]);
-    }
-    if (distance >= 2 && distance <= reach) {
-      gradients[std::size_t(distance - 2)].arriving = std::move(ways.onward[std::size_t(distance - 2)]);
-    }
-  }
-  return gradients;
-}
-
-GradientHops ordered_gradients(const Layout& layout, const Partition& readers, const Partition& owners, int rank) {
-  const int ranks = int(readers.size());
-  const std::vector<Index> begins = row_begins(readers);
-  const auto carried = [&](int owner, int d) { return pieces_carried(layout, begins, owners, owner, d); };
-  GradientHops hops;
-  for (int s = 0; s < ranks; ++s) {
-    GradientHop& hop = hops.emplace_back();
-    hop.next = wrap(rank + 1, ranks);
-    hop.previous = wrap(rank - 1, ranks);
-    hop.owner = wrap(rank - s, ranks);
-    hop.reader = wrap(rank + s, ranks);
-    hop.onward = carried(hop.owner, s + 1);
-    if (s > 0) hop.home = without(carried(hop.owner, s), hop.onward);
-    if (s > 0) hop.returned = without(carried(rank, s), carried(rank, s + 1));
-    if (s + 1 < ranks) hop.arriving = carried(wrap(rank - s - 1, ranks), s + 1);
-  }
-  return hops;
-}
-
-std::vector<Index> ordered_home_rows(const Layout& layout, const Partition& partition) {
-  const std::vector<Index> begins = row_begins(partition);
-  std::vector<Index> rows;
-  for (int p = 0; p < int(partition.size()); ++p) {
-    rows.push_back(head_rows(pieces_carried(layout, begins, partition, p, 1)));
-  }
-  return rows;
+Index OrderedRoute::home_rows(int rank) const {
+  return head_rows(pieces_carried(layout_, begins_, owners_, rank, 1));
 }
 
 }  // namespace annulus::pattern

@@ -24,36 +24,32 @@ struct GradientHop {
   Cargo returned;    ///< sums for this rank's own rows
 };
 
-/// Element d - 1 belongs to hop d.
-using GradientHops = std::vector<GradientHop>;
-
 /// What leaves a block of sums for the rows in `carried`, of which ranks up to here read `read`: parts of `next`, what
 /// the next rank is brought of them, go onward; the others go home. A head nobody has read yet has no sums.
 Cargo onward_sums(const Cargo& next, const Cargo& read);
 Cargo home_sums(const Cargo& carried, const Cargo& next, const Cargo& read);
 
-/// Every rank's sums go straight home: with rotation_hops(), whose hops of the same rank are given.
-GradientHops direct_gradients(const Hops& hops, int rank, int ranks);
-
-/// Sums travel with the rows, with ring_hops() of the same arguments. A head's parts travel only behind the first rank
-/// that reads any of that head; parts that are passed on unchanged go onward, all others go home.
-///
-/// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 1, whose sums go onward to rank 2, then
-/// with its own added to rank 3, and from there home: 3 messages, as many as K and V needed.
-GradientHops ring_gradients(const Layout& layout, const Partition& partition, int rank, int direction, int reach);
-
 /// Sums that are added up in one order whatever the number of ranks: they start at the owner, go up from neighbour to
 /// neighbour as far as any rank reads them, and from there home. They are moved, never added: rows that hop d carries
-/// lie in one place, on the rank at distance d from their owner. Element s belongs to step s = 0 ... P - 1, in which a
-/// rank works on the rows of rank - s: `arriving` are the sums of the rows of step s + 1. For a layout of one pair, and
-/// a contiguous partition `readers`, of whose rows `owners` are a part.
+/// lie in one place, on the rank at distance d from their owner. For a layout of one pair, and a contiguous partition
+/// `readers`, of whose rows `owners` are a part; layout and owners are not copied.
 ///
 /// Worked example: P = 3, dense, not causal. Rank 1's rows go with its own sums to rank 2 (step 0), with those of both
 /// to rank 0 (step 1), and home (step 2): one message more than K and V needed. Causal: from rank 2 home.
-GradientHops ordered_gradients(const Layout& layout, const Partition& readers, const Partition& owners, int rank);
+class OrderedRoute {
+ public:
+  OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners);
 
-/// (row, key/value head) pairs of every rank's rows whose sums leave it in ordered_gradients() and come home: those
-/// that any other rank reads. For a layout of one pair and a contiguous partition.
-std::vector<Index> ordered_home_rows(const Layout& layout, const Partition& partition);
+  /// Step s = 0 ... P - 1, in which a rank works on the rows of rank - s: `arriving` are the sums of the rows of step
+  /// s + 1.
+  GradientHop step(int rank, int s) const;
+  /// (row, key/value head) pairs of a rank's rows whose sums leave it and come home: those that any other rank reads.
+  Index home_rows(int rank) const;
+
+ private:
+  const Layout& layout_;
+  const Partition& owners_;
+  std::vector<Index> begins_;  // of the readers' rows, and the end of the last one's
+};
 
 }  // namespace annulus::pattern

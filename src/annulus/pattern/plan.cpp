@@ -6,8 +6,6 @@
 namespace annulus::pattern {
 namespace {
 
-using core::wrap;
-
 /// The last row of the comb that the consumer holds; -1 where it holds none.
 Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   if (comb.count == 0) return -1;
@@ -71,13 +69,6 @@ class PairReader {
   const StoredRows& consumer_;
 };
 
-/// Hops up to the last one at which anything moves on any rank.
-void drop_idle_end(Hops& hops, const std::vector<bool>& any) {
-  std::size_t used = 0;
-  for (std::size_t d = 0; d < hops.size(); ++d) used = any[d] ? d + 1 : used;
-  hops.resize(used);
-}
-
 }  // namespace
 
 Cargo join(Cargo a, const Cargo& b) {
@@ -119,56 +110,6 @@ Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows&
     for (std::vector<Part>& parts : stretch.heads) parts = reduce(std::move(parts));
   }
   return cargo;
-}
-
-std::vector<Cargo> rows_carried(const Layout& layout, const Partition& partition, int owner, int direction, int reach) {
-  // From the far end back: a nearer rank passes on all that a farther one reads.
-  const auto rows = [&](int p) -> const StoredRows& { return partition[std::size_t(p)]; };
-  std::vector<Cargo> cargos(std::size_t(std::max(reach, 0)));
-  for (int d = reach; d >= 1; --d) {
-    const auto at = std::size_t(d - 1);
-    const int consumer = wrap(owner + d * direction, int(partition.size()));
-    cargos[at] = join(rows_read(layout, rows(owner), rows(consumer)), d < reach ? cargos[at + 1] : Cargo{});
-  }
-  return cargos;
-}
-
-Hops ring_hops(const Layout& layout, const Partition& partition, int rank, int direction, int reach) {
-  const int ranks = int(partition.size());
-  std::vector<bool> any(std::size_t(std::max(reach, 0)));
-  Hops hops(any.size());
-  for (int owner = 0; owner < ranks; ++owner) {
-    std::vector<Cargo> cargos = rows_carried(layout, partition, owner, direction, reach);
-    const int distance = wrap((rank - owner) * direction, ranks);  // of this rank from the owner
-    for (int d = 1; d <= reach; ++d) {
-      const auto at = std::size_t(d - 1);
-      any[at] = any[at] || !cargos[at].empty();
-      if (distance == d) hops[at].receive = std::move(cargos[at]);
-      if (distance == d - 1) hops[at].send = std::move(cargos[at]);
-    }
-  }
-  for (std::size_t at = 0; at < hops.size(); ++at) {
-    hops[at].send_to = wrap(rank + direction, ranks);
-    hops[at].receive_from = wrap(rank - direction, ranks);
-    hops[at].send_own = at == 0;
-  }
-  drop_idle_end(hops, any);
-  return hops;
-}
-
-Hops rotation_hops(const Layout& layout, const Partition& partition, int rank) {
-  const int ranks = int(partition.size());
-  const auto rows = [&](int p) -> const StoredRows& { return partition[std::size_t(p)]; };
-  Hops hops;
-  std::vector<bool> any;
-  for (int d = 1; d < ranks; ++d) {
-    const int to = wrap(rank + d, ranks), from = wrap(rank - d, ranks);
-    hops.push_back(
-        {to, from, rows_read(layout, rows(rank), rows(to)), rows_read(layout, rows(from), rows(rank)), true});
-    any.push_back(!hops.back().send.empty() || !hops.back().receive.empty());
-  }
-  drop_idle_end(hops, any);
-  return hops;
 }
 
 }  // namespace annulus::pattern

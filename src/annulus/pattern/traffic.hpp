@@ -1,9 +1,7 @@
 // What every rank receives in each kind of exchange, for any P, without looking at pairs of ranks.
 //
-// Seen from one owner, the other ranks fall into few runs that read the same of it: all that changes the set is a rank
-// at which a segment that crosses the owner's rows begins or ends. So O(pairs) runs per owner stand for P consumers,
-// difference arrays add them up, and owners that look alike (same length, same places in their segments) are evaluated
-// once. Worked example: dense causal, P = 4, contiguous: owner 1 has the runs {0}: nothing, {2, 3}: all its rows.
+// Runs of readers (readers.hpp) stand for P ranks, difference arrays add them up, and owners that look alike are
+// evaluated once.
 #pragma once
 
 #include <vector>

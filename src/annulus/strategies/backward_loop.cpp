@@ -8,32 +8,34 @@ namespace {
 /// One round over all steps.
 class Round {
  public:
-  Round(const Problem& round, const Setting& setting, KeySource& keys, GradientSink& sums,
+  Round(const KeyRound& round, const Setting& setting, KeySource& keys, GradientSink& sums,
         BackwardComputation& computation)
       : round_(round), setting_(setting), keys_(keys), sums_(sums), computation_(computation) {}
 
-  void run() {
-    const std::size_t steps = std::max(keys_.steps(), sums_.steps());
+  void run(std::size_t sum_steps) {
+    const std::size_t steps = std::max(round_.steps(setting_.rank()), sum_steps);
+    const bool has_last_part = round_.problem().has_last_part();
+    const core::Mask first_part = round_.problem().first_part();
     for (std::size_t s = 0; s < steps; ++s) {
       keys_.start(s);
       sums_.start(s);
-      for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
+      for (std::size_t lane = 0; lane < round_.lanes(); ++lane) {
         const std::optional<GradientBlock> into = sums_.open(s, lane);
-        if (into) add(s, lane, *into, s == 0 ? round_.first_part() : core::Mask::all);
+        if (into) add(s, lane, *into, s == 0 ? first_part : core::Mask::all);
         sums_.leave(s, lane);
       }
       keys_.complete(s);
       sums_.complete(s);
     }
-    for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
+    for (std::size_t lane = 0; lane < round_.lanes(); ++lane) {
       sums_.settle(lane);
-      if (round_.has_last_part()) add(0, lane, computation_.own(), core::Mask::after);
+      if (has_last_part) add(0, lane, computation_.own(), core::Mask::after);
     }
   }
 
  private:
   void add(std::size_t s, std::size_t lane, const GradientBlock& into, core::Mask part) {
-    const KeyBlock* block = s < keys_.steps() ? keys_.block(s, lane) : nullptr;
+    const KeyBlock* block = s < round_.steps(setting_.rank()) ? keys_.block(s, lane) : nullptr;
     if (block == nullptr) return;
     computation_.add(*block, into, part, keys_.place(s), setting_.hop(keys_.hop(s)), [this] {
       keys_.progress();
@@ -41,7 +43,7 @@ class Round {
     });
   }
 
-  const Problem& round_;
+  const KeyRound& round_;
   const Setting& setting_;
   KeySource& keys_;
   GradientSink& sums_;
@@ -50,16 +52,17 @@ class Round {
 
 }  // namespace
 
-void run_backward(const BackwardPass& pass, const Setting& setting, BackwardComputation& computation,
+void run_backward(const Schedule& schedule, const Setting& setting, BackwardComputation& computation,
                   const std::function<void()>& make_results) {
-  const std::unique_ptr<KeySource> keys = pass.keys(setting);
-  const std::unique_ptr<GradientSink> sums = pass.sums(setting, *keys);
-  for (const Problem& round : passes(setting.problem)) {
-    computation.begin(round);
-    keys->begin(round);
-    setting.metrics.hops.resize(std::max(setting.metrics.hops.size(), keys->hops()));
-    sums->begin(round, computation.own());
-    Round(round, setting, *keys, *sums, computation).run();
+  const std::unique_ptr<KeySource> keys = schedule.keys().source(setting);
+  const std::unique_ptr<GradientSink> sums = schedule.sums()->sink(setting);
+  for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
+    const KeyRound& round = schedule.keys().round(r);
+    computation.begin(round.problem());
+    keys->begin(r);
+    setting.metrics.hops.resize(std::max(setting.metrics.hops.size(), round.hops(setting.rank())));
+    sums->begin(r, computation.own());
+    Round(round, setting, *keys, *sums, computation).run(schedule.sums()->round(r).steps(setting.rank()));
   }
   keys->finish();
   sums->finish();

@@ -165,9 +165,9 @@ Index query_blocks(const Problem& problem, Index rows) {
                            most);
 }
 
-Index compute_all_memory(const Problem& problem, Index rows, Index extra) {
-  const Index blocks = query_blocks(problem, rows), largest = core::ceil_div(rows, blocks);
+Index forward_memory(const Problem& problem, Index rows, Index blocks, Index extra) {
   if (blocks == 1) return local_memory(problem, rows, extra);
+  const Index largest = core::ceil_div(rows, blocks);
   // Out and lse are made by the first block.
   return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
          state_bytes(problem, largest);

@@ -79,8 +79,9 @@ Index kernel_memory(const Problem& problem, Index rows);
 /// percent of the tensors, or one where sums stand in the results' memory.
 Index query_blocks(const Problem& problem, Index rows);
 
-/// Peak bytes of a forward pass in query_blocks() with `extra` bytes of K/V buffers.
-Index compute_all_memory(const Problem& problem, Index rows, Index extra);
+/// Peak bytes of a forward pass that works on `blocks` blocks of its rows one after another, with `extra` bytes of K/V
+/// buffers.
+Index forward_memory(const Problem& problem, Index rows, Index blocks, Index extra);
 
 /// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers (and the states of a pass) while it
 /// computes, and makes out and lse at the end.

@@ -16,7 +16,7 @@ using pattern::Traffic;
 
 /// The hop loop: own rows, and per lane a block to send and one or two that arrive.
 void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int lanes, Loads& loads) {
-  add_traffic(traffic, kv_bytes(problem, 1), loads);
+  add_traffic(traffic, kv_bytes(problem, 1.0), loads);
   loads.copied = loads.sent;
   const Index hops = Index(partition.size()) - 1;
   const double buffers = lanes * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
@@ -25,7 +25,7 @@ void add_hops(const Problem& problem, const Partition& partition, const Traffic&
 
 /// Windows: own rows and a copy of them, and what keys/window_keys.hpp reads ahead: three blocks.
 void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, Loads& loads) {
-  add_traffic(traffic, kv_bytes(problem, 1), loads);
+  add_traffic(traffic, kv_bytes(problem, 1.0), loads);
   for (const pattern::StoredRows& rows : partition)
     loads.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
   loads.window = most(loads.copied);
@@ -73,7 +73,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
     here.shape = groups.narrow_of(p);
     const Index own = partition[p].count(), rows = groups.rows[g].count();
     const double others = double(rows - own);
-    const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1);
+    const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1.0);
     loads.group_received.push_back(
         batch * (others * row_inputs(here) + double(own) * (row_outputs(problem) - row_outputs(here))));
     loads.received.push_back(head_rows * double(ring.received[g]));
@@ -110,10 +110,12 @@ pattern::TrafficCounts backward_traffic(const Problem& problem, const Partition&
   counts.ring_sums = counts.ring;
   // What arrives leaves again, onward or home; the own sums leave and come back: both ways are the same bytes.
   for (const Problem& pass : passes(problem)) {
-    const std::vector<Index> home = pattern::ordered_home_rows(pass.layout(), partition);
-    for (std::size_t p = 0; p < home.size(); ++p) {
-      counts.ring_sums.received[p] += home[p];
-      counts.ring_sums.messages[p] += home[p] > 0;
+    const pattern::Layout layout = pass.layout();
+    const pattern::OrderedRoute route(layout, partition, partition);
+    for (std::size_t p = 0; p < partition.size(); ++p) {
+      const Index home = route.home_rows(int(p));
+      counts.ring_sums.received[p] += home;
+      counts.ring_sums.messages[p] += home > 0;
     }
   }
   counts.ring_sums.sent = counts.ring_sums.received;
@@ -142,7 +144,7 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
   if (shape.movement != Movement::none) loads.intervals = counted.intervals;
   switch (shape.movement) {
     case Movement::none:
-      loads.memory = double(compute_all_memory(problem, most_rows(partition), 0));
+      loads.memory = double(forward_memory(problem, most_rows(partition), query_blocks(problem, most_rows(partition)), 0));
       loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
       loads.basis = pattern::Basis::exact;
       return loads;

@@ -42,11 +42,11 @@ Ways ways_of(const Problem& problem, const pattern::TrafficCounts& counts, Movem
 }
 
 void add_ways(const Problem& problem, const Ways& ways, Loads& loads) {
-  add_traffic(ways.rows, kv_bytes(problem, 1), loads);
+  add_traffic(ways.rows, kv_bytes(problem, 1.0), loads);
   loads.copied = loads.sent;  // sums leave from where they are
-  add_traffic(ways.sums, sum_bytes(problem, 1), loads);
+  add_traffic(ways.sums, sum_bytes(problem, 1.0), loads);
   for (std::size_t p = 0; p < loads.copied.size(); ++p) {  // what arrives is added to what is there
-    loads.copied[p] += double(ways.sums.received[p]) * sum_bytes(problem, 1);
+    loads.copied[p] += double(ways.sums.received[p]) * sum_bytes(problem, 1.0);
   }
 }
 
@@ -99,7 +99,7 @@ void add_gather(const Problem& problem, const Partition& partition, const Traffi
   const double others = double(partition.size() - 1);
   add_gathered_keys(problem, partition, loads);
   if (sums != nullptr) {
-    add_traffic(*sums, sum_bytes(problem, 1), loads);
+    add_traffic(*sums, sum_bytes(problem, 1.0), loads);
   } else {
     for (std::size_t p = 0; p < partition.size(); ++p) {
       const double own = double(partition[p].count());

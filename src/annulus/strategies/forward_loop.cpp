@@ -6,33 +6,35 @@ namespace annulus::strategies {
 namespace {
 
 /// One round over all steps.
-void add_round(const Problem& round, const Setting& setting, KeySource& keys, Computation& computation) {
-  const auto poll = keys.steps() > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
+void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, Computation& computation) {
+  const std::size_t steps = round.steps(setting.rank());
+  const auto poll = steps > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
   const auto add = [&](std::size_t s, core::Mask part) {
-    for (std::size_t lane = 0; lane < keys.lanes(); ++lane) {
+    for (std::size_t lane = 0; lane < round.lanes(); ++lane) {
       if (const KeyBlock* block = keys.block(s, lane)) {
         computation.add(*block, part, keys.place(s), setting.hop(keys.hop(s)), poll);
       }
     }
   };
-  for (std::size_t s = 0; s < keys.steps(); ++s) {
+  for (std::size_t s = 0; s < steps; ++s) {
     keys.start(s);
-    add(s, s == 0 ? round.first_part() : core::Mask::all);
+    add(s, s == 0 ? round.problem().first_part() : core::Mask::all);
     keys.complete(s);
   }
-  if (round.has_last_part()) add(0, core::Mask::after);
+  if (round.problem().has_last_part()) add(0, core::Mask::after);
 }
 
 }  // namespace
 
-core::RankMetrics run_forward(const ForwardPass& pass, const Problem& problem, const pattern::Partition& partition,
-                              const comm::Communicator& comm, Tensors& tensors, const Progress& progress) {
-  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+core::RankMetrics run_forward(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                              const Progress& progress) {
+  const Problem& problem = schedule.problem();
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(comm.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
-  const Setting setting{problem, partition, comm, tensors, metrics};
-  const std::unique_ptr<KeySource> keys = pass.keys(setting);
+  const Setting setting{problem, schedule.partition(), comm, tensors, metrics};
+  const std::unique_ptr<KeySource> keys = schedule.keys().source(setting);
   const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
-  const Index blocks = pass.query_blocks(problem, rows.count());
+  const Index blocks = schedule.keys().query_blocks(comm.rank());
   for (Index i = 0; i < blocks; ++i) {
     const core::Interval part = core::even_part(rows.count(), blocks, i);
     const pattern::StoredRows queries = pattern::taken(rows, part);
@@ -40,10 +42,11 @@ core::RankMetrics run_forward(const ForwardPass& pass, const Problem& problem, c
     const Progress onward = [&](double share, const std::string& where) { progress(before + share, where); };
     Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
                             progress ? onward : progress);
-    for (const Problem& round : passes(problem)) {
-      computation.begin(round, metrics.hops[0]);
-      keys->begin(round);
-      metrics.hops.resize(std::max(metrics.hops.size(), keys->hops()));
+    for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
+      const KeyRound& round = schedule.keys().round(r);
+      computation.begin(round.problem(), metrics.hops[0]);
+      keys->begin(r);
+      metrics.hops.resize(std::max(metrics.hops.size(), round.hops(comm.rank())));
       add_round(round, setting, *keys, computation);
     }
     keys->finish();

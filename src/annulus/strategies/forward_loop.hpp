@@ -1,12 +1,13 @@
 // The one forward loop: whatever brings the keys, the kernel adds them to a running softmax, step after step.
 #pragma once
 
-#include "annulus/strategies/keys/key_source.hpp"
+#include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Makes out and lse of this rank's rows; collective.
-core::RankMetrics run_forward(const ForwardPass& pass, const Problem& problem, const pattern::Partition& partition,
-                              const comm::Communicator& comm, Tensors& tensors, const Progress& progress);
+/// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows by a schedule without
+/// groups; collective. Throws core::Error.
+core::RankMetrics run_forward(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                              const Progress& progress);
 
 }  // namespace annulus::strategies

@@ -1,24 +1,71 @@
-// Passes of a rank that has all keys it needs.
-#include "annulus/strategies/gradients/gradient_sink.hpp"
-#include "annulus/strategies/keys/own_keys.hpp"
+#include "annulus/strategies/own_passes.hpp"
+
+#include <deque>
 
 namespace annulus::strategies {
+namespace {
 
-ForwardPass own_rows() {
-  return {[](const Setting& setting) { return std::make_unique<OwnKeys>(setting); },
-          [](const Problem& problem, const pattern::Partition& partition, int rank) -> Prediction {
-            const pattern::StoredRows& rows = partition[std::size_t(rank)];
-            return {compute_all_memory(problem, rows.count(), 0), 0, 0, kept_of(problem, rows)};
-          },
-          query_blocks};
+class OwnKeys final : public SourceOf<KeyRound> {
+ public:
+  OwnKeys(const Setting& setting, const KeyPlan& plan)
+      : SourceOf(setting), plan_(plan), block_(own_block(setting.tensors, setting.rows())) {}
+
+  void begin(std::size_t round) override { round_ = &plan_.round(round); }
+  const KeyBlock* block(std::size_t, std::size_t) const override { return &block_; }
+
+ private:
+  const KeyPlan& plan_;
+  const KeyBlock block_;
+};
+
+class OwnKeyPlan final : public KeyPlan {
+ public:
+  OwnKeyPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    for (const Problem& round : rounds) rounds_.emplace_back(round, partition);
+  }
+  const KeyRound& round(std::size_t i) const override { return rounds_[i]; }
+  std::unique_ptr<KeySource> source(const Setting& setting) const override {
+    return std::make_unique<OwnKeys>(setting, *this);
+  }
+  Index query_blocks(int rank) const override {
+    return strategies::query_blocks(rounds_[0].problem(), rounds_[0].rows(rank).count());
+  }
+
+ private:
+  std::deque<KeyRound> rounds_;
+};
+
+/// Where no rank works on another one's rows.
+class OwnSums final : public GradientSink {
+ public:
+  void begin(std::size_t, const GradientBlock& own) override { own_ = own; }
+  std::optional<GradientBlock> open(std::size_t, std::size_t) override { return own_; }
+
+ private:
+  GradientBlock own_;
+};
+
+class OwnSumPlan final : public SumPlan {
+ public:
+  const SumRound& round(std::size_t) const override { return round_; }
+  std::unique_ptr<GradientSink> sink(const Setting&) const override { return std::make_unique<OwnSums>(); }
+
+ private:
+  const SumRound round_;
+};
+
+}  // namespace
+
+MakePlans own_keys() {
+  return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    return Plans{std::make_unique<OwnKeyPlan>(rounds, partition), nullptr};
+  };
 }
 
-BackwardPass own_gradients() {
-  return {own_rows().keys, [](const Setting&, const KeySource&) { return std::make_unique<OwnSums>(); },
-          [](const Problem& problem, const pattern::Partition& partition, int rank) -> Prediction {
-            const pattern::StoredRows& rows = partition[std::size_t(rank)];
-            return {backward_work(problem, rows.count(), 0), 0, 0, kept_of(problem, rows)};
-          }};
+MakePlans own_gradients() {
+  return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    return Plans{std::make_unique<OwnKeyPlan>(rounds, partition), std::make_unique<OwnSumPlan>()};
+  };
 }
 
 }  // namespace annulus::strategies

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <random>
 
-#include "annulus/strategies/cargo.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -44,26 +43,24 @@ std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::ui
   return done;
 }
 
-HopSchedule schedule_of(const Problem& problem, const pattern::Partition& partition, Coupling coupling,
-                        const core::Machine& machine) {
-  const int ranks = int(partition.size());
+HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machine& machine) {
+  const Problem& problem = schedule.problem();
+  const KeyRound& keys = schedule.keys().round(0);
+  const int ranks = keys.ranks();
   const double rate = 4e-9 * double(problem.shape.head_dim) *
                       machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
   const core::Link link = ranks <= machine.ranks_per_node ? machine.inside_node : machine.between_nodes;
-  const auto hops = std::size_t(ranks - 1);
-  std::vector<std::vector<double>> compute(partition.size(), std::vector<double>(hops + 1));
-  std::vector<std::vector<double>> transfer(partition.size(), std::vector<double>(hops));
+  const std::vector<double> none(static_cast<std::size_t>(ranks));
+  std::vector<std::vector<double>> compute(none.size(), none), transfer = compute;
   for (int p = 0; p < ranks; ++p) {
     const auto at = std::size_t(p);
-    const pattern::StoredRows& rows = partition[at];
-    const pattern::Hops all = coupling == Coupling::neighbours
-                                  ? pattern::ring_hops(problem.layout(), partition, p, 1, ranks - 1)
-                                  : pattern::rotation_hops(problem.layout(), partition, p);
-    compute[at][0] = rate * double(kept_between(problem, rows, pattern::KeyRows::raw(rows)));
-    for (std::size_t h = 0; h < all.size(); ++h) {
-      const double bytes = double(cargo_bytes(problem, all[h].receive));
-      compute[at][h + 1] = rate * double(kept_between(problem, rows, pattern::KeyRows::packed(all[h].receive)));
-      transfer[at][h] = bytes > 0 ? link.seconds_per_message + bytes * link.seconds_per_byte : 0;
+    for (std::size_t s = 0; s < keys.steps(p); ++s) {
+      for (std::size_t lane = 0; lane < keys.lanes(); ++lane) {
+        compute[at][s] += rate * double(kept_between(problem, keys.rows(p), keys.form(p, s, lane).rows));
+      }
+      for (const Transfer& one : keys.transfers(p, s).received) {
+        transfer[at][s] += link.seconds_per_message + double(one.bytes) * link.seconds_per_byte;
+      }
     }
   }
   return {ranks,

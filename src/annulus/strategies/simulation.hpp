@@ -35,9 +35,7 @@ struct HopSchedule {
 /// Seconds at which each rank is done. Costs O(ranks x hops).
 std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::uint64_t seed);
 
-/// The schedule of a ring, rotation or one-sided strategy from its hops, rank by rank: for tens of ranks, not
-/// thousands.
-HopSchedule schedule_of(const Problem& problem, const pattern::Partition& partition, Coupling coupling,
-                        const core::Machine& machine);
+/// The hops of a schedule without groups of a single round, timed rank by rank: for tens of ranks, not thousands.
+HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machine& machine);
 
 }  // namespace annulus::strategies

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "annulus/strategies/gradients/gradient_sink.hpp"
+#include "annulus/strategies/passes.hpp"
 
 namespace annulus::strategies {
 
@@ -29,7 +29,6 @@ struct CommunicationShape {
 /// Ranks of a group that exchanges rows for heads, a divisor of the number of ranks.
 using GroupSize = int (*)(const Problem&, int ranks);
 
-class Strategy;
 /// A strategy as its file writes it down.
 struct StrategyEntry {
   std::string_view name;         ///< as in the run file
@@ -38,10 +37,10 @@ struct StrategyEntry {
   std::function<pattern::Partition(const Problem&, int ranks)> partition;
   /// What moves, for the cost model.
   CommunicationShape communication;
-  ForwardPass forward;
-  BackwardPass backward;
+  MakePlans forward;
+  MakePlans backward;
   /// The backward pass of a reproducible problem. Without one the same as `backward`.
-  std::optional<BackwardPass> backward_in_order = std::nullopt;
+  MakePlans backward_in_order = nullptr;
   /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
   /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
@@ -51,8 +50,6 @@ struct StrategyEntry {
   GroupSize group_size = nullptr;
   /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
   std::string (*why_unavailable)() = [] { return std::string(); };
-  /// See Strategy::check_ranks(); none: it needs nothing.
-  void (*check_ranks)(const Problem&, const pattern::Partition&, const comm::Communicator&) = nullptr;
 };
 
 /// An entry of the registry, with what all strategies have in common.
@@ -73,30 +70,30 @@ class Strategy {
   }
   CommunicationShape communication(const Problem& problem, int ranks) const;
 
-  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const;
-  /// Throws the same Error on every rank where the ranks that are there lack something that it needs of them;
-  /// collective, before anything is read or computed.
-  void check_ranks(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm) const {
-    if (entry_.check_ranks) entry_.check_ranks(problem, partition, comm);
-  }
-  /// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows; collective. q and
-  /// kv are only read. Throws core::Error.
-  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
-                            Tensors& tensors, const Progress& progress) const;
+  /// What a pass is for every rank; make it once.
+  std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
+  std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
 
-  /// What backward() costs one rank; memory with a gradient of the LSE.
-  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const;
-  /// Makes dq and dkv of this rank's rows from q, kv, out, normalizers, dout and, where it is given, dlse, all of which
-  /// are only read; collective. Gradients are summed, and travel between ranks, in the problem's precision; the same
-  /// run twice gives the same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it
-  /// brings and the gradients of these rows, kept triples as in forward(). Throws core::Error.
+  // The same made for one use.
+  Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const {
+    return forward_schedule(problem, partition)->predict(rank);
+  }
+  Prediction predict_backward(const Problem& problem, const pattern::Partition& partition, int rank) const {
+    return backward_schedule(problem, partition)->predict(rank);
+  }
+  core::RankMetrics forward(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm,
+                            Tensors& tensors, const Progress& progress) const {
+    return run_forward_pass(*forward_schedule(problem, partition), comm, tensors, progress);
+  }
   core::RankMetrics backward(const Problem& problem, const pattern::Partition& partition,
-                             const comm::Communicator& comm, Tensors& tensors, const Progress& progress) const;
+                             const comm::Communicator& comm, Tensors& tensors, const Progress& progress) const {
+    return run_backward_pass(*backward_schedule(problem, partition), comm, tensors, progress);
+  }
+  void check_ranks(const Problem& problem, const pattern::Partition& partition, const comm::Communicator& comm) const;
 
  private:
-  const BackwardPass& backward_pass(const Problem& problem) const {
-    return problem.reproducible && entry_.backward_in_order ? *entry_.backward_in_order : entry_.backward;
-  }
+  std::unique_ptr<const Schedule> schedule(const MakePlans& make, const Problem& problem,
+                                           const pattern::Partition& partition) const;
 
   StrategyEntry entry_;
 };

@@ -3,40 +3,43 @@
 #include <algorithm>
 
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/strategies/keys/gathered_keys.hpp"
 #include "annulus/strategies/keys/hop_keys.hpp"
 
 namespace annulus::strategies {
-namespace {
+Transfers GatheredSumRound::transfers(int rank, std::size_t s) const {
+  Transfers all;
+  if (s < 2) return all;
+  const int d = int(s) - 1, to = core::wrap(rank - d, keys_.ranks());
+  const auto of = [&](int peer, Index rows) -> Transfer {
+    return {peer, rows * keys_.problem().shape.kv_heads, key_sum_bytes(keys_.problem(), rows)};
+  };
+  all.send(of(to, keys_.rows(to).count()));
+  all.receive(of(core::wrap(rank + d, keys_.ranks()), keys_.rows(rank).count()));
+  return all;
+}
 
-struct SumBytes {
-  std::array<Index, 2> blocks{};
-  Index incoming = 0;
-};
-SumBytes sum_bytes(const Problem& problem, const pattern::Partition& partition, int rank) {
-  const int ranks = int(partition.size());
-  SumBytes bytes;
-  for (int d = 1; d < ranks; ++d) {
+GatheredSumRound::Bytes GatheredSumRound::bytes(int rank) const {
+  Bytes bytes;
+  for (int d = 1; d < keys_.ranks(); ++d) {
     Index& block = bytes.blocks[std::size_t(d % 2)];
-    block = std::max(block, key_sum_bytes(problem, partition[std::size_t(core::wrap(rank - d, ranks))].count()));
-    bytes.incoming = key_sum_bytes(problem, partition[std::size_t(rank)].count());
+    block = std::max(block, key_sum_bytes(keys_.problem(), keys_.rows(core::wrap(rank - d, keys_.ranks())).count()));
+    bytes.incoming = key_sum_bytes(keys_.problem(), keys_.rows(rank).count());
   }
   return bytes;
 }
 
-}  // namespace
-
-Index GatheredSums::bytes(const Problem& problem, const pattern::Partition& partition, int rank) {
-  const SumBytes bytes = sum_bytes(problem, partition, rank);
-  return bytes.blocks[0] + bytes.blocks[1] + bytes.incoming;
+std::vector<Index> GatheredSumRound::buffer_bytes(int rank) const {
+  const Bytes all = bytes(rank);
+  return {all.blocks[0] + all.blocks[1] + all.incoming};
 }
 
-GatheredSums::GatheredSums(const Setting& setting, const KeySource& keys, HopMode mode)
-    : setting_(setting), keys_(keys), mode_(mode), exchange_(setting.comm) {}
+std::unique_ptr<GradientSink> GatheredSumPlan::sink(const Setting& setting) const {
+  return std::make_unique<GatheredSums>(setting, *this);
+}
 
-void GatheredSums::begin(const Problem& round, const GradientBlock& own) {
+void GatheredSums::begin(std::size_t, const GradientBlock& own) {
   own_ = own;
-  const SumBytes bytes = sum_bytes(round, setting_.partition, setting_.rank());
+  const GatheredSumRound::Bytes bytes = plan_.round(0).bytes(setting_.rank());
   for (std::size_t i = 0; i < 2; ++i) blocks_[i] = core::Buffer("gradient buffers", bytes.blocks[i]);
   incoming_ = core::Buffer("gradient buffers", bytes.incoming);
 }
@@ -62,12 +65,12 @@ void GatheredSums::exchange(std::size_t d) {
 }
 
 void GatheredSums::start(std::size_t s) {
-  if (mode_ == HopMode::overlapped && s >= 2) exchange(s - 1);
+  if (plan_.mode() == HopMode::overlapped && s >= 2) exchange(s - 1);
 }
 
 void GatheredSums::complete(std::size_t s) {
   if (s < 2) return;
-  if (mode_ == HopMode::blocking) exchange(s - 1);
+  if (plan_.mode() == HopMode::blocking) exchange(s - 1);
   const comm::Place here(fmt::format("gradients from rank {}", peer(Index(s) - 1)));
   core::timed_wait(setting_.hop(s - 1), [&] { exchange_.wait(); });
   const kernels::RowArray own = own_.head_rows(setting_.problem);
@@ -75,20 +78,13 @@ void GatheredSums::complete(std::size_t s) {
                     setting_.problem.precision);
 }
 
-BackwardPass gathered_gradients(HopMode mode) {
+MakePlans gathered_gradients(HopMode mode) {
   const GatherOrder order = mode == HopMode::blocking ? GatherOrder::all_first : GatherOrder::in_order;
-  return {[=](const Setting& setting) { return std::make_unique<GatheredKeys>(setting, order); },
-          [=](const Setting& setting, const KeySource& keys) {
-            return std::make_unique<GatheredSums>(setting, keys, mode);
-          },
-          [](const Problem& problem, const pattern::Partition& partition, int rank) -> Prediction {
-            const pattern::StoredRows& rows = partition[std::size_t(rank)];
-            const Index n = problem.shape.sequence, own = rows.count(), others = Index(partition.size()) - 1;
-            const Index keys = problem.kv_block_bytes(n - own);
-            return {backward_work(problem, own, keys + GatheredSums::bytes(problem, partition, rank)),
-                    problem.kv_block_bytes(own) * others + key_sum_bytes(problem, n - own),
-                    keys + key_sum_bytes(problem, own) * others, kept_of(problem, rows)};
-          }};
+  return [=](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    auto keys = std::make_unique<GatheredPlan>(rounds, partition, order);
+    auto sums = std::make_unique<GatheredSumPlan>(*keys, mode);
+    return Plans{std::move(keys), std::move(sums)};
+  };
 }
 
 }  // namespace annulus::strategies

@@ -5,19 +5,50 @@
 
 #include "annulus/comm/exchange.hpp"
 #include "annulus/strategies/gradients/gradient_sink.hpp"
+#include "annulus/strategies/keys/gathered_plan.hpp"
 
 namespace annulus::strategies {
 
 /// Step d works on the rows of rank - d; its sums travel during the next step, or behind it.
+class GatheredSumRound final : public SumRound {
+ public:
+  explicit GatheredSumRound(const KeyRound& keys) : keys_(keys) {}
+
+  std::size_t steps(int) const override { return keys_.partition().size() + 1; }
+  Transfers transfers(int rank, std::size_t s) const override;
+  std::vector<Index> buffer_bytes(int rank) const override;
+
+  const KeyRound& keys() const { return keys_; }
+  /// Blocks of steps d and d + 1, and what arrives.
+  struct Bytes {
+    std::array<Index, 2> blocks{};
+    Index incoming = 0;
+  };
+  Bytes bytes(int rank) const;
+
+ private:
+  const KeyRound& keys_;
+};
+
+class GatheredSumPlan final : public SumPlan {
+ public:
+  GatheredSumPlan(const KeyPlan& keys, HopMode mode) : round_(keys.round(0)), mode_(mode) {}
+
+  const GatheredSumRound& round(std::size_t) const override { return round_; }
+  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  HopMode mode() const { return mode_; }
+
+ private:
+  GatheredSumRound round_;
+  HopMode mode_;
+};
+
 class GatheredSums final : public GradientSink {
  public:
-  GatheredSums(const Setting& setting, const KeySource& keys, HopMode mode);
+  GatheredSums(const Setting& setting, const GatheredSumPlan& plan)
+      : setting_(setting), plan_(plan), exchange_(setting.comm) {}
 
-  /// Bytes of the buffers.
-  static Index bytes(const Problem& problem, const pattern::Partition& partition, int rank);
-
-  void begin(const Problem& round, const GradientBlock& own) override;
-  std::size_t steps() const override { return setting_.partition.size() + 1; }
+  void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;
   std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
   void progress() override { exchange_.progress(); }
@@ -28,11 +59,12 @@ class GatheredSums final : public GradientSink {
   /// Sums of step d go to rank - d, those for the own rows come from rank + d.
   void exchange(std::size_t d);
   int peer(Index d) const { return core::wrap(setting_.rank() + int(d), int(setting_.partition.size())); }
-  GradientBlock block(std::size_t d) const { return {blocks_[d % 2].data(), keys_.form(d, 0).held, false}; }
+  GradientBlock block(std::size_t d) const {
+    return {blocks_[d % 2].data(), setting_.partition[std::size_t(peer(-Index(d)))].count(), false};
+  }
 
   const Setting setting_;
-  const KeySource& keys_;
-  const HopMode mode_;
+  const GatheredSumPlan& plan_;
   GradientBlock own_;
   std::array<core::Buffer, 2> blocks_;  // of steps d and d + 1
   core::Buffer incoming_;
@@ -40,6 +72,6 @@ class GatheredSums final : public GradientSink {
 };
 
 /// All K and V on every rank, one rank's after another's.
-BackwardPass gathered_gradients(HopMode mode);
+MakePlans gathered_gradients(HopMode mode);
 
 }  // namespace annulus::strategies

@@ -20,8 +20,8 @@ std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& r
 /// Where the two messages with a block's sums leave from: rows of the block that follow each other leave from there,
 /// all others are collected first.
 struct Departure {
-  Departure(const Problem& problem, const pattern::Hop& hop, const GradientHop& gradients)
-      : rows(KeyRows::packed(hop.receive)),
+  Departure(const Problem& problem, const Cargo& carried, const GradientHop& gradients)
+      : rows(KeyRows::packed(carried)),
         onward(copies_of(problem, rows, gradients.onward)),
         home(copies_of(problem, rows, gradients.home)),
         onward_in_place(stretch_of(onward)),
@@ -51,13 +51,13 @@ struct Departure {
 
 }  // namespace
 
-GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops,
-                                    const pattern::GradientHops& gradients) {
+GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank) {
   GradientBytes bytes;
-  for (std::size_t h = 0; h < hops.size(); ++h) {
-    const GradientHop& hop = gradients[h];
-    bytes.blocks[h % 2] = std::max(bytes.blocks[h % 2], gradient_bytes(problem, hops[h].receive));
-    const Departure departure(problem, hops[h], hop);
+  for (int h = 0; h < hops.count(rank); ++h) {
+    Index& block = bytes.blocks[std::size_t(h % 2)];
+    block = std::max(block, sum_bytes(problem, hops.rows_received(rank, h)));
+    const GradientHop hop = hops.gradients(rank, h);
+    const Departure departure(problem, hops.hop(rank, h).receive, hop);
     const Index onward = departure.onward_in_place ? 0 : gradient_bytes(problem, hop.onward);
     const Index home = departure.home_in_place ? 0 : gradient_bytes(problem, hop.home);
     bytes.outgoing = std::max(bytes.outgoing, onward + home);
@@ -67,30 +67,22 @@ GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops&
   return bytes;
 }
 
-void add_gradient_hops(const Problem& problem, const pattern::GradientHops& hops, Prediction& prediction) {
-  for (const GradientHop& hop : hops) {
-    prediction.bytes_sent += gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home);
-    prediction.bytes_received += gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned);
-  }
-}
-
-GradientLane::GradientLane(const Problem& problem, const pattern::Hops& hops, const pattern::GradientHops& gradients,
-                           const pattern::StoredRows& rows, const GradientBlock& own)
-    : problem_(problem),
-      hops_(hops),
-      gradients_(gradients),
-      own_rows_(KeyRows::raw(rows)),
+GradientLane::GradientLane(const HopRound& keys, std::size_t lane, int rank, const GradientBlock& own)
+    : keys_(keys),
+      lane_(lane),
+      rank_(rank),
+      problem_(keys.problem()),
+      hops_(keys.hops_of(lane)),
+      own_rows_(KeyRows::raw(keys.rows(rank))),
       own_(own),
-      bytes_(gradient_buffer_bytes(problem, hops, gradients)) {
+      bytes_(gradient_buffer_bytes(problem_, hops_, rank)) {
   for (std::size_t i = 0; i < 2; ++i) blocks_[i] = core::Buffer("gradient buffers", bytes_.blocks[i]);
 }
 
-GradientBlock GradientLane::block(std::size_t h) const {
-  return {blocks_[h % 2].data(), pattern::head_rows(hops_[h].receive), true};
-}
+GradientBlock GradientLane::block(std::size_t h, Index rows) const { return {blocks_[h % 2].data(), rows, true}; }
 
-GradientBlock GradientLane::begin(std::size_t h) {
-  const GradientBlock zeros = block(h);
+GradientBlock GradientLane::open(std::size_t h) {
+  const GradientBlock zeros = block(h, hops_.rows_received(rank_, int(h)));
   core::fill_zero(zeros.data, zeros.bytes(problem_));
   return zeros;
 }
@@ -99,11 +91,12 @@ comm::RowBlock GradientLane::as_message(const Cargo& cargo, void* data) const {
   return kv_block(problem_, data, pattern::head_rows(cargo), problem_.head_row_sum_bytes());
 }
 
-GradientMessages GradientLane::outgoing(std::size_t h) {
-  const GradientHop& hop = gradients_[h];
+void GradientLane::begin(std::size_t h) {
+  hop_ = hops_.gradients(rank_, int(h));
   if (outgoing_.bytes() == 0) outgoing_ = core::Buffer("gradient buffers", bytes_.outgoing);
-  const Departure departure(problem_, hops_[h], hop);
-  const kernels::RowArray sums = block(h).head_rows(problem_);
+  const Cargo carried = hops_.hop(rank_, int(h)).receive;
+  const Departure departure(problem_, carried, hop_);
+  const kernels::RowArray sums = block(h, pattern::head_rows(carried)).head_rows(problem_);
   const auto in_place = [&](const core::Interval& rows) -> comm::RowBlock {
     return {sums.data, sums.parts, sums.held, sums.row_bytes, rows};
   };
@@ -114,23 +107,22 @@ GradientMessages GradientLane::outgoing(std::size_t h) {
   if (departure.onward_in_place) {
     onward = in_place(*departure.onward_in_place);
   } else {
-    onward = as_message(hop.onward, outgoing_.data());
+    onward = as_message(hop_.onward, outgoing_.data());
     kernels::move_rows(departure.onward, sums, collected(onward));
   }
   if (departure.home_in_place) {
     home = in_place(*departure.home_in_place);
   } else {
-    home = as_message(hop.home, outgoing_.at(departure.onward_in_place ? 0 : onward.bytes()));
+    home = as_message(hop_.home, outgoing_.at(departure.onward_in_place ? 0 : onward.bytes()));
     kernels::gather_rows(departure.home, sums, collected(home));
   }
-  return {{hop.next, onward}, {hop.owner, home}};
+  messages_out_ = {{hop_.next, onward}, {hop_.owner, home}};
 }
 
-GradientMessages GradientLane::incoming(std::size_t h) {
-  const GradientHop& hop = gradients_[h];
+GradientMessages GradientLane::incoming() {
   if (incoming_.bytes() == 0) incoming_ = core::Buffer("gradient buffers", bytes_.incoming);
-  return {{hop.previous, as_message(hop.arriving, incoming_.data())},
-          {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
+  return {{hop_.previous, as_message(hop_.arriving, incoming_.data())},
+          {hop_.reader, as_message(hop_.returned, incoming_.at(gradient_bytes(problem_, hop_.arriving)))}};
 }
 
 void GradientLane::add(const KeyRows& rows, const GradientBlock& into, const Cargo& cargo, void* data) const {
@@ -141,14 +133,16 @@ void GradientLane::add(const KeyRows& rows, const GradientBlock& into, const Car
 }
 
 void GradientLane::settle(std::size_t h, core::HopMetrics& metrics) {
-  const GradientHop& hop = gradients_[h];
-  for (const Cargo* sent : {&hop.onward, &hop.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
-  for (const Cargo* received : {&hop.arriving, &hop.returned}) {
+  for (const Cargo* sent : {&hop_.onward, &hop_.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
+  for (const Cargo* received : {&hop_.arriving, &hop_.returned}) {
     metrics.bytes_received += gradient_bytes(problem_, *received);
     metrics.rows_received += pattern::head_rows(*received);
   }
-  if (!hop.arriving.empty()) add(KeyRows::packed(hops_[h + 1].receive), block(h + 1), hop.arriving, incoming_.data());
-  add(own_rows_, own_, hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)));
+  if (!hop_.arriving.empty()) {
+    const Cargo next = hops_.hop(rank_, int(h) + 1).receive;
+    add(KeyRows::packed(next), block(h + 1, pattern::head_rows(next)), hop_.arriving, incoming_.data());
+  }
+  add(own_rows_, own_, hop_.returned, incoming_.at(gradient_bytes(problem_, hop_.arriving)));
 }
 
 }  // namespace annulus::strategies

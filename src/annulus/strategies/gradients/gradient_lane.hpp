@@ -4,8 +4,8 @@
 #include <array>
 
 #include "annulus/comm/exchange.hpp"
-#include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/strategies/backward_computation.hpp"
+#include "annulus/strategies/keys/hop_plan.hpp"
 
 namespace annulus::strategies {
 
@@ -24,45 +24,46 @@ struct GradientBytes {
   /// Those held in step s of BackwardLoop: the first gradients leave in step 2.
   Index during(std::size_t s) const { return blocks[0] + blocks[1] + (s >= 2 ? outgoing + incoming : 0); }
 };
-GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops,
-                                    const pattern::GradientHops& gradients);
+GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank);
 
-/// Adds the bytes of gradients that a rank's hops move.
-void add_gradient_hops(const Problem& problem, const pattern::GradientHops& hops, Prediction& prediction);
-
-/// Use for hop h (from 0): begin(h) and compute into the block, settle(h - 1), then outgoing(h) and incoming(h), send
-/// and receive while the kernel works on the block of hop h + 1, settle(h). Arguments are not copied.
+/// Use for hop h (from 0): open(h) and compute into the block, settle(h - 1), then begin(h), send outgoing() and
+/// receive incoming() while the kernel works on the block of hop h + 1, settle(h). Arguments are not copied.
 class GradientLane {
  public:
-  GradientLane(const Problem& problem, const pattern::Hops& hops, const pattern::GradientHops& gradients,
-               const pattern::StoredRows& rows, const GradientBlock& own);
+  GradientLane(const HopRound& keys, std::size_t lane, int rank, const GradientBlock& own);
 
-  bool has(std::size_t h) const { return h < hops_.size(); }
+  bool has(std::size_t h) const { return keys_.has(rank_, lane_, h); }
 
   /// Zeros for the rows that hop h brought.
-  GradientBlock begin(std::size_t h);
-  /// Where the sums for hop h's rows go; collects what must be collected.
-  GradientMessages outgoing(std::size_t h);
-  GradientMessages incoming(std::size_t h);
+  GradientBlock open(std::size_t h);
+  /// The sums for hop h's rows are complete; collects what must be collected.
+  void begin(std::size_t h);
+  /// Where they go, and what comes.
+  const GradientMessages& outgoing() const { return messages_out_; }
+  GradientMessages incoming();
   /// Adds what came with the messages of hop h: to the sums for hop h + 1's rows and to those for the own rows. What
   /// they moved is counted.
   void settle(std::size_t h, core::HopMetrics& metrics);
 
  private:
-  GradientBlock block(std::size_t h) const;
+  GradientBlock block(std::size_t h, Index rows) const;
   /// `cargo` in a buffer.
   comm::RowBlock as_message(const pattern::Cargo& cargo, void* data) const;
   void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::Cargo& cargo, void* data) const;
 
+  const HopRound& keys_;
+  const std::size_t lane_;
+  const int rank_;
   const Problem& problem_;
   const pattern::Hops& hops_;
-  const pattern::GradientHops& gradients_;
   pattern::KeyRows own_rows_;
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
   core::Buffer outgoing_;  // both made when first used: by then K and V need less
   core::Buffer incoming_;
+  pattern::GradientHop hop_;  // under way
+  GradientMessages messages_out_;
 };
 
 }  // namespace annulus::strategies

@@ -6,17 +6,43 @@
 
 namespace annulus::strategies {
 
-/// Sums of one rank. Use in step with the key source: begin(round, own); for every step s start(s), and for each lane
-/// open(s, lane), the work on its block, leave(s, lane), with progress() now and then; complete(s). Behind the last
-/// step settle(lane) for each; finish() behind the last round; close() when the results are made.
+/// What travels in one of the rounds, for all ranks, beside the keys.
+class SumRound {
+ public:
+  virtual ~SumRound() = default;
+
+  /// Steps in which sums move, perhaps more than there are keys.
+  virtual std::size_t steps(int) const { return 1; }
+  virtual Transfers transfers(int, std::size_t) const { return {}; }
+  /// As those of KeyRound.
+  virtual std::vector<Index> buffer_bytes(int) const { return {}; }
+};
+
+class GradientSink;
+
+/// All rounds of a backward pass, for all ranks.
+class SumPlan {
+ public:
+  virtual ~SumPlan() = default;
+
+  virtual const SumRound& round(std::size_t i) const = 0;
+  /// Takes the sums of one rank; collective.
+  virtual std::unique_ptr<GradientSink> sink(const Setting& setting) const = 0;
+  /// Bytes of a rank's memory to which other ranks add.
+  virtual Index window_bytes(int) const { return 0; }
+  /// Bytes of buffers behind the last round.
+  virtual Index closing_bytes(int) const { return 0; }
+};
+
+/// Sums of one rank. Use in step with the key source: begin(i, own) for round i; for every step s start(s), and for
+/// each lane open(s, lane), the work on its block, leave(s, lane), with progress() now and then; complete(s). Behind
+/// the last step settle(lane) for each; finish() behind the last round; close() when the results are made.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
 
-  /// A round of passes(problem), which the key source has begun; `own` are the sums for the rank's own rows.
-  virtual void begin(const Problem& round, const GradientBlock& own) = 0;
-  /// Steps in which sums move, perhaps more than there are keys.
-  virtual std::size_t steps() const { return 1; }
+  /// A round that the key source has begun; `own` are the sums for the rank's own rows.
+  virtual void begin(std::size_t round, const GradientBlock& own) = 0;
 
   /// Sends what step s - 1 left, before the kernel works on step s.
   virtual void start(std::size_t) {}
@@ -33,30 +59,6 @@ class GradientSink {
   virtual void finish() {}
   /// Collective: no other rank needs this one any more.
   virtual void close() {}
-};
-
-/// Makes a rank's gradient sink beside its key source; collective.
-using MakeSums = std::function<std::unique_ptr<GradientSink>(const Setting&, const KeySource&)>;
-
-/// A backward pass: how keys come and where the sums of their gradients go. Predicted memory is without what the pass
-/// reads (backward_inputs()).
-struct BackwardPass {
-  MakeKeys keys;
-  MakeSums sums;
-  Predict predict;
-};
-
-/// Own keys, own sums.
-BackwardPass own_gradients();
-
-/// Where no rank works on another one's rows.
-class OwnSums final : public GradientSink {
- public:
-  void begin(const Problem&, const GradientBlock& own) override { own_ = own; }
-  std::optional<GradientBlock> open(std::size_t, std::size_t) override { return own_; }
-
- private:
-  GradientBlock own_;
 };
 
 }  // namespace annulus::strategies

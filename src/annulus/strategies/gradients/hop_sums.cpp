@@ -1,69 +1,90 @@
 #include "annulus/strategies/gradients/hop_sums.hpp"
 
-#include <algorithm>
-
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/strategies/keys/hop_keys.hpp"
 
 namespace annulus::strategies {
 
-GradientLanes ring_gradient_lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
-  return {pattern::ring_gradients(layout, partition, rank, 1, int(partition.size()) - 1)};
+std::size_t HopSumRound::steps(int rank) const {
+  const std::size_t hops = keys_.steps(rank) - 1;
+  return hops > 0 ? hops + 2 : 1;
 }
 
-HopSums::HopSums(const Setting& setting, const HopKeys& keys, MakeGradients make_gradients)
-    : setting_(setting), keys_(keys), make_gradients_(std::move(make_gradients)), exchange_(setting.comm) {}
-
-void HopSums::begin(const Problem& round, const GradientBlock& own) {
-  own_ = own;
-  gradients_ = make_gradients_(round.layout(), setting_.partition, setting_.rank());
-  lanes_.clear();
+Transfers HopSumRound::transfers(int rank, std::size_t s) const {
+  Transfers all;
   for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
-    lanes_.emplace_back(setting_.problem, keys_.plan().lanes[lane].hops, gradients_[lane], setting_.rows(), own_);
-  }
-}
-
-std::size_t HopSums::steps() const {
-  const std::size_t hops = keys_.plan().hops();
-  return hops > 0 ? hops + 2 : 1;  // the last step only brings sums home
-}
-
-HopSums::Messages HopSums::messages(std::size_t s, GradientMessages (GradientLane::*which)(std::size_t)) {
-  Messages all;
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (!moves(lane, s)) continue;
-    const GradientMessages gradients = (lanes_[lane].*which)(s - 2);
-    all.near.push_back(gradients.near);
-    all.home.push_back(gradients.home);
+    if (!moves(rank, lane, s)) continue;
+    const pattern::GradientHop hop = keys_.hops_of(lane).gradients(rank, int(s) - 2);
+    const auto of = [&](int peer, const pattern::Cargo& cargo) -> Transfer {
+      return {peer, pattern::head_rows(cargo), gradient_bytes(keys_.problem(), cargo)};
+    };
+    all.send(of(hop.next, hop.onward));
+    all.send(of(hop.owner, hop.home));
+    all.receive(of(hop.previous, hop.arriving));
+    all.receive(of(hop.reader, hop.returned));
   }
   return all;
 }
 
-void HopSums::start(Messages sends, Messages receives, std::size_t s) {
-  sends.near.insert(sends.near.end(), sends.home.begin(), sends.home.end());
-  receives.near.insert(receives.near.end(), receives.home.begin(), receives.home.end());
-  core::timed_wait(waits(s), [&] { exchange_.start(sends.near, receives.near, hop_tag(s, 1)); });
+std::vector<Index> HopSumRound::buffer_bytes(int rank) const {
+  std::vector<Index> all(steps(rank));
+  for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
+    const GradientBytes bytes = gradient_buffer_bytes(keys_.problem(), keys_.hops_of(lane), rank);
+    for (std::size_t s = 0; s < all.size(); ++s) all[s] += bytes.during(s);
+  }
+  return all;
+}
+
+std::unique_ptr<GradientSink> HopSumPlan::sink(const Setting& setting) const {
+  return std::make_unique<HopSums>(setting, *this);
+}
+
+void HopSums::begin(std::size_t round, const GradientBlock& own) {
+  own_ = own;
+  round_ = &plan_.round(round);
+  lanes_.clear();
+  for (std::size_t lane = 0; lane < round_->keys().lanes(); ++lane) {
+    lanes_.emplace_back(round_->keys(), lane, setting_.rank(), own_);
+  }
+}
+
+HopSums::BothWays HopSums::messages(std::size_t s) {
+  BothWays all;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (!moves(lane, s)) continue;
+    lanes_[lane].begin(s - 2);
+    all.sends.add(lanes_[lane].outgoing());
+    all.receives.add(lanes_[lane].incoming());
+  }
+  return all;
+}
+
+void HopSums::start(BothWays all, std::size_t s) {
+  for (Messages* way : {&all.sends, &all.receives}) {
+    way->near.insert(way->near.end(), way->home.begin(), way->home.end());
+  }
+  core::timed_wait(waits(s), [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
 }
 
 /// Collecting rows is not waiting; starting to send is, where device memory is staged.
 void HopSums::start(std::size_t s) {
-  if (keys_.mode() == HopMode::blocking) return;
-  start(messages(s, &GradientLane::outgoing), messages(s, &GradientLane::incoming), s);
+  if (plan_.mode() == HopMode::overlapped) start(messages(s), s);
 }
 
 std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t lane) {
   if (s == 0) return own_;
   if (!lanes_[lane].has(s - 1)) return std::nullopt;
-  return lanes_[lane].begin(s - 1);
+  return lanes_[lane].open(s - 1);
 }
 
 void HopSums::complete(std::size_t s) {
   const comm::Place here("gradients of step " + std::to_string(s));
-  if (keys_.mode() == HopMode::blocking) {
+  if (plan_.mode() == HopMode::blocking) {
     // Even and odd ranks take turns between neighbours; home may be any rank, where turns could wait for each other for
     // ever.
-    const Messages sends = messages(s, &GradientLane::outgoing), receives = messages(s, &GradientLane::incoming);
-    core::timed_wait(waits(s), [&] { exchange_.run_blocking(sends.near, receives.near, hop_tag(s, 1)); });
-    start({{}, sends.home}, {{}, receives.home}, s);
+    const BothWays all = messages(s);
+    core::timed_wait(waits(s), [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });
+    start({{{}, all.sends.home}, {{}, all.receives.home}}, s);
   }
   core::timed_wait(waits(s), [&] { exchange_.wait(); });
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -71,39 +92,12 @@ void HopSums::complete(std::size_t s) {
   }
 }
 
-namespace {
-
-Prediction predict_hops_and_sums(const Problem& problem, const pattern::Partition& partition,
-                                 const MakeLanes& make_lanes, const MakeGradients& make_gradients, int rank) {
-  const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const Lanes lanes = make_lanes(problem.layout(), partition, rank);
-  const GradientLanes gradients = make_gradients(problem.layout(), partition, rank);
-  Prediction prediction;
-  prediction.kept = kept_of(problem, rows);
-  std::size_t steps = 2;
-  for (const pattern::Hops& hops : lanes) steps = std::max(steps, hops.size() + 2);
-  std::vector<Index> buffers(steps);
-  for (std::size_t l = 0; l < lanes.size(); ++l) {
-    const BufferBytes of_keys = buffer_bytes(problem, lanes[l]);
-    const GradientBytes of_gradients = gradient_buffer_bytes(problem, lanes[l], gradients[l]);
-    for (std::size_t s = 0; s < steps; ++s) buffers[s] += of_keys.during(s) + of_gradients.during(s);
-    add_hops(problem, lanes[l], prediction);
-    add_gradient_hops(problem, gradients[l], prediction);
-  }
-  prediction.memory_bytes = backward_work(problem, rows.count(), *std::max_element(buffers.begin(), buffers.end()));
-  return prediction;
-}
-
-}  // namespace
-
-BackwardPass hops_and_sums(HopMode mode, const MakeLanes& make_lanes, const MakeGradients& make_gradients) {
-  return {hops(mode, make_lanes).keys,
-          [=](const Setting& setting, const KeySource& keys) {
-            return std::make_unique<HopSums>(setting, dynamic_cast<const HopKeys&>(keys), make_gradients);
-          },
-          [=](const Problem& problem, const pattern::Partition& partition, int rank) {
-            return predict_hops_and_sums(problem, partition, make_lanes, make_gradients, rank);
-          }};
+MakePlans hops_and_sums(HopMode mode, const std::vector<Direction>& directions) {
+  return [=](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    auto keys = std::make_unique<HopPlan>(rounds, partition, mode, directions);
+    auto sums = std::make_unique<HopSumPlan>(*keys, rounds.size());
+    return Plans{std::move(keys), std::move(sums)};
+  };
 }
 
 }  // namespace annulus::strategies

@@ -1,30 +1,48 @@
 // Sums that travel back in hops: with the rows and home from the last reader, or straight home.
 #pragma once
 
-#include <deque>
-
 #include "annulus/strategies/gradients/gradient_lane.hpp"
 #include "annulus/strategies/gradients/gradient_sink.hpp"
-#include "annulus/strategies/keys/hop_keys.hpp"
 
 namespace annulus::strategies {
 
-/// The ways of the sums for what the hops of each lane bring.
-using GradientLanes = std::vector<pattern::GradientHops>;
-using MakeGradients = std::function<GradientLanes(const pattern::Layout&, const pattern::Partition&, int rank)>;
+/// Sums for the rows of hop h travel in step h + 2, while the kernel works on those of hop h + 1.
+class HopSumRound final : public SumRound {
+ public:
+  explicit HopSumRound(const HopRound& keys) : keys_(keys) {}
 
-/// With ring_lanes().
-GradientLanes ring_gradient_lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank);
+  std::size_t steps(int rank) const override;  // the last step only brings sums home
+  Transfers transfers(int rank, std::size_t s) const override;
+  std::vector<Index> buffer_bytes(int rank) const override;
 
-/// Sums for the rows of hop h travel while the kernel works on those of hop h + 1. An owner adds up what comes home hop
-/// after hop, lane after lane: an order that only the plan decides. No rank holds more than, per lane, two blocks of
-/// sums, one to send and one received.
+  const HopRound& keys() const { return keys_; }
+  bool moves(int rank, std::size_t lane, std::size_t s) const { return s >= 2 && keys_.has(rank, lane, s - 2); }
+
+ private:
+  const HopRound& keys_;
+};
+
+class HopSumPlan final : public SumPlan {
+ public:
+  HopSumPlan(const HopPlan& keys, std::size_t rounds) : keys_(keys) {
+    for (std::size_t i = 0; i < rounds; ++i) rounds_.emplace_back(keys.round(i));
+  }
+  const HopSumRound& round(std::size_t i) const override { return rounds_[i]; }
+  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  HopMode mode() const { return keys_.mode(); }
+
+ private:
+  const HopPlan& keys_;
+  std::deque<HopSumRound> rounds_;
+};
+
+/// An owner adds up what comes home hop after hop, lane after lane: an order that only the plan decides. No rank holds
+/// more than, per lane, two blocks of sums, one to send and one received.
 class HopSums final : public GradientSink {
  public:
-  HopSums(const Setting& setting, const HopKeys& keys, MakeGradients make_gradients);
+  HopSums(const Setting& setting, const HopSumPlan& plan) : setting_(setting), plan_(plan), exchange_(setting.comm) {}
 
-  void begin(const Problem& round, const GradientBlock& own) override;
-  std::size_t steps() const override;
+  void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;
   std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
   void progress() override { exchange_.progress(); }
@@ -36,23 +54,25 @@ class HopSums final : public GradientSink {
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours of the hops
     std::vector<comm::Message> home;
+    void add(const GradientMessages& one) { near.push_back(one.near), home.push_back(one.home); }
   };
-  /// Sums of hop h travel in step h + 2.
-  bool moves(std::size_t lane, std::size_t s) const { return s >= 2 && lanes_[lane].has(s - 2); }
-  Messages messages(std::size_t s, GradientMessages (GradientLane::*which)(std::size_t));
-  void start(Messages sends, Messages receives, std::size_t s);
+  struct BothWays {
+    Messages sends, receives;
+  };
+  bool moves(std::size_t lane, std::size_t s) const { return round_->moves(setting_.rank(), lane, s); }
+  BothWays messages(std::size_t s);
+  void start(BothWays messages, std::size_t s);
   core::HopMetrics& waits(std::size_t s) const { return setting_.hop(s + 1); }
 
   const Setting setting_;
-  const HopKeys& keys_;
-  const MakeGradients make_gradients_;
-  GradientLanes gradients_;
+  const HopSumPlan& plan_;
+  const HopSumRound* round_ = nullptr;
   GradientBlock own_;
   std::deque<GradientLane> lanes_;  // a deque: lanes do not move, messages and blocks point into them
   comm::Exchange exchange_;         // behind the lanes: when an error unwinds, messages end before their buffers do
 };
 
 /// K and V in hops, and the sums of what they bring.
-BackwardPass hops_and_sums(HopMode mode, const MakeLanes& make_lanes, const MakeGradients& make_gradients);
+MakePlans hops_and_sums(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

@@ -41,8 +41,8 @@ Cargo held_parts(Cargo cargo, const KeyRows& rows) {
 
 /// How the sums of step s > 0 get from their form on the way, that of `arriving`, into that of its K/V block.
 struct Entry {
-  Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s) : on_way(slice.travel[s - 1].arriving) {
-    const KeyBlock& keys = slice.keys[s];
+  Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s) : on_way(slice.travel(s - 1).arriving) {
+    const KeyBlock keys = slice.keys(s);
     const KeyRows arrived = KeyRows::packed(on_way);
     block = {nullptr, keys.held, keys.rows.is_packed()};
     copies = between(problem, arrived, keys.rows, held_parts(on_way, keys.rows));
@@ -61,7 +61,7 @@ struct Entry {
     return turned;
   }
 
-  const Cargo& on_way;
+  const Cargo on_way;
   GradientBlock block;  // its form
   std::vector<RowCopy> copies;
   bool in_place = false;  // both forms are the same
@@ -69,14 +69,20 @@ struct Entry {
 
 }  // namespace
 
+const GradientHop& OrderedSlice::travel(std::size_t s) const {
+  Known& known = known_[s % known_.size()];
+  if (known.step != s) known = {s, route_.step(rank_, int(s))};
+  return known.travel;
+}
+
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
   OrderedBytes bytes;
   const auto cover = [](Index& most, Index one) { most = std::max(most, one); };
-  for (std::size_t s = 0; s < slice.travel.size(); ++s) {
-    const GradientHop& hop = slice.travel[s];
+  for (std::size_t s = 0; s < slice.steps(); ++s) {
+    const GradientHop& hop = slice.travel(s);
     cover(bytes.incoming, gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned));
     cover(bytes.outgoing, gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home));
-    if (s == 0 || slice.travel[s - 1].arriving.empty()) continue;
+    if (s == 0 || slice.travel(s - 1).arriving.empty()) continue;
     const Entry entry(problem, slice, s);
     if (!entry.in_place) cover(bytes.block, entry.block.bytes(problem));
   }
@@ -84,7 +90,7 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
 }
 
 SliceSums::SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own)
-    : problem_(problem), slice_(slice), own_(own) {
+    : problem_(problem), slice_(slice), own_(own), own_rows_(slice.keys(0).rows) {
   const OrderedBytes bytes = ordered_bytes(problem, slice);
   incoming_ = core::Buffer("gradient buffers", bytes.incoming);
   block_ = core::Buffer("gradient buffers", bytes.block);
@@ -110,7 +116,7 @@ GradientBlock SliceSums::begin(std::size_t s) {
 }
 
 void SliceSums::leave(std::size_t s) {
-  KeyRows rows = slice_.keys[0].rows;
+  KeyRows rows = own_rows_;
   kernels::RowArray source = own_.head_rows(problem_);
   if (s > 0) {
     const Entry entry(problem_, slice_, s);
@@ -120,7 +126,7 @@ void SliceSums::leave(std::size_t s) {
     sums.data = block_.data();
     if (!entry.in_place) kernels::gather_rows(entry.back(), sums.head_rows(problem_), source);
   }
-  const GradientHop& hop = slice_.travel[s];
+  const GradientHop& hop = slice_.travel(s);
   void* behind = outgoing_.at(gradient_bytes(problem_, hop.onward));
   for (const auto& [cargo, data] : {std::pair{&hop.onward, outgoing_.data()}, std::pair{&hop.home, behind}}) {
     kernels::gather_rows(collect(problem_, {nullptr, 0, rows}, *cargo), source, array_of(*cargo, data));
@@ -128,13 +134,13 @@ void SliceSums::leave(std::size_t s) {
 }
 
 std::vector<comm::Message> SliceSums::outgoing(std::size_t s) const {
-  const GradientHop& hop = slice_.travel[s];
+  const GradientHop& hop = slice_.travel(s);
   return {{hop.next, as_message(hop.onward, outgoing_.data())},
           {hop.owner, as_message(hop.home, outgoing_.at(gradient_bytes(problem_, hop.onward)))}};
 }
 
 std::vector<comm::Message> SliceSums::incoming(std::size_t s) const {
-  const GradientHop& hop = slice_.travel[s];
+  const GradientHop& hop = slice_.travel(s);
   return {{hop.previous, as_message(hop.arriving, incoming_.data())},
           {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
 }
@@ -142,7 +148,7 @@ std::vector<comm::Message> SliceSums::incoming(std::size_t s) const {
 void SliceSums::settle(std::size_t s) {
   const Cargo& cargo = hop(s).returned;
   void* data = incoming_.at(gradient_bytes(problem_, hop(s).arriving));
-  kernels::gather_rows(between(problem_, KeyRows::packed(cargo), slice_.keys[0].rows, cargo), array_of(cargo, data),
+  kernels::gather_rows(between(problem_, KeyRows::packed(cargo), own_rows_, cargo), array_of(cargo, data),
                        own_.head_rows(problem_));
 }
 

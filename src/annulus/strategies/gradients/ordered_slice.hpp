@@ -1,18 +1,39 @@
-// Sums of dK and dV that are added up in one order: how those of a slice of every rank's rows wander from rank to rank.
+// Sums of dK and dV that are added up in one order: how those of a slice of every rank's rows travel from rank to rank.
 #pragma once
+
+#include <array>
+#include <optional>
 
 #include "annulus/comm/exchange.hpp"
 #include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/strategies/backward_computation.hpp"
+#include "annulus/strategies/keys/key_plan.hpp"
 
 namespace annulus::strategies {
 
-/// A slice's part in one of passes(problem), for one rank.
-struct OrderedSlice {
-  pattern::GradientHops travel;  ///< ordered_gradients(): step s = 0 ... P - 1
-  /// K and V of the slice that step s works on, the own ones at s = 0: in which form they are; `data` only where they
-  /// never move.
-  std::vector<KeyBlock> keys;
+/// A slice's part in one of passes(problem), for one rank: step s = 0 ... P - 1 works on the rows of rank - s. Keys and
+/// route are not copied.
+class OrderedSlice {
+ public:
+  OrderedSlice(const KeyRound& keys, std::size_t lane, const pattern::OrderedRoute& route, int rank)
+      : keys_(keys), lane_(lane), route_(route), rank_(rank) {}
+
+  std::size_t steps() const { return std::size_t(keys_.ranks()); }
+  /// The way of its sums behind step s; valid until another two steps have been asked for.
+  const pattern::GradientHop& travel(std::size_t s) const;
+  /// The form of K and V of the slice that step s works on; holds nothing where this rank gets none of them.
+  KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, lane_) : KeyBlock{}; }
+
+ private:
+  const KeyRound& keys_;
+  const std::size_t lane_;
+  const pattern::OrderedRoute& route_;
+  const int rank_;
+  struct Known {
+    std::optional<std::size_t> step;
+    pattern::GradientHop travel;
+  };
+  mutable std::array<Known, 3> known_;  // of step s at place s mod 3
 };
 
 /// Bytes of the buffers for a slice's sums.
@@ -32,8 +53,7 @@ class SliceSums {
  public:
   SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);
 
-  std::size_t steps() const { return slice_.travel.size(); }
-  const pattern::GradientHop& hop(std::size_t s) const { return slice_.travel[s]; }
+  const pattern::GradientHop& hop(std::size_t s) const { return slice_.travel(s); }
 
   /// Where to add up for the K/V block of step s.
   GradientBlock begin(std::size_t s);
@@ -52,6 +72,7 @@ class SliceSums {
   const Problem& problem_;
   const OrderedSlice& slice_;
   const GradientBlock own_;
+  const pattern::KeyRows own_rows_;  // that the slice has of them
   core::Buffer incoming_, block_, outgoing_;
 };
 

@@ -1,103 +1,50 @@
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 
-#include <algorithm>
-
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/strategies/gradients/gradient_lane.hpp"
-#include "annulus/strategies/keys/gathered_keys.hpp"
+#include "annulus/strategies/keys/gathered_plan.hpp"
+#include "annulus/strategies/keys/hop_keys.hpp"
 
 namespace annulus::strategies {
-namespace {
-
-using pattern::Cargo;
-using pattern::Hops;
-using pattern::Partition;
-
-/// Every rank's rows in slices that are intervals of their own.
-Partition cut(const std::vector<Partition>& slices) {
-  Partition partition;
-  for (std::size_t p = 0; p < slices.front().size(); ++p) {
-    std::vector<core::Interval> rows;
-    for (auto slice = slices.rbegin(); slice != slices.rend(); ++slice) {
-      for (const core::Interval& interval : (*slice)[p].intervals()) rows.push_back(interval);
-    }
-    partition.emplace_back(rows);
-  }
-  return partition;
-}
-
-/// What the hops move of a slice.
-Hops hops_of(Hops hops, const Partition& slice) {
-  const auto keep = [&](Cargo& cargo) {
-    std::erase_if(cargo, [&](const pattern::Stretch& stretch) {
-      return std::none_of(slice.begin(), slice.end(),
-                          [&](const auto& rows) { return rows.count() > 0 && rows.intervals()[0] == stretch.rows; });
-    });
-  };
-  for (pattern::Hop& hop : hops) {
-    keep(hop.send);
-    keep(hop.receive);
-  }
-  return hops;
-}
-
-/// The own rows in slice `i`, as keys.
-KeyBlock own_slice(void* kv, const Partition& partition, const Partition& slices, int rank) {
-  const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const pattern::StoredRows& slice = slices[std::size_t(rank)];
-  if (slice.count() == 0) return {kv, rows.count(), {}};
-  const core::Interval taken = slice.intervals().front();
-  return {kv, rows.count(), pattern::KeyRows::raw({{taken, taken.begin - rows.intervals().front().begin}})};
-}
-
-}  // namespace
 
 Index ordered_slices(HopMode mode, std::size_t ranks) { return mode == HopMode::overlapped && ranks > 1 ? 2 : 1; }
 
-HopPlan plan_sliced_hops(const MakeLanes& make_lanes, const Problem& round, const Partition& partition, int rank,
-                         void* kv, Index slices) {
-  std::vector<Partition> parts;
-  for (Index i = 0; i < slices; ++i) parts.push_back(pattern::slice_of(partition, slices, i));
-  const Lanes lanes = make_lanes(round.layout(), cut(parts), rank);
-  core::require(lanes.size() == 1, [&] { return fmt::format("{} lanes move keys in no single order", lanes.size()); });
-  HopPlan plan;
-  for (const Partition& part : parts) {
-    plan.lanes.push_back({hops_of(lanes[0], part), own_slice(kv, partition, part, rank), true});
-  }
-  return plan;
+OrderedSumRound::OrderedSumRound(const KeyRound& keys) : keys_(keys), layout_(keys.problem().layout()) {
+  const Index slices = Index(keys.lanes());
+  for (Index i = 0; i < slices; ++i) routes_.emplace_back(keys, layout_, slices, i);
 }
 
-std::vector<OrderedSlice> ordered_slices_of(const Problem& round, const Partition& partition, int rank,
-                                            std::size_t slices,
-                                            const std::function<KeyBlock(std::size_t s, std::size_t i)>& form) {
-  std::vector<OrderedSlice> all(slices);
-  for (std::size_t i = 0; i < slices; ++i) {
-    const Partition part = pattern::slice_of(partition, Index(slices), Index(i));
-    all[i].travel = pattern::ordered_gradients(round.layout(), partition, part, rank);
-    for (std::size_t s = 0; s < partition.size(); ++s) all[i].keys.push_back(form(s, i));
+Transfers OrderedSumRound::transfers(int rank, std::size_t s) const {
+  Transfers all;
+  for (const Route& route : routes_) {
+    const pattern::GradientHop hop = route.route.step(rank, int(s));
+    const auto of = [&](int peer, const pattern::Cargo& cargo) -> Transfer {
+      return {peer, pattern::head_rows(cargo), gradient_bytes(keys_.problem(), cargo)};
+    };
+    all.send(of(hop.next, hop.onward));
+    all.send(of(hop.owner, hop.home));
+    all.receive(of(hop.previous, hop.arriving));
+    all.receive(of(hop.reader, hop.returned));
   }
   return all;
 }
 
-Prediction predict_sums(const Problem& round, const std::vector<OrderedSlice>& slices) {
-  Prediction prediction;
-  for (const OrderedSlice& slice : slices) {
-    prediction.memory_bytes += ordered_bytes(round, slice).total();
-    add_gradient_hops(round, slice.travel, prediction);
-  }
-  return prediction;
+std::vector<Index> OrderedSumRound::buffer_bytes(int rank) const {
+  Index bytes = 0;
+  for (std::size_t i = 0; i < slices(); ++i) bytes += ordered_bytes(keys_.problem(), slice(rank, i)).total();
+  return {bytes};
 }
 
-OrderedSums::OrderedSums(const Setting& setting, const KeySource& keys, HopMode mode)
-    : setting_(setting), keys_(keys), mode_(mode) {}
+std::unique_ptr<GradientSink> OrderedSumPlan::sink(const Setting& setting) const {
+  return std::make_unique<OrderedSums>(setting, *this);
+}
 
-void OrderedSums::begin(const Problem& round, const GradientBlock& own) {
+void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
   finish();
-  slices_ = ordered_slices_of(round, setting_.partition, setting_.rank(), keys_.lanes(),
-                              [&](std::size_t s, std::size_t i) { return keys_.form(s, i); });
-  for (const OrderedSlice& slice : slices_) {
-    sums_.emplace_back(setting_.problem, slice, own);
+  const OrderedSumRound& plan = plan_.round(round);
+  for (std::size_t i = 0; i < plan.slices(); ++i) {
+    slices_.push_back(plan.slice(setting_.rank(), i));
+    sums_.emplace_back(setting_.problem, slices_.back(), own);
     exchanges_.emplace_back(setting_.comm);
   }
 }
@@ -106,7 +53,7 @@ std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t lane) 
   if (s == 0) return own_;
   arrive(lane, s - 1);
   // Sums of rows that this rank does not read pass by.
-  if (slices_[lane].keys[s].held == 0 || sums_[lane].hop(s - 1).arriving.empty()) return std::nullopt;
+  if (slices_[lane].keys(s).held == 0 || sums_[lane].hop(s - 1).arriving.empty()) return std::nullopt;
   return sums_[lane].begin(s);
 }
 
@@ -120,7 +67,7 @@ void OrderedSums::leave(std::size_t s, std::size_t lane) {
     sends = sums.outgoing(s);
     receives = sums.incoming(s);
     exchanges_[lane].start(sends, receives, hop_tag(s, lane + 1));
-    if (mode_ == HopMode::blocking) exchanges_[lane].wait();
+    if (plan_.mode() == HopMode::blocking) exchanges_[lane].wait();
   });
   for (const comm::Message& message : sends) hop.bytes_sent += message.block.bytes();
   for (const comm::Message& message : receives) hop.bytes_received += message.block.bytes();
@@ -140,77 +87,30 @@ void OrderedSums::progress() {
 void OrderedSums::finish() {
   exchanges_.clear();
   sums_.clear();
+  slices_.clear();
 }
 
 namespace {
 
-MakeSums ordered(HopMode mode) {
-  return
-      [=](const Setting& setting, const KeySource& keys) { return std::make_unique<OrderedSums>(setting, keys, mode); };
-}
-
-Prediction predict_hops_in_order(const Problem& problem, const Partition& partition, const MakeLanes& make_lanes,
-                                 HopMode mode, int rank) {
-  const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const Index slices = ordered_slices(mode, partition.size());
-  Prediction all;
-  all.kept = kept_of(problem, rows);
-  Index most = 0;
-  for (const Problem& round : passes(problem)) {
-    const HopPlan plan = plan_sliced_hops(make_lanes, round, partition, rank, nullptr, slices);
-    Prediction one =
-        predict_sums(round, ordered_slices_of(round, partition, rank, plan.lanes.size(),
-                                              [&](std::size_t s, std::size_t i) { return plan.form(s, i); }));
-    for (const HopPlan::Lane& lane : plan.lanes) {
-      one.memory_bytes += buffer_bytes(round, lane.hops).total();
-      add_hops(round, lane.hops, one);
-    }
-    all.bytes_sent += one.bytes_sent;
-    all.bytes_received += one.bytes_received;
-    most = std::max(most, one.memory_bytes);
-  }
-  all.memory_bytes = backward_work(problem, rows.count(), most);
-  return all;
-}
-
-Prediction predict_gathered_in_order(const Problem& problem, const Partition& partition, int rank) {
-  const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  const Index own = rows.count(), foreign = problem.kv_block_bytes(problem.shape.sequence - own);
-  const std::vector<KeyBlock> blocks = gathered_blocks(problem, partition, rank, {}, {});
-  const auto form = [&](std::size_t s, std::size_t) {
-    return blocks[std::size_t(core::wrap(rank - int(s), int(partition.size())))];
-  };
-  Prediction all{0, problem.kv_block_bytes(own) * Index(partition.size() - 1), foreign, kept_of(problem, rows)};
-  Index most = 0;
-  for (const Problem& round : passes(problem)) {
-    const Prediction sums = predict_sums(round, ordered_slices_of(round, partition, rank, 1, form));
-    all.bytes_sent += sums.bytes_sent;
-    all.bytes_received += sums.bytes_received;
-    most = std::max(most, sums.memory_bytes);
-  }
-  all.memory_bytes = backward_work(problem, own, foreign + most);
-  return all;
+Plans with_sums(std::unique_ptr<KeyPlan> keys, std::size_t rounds, HopMode mode) {
+  auto sums = std::make_unique<OrderedSumPlan>(*keys, rounds, mode);
+  return {std::move(keys), std::move(sums)};
 }
 
 }  // namespace
 
-BackwardPass hops_in_order(HopMode mode, const MakeLanes& make_lanes) {
-  return {[=](const Setting& setting) {
-            const Index slices = ordered_slices(mode, setting.partition.size());
-            return std::make_unique<HopKeys>(setting, mode, [=](const Problem& round) {
-              return plan_sliced_hops(make_lanes, round, setting.partition, setting.rank(), setting.tensors.kv.data(),
-                                      slices);
-            });
-          },
-          ordered(mode),
-          [=](const Problem& problem, const Partition& partition, int rank) {
-            return predict_hops_in_order(problem, partition, make_lanes, mode, rank);
-          }};
+MakePlans hops_in_order(HopMode mode, const Direction& direction) {
+  return [=](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    const Index slices = ordered_slices(mode, partition.size());
+    return with_sums(std::make_unique<HopPlan>(rounds, partition, mode, direction, slices), rounds.size(), mode);
+  };
 }
 
-BackwardPass gathered_in_order() {
-  return {[](const Setting& setting) { return std::make_unique<GatheredKeys>(setting, GatherOrder::all_first); },
-          ordered(HopMode::blocking), predict_gathered_in_order};
+MakePlans gathered_in_order() {
+  return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    return with_sums(std::make_unique<GatheredPlan>(rounds, partition, GatherOrder::all_first), rounds.size(),
+                     HopMode::blocking);
+  };
 }
 
 }  // namespace annulus::strategies

@@ -16,37 +16,63 @@
 
 #include "annulus/strategies/gradients/gradient_sink.hpp"
 #include "annulus/strategies/gradients/ordered_slice.hpp"
-#include "annulus/strategies/keys/hop_keys.hpp"
+#include "annulus/strategies/keys/hop_plan.hpp"
 
 namespace annulus::strategies {
 
 /// Slices of every rank's rows, for messages that travel in this way.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// Hops that bring each slice in a lane of its own. `make_lanes` has one lane.
-HopPlan plan_sliced_hops(const MakeLanes& make_lanes, const Problem& round, const pattern::Partition& partition,
-                         int rank, void* kv, Index slices);
-
-/// The slices of a round: `keys.form(s, i)` is slice i of the keys of rank - s.
-std::vector<OrderedSlice> ordered_slices_of(const Problem& round, const pattern::Partition& partition, int rank,
-                                            std::size_t slices,
-                                            const std::function<KeyBlock(std::size_t s, std::size_t i)>& form);
-
-/// What the sums of all slices cost, beside K and V: bytes sent, received, and of buffers.
-Prediction predict_sums(const Problem& round, const std::vector<OrderedSlice>& slices);
-
 /// Lane i of the keys is slice i. Behind each slice of a step its sums leave, and those for the next step are asked
-/// for. It cannot come to a halt: what a rank waits for before step s + 1 all leaves other ranks behind their step s.
+/// for.
+class OrderedSumRound final : public SumRound {
+ public:
+  explicit OrderedSumRound(const KeyRound& keys);
+
+  std::size_t steps(int) const override { return keys_.partition().size(); }
+  Transfers transfers(int rank, std::size_t s) const override;
+  std::vector<Index> buffer_bytes(int rank) const override;
+
+  std::size_t slices() const { return routes_.size(); }
+  OrderedSlice slice(int rank, std::size_t i) const { return {keys_, i, routes_[i].route, rank}; }
+
+ private:
+  struct Route {
+    Route(const KeyRound& keys, const pattern::Layout& layout, Index slices, Index i)
+        : rows(pattern::slice_of(keys.partition(), slices, i)), route(layout, keys.partition(), rows) {}
+
+    const pattern::Partition rows;
+    const pattern::OrderedRoute route;
+  };
+  const KeyRound& keys_;
+  const pattern::Layout layout_;
+  std::deque<Route> routes_;  // a deque: routes point to the rows beside them
+};
+
+class OrderedSumPlan final : public SumPlan {
+ public:
+  OrderedSumPlan(const KeyPlan& keys, std::size_t rounds, HopMode mode) : mode_(mode) {
+    for (std::size_t i = 0; i < rounds; ++i) rounds_.emplace_back(keys.round(i));
+  }
+  const OrderedSumRound& round(std::size_t i) const override { return rounds_[i]; }
+  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  HopMode mode() const { return mode_; }
+
+ private:
+  std::deque<OrderedSumRound> rounds_;
+  HopMode mode_;
+};
+
+/// It cannot come to a halt: what a rank waits for before step s + 1 all leaves other ranks behind their step s.
 class OrderedSums final : public GradientSink {
  public:
-  OrderedSums(const Setting& setting, const KeySource& keys, HopMode mode);
+  OrderedSums(const Setting& setting, const OrderedSumPlan& plan) : setting_(setting), plan_(plan) {}
 
-  void begin(const Problem& round, const GradientBlock& own) override;
-  std::size_t steps() const override { return setting_.partition.size(); }
+  void begin(std::size_t round, const GradientBlock& own) override;
   std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
   void leave(std::size_t s, std::size_t lane) override;
   void progress() override;
-  void settle(std::size_t lane) override { arrive(lane, steps() - 1); }
+  void settle(std::size_t lane) override { arrive(lane, setting_.partition.size() - 1); }
   void finish() override;
 
  private:
@@ -54,17 +80,16 @@ class OrderedSums final : public GradientSink {
   void arrive(std::size_t lane, std::size_t s);
 
   const Setting setting_;
-  const KeySource& keys_;
-  const HopMode mode_;
+  const OrderedSumPlan& plan_;
   GradientBlock own_;
-  std::vector<OrderedSlice> slices_;
+  std::deque<OrderedSlice> slices_;
   std::deque<SliceSums> sums_;
   std::deque<comm::Exchange> exchanges_;  // behind the sums: when an error unwinds, messages end before their buffers
 };
 
-/// K and V in hops, of one lane, and sums in order.
-BackwardPass hops_in_order(HopMode mode, const MakeLanes& make_lanes);
+/// K and V in hops of one direction, and sums in order.
+MakePlans hops_in_order(HopMode mode, const Direction& direction);
 /// K and V gathered beforehand; only the sums move from rank to rank.
-BackwardPass gathered_in_order();
+MakePlans gathered_in_order();
 
 }  // namespace annulus::strategies

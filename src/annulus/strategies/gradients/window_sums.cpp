@@ -1,30 +1,51 @@
 #include "annulus/strategies/gradients/window_sums.hpp"
 
-#include "annulus/strategies/gradients/gradient_lane.hpp"
-#include "annulus/strategies/keys/hop_lane.hpp"
-
 namespace annulus::strategies {
 
-std::array<Index, WindowSums::count> WindowSums::block_bytes(const Problem& problem, const pattern::Hops& hops) {
-  return bytes_in_turn<count>(hops, [&](const pattern::Cargo& cargo) { return gradient_bytes(problem, cargo); });
+/// Sums of step s leave behind it; what other ranks add here is complete behind the last step.
+Transfers WindowSumRound::transfers(int rank, std::size_t s) const {
+  const pattern::Hops& hops = keys_.all();
+  Transfers all;
+  if (s > 0) {
+    const int h = keys_.read(rank, s);
+    const Index rows = hops.rows_received(rank, h);
+    all.send({hops.receive_from(rank, h), rows, sum_bytes(keys_.problem(), rows)});
+  }
+  for (int h = 0; s + 1 == steps(rank) && h < hops.count(rank); ++h) {
+    const Index rows = hops.rows_sent(rank, h);
+    all.receive({hops.send_to(rank, h), rows, sum_bytes(keys_.problem(), rows)});
+  }
+  return all;
 }
 
-Index WindowSums::bytes(const Problem& problem, const pattern::Hops& hops) { return total(block_bytes(problem, hops)); }
+std::array<Index, WindowSumRound::count> WindowSumRound::block_bytes(int rank) const {
+  return keys_.bytes_in_turn<count>(rank, [&](Index rows) { return sum_bytes(keys_.problem(), rows); });
+}
 
-WindowSums::WindowSums(const Setting& setting, const WindowKeys& keys)
-    : setting_(setting),
-      keys_(keys),
-      window_(setting.comm, "gradient window",
-              sum_window_bytes(setting.problem, setting.rows(),
-                               pattern::rotation_hops(setting.problem.layout(), setting.partition, setting.rank()))) {
+Index WindowSumPlan::window_bytes(int rank) const {
+  const KeyRound& keys = keys_.round(0);
+  return keys_.is_read(rank) ? key_sum_bytes(keys.problem(), keys.rows(rank).count()) : 0;
+}
+
+Index WindowSumPlan::closing_bytes(int rank) const {
+  return window_bytes(rank) / (2 * keys_.round(0).problem().shape.batch);
+}
+
+std::unique_ptr<GradientSink> WindowSumPlan::sink(const Setting& setting) const {
+  return std::make_unique<WindowSums>(setting, *this);
+}
+
+WindowSums::WindowSums(const Setting& setting, const WindowSumPlan& plan)
+    : setting_(setting), plan_(plan), window_(setting.comm, "gradient window", plan.window_bytes(setting.rank())) {
   window_.clear();
   core::timed_wait(setting.hop(0), [&] { window_.publish(); });
 }
 
-void WindowSums::begin(const Problem& round, const GradientBlock& own) {
+void WindowSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
+  keys_ = &plan_.round(round).keys();
   adds_.clear();
-  const std::array<Index, count> bytes = block_bytes(round, keys_.all());
+  const std::array<Index, count> bytes = plan_.round(round).block_bytes(setting_.rank());
   for (std::size_t i = 0; i < count; ++i) {
     blocks_[i] = core::Buffer("gradient buffers", bytes[i]);
     adds_.emplace_back(window_);
@@ -34,7 +55,8 @@ void WindowSums::begin(const Problem& round, const GradientBlock& own) {
 std::optional<GradientBlock> WindowSums::open(std::size_t s, std::size_t) {
   if (s == 0) return own_;
   wait(slot(s));
-  const GradientBlock zeros{blocks_[slot(s)].data(), pattern::head_rows(keys_.read(s).receive), true};
+  const Index rows = keys_->all().rows_received(setting_.rank(), keys_->read(setting_.rank(), s));
+  const GradientBlock zeros{blocks_[slot(s)].data(), rows, true};
   core::fill_zero(zeros.data, zeros.bytes(setting_.problem));
   return zeros;
 }
@@ -42,8 +64,8 @@ std::optional<GradientBlock> WindowSums::open(std::size_t s, std::size_t) {
 void WindowSums::leave(std::size_t s, std::size_t) {
   if (s == 0) return;
   const Problem& problem = setting_.problem;
-  const pattern::Hop& read = keys_.read(s);
-  core::HopMetrics& metrics = setting_.hop(keys_.hop(s));
+  const pattern::Hop read = keys_->all().hop(setting_.rank(), keys_->read(setting_.rank(), s));
+  core::HopMetrics& metrics = setting_.hop(keys_->hop(setting_.rank(), s));
   core::timed_wait(metrics, [&] {  // inside a node the addition itself is done here
     const WindowRuns target = window_runs(problem, setting_.partition[std::size_t(read.receive_from)], read.receive);
     const comm::RowBlock sums =
@@ -54,7 +76,7 @@ void WindowSums::leave(std::size_t s, std::size_t) {
 }
 
 void WindowSums::wait(std::size_t i) {
-  core::timed_wait(setting_.hop(keys_.hops()), [&] { adds_[i].wait(); });
+  core::timed_wait(waits(), [&] { adds_[i].wait(); });
 }
 
 void WindowSums::progress() {
@@ -68,35 +90,23 @@ void WindowSums::settle(std::size_t) {
 void WindowSums::finish() {
   adds_.clear();
   blocks_ = {};
-  core::timed_wait(setting_.hop(keys_.hops()), [&] { window_.collect(); });
+  core::timed_wait(waits(), [&] { window_.collect(); });
   add_window(setting_.problem, setting_.rows(), window_, own_);
-  const pattern::Hops& hops = keys_.all();
-  for (std::size_t h = 0; h < hops.size(); ++h) {  // what the others did here
-    core::HopMetrics& hop = setting_.hop(h + 1);
-    hop.bytes_received += gradient_bytes(setting_.problem, hops[h].send);
-    hop.rows_received += pattern::head_rows(hops[h].send);
+  const pattern::Hops& hops = keys_->all();
+  for (int h = 0; h < hops.count(setting_.rank()); ++h) {  // what the others did here
+    const Index rows = hops.rows_sent(setting_.rank(), h);
+    core::HopMetrics& hop = setting_.hop(std::size_t(h) + 1);
+    hop.bytes_received += sum_bytes(setting_.problem, rows);
+    hop.rows_received += rows;
   }
 }
 
-BackwardPass windows_and_sums() {
-  return {read_from_windows().keys,
-          [](const Setting& setting, const KeySource& keys) {
-            return std::make_unique<WindowSums>(setting, dynamic_cast<const WindowKeys&>(keys));
-          },
-          [](const Problem& problem, const pattern::Partition& partition, int rank) {
-            const pattern::StoredRows& rows = partition[std::size_t(rank)];
-            const pattern::Hops hops = pattern::rotation_hops(problem.layout(), partition, rank);
-            Prediction prediction;  // of the rows of the rotation
-            prediction.kept = kept_of(problem, rows);
-            add_hops(problem, hops, prediction);
-            add_gradient_hops(problem, pattern::direct_gradients(hops, rank, int(partition.size())), prediction);
-            const Index sums = sum_window_bytes(problem, rows, hops);
-            const Index buffers = std::max(WindowKeys::bytes(problem, hops) + WindowSums::bytes(problem, hops),
-                                           sums / (2 * problem.shape.batch));  // at the end, a part of the window
-            prediction.memory_bytes =
-                backward_work(problem, rows.count(), buffers) + kv_window_bytes(problem, rows, hops) + sums;
-            return prediction;
-          }};
+MakePlans windows_and_sums() {
+  return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    auto keys = std::make_unique<WindowPlan>(rounds, partition);
+    auto sums = std::make_unique<WindowSumPlan>(*keys, rounds.size());
+    return Plans{std::move(keys), std::move(sums)};
+  };
 }
 
 }  // namespace annulus::strategies

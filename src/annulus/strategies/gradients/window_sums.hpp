@@ -5,20 +5,51 @@
 #include <deque>
 
 #include "annulus/strategies/gradients/gradient_sink.hpp"
-#include "annulus/strategies/keys/window_keys.hpp"
+#include "annulus/strategies/keys/window_plan.hpp"
+#include "annulus/strategies/keys/window_rows.hpp"
 
 namespace annulus::strategies {
 
-/// Ranks add in whatever order they get there, so the last bits differ from run to run; nobody waits before finish(),
+class WindowSumRound final : public SumRound {
+ public:
+  explicit WindowSumRound(const WindowRound& keys) : keys_(keys) {}
+
+  std::size_t steps(int rank) const override { return keys_.steps(rank); }
+  Transfers transfers(int rank, std::size_t s) const override;
+  std::vector<Index> buffer_bytes(int rank) const override { return {total(block_bytes(rank))}; }
+
+  const WindowRound& keys() const { return keys_; }
+  static constexpr std::size_t count = 2;  ///< blocks: one in which the kernel adds up, one on its way
+  std::array<Index, count> block_bytes(int rank) const;
+
+ private:
+  const WindowRound& keys_;
+};
+
+class WindowSumPlan final : public SumPlan {
+ public:
+  WindowSumPlan(const WindowPlan& keys, std::size_t rounds) : keys_(keys) {
+    for (std::size_t i = 0; i < rounds; ++i) rounds_.emplace_back(keys.round(i));
+  }
+  const WindowSumRound& round(std::size_t i) const override { return rounds_[i]; }
+  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  /// Sums for the rank's rows; none where no rank reads any of them.
+  Index window_bytes(int rank) const override;
+  /// A part of the window, K or V of one batch entry, on its way to the own sums.
+  Index closing_bytes(int rank) const override;
+
+ private:
+  const WindowPlan& keys_;
+  std::deque<WindowSumRound> rounds_;
+};
+
+/// Ranks add in whatever order they get there, so the last bits differ from run to run; no rank waits before finish(),
 /// where each owner must.
 class WindowSums final : public GradientSink {
  public:
-  WindowSums(const Setting& setting, const WindowKeys& keys);
+  WindowSums(const Setting& setting, const WindowSumPlan& plan);
 
-  /// Bytes of the buffers.
-  static Index bytes(const Problem& problem, const pattern::Hops& hops);
-
-  void begin(const Problem& round, const GradientBlock& own) override;
+  void begin(std::size_t round, const GradientBlock& own) override;
   std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
   void leave(std::size_t s, std::size_t lane) override;
   void progress() override;
@@ -27,20 +58,21 @@ class WindowSums final : public GradientSink {
   void close() override { window_.close(); }
 
  private:
-  static constexpr std::size_t count = 2;  // blocks: one in which the kernel adds up, one on its way
-  static std::array<Index, count> block_bytes(const Problem& problem, const pattern::Hops& hops);
+  static constexpr std::size_t count = WindowSumRound::count;
   static std::size_t slot(std::size_t s) { return (s - 1) % count; }
   void wait(std::size_t i);
 
   const Setting setting_;
-  const WindowKeys& keys_;
+  const WindowSumPlan& plan_;
+  const WindowRound* keys_ = nullptr;
   comm::Window window_;
+  core::HopMetrics& waits() const { return setting_.hop(keys_->hops(setting_.rank())); }
   GradientBlock own_;
   std::array<core::Buffer, count> blocks_;
   std::deque<comm::WindowAdd> adds_;  // behind the blocks: when an error unwinds, accesses end before they do
 };
 
 /// K and V read from windows, sums added into others.
-BackwardPass windows_and_sums();
+MakePlans windows_and_sums();
 
 }  // namespace annulus::strategies

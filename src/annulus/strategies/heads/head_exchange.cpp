@@ -4,7 +4,6 @@
 
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
-#include "annulus/strategies/heads/head_groups.hpp"
 
 namespace annulus::strategies {
 
@@ -15,91 +14,88 @@ bool splits_groups(const core::Shape& shape, Index ranks) {
   return false;
 }
 
-Prediction predict_heads(const ForwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                         int size, int rank) {
-  const HeadGroup group(problem, partition, size, rank);
-  Prediction prediction = across.predict(group.narrow(), group.rows(), group.number());
-  prediction.memory_bytes = group.memory(prediction.memory_bytes);
-  prediction.bytes_sent += group.bytes_sent();
-  prediction.bytes_received += group.bytes_received();
-  return prediction;
-}
+namespace {
 
-core::RankMetrics run_heads(const ForwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                            int size, const comm::Communicator& comm, Tensors& tensors, const Progress& progress) {
-  const HeadGroup group(problem, partition, size, comm.rank());
-  const comm::Communicator inside = comm.split(group.number()), between = comm.split(group.place());
+/// One rank of a group: those beside it, and those at its place of the other groups.
+struct Member {
+  Member(const Schedule& schedule, const comm::Communicator& comm)
+      : group(schedule.group_of(comm.rank())),
+        across(schedule.across(comm.rank())),
+        inside(comm.split(group.number())),
+        between(comm.split(group.place())) {}
+
+  /// Both exchanges are counted in the first hop.
+  void count(const core::HopMetrics& exchanged, Index sent, Index received, core::HopMetrics& first) const {
+    first.wait_seconds += exchanged.wait_seconds;
+    first.bytes_sent += sent;
+    first.bytes_received += received;
+    first.rows_received += group.rows_received();
+  }
+
+  const HeadGroup group;
+  const Schedule& across;
+  const comm::Communicator inside, between;
+};
+
+}  // namespace
+
+core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                    const Progress& progress) {
+  const Member member(schedule, comm);
   core::HopMetrics exchanged;
   Tensors narrow;
-  core::timed_wait(exchanged, [&] { narrow = group.take_heads(inside, tensors); });
-  core::RankMetrics metrics = run_forward(across, group.narrow(), group.rows(), between, narrow, progress);
+  core::timed_wait(exchanged, [&] { narrow = member.group.take_heads(member.inside, tensors); });
+  core::RankMetrics metrics = run_forward(member.across, member.between, narrow, progress);
   narrow.q = {};
   narrow.kv = {};
-  core::timed_wait(exchanged, [&] { group.return_heads(inside, narrow, tensors); });
-  metrics.rows = partition[std::size_t(comm.rank())].count();
-  core::HopMetrics& first = metrics.hops.front();  // both exchanges are counted there
-  first.wait_seconds += exchanged.wait_seconds;
-  first.bytes_sent += group.bytes_sent();
-  first.bytes_received += group.bytes_received();
-  first.rows_received += group.rows_received();
+  core::timed_wait(exchanged, [&] { member.group.return_heads(member.inside, narrow, tensors); });
+  metrics.rows = schedule.partition()[std::size_t(comm.rank())].count();
+  member.count(exchanged, member.group.bytes_sent(), member.group.bytes_received(), metrics.hops.front());
   return metrics;
-}
-
-Prediction predict_heads(const BackwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                         int size, int rank) {
-  const HeadGroup group(problem, partition, size, rank);
-  Prediction prediction = across.predict(group.narrow(), group.rows(), group.number());
-  prediction.memory_bytes = group.backward_memory(prediction.memory_bytes);
-  prediction.bytes_sent += group.backward_bytes_sent();
-  prediction.bytes_received += group.backward_bytes_received();
-  return prediction;
 }
 
 namespace {
 
-HeadGroup::BackwardInputs take_inputs(const HeadGroup& group, const comm::Communicator& inside, const Problem& problem,
-                                      Index own_rows, const Tensors& tensors, core::HopMetrics& metrics) {
+HeadGroup::BackwardInputs take_inputs(const Member& member, const Problem& problem, Index own_rows,
+                                      const Tensors& tensors, core::HopMetrics& metrics) {
   const core::Buffer delta = make_delta(problem, own_rows, tensors);
   HeadGroup::BackwardInputs narrow;
-  core::timed_wait(metrics, [&] { narrow = group.take_backward_heads(inside, tensors, delta); });
+  core::timed_wait(metrics, [&] { narrow = member.group.take_backward_heads(member.inside, tensors, delta); });
   return narrow;
 }
 
 /// Makes narrow.tensors.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
-core::Buffer compute(const BackwardPass& across, const HeadGroup& group, const comm::Communicator& between,
-                     HeadGroup::BackwardInputs& narrow, const Progress& progress, core::RankMetrics& metrics) {
-  const pattern::StoredRows& rows = group.rows()[std::size_t(group.number())];
-  BackwardComputation computation(group.narrow(), rows, narrow.tensors, std::exchange(narrow.delta, {}),
-                                  kept_of(group.narrow(), rows), progress);
+core::Buffer compute(const Member& member, HeadGroup::BackwardInputs& narrow, const Progress& progress,
+                     core::RankMetrics& metrics) {
+  const Problem& problem = member.across.problem();
+  const pattern::StoredRows& rows = member.across.partition()[std::size_t(member.group.number())];
+  BackwardComputation computation(problem, rows, narrow.tensors, std::exchange(narrow.delta, {}),
+                                  kept_of(problem, rows), progress);
   core::Buffer sums;
-  run_backward(across, {group.narrow(), group.rows(), between, narrow.tensors, metrics}, computation,
-               [&] { sums = computation.finish_queries(metrics.hops.back()); });
+  run_backward(member.across, {problem, member.across.partition(), member.between, narrow.tensors, metrics},
+               computation, [&] { sums = computation.finish_queries(metrics.hops.back()); });
   narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.normalizers = {};
   return sums;
 }
 
 }  // namespace
 
-core::RankMetrics run_heads(const BackwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                            int size, const comm::Communicator& comm, Tensors& tensors, const Progress& progress) {
-  const Index own_rows = partition[std::size_t(comm.rank())].count();
-  const HeadGroup group(problem, partition, size, comm.rank());
-  const comm::Communicator inside = comm.split(group.number()), between = comm.split(group.place());
+core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                     const Progress& progress) {
+  const Problem& problem = schedule.problem();
+  const Index own_rows = schedule.partition()[std::size_t(comm.rank())].count();
+  const Member member(schedule, comm);
   core::RankMetrics metrics{own_rows, {{}}};
   core::HopMetrics exchanged;
-  HeadGroup::BackwardInputs narrow = take_inputs(group, inside, problem, own_rows, tensors, exchanged);
-  core::Buffer sums = compute(across, group, between, narrow, progress, metrics);
+  HeadGroup::BackwardInputs narrow = take_inputs(member, problem, own_rows, tensors, exchanged);
+  core::Buffer sums = compute(member, narrow, progress, metrics);
   core::timed_wait(exchanged, [&] {
-    group.return_query_gradients(inside, narrow.tensors, tensors);
+    member.group.return_query_gradients(member.inside, narrow.tensors, tensors);
     narrow = {};
-    sums = group.return_key_sums(inside, std::move(sums));
+    sums = member.group.return_key_sums(member.inside, std::move(sums));
   });
-
-  core::HopMetrics& first = metrics.hops.front();  // both exchanges are counted there
-  first.wait_seconds += exchanged.wait_seconds;
-  first.bytes_sent += group.backward_bytes_sent();
-  first.bytes_received += group.backward_bytes_received();
-  first.rows_received += group.rows_received();
+  core::HopMetrics& first = metrics.hops.front();
+  member.count(exchanged, member.group.backward_bytes_sent(), member.group.backward_bytes_received(), first);
   tensors.dkv = finish_keys(problem, own_rows, std::move(sums), first);
   return metrics;
 }

@@ -3,22 +3,17 @@
 // per rank is O(n H / P) beside the rank's own rows. (DeepSpeed-Ulysses; with a ring across: USP, LoongTrain.)
 #pragma once
 
-#include "annulus/strategies/gradients/gradient_sink.hpp"
+#include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// `group`: ranks of a group of consecutive ranks.
-Prediction predict_heads(const ForwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                         int group, int rank);
-core::RankMetrics run_heads(const ForwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                            int group, const comm::Communicator& comm, Tensors& tensors, const Progress& progress);
+/// Passes of a schedule with groups; collective.
+core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                    const Progress& progress);
+core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                     const Progress& progress);
 
-Prediction predict_heads(const BackwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                         int group, int rank);
-core::RankMetrics run_heads(const BackwardPass& across, const Problem& problem, const pattern::Partition& partition,
-                            int group, const comm::Communicator& comm, Tensors& tensors, const Progress& progress);
-
-/// Query heads of one K/V head go to several of `ranks` ranks.
+/// Some query heads of one group that share a key/value head go to different ranks.
 bool splits_groups(const core::Shape& shape, Index ranks);
 
 }  // namespace annulus::strategies

@@ -19,9 +19,9 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
             return ordered_partition(problem, ranks);
           },
       .communication = {},  // depends on the groups
-      .forward = hops(HopMode::overlapped, ring_lanes),
-      .backward = hops_and_sums(HopMode::overlapped, ring_lanes, ring_gradient_lanes),
-      .backward_in_order = hops_in_order(HopMode::overlapped, ring_lanes),
+      .forward = hops(HopMode::overlapped, {upwards}),
+      .backward = hops_and_sums(HopMode::overlapped, {upwards}),
+      .backward_in_order = hops_in_order(HopMode::overlapped, upwards),
       .why_not_reproducible =
           [=](const Problem& problem, int ranks) {
             return group_size(problem, ranks) == ranks ? ""

@@ -19,13 +19,14 @@ std::vector<core::Interval> intervals_of(const pattern::Partition& partition) {
 
 }  // namespace
 
-CollectiveKeys::CollectiveKeys(const Setting& setting) : setting_(setting) {}
-
-void CollectiveKeys::begin(const Problem& problem) {
+void CollectiveKeys::begin(std::size_t round) {
+  round_ = &plan_.round(round);
   if (block_.held > 0) return;  // gathered before the first round
+  const Problem& problem = setting_.problem;
   const Index n = problem.shape.sequence, own = setting_.rows().count(), row = problem.kv_row_bytes();
   all_ = core::Buffer("gathered kv", problem.kv_block_bytes(n));
-  block_ = {all_.data(), n, gathered_rows(setting_.partition)};
+  block_ = round_->form(setting_.rank(), 0, 0);
+  block_.data = all_.data();
   core::HopMetrics& hop = setting_.hop(0);
   const comm::Place here("gathering K and V");
   core::timed_wait(hop, [&] {
@@ -37,18 +38,27 @@ void CollectiveKeys::begin(const Problem& problem) {
   hop.rows_received += n - own;
 }
 
-GatheredKeys::GatheredKeys(const Setting& setting, GatherOrder order)
-    : setting_(setting), order_(order), arrived_(setting.partition.size()), gather_(setting.comm) {}
+void GatheredKeys::begin(std::size_t round) {
+  round_ = &plan_.round(round);
+  if (blocks_.empty()) start_gathering();  // before the first round
+}
 
-void GatheredKeys::begin(const Problem& problem) {
-  if (!blocks_.empty()) return;  // gathered before the first round
+void GatheredKeys::start_gathering() {
+  const Problem& problem = setting_.problem;
   const auto self = std::size_t(setting_.rank());
-  const Index own = setting_.rows().count();
-  gathered_ = core::Buffer("gathered kv", problem.kv_block_bytes(problem.shape.sequence - own));
-  blocks_ = gathered_blocks(problem, setting_.partition, setting_.rank(), setting_.tensors, gathered_);
+  gathered_ = core::Buffer("gathered kv", problem.kv_block_bytes(problem.shape.sequence - setting_.rows().count()));
+  Index offset = 0;
+  std::vector<comm::RowBlock> messages;
+  for (std::size_t p = 0; p < setting_.partition.size(); ++p) {
+    KeyBlock& block = blocks_.emplace_back(own_block(setting_.tensors, setting_.partition[p]));
+    if (p != self) {
+      block.data = gathered_.at(offset);
+      offset += problem.kv_block_bytes(block.held);
+    }
+    messages.push_back(kv_block(problem, block.data, block.held, problem.kv_row_bytes()));
+  }
   owners_ = {setting_.rank()};
-  setting_.metrics.hops.resize(hops());
-  const std::vector<comm::RowBlock> messages = gathered_messages(problem, blocks_);
+  setting_.metrics.hops.resize(setting_.partition.size());
   const comm::Place here("gathering K and V");
   core::timed_wait(setting_.hop(0), [&] { gather_.start(messages[self], messages); });
   for (int d = 1; d < ranks(); ++d) {
@@ -57,19 +67,8 @@ void GatheredKeys::begin(const Problem& problem) {
     hop.bytes_sent += messages[self].bytes();
     hop.bytes_received += messages[from].bytes();
     hop.rows_received += blocks_[from].held;
-    if (order_ == GatherOrder::all_first) take(int(from));
+    if (round_->order() == GatherOrder::all_first) take(int(from));
   }
-}
-
-std::size_t GatheredKeys::steps() const {
-  if (order_ != GatherOrder::as_they_come) return setting_.partition.size();
-  std::size_t steps = 1;
-  for (std::size_t p = 0; p < blocks_.size(); ++p) steps += p != std::size_t(setting_.rank()) && blocks_[p].held > 0;
-  return steps;
-}
-
-int GatheredKeys::owner(std::size_t s) const {
-  return order_ == GatherOrder::as_they_come ? owners_[s] : core::wrap(setting_.rank() - int(s), ranks());
 }
 
 std::string GatheredKeys::place(std::size_t s) const {
@@ -92,8 +91,8 @@ void GatheredKeys::take(int wanted) {
 }
 
 void GatheredKeys::complete(std::size_t s) {
-  if (s + 1 >= steps()) return;
-  if (order_ == GatherOrder::as_they_come) {
+  if (s + 1 >= round_->steps(setting_.rank())) return;
+  if (is_as_they_come()) {
     take_any(setting_.hop(s + 1));
   } else {
     take(owner(s + 1));
@@ -104,33 +103,6 @@ void GatheredKeys::finish() {
   core::timed_wait(setting_.hop(setting_.partition.size()), [&] { gather_.finish(); });
   blocks_.clear();
   gathered_ = {};
-}
-
-namespace {
-
-/// `gathered`: bytes of the buffer.
-Prediction predict_gathered(const Problem& problem, const pattern::Partition& partition, int rank, Index gathered) {
-  const pattern::StoredRows& rows = partition[std::size_t(rank)];
-  return {local_memory(problem, rows.count(), gathered),
-          problem.kv_block_bytes(rows.count()) * Index(partition.size() - 1),
-          problem.kv_block_bytes(problem.shape.sequence - rows.count()), kept_of(problem, rows)};
-}
-
-}  // namespace
-
-ForwardPass gathered_at_once() {
-  return {[](const Setting& setting) { return std::make_unique<CollectiveKeys>(setting); },
-          [](const Problem& problem, const pattern::Partition& partition, int rank) {
-            return predict_gathered(problem, partition, rank, problem.kv_block_bytes(problem.shape.sequence));
-          }};
-}
-
-ForwardPass gathered_as_they_come() {
-  return {[](const Setting& setting) { return std::make_unique<GatheredKeys>(setting, GatherOrder::as_they_come); },
-          [](const Problem& problem, const pattern::Partition& partition, int rank) {
-            const Index others = problem.shape.sequence - partition[std::size_t(rank)].count();
-            return predict_gathered(problem, partition, rank, problem.kv_block_bytes(others));
-          }};
 }
 
 }  // namespace annulus::strategies

@@ -1,72 +1,49 @@
 #include "annulus/strategies/keys/hop_lane.hpp"
 
-#include <algorithm>
-
 #include "annulus/strategies/cargo.hpp"
 
 namespace annulus::strategies {
-namespace {
 
-using pattern::Hop;
-using pattern::Hops;
+HopLane::HopLane(const HopRound& round, std::size_t lane, int rank, void* kv)
+    : round_(round), lane_(lane), rank_(rank), bytes_(round.buffers(rank, lane)), own_(round.form(rank, 0, lane)) {
+  for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes_.receive[i]);
+  send_ = core::Buffer("hop buffers", bytes_.send);
+  own_.data = kv;
+}
+
+const KeyBlock* HopLane::block(std::size_t s) const {
+  if (s == 0) return round_.computes_own(lane_) ? &own_ : nullptr;
+  return has(s - 1) ? &in_hand_ : nullptr;
+}
 
 /// A message that passes on exactly what the hop before brought leaves from the receive buffer; all others are
 /// collected first.
-bool passes_on(const Hops& hops, std::size_t h) { return !hops[h].send_own && hops[h].send == hops[h - 1].receive; }
-
-}  // namespace
-
-BufferBytes buffer_bytes(const Problem& problem, const Hops& hops) {
-  BufferBytes bytes;
-  for (std::size_t h = 0; h < hops.size(); ++h) {
-    bytes.receive[h % 2] = std::max(bytes.receive[h % 2], cargo_bytes(problem, hops[h].receive));
-    if (passes_on(hops, h) || hops[h].send.empty()) continue;
-    bytes.send = std::max(bytes.send, cargo_bytes(problem, hops[h].send));
-    bytes.sending_hops = h + 1;
-  }
-  return bytes;
+void HopLane::begin(std::size_t h) {
+  hop_ = round_.hops_of(lane_).hop(rank_, int(h));
+  h_ = h;
+  const Problem& problem = round_.problem();
+  const Index rows = pattern::head_rows(hop_.send), unit = problem.head_row_bytes();
+  const bool passes_on = round_.hops_of(lane_).passes_on(rank_, int(h));
+  outgoing_ = {hop_.send_to, kv_block(problem, passes_on ? in_hand_.data : send_.data(), rows, unit)};
+  if (passes_on || rows == 0) return;
+  const KeyBlock& source = hop_.send_own ? own_ : in_hand_;
+  const Index parts = 2 * problem.shape.batch;
+  const Index held = source.held * source.unit_bytes(problem) / unit;  // in rows of one head
+  kernels::gather_rows(collect(problem, source, hop_.send), {source.data, parts, held, unit},
+                       {send_.data(), parts, rows, unit});
 }
 
-void add_hops(const Problem& problem, const Hops& hops, Prediction& prediction) {
-  for (const Hop& hop : hops) {
-    prediction.bytes_sent += cargo_bytes(problem, hop.send);
-    prediction.bytes_received += cargo_bytes(problem, hop.receive);
-  }
+comm::Message HopLane::incoming() const {
+  const Index rows = pattern::head_rows(hop_.receive);
+  return {hop_.receive_from, kv_block(round_.problem(), receive_[h_ % 2].data(), rows, round_.problem().head_row_bytes())};
 }
 
-Lane::Lane(const Problem& problem, const Hops& hops, const KeyBlock& own) : problem_(problem), hops_(hops), own_(own) {
-  const BufferBytes bytes = buffer_bytes(problem, hops);
-  for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes.receive[i]);
-  send_ = core::Buffer("hop buffers", bytes.send);
-  sending_hops_ = bytes.sending_hops;
-}
-
-comm::Message Lane::outgoing(std::size_t h) const {
-  const Hop& hop = hops_[h];
-  const Index rows = pattern::head_rows(hop.send), unit = problem_.head_row_bytes();
-  if (passes_on(hops_, h)) return {hop.send_to, kv_block(problem_, in_hand_.data, rows, unit)};
-  if (rows > 0) {
-    const KeyBlock& source = hop.send_own ? own_ : in_hand_;
-    const Index parts = 2 * problem_.shape.batch;
-    const Index held = source.held * source.unit_bytes(problem_) / unit;  // in rows of one head
-    kernels::gather_rows(collect(problem_, source, hop.send), {source.data, parts, held, unit},
-                         {send_.data(), parts, rows, unit});
-  }
-  return {hop.send_to, kv_block(problem_, send_.data(), rows, unit)};
-}
-
-comm::Message Lane::incoming(std::size_t h) const {
-  const Index rows = pattern::head_rows(hops_[h].receive);
-  return {hops_[h].receive_from, kv_block(problem_, receive_[h % 2].data(), rows, problem_.head_row_bytes())};
-}
-
-void Lane::take(std::size_t h, core::HopMetrics& metrics) {
-  const pattern::Cargo& cargo = hops_[h].receive;
-  metrics.bytes_sent += cargo_bytes(problem_, hops_[h].send);
-  metrics.bytes_received += cargo_bytes(problem_, cargo);
-  metrics.rows_received += pattern::head_rows(cargo);
-  if (h + 1 >= sending_hops_) send_ = {};
-  in_hand_ = {receive_[h % 2].data(), pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
+void HopLane::take(std::size_t h, core::HopMetrics& metrics) {
+  metrics.bytes_sent += cargo_bytes(round_.problem(), hop_.send);
+  metrics.bytes_received += cargo_bytes(round_.problem(), hop_.receive);
+  metrics.rows_received += pattern::head_rows(hop_.receive);
+  if (h + 1 >= bytes_.sending_hops) send_ = {};
+  in_hand_ = {receive_[h % 2].data(), pattern::head_rows(hop_.receive), pattern::KeyRows::packed(hop_.receive)};
 }
 
 }  // namespace annulus::strategies

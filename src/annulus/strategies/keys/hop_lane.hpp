@@ -1,51 +1,39 @@
-// One direction of hops: where K and V land, and what is sent on from there.
+// One lane of hops on a rank: where K and V land, and what is sent on from there.
 #pragma once
 
-#include <array>
-
 #include "annulus/comm/exchange.hpp"
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/keys/hop_plan.hpp"
 
 namespace annulus::strategies {
 
-/// Bytes of a lane's buffers: what hop h brings lands in receive buffer h mod 2.
-struct BufferBytes {
-  std::array<Index, 2> receive{};
-  Index send = 0;
-  std::size_t sending_hops = 0;  ///< the send buffer is freed behind so many hops
-
-  Index total() const { return receive[0] + receive[1] + send; }
-  /// Those held while hop h is under way.
-  Index during(std::size_t h) const { return receive[0] + receive[1] + (h < sending_hops ? send : 0); }
-};
-BufferBytes buffer_bytes(const Problem& problem, const pattern::Hops& hops);
-
-/// Adds the bytes of K and V that the hops of a rank move.
-void add_hops(const Problem& problem, const pattern::Hops& hops, Prediction& prediction);
-
-/// The buffers of one direction and the block in hand. `problem`, `hops` and `own` are not copied.
-class Lane {
+/// The buffers of a lane and the block in hand. Use for hop h, from 0 on: begin(h), the messages, take(h).
+class HopLane {
  public:
-  Lane(const Problem& problem, const pattern::Hops& hops, const KeyBlock& own);
+  /// `kv`: the rank's own K and V.
+  HopLane(const HopRound& round, std::size_t lane, int rank, void* kv);
 
-  std::size_t count() const { return hops_.size(); }
-  bool has(std::size_t h) const { return h < count(); }
+  bool has(std::size_t h) const { return round_.has(rank_, lane_, h); }
+  /// The block of step s: that in hand; nullptr where there is none.
+  const KeyBlock* block(std::size_t s) const;
 
-  /// The message of hop h (from 0); collects its rows where they must be collected.
-  comm::Message outgoing(std::size_t h) const;
-  comm::Message incoming(std::size_t h) const;
+  /// Collects the rows of hop h that must be collected.
+  void begin(std::size_t h);
+  comm::Message outgoing() const { return outgoing_; }
+  comm::Message incoming() const;
   /// What hop h brought becomes the block in hand; what it moved is counted.
   void take(std::size_t h, core::HopMetrics& metrics);
-  const KeyBlock& in_hand() const { return in_hand_; }
 
  private:
-  const Problem& problem_;
-  const pattern::Hops& hops_;
-  const KeyBlock& own_;
+  const HopRound& round_;
+  const std::size_t lane_;
+  const int rank_;
+  const BufferBytes bytes_;
   std::array<core::Buffer, 2> receive_;
   core::Buffer send_;
-  std::size_t sending_hops_ = 0;
-  KeyBlock in_hand_;
+  KeyBlock own_, in_hand_;
+  pattern::Hop hop_;  // under way
+  std::size_t h_ = 0;
+  comm::Message outgoing_;
 };
 
 }  // namespace annulus::strategies

@@ -1,9 +1,7 @@
-// Where the keys of a rank's steps come from: its own rows first, then those of other ranks, however they get here.
+// The keys of a rank's steps as they come: its own rows first, then those of other ranks, however they get here.
 #pragma once
 
-#include <memory>
-
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/keys/key_plan.hpp"
 
 namespace annulus::strategies {
 
@@ -25,30 +23,20 @@ struct Setting {
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 
-/// Keys of one rank, step after step; each of passes(problem) begins with step 0 anew. A step has a block in each lane,
-/// or none in some. Use: begin(round); for every step s start(s), the work on block(s, lane) with progress() now and
-/// then, complete(s); finish() behind the last round; close() when the results are made.
+/// Executes a key plan for one rank, step after step; each round begins with step 0 anew. Use: begin(i) for round i;
+/// for every step s start(s), the work on block(s, lane) with progress() now and then, complete(s); finish() behind the
+/// last round; close() when the results are made.
 class KeySource {
  public:
   virtual ~KeySource() = default;
 
-  virtual void begin(const Problem& round) = 0;
-  /// Steps of the round, step 0 included.
-  virtual std::size_t steps() const = 0;
-  /// Blocks that a step may have.
-  virtual std::size_t lanes() const { return 1; }
-  /// Entries of the metrics that the round needs, and the one that step s counts in.
-  virtual std::size_t hops() const { return steps(); }
-  virtual std::size_t hop(std::size_t s) const { return s; }
-  /// Names step s: "own rows", "hop 2 of 3".
+  virtual void begin(std::size_t round) = 0;
+  // Where the order is that in which blocks arrive, only the source knows these of a step that has begun.
+  virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string place(std::size_t s) const = 0;
 
-  /// The block of step s in a lane, from complete(s - 1) to complete(s); nullptr where there is none. Those of step 0,
-  /// of which every lane's holds other rows, stay to the end of the round.
+  /// The block of step s in a lane, from complete(s - 1) to complete(s); nullptr where there is none.
   virtual const KeyBlock* block(std::size_t s, std::size_t lane) const = 0;
-
-  /// The form of that block, from begin() on, whether it is here or not; holds nothing where there is none.
-  virtual KeyBlock form(std::size_t s, std::size_t lane) const = 0;
 
   /// Asks for the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
   virtual void start(std::size_t) {}
@@ -62,20 +50,18 @@ class KeySource {
   virtual void close() {}
 };
 
-/// Makes a rank's key source; collective.
-using MakeKeys = std::function<std::unique_ptr<KeySource>(const Setting&)>;
-/// What a pass costs a rank.
-using Predict = std::function<Prediction(const Problem&, const pattern::Partition&, int rank)>;
+/// A source of the rounds of a plan whose steps come in the plan's order.
+template <class Round>
+class SourceOf : public KeySource {
+ public:
+  std::size_t hop(std::size_t s) const override { return round_->hop(setting_.rank(), s); }
+  std::string place(std::size_t s) const override { return round_->place(setting_.rank(), s); }
 
-/// A forward pass: how keys come, and in how many blocks a rank's rows are worked on, one after another, so that their
-/// running sums take little memory; more than one only where the keys are at hand all the time.
-struct ForwardPass {
-  MakeKeys keys;
-  Predict predict;
-  std::function<Index(const Problem&, Index rows)> query_blocks = [](const Problem&, Index) -> Index { return 1; };
+ protected:
+  explicit SourceOf(const Setting& setting) : setting_(setting) {}
+
+  const Setting setting_;
+  const Round* round_ = nullptr;
 };
-
-/// The rank's own keys.
-ForwardPass own_rows();
 
 }  // namespace annulus::strategies

@@ -3,7 +3,6 @@
 namespace annulus::strategies {
 
 using pattern::Cargo;
-using pattern::Hops;
 
 Cargo window_cargo(const Problem& problem, const pattern::StoredRows& rows) {
   Cargo all;
@@ -12,15 +11,6 @@ Cargo window_cargo(const Problem& problem, const pattern::StoredRows& rows) {
     all.push_back({interval, std::vector<std::vector<pattern::Part>>(std::size_t(problem.shape.kv_heads), whole)});
   }
   return all;
-}
-
-Index kv_window_bytes(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops) {
-  const bool read = std::any_of(hops.begin(), hops.end(), [](const auto& hop) { return !hop.send.empty(); });
-  return read ? cargo_bytes(problem, window_cargo(problem, rows)) : 0;
-}
-
-Index sum_window_bytes(const Problem& problem, const pattern::StoredRows& rows, const Hops& hops) {
-  return kv_window_bytes(problem, rows, hops) > 0 ? key_sum_bytes(problem, rows.count()) : 0;
 }
 
 // Both ways one part (K or V of a batch entry) after another, so that the detour over a buffer stays smaller than the
@@ -61,14 +51,6 @@ WindowRuns window_runs(const Problem& problem, const pattern::StoredRows& owner,
     found.runs.push_back({copy.from, copy.stride, copy.count});
   }
   return found;
-}
-
-std::vector<std::size_t> reads_of(const Hops& hops) {
-  std::vector<std::size_t> all;
-  for (std::size_t h = 0; h < hops.size(); ++h) {
-    if (!hops[h].receive.empty()) all.push_back(h);
-  }
-  return all;
 }
 
 }  // namespace annulus::strategies

@@ -2,7 +2,7 @@
 // memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
-#include "annulus/strategies/keys/gathered_keys.hpp"
+#include "annulus/strategies/keys/gathered_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
@@ -21,7 +21,7 @@ StrategyEntry allgather() {
       .description = "gather all K and V on every rank, then compute (O(n) memory)",
       .partition = partition,
       .communication = {Movement::gather, false},
-      .forward = gathered_at_once(),
+      .forward = gathered(GatherOrder::at_once),
       .backward = gathered_gradients(HopMode::blocking),
       .backward_in_order = gathered_in_order(),
       .why_not_reproducible = never_mind,

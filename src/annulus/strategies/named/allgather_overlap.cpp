@@ -1,7 +1,7 @@
 // allgather_overlap: all of K and V on every rank as in allgather, but while they travel the kernel works on the own
 // rows, and then on each rank's rows as they arrive, whichever come first. O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
-#include "annulus/strategies/keys/gathered_keys.hpp"
+#include "annulus/strategies/keys/gathered_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
@@ -12,7 +12,7 @@ StrategyEntry allgather_overlap() {
       .description = "allgather without waiting: own rows first, then each rank's rows as they arrive (O(n) memory)",
       .partition = distributed_partition,
       .communication = {Movement::gather, true},
-      .forward = gathered_as_they_come(),
+      .forward = gathered(GatherOrder::as_they_come),
       .backward = gathered_gradients(HopMode::overlapped),
       .why_not_reproducible = [](const Problem&,
                                  int) { return "it computes with blocks in the order in which they happen to arrive"; },

@@ -12,9 +12,9 @@ StrategyEntry ring() {
       .description = "pass K and V from neighbour to neighbour, overlapped with compute (O(n/P) memory)",
       .partition = ordered_partition,
       .communication = {Movement::ring, true},
-      .forward = hops(HopMode::overlapped, ring_lanes),
-      .backward = hops_and_sums(HopMode::overlapped, ring_lanes, ring_gradient_lanes),
-      .backward_in_order = hops_in_order(HopMode::overlapped, ring_lanes),
+      .forward = hops(HopMode::overlapped, {upwards}),
+      .backward = hops_and_sums(HopMode::overlapped, {upwards}),
+      .backward_in_order = hops_in_order(HopMode::overlapped, upwards),
       .why_not_reproducible = unless_contiguous,
       .why_no_reproducible_gradients = unless_contiguous,
   };

@@ -6,17 +6,10 @@
 namespace annulus::strategies {
 namespace {
 
-Lanes lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
-  const int ranks = int(partition.size());
-  return {pattern::ring_hops(layout, partition, rank, 1, ranks / 2),
-          pattern::ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
-}
-
-GradientLanes gradients(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
-  const int ranks = int(partition.size());
-  return {pattern::ring_gradients(layout, partition, rank, 1, ranks / 2),
-          pattern::ring_gradients(layout, partition, rank, -1, (ranks - 1) / 2)};
-}
+const std::vector<Direction> both_ways{
+    {.sign = 1, .reach = [](int ranks) { return ranks / 2; }},
+    {.sign = -1, .reach = [](int ranks) { return (ranks - 1) / 2; }},
+};
 
 std::string why_not(const Problem&, int) { return "keys behind a row arrive in ascending order"; }
 
@@ -28,8 +21,8 @@ StrategyEntry ring_bidirectional() {
       .description = "the ring in both directions at once, half the hops",
       .partition = ordered_partition,
       .communication = {Movement::both_ways, true},
-      .forward = hops(HopMode::overlapped, lanes),
-      .backward = hops_and_sums(HopMode::overlapped, lanes, gradients),
+      .forward = hops(HopMode::overlapped, both_ways),
+      .backward = hops_and_sums(HopMode::overlapped, both_ways),
       .why_not_reproducible = why_not,
       .why_no_reproducible_gradients = why_not,
   };

@@ -11,9 +11,9 @@ StrategyEntry ring_blocking() {
       .description = "the ring with blocking sends: even ranks send then receive, odd the reverse",
       .partition = ordered_partition,
       .communication = {Movement::ring, false},
-      .forward = hops(HopMode::blocking, ring_lanes),
-      .backward = hops_and_sums(HopMode::blocking, ring_lanes, ring_gradient_lanes),
-      .backward_in_order = hops_in_order(HopMode::blocking, ring_lanes),
+      .forward = hops(HopMode::blocking, {upwards}),
+      .backward = hops_and_sums(HopMode::blocking, {upwards}),
+      .backward_in_order = hops_in_order(HopMode::blocking, upwards),
       .why_not_reproducible = unless_contiguous,
       .why_no_reproducible_gradients = unless_contiguous,
   };

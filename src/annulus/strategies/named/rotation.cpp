@@ -7,14 +7,7 @@
 namespace annulus::strategies {
 namespace {
 
-Lanes lanes(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
-  return {pattern::rotation_hops(layout, partition, rank)};
-}
-
-GradientLanes gradients(const pattern::Layout& layout, const pattern::Partition& partition, int rank) {
-  const pattern::Hops hops = pattern::rotation_hops(layout, partition, rank);
-  return {pattern::direct_gradients(hops, rank, int(partition.size()))};
-}
+constexpr Direction straight{.from = pattern::From::owners};
 
 }  // namespace
 
@@ -24,9 +17,9 @@ StrategyEntry rotation() {
       .description = "hop d reads straight from rank p-d exactly the rows needed: fewest bytes, no forwarding",
       .partition = ordered_partition,
       .communication = {Movement::direct, true},
-      .forward = hops(HopMode::overlapped, lanes),
-      .backward = hops_and_sums(HopMode::overlapped, lanes, gradients),
-      .backward_in_order = hops_in_order(HopMode::overlapped, lanes),
+      .forward = hops(HopMode::overlapped, {straight}),
+      .backward = hops_and_sums(HopMode::overlapped, {straight}),
+      .backward_in_order = hops_in_order(HopMode::overlapped, straight),
       .why_not_reproducible = unless_contiguous,
       .why_no_reproducible_gradients = unless_contiguous,
   };

@@ -1,5 +1,6 @@
 // single: rank 0 holds all rows and computes, the others wait.
 #include "annulus/strategies/named/named.hpp"
+#include "annulus/strategies/own_passes.hpp"
 
 namespace annulus::strategies {
 
@@ -10,7 +11,7 @@ StrategyEntry single() {
       .partition = [](const Problem& problem,
                       int ranks) { return pattern::root_partition(problem.shape.sequence, ranks); },
       .communication = {Movement::none},
-      .forward = own_rows(),
+      .forward = own_keys(),
       .backward = own_gradients(),
       .why_not_reproducible = never_mind,
       .why_no_reproducible_gradients = never_mind,

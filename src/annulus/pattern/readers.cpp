@@ -1,0 +1,149 @@
+#include "annulus/pattern/readers.hpp"
+
+#include <algorithm>
+
+namespace annulus::pattern {
+namespace {
+
+using core::wrap;
+
+std::vector<Interval> crossing(const Pair& pair, const Documents& documents, Interval rows) {
+  const Interval first = segment_of(pair, documents, rows.begin);
+  const Interval last = first.end >= rows.end ? first : segment_of(pair, documents, rows.end - 1);
+  std::vector<Interval> segments;
+  if (first.begin < rows.begin || first.end > rows.end) segments.push_back(first);
+  if (last != first && last.end > rows.end) segments.push_back(last);
+  return segments;
+}
+
+}  // namespace
+
+Readers::Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind)
+    : layout_(layout),
+      owners_(owners),
+      readers_(readers),
+      kind_(kind),
+      pairs_(layout.used_pairs()),
+      ranks_(Index(readers.size())) {
+  for (Index p = 0; p < ranks_; ++p) {
+    for (const Interval& rows : readers[std::size_t(p)].intervals()) locations_.push_back({rows, p});
+  }
+  std::sort(locations_.begin(), locations_.end(),
+            [](const Location& a, const Location& b) { return a.rows.begin < b.rows.begin; });
+  Index shortest = documents_end(), largest_stride = 1;
+  for (const Location& location : locations_) shortest = std::min(shortest, location.rows.size());
+  for (Index i = pairs_.begin; i < pairs_.end; ++i) {
+    const Pair& pair = layout.pattern.pairs[std::size_t(i)];
+    const Index longest = pair.segment == whole_document ? documents_end() : pair.segment;
+    largest_stride = std::max(largest_stride, std::min(pair.dilation, longest));
+  }
+  widen_ = core::ceil_div(largest_stride, std::max<Index>(1, shortest));
+}
+
+Index Readers::rank_of(Index row) const {
+  const auto next = std::upper_bound(locations_.begin(), locations_.end(), row,
+                                     [](Index r, const Location& location) { return r < location.rows.begin; });
+  return (next - 1)->rank;
+}
+
+Crossings Readers::crossings(Index owner) const {
+  Crossings all;
+  for (const Interval& rows : owners_[std::size_t(owner)].intervals()) {
+    all.emplace_back();
+    for (Index i = pairs_.begin; i < pairs_.end; ++i) {
+      all.back().push_back(crossing(layout_.pattern.pairs[std::size_t(i)], layout_.documents, rows));
+    }
+  }
+  return all;
+}
+
+bool Readers::is_any(const Crossings& crossings) {
+  for (const auto& pairs : crossings) {
+    for (const auto& segments : pairs) {
+      if (!segments.empty()) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, Index up) const {
+  std::vector<Index> cuts{0, owner, owner + 1, wrap(owner + up + 1, ranks_), ranks_};
+  if (are_small() && kind_ == Runs::exact) {
+    for (Index p = 0; p < ranks_; ++p) cuts.push_back(p);
+  } else {
+    for (const auto& pairs : crossings) {
+      for (const auto& segments : pairs) {
+        for (const Interval& segment : segments) {
+          for (const Index rank : {rank_of(segment.begin), rank_of(segment.end - 1)}) {
+            cuts.push_back(rank);
+            cuts.push_back(rank + 1);
+          }
+        }
+      }
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<ReaderRun> runs;
+  std::size_t first = 0;  // place of the run behind the owner
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    if (cuts[i] == owner) {
+      first = runs.size();
+    } else {
+      runs.push_back({cuts[i], cuts[i + 1], together(cuts[i], cuts[i + 1])});
+    }
+  }
+  std::rotate(runs.begin(), runs.begin() + std::ptrdiff_t(first), runs.end());
+  return runs;
+}
+
+/// Rows of as many ranks as it takes to hold rows of every offset; nothing where one suffices.
+StoredRows Readers::together(Index begin, Index end) const {
+  if (widen_ == 1 || end - begin == 1) return {};
+  return united(readers_, {begin, std::min(end, begin + widen_)});
+}
+
+std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs, const Crossings& crossings,
+                                bool coarse) const {
+  std::vector<Index> key;
+  const auto& own = owners_[std::size_t(owner)].intervals();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (!coarse) key.push_back(own[i].size());
+    for (std::size_t j = 0; j < crossings[i].size(); ++j) {
+      const Index r = layout_.pattern.pairs[std::size_t(pairs_.begin) + j].dilation;
+      key.push_back(Index(crossings[i][j].size()));
+      for (const Interval& segment : crossings[i][j]) {
+        if (!coarse) {
+          key.push_back(segment.begin < own[i].begin ? -1 - (own[i].begin - segment.begin) % r
+                                                     : segment.begin - own[i].begin);
+          key.push_back(std::min(segment.end, own[i].end) - own[i].begin);
+        }
+        for (const ReaderRun& run : runs) append_hits(segment, own[i], r, run.rows(readers_), coarse, key);
+      }
+    }
+  }
+  return key;
+}
+
+/// Which offsets of the segment have a row at the reader: all (-1), or those in windows of less than r rows.
+void Readers::append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
+                          std::vector<Index>& key) const {
+  const std::size_t mark = key.size();
+  const Interval seen{layout_.pattern.causal ? std::max(segment.begin, own.end) : segment.begin, segment.end};
+  for (std::size_t i = reader.first_behind(seen.begin); i < reader.intervals().size(); ++i) {
+    const Interval held = core::intersect(reader.intervals()[i], seen);
+    if (reader.intervals()[i].begin >= seen.end) break;
+    if (held.size() >= r) {
+      key.resize(mark);
+      key.push_back(-1);
+      return;
+    }
+    if (held.empty()) continue;
+    key.push_back((held.begin - segment.begin) % r);
+    key.push_back(held.size());
+  }
+  if (coarse && key.size() > mark) key.resize(mark + 1), key[mark] = -3;
+  key.push_back(-2);  // ends the list
+}
+
+}  // namespace annulus::pattern

@@ -1,0 +1,146 @@
+#include "annulus/pattern/routes.hpp"
+
+#include <algorithm>
+
+namespace annulus::pattern {
+
+using core::wrap;
+
+namespace {
+
+constexpr std::size_t kept_owners = 4;  // whose legs stay spelled out
+
+}  // namespace
+
+Routes::Routes(const Layout& layout, const Partition& owners, const Partition& readers, int direction, int reach)
+    : layout_(layout),
+      owners_(owners),
+      readers_(readers),
+      direction_(direction),
+      reach_(std::max(reach, 0)),
+      found_(layout, owners, readers, Runs::exact),
+      known_(owners.size()) {}
+
+/// In the order in which the rows reach them.
+std::vector<ReaderRun> Routes::runs(int q, const Crossings& crossings) const {
+  const int ranks = this->ranks();
+  std::vector<ReaderRun> all = found_.runs(q, crossings, direction_ > 0 ? reach_ : ranks - 1 - reach_);
+  std::vector<ReaderRun> ours;
+  for (const ReaderRun& run : all) {
+    const Index nearest = direction_ > 0 ? run.begin : run.end - 1;
+    if (wrap((nearest - q) * direction_, Index(ranks)) <= reach_) ours.push_back(run);
+  }
+  if (direction_ < 0) std::reverse(ours.begin(), ours.end());
+  return ours;
+}
+
+Routes::Legs Routes::spell_out(int q, const std::vector<ReaderRun>& runs) const {
+  Legs legs;
+  legs.owner = q;
+  Cargo all;
+  for (const ReaderRun& run : runs) {
+    legs.carried.push_back(pattern::rows_read(layout_, owners_[std::size_t(q)], run.rows(readers_)));
+    legs.read_until.push_back(all = join(std::move(all), legs.carried.back()));
+  }
+  for (std::size_t i = runs.size(); i-- > 1;) legs.carried[i - 1] =
+        join(std::move(legs.carried[i - 1]), legs.carried[i]);
+  return legs;
+}
+
+const Routes::Kind& Routes::kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const {
+  std::vector<Index> key = found_.key(q, runs, crossings);
+  key.push_back(Index(runs.size()));
+  std::unique_ptr<Kind>& kind = kinds_[std::move(key)];
+  if (kind) return *kind;
+  kind = std::make_unique<Kind>();
+  const Legs legs = spell_out(q, runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    kind->read.push_back(head_rows(pattern::rows_read(layout_, owners_[std::size_t(q)], runs[i].rows(readers_))));
+    kind->carried.push_back(head_rows(legs.carried[i]));
+    kind->passes_on_all.push_back(i + 1 < runs.size() && legs.carried[i] == legs.carried[i + 1]);
+  }
+  return *kind;
+}
+
+const Routes::Owner& Routes::owner(int q) const {
+  Owner& owner = known_[std::size_t(q)];
+  if (owner.known) return owner;
+  owner.known = true;
+  const Crossings crossings = found_.crossings(q);
+  if (!Readers::is_any(crossings)) return owner;
+  const std::vector<ReaderRun> runs = this->runs(q, crossings);
+  owner.kind = &kind(q, runs, crossings);
+  for (const ReaderRun& run : runs) {
+    owner.begins.push_back(wrap((int(direction_ > 0 ? run.begin : run.end - 1) - q) * direction_, ranks()));
+    owner.ends.push_back(owner.begins.back() + int(run.end - run.begin));
+  }
+  return owner;
+}
+
+const Routes::Legs& Routes::legs(int q) const {
+  const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Legs& legs) { return legs.owner == q; });
+  if (found != recent_.end()) {
+    std::rotate(recent_.begin(), found, found + 1);  // the one asked for last is the first
+    return recent_.front();
+  }
+  if (recent_.size() == kept_owners) recent_.pop_back();
+  recent_.insert(recent_.begin(), spell_out(q, runs(q, found_.crossings(q))));
+  return recent_.front();
+}
+
+/// The leg that a distance lies in; as many as there are where in none.
+std::size_t Routes::leg(const Owner& owner, int distance) {
+  const auto found = std::upper_bound(owner.ends.begin(), owner.ends.end(), distance);
+  return std::size_t(found - owner.ends.begin());
+}
+
+Index Routes::rows_read(int q, int distance) const {
+  const Owner& owner = this->owner(q);
+  const std::size_t i = leg(owner, distance);
+  return i < owner.ends.size() ? owner.kind->read[i] : 0;
+}
+
+Index Routes::rows_carried(int q, int distance) const {
+  const Owner& owner = this->owner(q);
+  const std::size_t i = leg(owner, distance);
+  return i < owner.ends.size() ? owner.kind->carried[i] : 0;
+}
+
+bool Routes::passes_on_all(int q, int distance) const {
+  const Owner& owner = this->owner(q);
+  const std::size_t i = leg(owner, distance);
+  if (i >= owner.ends.size()) return true;  // nothing
+  if (distance + 1 < owner.ends[i]) return true;
+  return owner.kind->passes_on_all[i] || owner.kind->carried[i] == 0;
+}
+
+int Routes::farthest() const {
+  if (farthest_ >= 0) return farthest_;
+  farthest_ = 0;
+  for (int q = 0; q < ranks(); ++q) {
+    const Owner& owner = this->owner(q);
+    for (std::size_t i = 0; i < owner.ends.size(); ++i) {
+      if (owner.kind->carried[i] > 0) farthest_ = std::max(farthest_, owner.ends[i] - 1);
+    }
+  }
+  return farthest_;
+}
+
+Cargo Routes::read(int q, int distance) const {
+  if (rows_read(q, distance) == 0) return {};
+  return pattern::rows_read(layout_, owners_[std::size_t(q)],
+                            readers_[std::size_t(wrap(q + distance * direction_, ranks()))]);
+}
+
+Cargo Routes::carried(int q, int distance) const {
+  if (rows_carried(q, distance) == 0) return {};
+  return legs(q).carried[leg(owner(q), distance)];
+}
+
+Cargo Routes::read_until(int q, int distance) const {
+  const Owner& owner = this->owner(q);
+  const std::size_t i = std::min(leg(owner, distance), owner.ends.size() - 1);
+  return owner.ends.empty() ? Cargo{} : legs(q).read_until[i];
+}
+
+}  // namespace annulus::pattern

@@ -1,0 +1,54 @@
+// K and V of all ranks on every rank: O(n) memory.
+#pragma once
+
+#include <deque>
+
+#include "annulus/strategies/keys/key_source.hpp"
+#include "annulus/strategies/schedule.hpp"
+
+namespace annulus::strategies {
+
+/// In which order a rank works on the rows of the others, and whether it waits for all of them first.
+///   at_once     all rows in one block and one step, after one collective
+///   all_first   rank - 1, rank - 2, ...: when all have come
+///   in_order    the same, each as soon as it is there
+///   as_they_come  of those ranks that have rows
+enum class GatherOrder { at_once, all_first, in_order, as_they_come };
+
+class GatheredRound final : public KeyRound {
+ public:
+  /// What the first round has gathered is there in all others.
+  GatheredRound(const Problem& round, const pattern::Partition& partition, GatherOrder order, bool is_first)
+      : KeyRound(round, partition), order_(order), is_first_(is_first) {}
+
+  std::size_t steps(int rank) const override;
+  std::size_t hops(int) const override { return order_ == GatherOrder::at_once ? 1 : partition().size(); }
+  std::size_t hop(int rank, std::size_t s) const override;
+  std::string place(int rank, std::size_t s) const override;
+  int owner(int rank, std::size_t s, std::size_t lane) const override;
+  KeyBlock form(int rank, std::size_t s, std::size_t lane) const override;
+  Transfers transfers(int rank, std::size_t s) const override;
+  std::vector<Index> buffer_bytes(int rank) const override;
+
+  GatherOrder order() const { return order_; }
+
+ private:
+  GatherOrder order_;
+  bool is_first_;
+};
+
+class GatheredPlan final : public KeyPlan {
+ public:
+  GatheredPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, GatherOrder order);
+
+  const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
+  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+
+ private:
+  std::deque<GatheredRound> rounds_;
+};
+
+/// A forward pass with gathered keys.
+MakePlans gathered(GatherOrder order);
+
+}  // namespace annulus::strategies

@@ -1,0 +1,100 @@
+// How the keys of every rank come, as integers: which step works on which rows, and what travels meanwhile.
+#pragma once
+
+#include <memory>
+
+#include "annulus/strategies/computation.hpp"
+
+namespace annulus::strategies {
+
+/// Rows of K and V, or sums of their gradients, that go to a rank or come from it.
+struct Transfer {
+  int rank = 0;    ///< every_rank: in one collective
+  Index rows = 0;  ///< (row, key/value head) pairs of one batch entry
+  Index bytes = 0;
+};
+inline constexpr int every_rank = -1;
+
+/// What a rank sends and receives during a step; what has no rows is left out.
+struct Transfers {
+  std::vector<Transfer> sent, received;
+
+  void send(const Transfer& one) { add(sent, one); }
+  void receive(const Transfer& one) { add(received, one); }
+
+ private:
+  static void add(std::vector<Transfer>& to, const Transfer& one) {
+    if (one.rows > 0) to.push_back(one);
+  }
+};
+
+/// Bytes of K and V, and of the sums of their gradients, of so many (row, head) pairs, all batch entries.
+inline Index kv_bytes(const Problem& problem, Index head_rows) {
+  return 2 * problem.shape.batch * head_rows * problem.head_row_bytes();
+}
+inline Index sum_bytes(const Problem& problem, Index head_rows) {
+  return 2 * problem.shape.batch * head_rows * problem.head_row_sum_bytes();
+}
+
+/// One of the rounds, for all ranks; what a step is costs as much as the rows that it touches. A step has a block of
+/// keys in each lane, or none in some. Problem and partition are not copied.
+class KeyRound {
+ public:
+  KeyRound(const Problem& problem, const pattern::Partition& partition)
+      : problem_(problem), partition_(partition), layout_(problem.layout()) {}
+  virtual ~KeyRound() = default;
+  KeyRound(const KeyRound&) = delete;
+  KeyRound& operator=(const KeyRound&) = delete;
+
+  const Problem& problem() const { return problem_; }
+  const pattern::Partition& partition() const { return partition_; }
+  int ranks() const { return int(partition_.size()); }
+  const pattern::StoredRows& rows(int rank) const { return partition_[std::size_t(rank)]; }
+
+  /// Steps of a rank, step 0 included.
+  virtual std::size_t steps(int) const { return 1; }
+  /// Blocks that a step may have.
+  virtual std::size_t lanes() const { return 1; }
+  /// Entries of the metrics that the round needs, and the one that step s counts in.
+  virtual std::size_t hops(int rank) const { return steps(rank); }
+  virtual std::size_t hop(int, std::size_t s) const { return s; }
+  /// Names step s: "own rows", "hop 2 of 3".
+  virtual std::string place(int, std::size_t) const { return "own rows"; }
+  /// Whose rows the block of step s in a lane holds, every_rank: all; and in which form, without data, holding nothing
+  /// where there is none. Those of step 0, of which every lane's holds other rows, stay to the end of the round.
+  virtual int owner(int rank, std::size_t, std::size_t) const { return rank; }
+  virtual KeyBlock form(int rank, std::size_t, std::size_t) const { return own_block({}, rows(rank)); }
+
+  /// What travels while the rank works on step s.
+  virtual Transfers transfers(int, std::size_t) const { return {}; }
+  /// Bytes of buffers during each step; the last is held to the end of the round. Nothing: none at all.
+  virtual std::vector<Index> buffer_bytes(int) const { return {}; }
+
+ protected:
+  const pattern::Layout& layout() const { return layout_; }
+
+ private:
+  const Problem& problem_;
+  const pattern::Partition& partition_;
+  const pattern::Layout layout_;
+};
+
+class KeySource;
+struct Setting;
+
+/// All rounds of a pass, for all ranks.
+class KeyPlan {
+ public:
+  virtual ~KeyPlan() = default;
+
+  virtual const KeyRound& round(std::size_t i) const = 0;
+  /// Brings the keys of one rank; collective.
+  virtual std::unique_ptr<KeySource> source(const Setting& setting) const = 0;
+  /// Bytes of a rank's memory that other ranks read.
+  virtual Index window_bytes(int) const { return 0; }
+  /// Blocks in which a rank's rows are worked on, one after another, so that their running sums take little memory;
+  /// more than one only where the keys are at hand all the time.
+  virtual Index query_blocks(int) const { return 1; }
+};
+
+}  // namespace annulus::strategies

@@ -1,0 +1,38 @@
+#include "annulus/strategies/passes.hpp"
+
+#include "annulus/comm/window_room.hpp"
+#include "annulus/strategies/backward_loop.hpp"
+#include "annulus/strategies/forward_loop.hpp"
+#include "annulus/strategies/heads/head_exchange.hpp"
+
+namespace annulus::strategies {
+
+void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm) {
+  if (forward.has_groups()) return;  // the plans across them are those of a ring
+  const Index keys = forward.keys().window_bytes(comm.rank());
+  const Index sums = backward != nullptr
+                         ? backward->keys().window_bytes(comm.rank()) + backward->sums()->window_bytes(comm.rank())
+                         : 0;
+  if (comm.max(keys + sums) > 0) comm::require_window_room(comm, std::max(keys, sums));
+}
+
+core::RankMetrics run_forward_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                   const Progress& progress) {
+  if (schedule.has_groups()) return run_forward_heads(schedule, comm, tensors, progress);
+  return run_forward(schedule, comm, tensors, progress);
+}
+
+core::RankMetrics run_backward_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                    const Progress& progress) {
+  if (schedule.has_groups()) return run_backward_heads(schedule, comm, tensors, progress);
+  const Problem& problem = schedule.problem();
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(comm.rank())];
+  core::RankMetrics metrics{rows.count(), {{}}};
+  BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
+                                  kept_of(problem, rows), progress);
+  run_backward(schedule, {problem, schedule.partition(), comm, tensors, metrics}, computation,
+               [&] { computation.finish(metrics.hops.back()); });
+  return metrics;
+}
+
+}  // namespace annulus::strategies

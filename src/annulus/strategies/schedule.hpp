@@ -1,0 +1,58 @@
+// What a pass is for every rank: a value, made once, then added up (predict()), timed (simulation.hpp), printed and
+// executed (forward_loop.hpp, backward_loop.hpp).
+#pragma once
+
+#include <map>
+
+#include "annulus/strategies/gradients/gradient_sink.hpp"
+#include "annulus/strategies/heads/head_groups.hpp"
+#include "annulus/strategies/prediction.hpp"
+
+namespace annulus::strategies {
+
+/// How keys come and, in a backward pass, where the sums of their gradients go; the latter's plan may point to the
+/// former's.
+struct Plans {
+  std::unique_ptr<KeyPlan> keys;
+  std::unique_ptr<SumPlan> sums;  ///< none: a forward pass
+};
+/// Plans of passes(problem) over a partition; neither is copied.
+using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
+
+/// Inside groups of `group` ranks rows are exchanged for heads (heads/head_groups.hpp), and the plans are those of the
+/// ranks at the same place of their groups; 0: no groups.
+class Schedule {
+ public:
+  Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group = 0);
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+
+  const Problem& problem() const { return problem_; }
+  const pattern::Partition& partition() const { return partition_; }
+  /// Without groups: rounds, and what moves in them.
+  const std::vector<Problem>& rounds() const { return rounds_; }
+  const KeyPlan& keys() const { return *plans_.keys; }
+  const SumPlan* sums() const { return plans_.sums.get(); }
+
+  /// A rank's group, and the schedule of the ranks at its place across the groups; none without groups.
+  bool has_groups() const { return group_ > 0; }
+  HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
+  const Schedule& across(int rank) const;
+
+  /// What the pass costs a rank; in a backward pass memory counts a gradient of the LSE.
+  Prediction predict(int rank) const;
+
+ private:
+  /// Of a backward pass without what it reads.
+  Prediction predict_work(int rank) const;
+
+  const MakePlans make_;
+  const Problem problem_;
+  const pattern::Partition partition_;
+  const int group_;
+  std::vector<Problem> rounds_;
+  Plans plans_;
+  mutable std::map<int, std::unique_ptr<Schedule>> across_;  // by place in the group
+};
+
+}  // namespace annulus::strategies
