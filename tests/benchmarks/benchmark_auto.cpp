@@ -95,8 +95,8 @@ std::string simulated(const Runner& runner, const core::Machine& machine) {
   const Coupling coupling = name == "ring"       ? Coupling::neighbours
                             : name == "rotation" ? Coupling::rotation
                                                  : Coupling::one_sided;
-  const auto schedule = strategies::schedule_of(runner.problem, runner.partition, coupling, machine);
-  const auto done = strategies::simulate(schedule, 0, 1);
+  const auto schedule = runner.candidate.strategy->forward_schedule(runner.problem, runner.partition);
+  const auto done = strategies::simulate(strategies::timed(*schedule, coupling, machine), 0, 1);
   const double seconds = *std::max_element(done.begin(), done.end());
   return fmt::format("  simulated {:9.3f} ms ({:+.0f} %)", 1e3 * seconds, 100 * (seconds / runner.least() - 1));
 }

@@ -5,6 +5,7 @@
 #include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/pattern/traffic.hpp"
 #include "support/random_layout.hpp"
+#include "support/spelled_hops.hpp"
 
 namespace annulus::pattern {
 namespace {
@@ -27,8 +28,8 @@ Layout layout_of(std::vector<Pair> pairs, bool causal, Index n, Index heads) {
 }
 
 /// Adds one rank's hops.
-void add(const std::vector<Hops>& lanes, std::size_t rank, Traffic& sum) {
-  for (const Hops& hops : lanes) {
+void add(const std::vector<test::HopList>& lanes, std::size_t rank, Traffic& sum) {
+  for (const test::HopList& hops : lanes) {
     for (const Hop& hop : hops) {
       const Index rows = head_rows(hop.receive);
       sum.received[rank] += rows;
@@ -40,8 +41,8 @@ void add(const std::vector<Hops>& lanes, std::size_t rank, Traffic& sum) {
 }
 
 /// Adds what one rank does with the sums of gradients.
-void add(const std::vector<GradientHops>& lanes, std::size_t rank, Traffic& sum) {
-  for (const GradientHops& hops : lanes) {
+void add(const std::vector<test::GradientHopList>& lanes, std::size_t rank, Traffic& sum) {
+  for (const test::GradientHopList& hops : lanes) {
     for (const GradientHop& hop : hops) {
       sum.sent[rank] += head_rows(hop.onward) + head_rows(hop.home);
       for (const Index rows : {head_rows(hop.arriving), head_rows(hop.returned)}) {
@@ -59,12 +60,14 @@ TrafficCounts enumerated(const Layout& layout, const Partition& partition) {
   TrafficCounts counts{nothing, nothing, nothing, nothing, nothing, Basis::exact};
   const int ranks = int(partition.size());
   for (int p = 0; p < ranks; ++p) {
-    add({rotation_hops(layout, partition, p)}, std::size_t(p), counts.direct);
-    add({ring_hops(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring);
-    add({ring_hops(layout, partition, p, 1, ranks / 2), ring_hops(layout, partition, p, -1, (ranks - 1) / 2)},
+    add({test::rotation_hops(layout, partition, p)}, std::size_t(p), counts.direct);
+    add({test::ring_hops(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring);
+    add({test::ring_hops(layout, partition, p, 1, ranks / 2),
+         test::ring_hops(layout, partition, p, -1, (ranks - 1) / 2)},
         std::size_t(p), counts.both_ways);
-    add({ring_gradients(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring_sums);
-    add({ring_gradients(layout, partition, p, 1, ranks / 2), ring_gradients(layout, partition, p, -1, (ranks - 1) / 2)},
+    add({test::ring_gradients(layout, partition, p, 1, ranks - 1)}, std::size_t(p), counts.ring_sums);
+    add({test::ring_gradients(layout, partition, p, 1, ranks / 2),
+         test::ring_gradients(layout, partition, p, -1, (ranks - 1) / 2)},
         std::size_t(p), counts.both_ways_sums);
   }
   return counts;

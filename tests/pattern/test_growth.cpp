@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "annulus/pattern/counts.hpp"
-#include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/pattern/traffic.hpp"
 #include "support/random_layout.hpp"
+#include "support/spelled_hops.hpp"
 
 namespace annulus::pattern {
 namespace {
@@ -43,13 +43,15 @@ Partition cut(const Layout& layout, PartitionKind kind, int ranks) {
 
 /// Everything that a rank plans: the exchanges, the ways of the gradients, and the work on what arrives.
 void plan(const Layout& layout, const Partition& partition, int rank) {
-  const int ranks = int(partition.size());
   const StoredRows& rows = partition[std::size_t(rank)];
   work_lists(layout, rows, KeyRows::raw(rows));
-  for (const Hops& hops : {rotation_hops(layout, partition, rank), ring_hops(layout, partition, rank, 1, ranks - 1)}) {
-    for (const Hop& hop : hops) work_lists(layout, rows, KeyRows::packed(hop.receive));
+  for (const From from : {From::owners, From::neighbours}) {
+    const Hops hops(layout, partition, from);
+    for (int h = 0; h < hops.count(rank); ++h) {
+      work_lists(layout, rows, KeyRows::packed(hops.hop(rank, h).receive));
+      hops.gradients(rank, h);
+    }
   }
-  ring_gradients(layout, partition, rank, 1, ranks - 1);
 }
 
 TEST(Planning, TakesQuestionsInProportionToTheDocuments) {
@@ -80,7 +82,7 @@ TEST(Planning, LooksForWhatARankHoldsOfACombOnce) {
     const Layout layout = test::longnet_layout({{whole_document, 4}}, true, n, 4);
     const Partition partition = block_cyclic_partition(n, 4, 1);
     questions = 0;
-    rotation_hops(layout, partition, 1);
+    test::rotation_hops(layout, partition, 1);
     return questions;
   };
   const Index few = asked(400), many = asked(1600);

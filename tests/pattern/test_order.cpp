@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "annulus/pattern/plan.hpp"
 #include "support/coverage.hpp"
+#include "support/spelled_hops.hpp"
 
 namespace annulus::pattern {
 namespace {
@@ -50,8 +50,8 @@ KeyOrder order_on(const Layout& whole, const Partition& partition, bool ring) {
     for (int p = 0; p < int(partition.size()); ++p) {
       const StoredRows& rows = partition[std::size_t(p)];
       append_call(layout, rows, KeyRows::raw(rows), Mask::upto, order);
-      const Hops hops =
-          ring ? ring_hops(layout, partition, p, 1, int(partition.size()) - 1) : rotation_hops(layout, partition, p);
+      const test::HopList hops = ring ? test::ring_hops(layout, partition, p, 1, int(partition.size()) - 1)
+                                      : test::rotation_hops(layout, partition, p);
       for (const Hop& hop : hops) append_call(layout, rows, KeyRows::packed(hop.receive), Mask::all, order);
       append_call(layout, rows, KeyRows::raw(rows), Mask::after, order);
     }

@@ -4,34 +4,38 @@
 
 #include <functional>
 
-#include "annulus/pattern/plan.hpp"
+#include "annulus/pattern/hops.hpp"
 #include "support/coverage.hpp"
+#include "support/spelled_hops.hpp"
 
 namespace annulus::pattern {
 namespace {
 
 using test::draw_layout;
+using test::HopList;
 using test::RandomLayout;
+using test::ring_hops;
+using test::rotation_hops;
 
 /// An exchange as strategies use it: its directions and their hops.
 struct Exchange {
   const char* name;
-  std::function<std::vector<Hops>(const Layout&, const Partition&, int rank)> lanes;
+  std::function<std::vector<HopList>(const Layout&, const Partition&, int rank)> lanes;
 };
 const std::vector<Exchange>& exchanges() {
   static const std::vector<Exchange> all{
       {"ring",
        [](const Layout& layout, const Partition& partition, int rank) {
-         return std::vector<Hops>{ring_hops(layout, partition, rank, 1, int(partition.size()) - 1)};
+         return std::vector<HopList>{ring_hops(layout, partition, rank, 1, int(partition.size()) - 1)};
        }},
       {"both ways",
        [](const Layout& layout, const Partition& partition, int rank) {
          const int ranks = int(partition.size());
-         return std::vector<Hops>{ring_hops(layout, partition, rank, 1, ranks / 2),
-                                  ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
+         return std::vector<HopList>{ring_hops(layout, partition, rank, 1, ranks / 2),
+                                     ring_hops(layout, partition, rank, -1, (ranks - 1) / 2)};
        }},
       {"rotation", [](const Layout& layout, const Partition& partition, int rank) {
-         return std::vector<Hops>{rotation_hops(layout, partition, rank)};
+         return std::vector<HopList>{rotation_hops(layout, partition, rank)};
        }}};
   return all;
 }
@@ -42,9 +46,9 @@ std::vector<Partition> partitions(const RandomLayout& drawn, int ranks) {
 }
 
 /// (row, head) pairs that arrive at a rank.
-Index received(const std::vector<Hops>& lanes) {
+Index received(const std::vector<HopList>& lanes) {
   Index count = 0;
-  for (const Hops& hops : lanes) {
+  for (const HopList& hops : lanes) {
     for (const Hop& hop : hops) count += head_rows(hop.receive);
   }
   return count;
@@ -76,7 +80,7 @@ TEST(Plans, BringEveryKeptTripleExactlyOnce) {
             test::add_triples(work_lists(drawn.layout, queries, keys), drawn.layout, queries, keys, covered);
           };
           add(KeyRows::raw(queries));
-          for (const Hops& hops : exchange.lanes(drawn.layout, partition, p)) {
+          for (const HopList& hops : exchange.lanes(drawn.layout, partition, p)) {
             for (const Hop& hop : hops) add(KeyRows::packed(hop.receive));
           }
         }
@@ -105,13 +109,13 @@ bool holds(const KeyRows& held, const Cargo& wanted) {
 TEST(Plans, WhatIsSentIsHeldAndIsWhatThePeerExpects) {
   for_random_settings(4, [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition,
                             int ranks) {
-    std::vector<std::vector<Hops>> all;
+    std::vector<std::vector<HopList>> all;
     for (int p = 0; p < ranks; ++p) all.push_back(exchange.lanes(drawn.layout, partition, p));
     for (int p = 0; p < ranks; ++p) {
       for (std::size_t lane = 0; lane < all[std::size_t(p)].size(); ++lane) {
-        const Hops& hops = all[std::size_t(p)][lane];
+        const HopList& hops = all[std::size_t(p)][lane];
         for (std::size_t h = 0; h < hops.size(); ++h) {
-          const Hops& theirs = all[std::size_t(hops[h].send_to)][lane];
+          const HopList& theirs = all[std::size_t(hops[h].send_to)][lane];
           const Cargo expected = h < theirs.size() ? theirs[h].receive : Cargo{};
           EXPECT_EQ(hops[h].send, expected) << "rank " << p << " hop " << h + 1;
           if (h < theirs.size()) {
@@ -124,6 +128,54 @@ TEST(Plans, WhatIsSentIsHeldAndIsWhatThePeerExpects) {
       }
     }
   });
+}
+
+/// Number by number, what is looked up, and every hop that is spelled out.
+void expect_as_defined(const Hops& hops, const std::vector<HopList>& defined, int ranks) {
+  for (int p = 0; p < ranks; ++p) {
+    const HopList& list = defined[std::size_t(p)];
+    ASSERT_LE(hops.count(p), int(list.size()));
+    for (int h = 0; h < int(list.size()); ++h) {
+      const Hop& hop = list[std::size_t(h)];
+      EXPECT_EQ(hops.rows_received(p, h), head_rows(hop.receive)) << "rank " << p << " hop " << h + 1;
+      EXPECT_EQ(hops.rows_sent(p, h), head_rows(hop.send)) << "rank " << p << " hop " << h + 1;
+      EXPECT_EQ(hops.passes_on(p, h), !hop.send_own && hop.send == list[std::size_t(h - 1)].receive);
+      EXPECT_TRUE(h < hops.count(p) || (hop.receive.empty() && hop.send.empty()));
+      const Hop made = hops.hop(p, h);
+      EXPECT_EQ(made.receive, hop.receive) << "rank " << p << " hop " << h + 1;
+      EXPECT_EQ(made.send, hop.send) << "rank " << p << " hop " << h + 1;
+      EXPECT_EQ(made.send_to, hop.send_to);
+      EXPECT_EQ(made.receive_from, hop.receive_from);
+      EXPECT_EQ(made.send_own, hop.send_own);
+    }
+  }
+}
+
+/// Runs of readers and owners that look alike stand for all ranks: as many ranks as make both many.
+TEST(Plans, OfManyRanksAreThoseOfTheDefinition) {
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 60; ++round) {
+    const RandomLayout drawn = draw_layout(random, round % 2 == 0 ? 60 : 400);
+    const int ranks = 1 + int(random() % 17);
+    for (const Partition& partition : partitions(drawn, ranks)) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
+      for (const auto& [direction, reach] : {std::pair{1, ranks - 1}, {1, ranks / 2}, {-1, (ranks - 1) / 2}}) {
+        const Hops ring(drawn.layout, partition, From::neighbours, direction, reach);
+        expect_as_defined(ring, test::defined_ring(drawn.layout, partition, direction, reach), ranks);
+      }
+      std::vector<HopList> straight(partition.size());
+      for (int p = 0; p < ranks; ++p) {
+        for (int d = 1; d < ranks; ++d) {
+          const auto rank = [&](int at) { return core::wrap(at, ranks); };
+          const auto read = [&](int owner, int reader) {
+            return rows_read(drawn.layout, partition[std::size_t(rank(owner))], partition[std::size_t(rank(reader))]);
+          };
+          straight[std::size_t(p)].push_back({rank(p + d), rank(p - d), read(p, p + d), read(p - d, p), true});
+        }
+      }
+      expect_as_defined({drawn.layout, partition, From::owners}, straight, ranks);
+    }
+  }
 }
 
 TEST(Plans, NeverCarryMoreThanTheDenseRing) {
@@ -140,7 +192,7 @@ TEST(Plans, SendNothingWhereSegmentsLieInsideRanks) {
   const Layout layout = test::longnet_layout({{16, 1}, {32, 4}}, false, 256, 8);
   for (const Exchange& exchange : exchanges()) {
     for (int p = 0; p < 4; ++p) {
-      for (const Hops& hops : exchange.lanes(layout, contiguous_partition(256, 4), p)) EXPECT_TRUE(hops.empty());
+      for (const HopList& hops : exchange.lanes(layout, contiguous_partition(256, 4), p)) EXPECT_TRUE(hops.empty());
     }
   }
 }

@@ -5,19 +5,19 @@
 #include <cmath>
 #include <map>
 
-#include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/strategies/cargo.hpp"
 #include "support/random_layout.hpp"
+#include "support/spelled_hops.hpp"
 
 namespace annulus::strategies {
 namespace {
 
 using pattern::Cargo;
-using pattern::GradientHops;
-using pattern::Hops;
 using pattern::KeyRows;
 using pattern::Layout;
 using pattern::Partition;
+using GradientHops = test::GradientHopList;
+using Hops = test::HopList;
 
 /// Sums of a block, in rows of one head.
 using Sums = std::vector<double>;
@@ -114,8 +114,9 @@ std::vector<Sums> expected(const Layout& layout, const Partition& partition, boo
 Plan ring(const Layout& layout, const Partition& partition, int direction, int reach) {
   Plan plan;
   for (int p = 0; p < int(partition.size()); ++p) {
-    plan.hops.push_back(pattern::ring_hops(layout, partition, p, direction, reach));
-    plan.gradients.push_back(pattern::ring_gradients(layout, partition, p, direction, reach));
+    const pattern::Hops hops(layout, partition, pattern::From::neighbours, direction, reach);
+    plan.hops.push_back(test::spelled(hops, p));
+    plan.gradients.push_back(test::spelled_gradients(hops, p));
   }
   return plan;
 }
@@ -123,8 +124,9 @@ Plan ring(const Layout& layout, const Partition& partition, int direction, int r
 Plan rotation(const Layout& layout, const Partition& partition) {
   Plan plan;
   for (int p = 0; p < int(partition.size()); ++p) {
-    plan.hops.push_back(pattern::rotation_hops(layout, partition, p));
-    plan.gradients.push_back(pattern::direct_gradients(plan.hops.back(), p, int(partition.size())));
+    const pattern::Hops hops(layout, partition, pattern::From::owners);
+    plan.hops.push_back(test::spelled(hops, p));
+    plan.gradients.push_back(test::spelled_gradients(hops, p));
   }
   return plan;
 }
@@ -209,7 +211,7 @@ TEST(GradientHops, OrderedSumsVisitTheirReadersUpwardAndComeHome) {
     std::vector<Chains> home(count), expected(count), here(count);
     std::vector<GradientHops> plan;
     for (int p = 0; p < ranks; ++p) {
-      plan.push_back(pattern::ordered_gradients(layout, partition, owners, p));
+      plan.push_back(test::ordered_gradients(layout, partition, owners, p));
       ASSERT_EQ(plan.back().size(), count);
       for (const core::Interval& rows : owners[std::size_t(p)].intervals()) {
         for (Index row = rows.begin; row < rows.end; ++row) {
@@ -261,7 +263,7 @@ TEST(GradientHops, OrderedSumsMakeOneHopMore) {
     const Layout dense = test::longnet_layout({{pattern::whole_document, 1}}, causal, n, 2);
     Index received = 0;
     for (int p = 0; p < ranks; ++p) {
-      for (const pattern::GradientHop& hop : pattern::ordered_gradients(dense, contiguous, contiguous, p)) {
+      for (const pattern::GradientHop& hop : test::ordered_gradients(dense, contiguous, contiguous, p)) {
         received += pattern::head_rows(hop.arriving) + pattern::head_rows(hop.returned);
       }
     }

@@ -80,8 +80,9 @@ TEST(Simulation, OfAPlanAgreesWithTheCostModelWhereRanksDoNotWait) {
   const auto partition = rotation.partition(problem, 4);
   const auto loads = loads_of(rotation, problem, partition, count(problem, partition));
   Cost cost = cost_of(*loads, rotation.communication(problem, 4), problem, machine);
+  const auto schedule = rotation.forward_schedule(problem, partition);
   for (const Coupling coupling : {Coupling::rotation, Coupling::one_sided, Coupling::neighbours}) {
-    const double simulated = slowest(simulate(schedule_of(problem, partition, coupling, machine), 0, 1));
+    const double simulated = slowest(simulate(timed(*schedule, coupling, machine), 0, 1));
     EXPECT_NEAR(simulated, cost.seconds - cost.copy_seconds, 1e-9);
   }
 }

@@ -87,11 +87,11 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
     print_layer(job);
     return 0;
   }
-  print_pass(job, job.partition, "forward", core::forward_flops,
-             [&](int rank) { return job.strategy->predict(job.problem, job.partition, rank); });
+  const auto forward = job.strategy->forward_schedule(job.problem, job.partition);
+  print_pass(job, job.partition, "forward", core::forward_flops, [&](int rank) { return forward->predict(rank); });
   if (job.run.settings.compute.backward) {
-    print_pass(job, job.partition, "backward", core::backward_flops,
-               [&](int rank) { return job.strategy->predict_backward(job.problem, job.partition, rank); });
+    const auto backward = job.strategy->backward_schedule(job.problem, job.partition);
+    print_pass(job, job.partition, "backward", core::backward_flops, [&](int rank) { return backward->predict(rank); });
   }
   return 0;
 }

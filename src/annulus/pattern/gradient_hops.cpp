@@ -95,8 +95,6 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   return hop;
 }
 
-Index OrderedRoute::home_rows(int rank) const {
-  return head_rows(pieces_carried(layout_, begins_, owners_, rank, 1));
-}
+Index OrderedRoute::home_rows(int rank) const { return head_rows(pieces_carried(layout_, begins_, owners_, rank, 1)); }
 
 }  // namespace annulus::pattern

@@ -51,7 +51,8 @@ GradientHop Hops::gradients(int rank, int h) const {
   if (from_ == From::neighbours) return ring_gradients(rank, h);
   // Every rank's sums go straight home.
   Hop hop = this->hop(rank, h);
-  return {at(rank, 1), hop.receive_from, at(rank, -1), hop.send_to, {}, std::move(hop.receive), {}, std::move(hop.send)};
+  return {at(rank, 1), hop.receive_from,       at(rank, -1), hop.send_to,
+          {},          std::move(hop.receive), {},           std::move(hop.send)};
 }
 
 GradientHop Hops::ring_gradients(int rank, int h) const {

@@ -27,6 +27,8 @@ Readers::Readers(const Layout& layout, const Partition& owners, const Partition&
       ranks_(Index(readers.size())) {
   for (Index p = 0; p < ranks_; ++p) {
     for (const Interval& rows : readers[std::size_t(p)].intervals()) locations_.push_back({rows, p});
+    const bool is_idle = readers[std::size_t(p)].count() == 0;
+    if (p > 0 && is_idle != (readers[std::size_t(p - 1)].count() == 0)) idle_cuts_.push_back(p);
   }
   std::sort(locations_.begin(), locations_.end(),
             [](const Location& a, const Location& b) { return a.rows.begin < b.rows.begin; });
@@ -68,6 +70,7 @@ bool Readers::is_any(const Crossings& crossings) {
 
 std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, Index up) const {
   std::vector<Index> cuts{0, owner, owner + 1, wrap(owner + up + 1, ranks_), ranks_};
+  cuts.insert(cuts.end(), idle_cuts_.begin(), idle_cuts_.end());
   if (are_small() && kind_ == Runs::exact) {
     for (Index p = 0; p < ranks_; ++p) cuts.push_back(p);
   } else {

@@ -79,6 +79,7 @@ class Readers {
   Interval pairs_;
   Index ranks_;
   std::vector<Location> locations_;  // all intervals of the readers, ascending
+  std::vector<Index> idle_cuts_;     // ranks at which ranks without rows begin or end
   Index widen_ = 1;                  // ranks that together hold rows of every offset
 };
 

@@ -8,7 +8,8 @@ using core::wrap;
 
 namespace {
 
-constexpr std::size_t kept_owners = 4;  // whose legs stay spelled out
+constexpr std::size_t kept_owners = 4;       // whose legs stay spelled out
+constexpr std::size_t named_intervals = 16;  // of an owner that is compared to others: keys grow with their square
 
 }  // namespace
 
@@ -42,23 +43,28 @@ Routes::Legs Routes::spell_out(int q, const std::vector<ReaderRun>& runs) const 
     legs.carried.push_back(pattern::rows_read(layout_, owners_[std::size_t(q)], run.rows(readers_)));
     legs.read_until.push_back(all = join(std::move(all), legs.carried.back()));
   }
-  for (std::size_t i = runs.size(); i-- > 1;) legs.carried[i - 1] =
-        join(std::move(legs.carried[i - 1]), legs.carried[i]);
+  for (std::size_t i = runs.size(); i-- > 1;)
+    legs.carried[i - 1] = join(std::move(legs.carried[i - 1]), legs.carried[i]);
   return legs;
 }
 
-const Routes::Kind& Routes::kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const {
-  std::vector<Index> key = found_.key(q, runs, crossings);
-  key.push_back(Index(runs.size()));
-  std::unique_ptr<Kind>& kind = kinds_[std::move(key)];
-  if (kind) return *kind;
-  kind = std::make_unique<Kind>();
-  const Legs legs = spell_out(q, runs);
+std::unique_ptr<Routes::Kind> Routes::count(int q, const std::vector<ReaderRun>& runs) const {
+  auto kind = std::make_unique<Kind>();
+  const Legs& legs = keep(spell_out(q, runs));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     kind->read.push_back(head_rows(pattern::rows_read(layout_, owners_[std::size_t(q)], runs[i].rows(readers_))));
     kind->carried.push_back(head_rows(legs.carried[i]));
     kind->passes_on_all.push_back(i + 1 < runs.size() && legs.carried[i] == legs.carried[i + 1]);
   }
+  return kind;
+}
+
+const Routes::Kind& Routes::kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const {
+  if (crossings.size() > named_intervals) return *singular_.emplace_back(count(q, runs));
+  std::vector<Index> key = found_.key(q, runs, crossings);
+  key.push_back(Index(runs.size()));
+  std::unique_ptr<Kind>& kind = kinds_[std::move(key)];
+  if (!kind) kind = count(q, runs);
   return *kind;
 }
 
@@ -83,8 +89,12 @@ const Routes::Legs& Routes::legs(int q) const {
     std::rotate(recent_.begin(), found, found + 1);  // the one asked for last is the first
     return recent_.front();
   }
+  return keep(spell_out(q, runs(q, found_.crossings(q))));
+}
+
+const Routes::Legs& Routes::keep(Legs legs) const {
   if (recent_.size() == kept_owners) recent_.pop_back();
-  recent_.insert(recent_.begin(), spell_out(q, runs(q, found_.crossings(q))));
+  recent_.insert(recent_.begin(), std::move(legs));
   return recent_.front();
 }
 

@@ -56,7 +56,9 @@ class Routes {
   static std::size_t leg(const Owner& owner, int distance);
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
+  std::unique_ptr<Kind> count(int q, const std::vector<ReaderRun>& runs) const;
   const Kind& kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
+  const Legs& keep(Legs legs) const;
   const Legs& legs(int q) const;
 
   const Layout& layout_;
@@ -67,7 +69,8 @@ class Routes {
   const Readers found_;
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<Kind>, HashKey> kinds_;
-  mutable std::vector<Legs> recent_;  // of the owners asked for last: a hop asks for two
+  mutable std::vector<std::unique_ptr<Kind>> singular_;  // of owners with more intervals than a key should name
+  mutable std::vector<Legs> recent_;                     // of the owners asked for last: a hop asks for two
   mutable int farthest_ = -1;
 };
 

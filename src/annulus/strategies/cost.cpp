@@ -144,7 +144,8 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
   if (shape.movement != Movement::none) loads.intervals = counted.intervals;
   switch (shape.movement) {
     case Movement::none:
-      loads.memory = double(forward_memory(problem, most_rows(partition), query_blocks(problem, most_rows(partition)), 0));
+      loads.memory =
+          double(forward_memory(problem, most_rows(partition), query_blocks(problem, most_rows(partition)), 0));
       loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
       loads.basis = pattern::Basis::exact;
       return loads;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <random>
 
-
 namespace annulus::strategies {
 namespace {
 

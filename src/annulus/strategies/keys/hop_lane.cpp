@@ -35,7 +35,8 @@ void HopLane::begin(std::size_t h) {
 
 comm::Message HopLane::incoming() const {
   const Index rows = pattern::head_rows(hop_.receive);
-  return {hop_.receive_from, kv_block(round_.problem(), receive_[h_ % 2].data(), rows, round_.problem().head_row_bytes())};
+  return {hop_.receive_from,
+          kv_block(round_.problem(), receive_[h_ % 2].data(), rows, round_.problem().head_row_bytes())};
 }
 
 void HopLane::take(std::size_t h, core::HopMetrics& metrics) {

@@ -13,7 +13,7 @@ namespace annulus::strategies {
 /// One direction of hops, a lane of every step.
 struct Direction {
   pattern::From from = pattern::From::neighbours;
-  int sign = 1;                                             ///< 1: rows go upwards, from rank to rank + 1
+  int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1
   int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< hops at most
 };
 
@@ -56,8 +56,7 @@ class HopRound final : public KeyRound {
  private:
   struct Lane {
     Lane(const pattern::Layout& layout, const pattern::Partition& partition, const Direction& direction)
-        : rows(partition),
-          hops(layout, rows, direction.from, direction.sign, direction.reach(int(partition.size()))) {}
+        : rows(partition), hops(layout, rows, direction.from, direction.sign, direction.reach(int(partition.size()))) {}
     Lane(const pattern::Layout& layout, const pattern::Partition& partition, pattern::Partition slice,
          const Direction& direction)
         : rows(std::move(slice)), hops(layout, rows, partition, direction.from) {}
