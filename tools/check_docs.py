@@ -154,7 +154,9 @@ def output(program, *words):
 def listed(program):
     """Strategies and verbs of a built program."""
     strategies = re.search(r"^strategies .*\n((?:  .*\n)+)", output(program, "list"), re.MULTILINE)
-    verbs = re.search(r"^Subcommands:\n((?:  .*\n)+)", output(program, "--help"), re.MULTILINE)
+    verbs = re.search(r"^Subcommands:\n((?:  .*\n)+)", output(program, "--help"), re.MULTILINE | re.IGNORECASE)
+    if not strategies or not verbs:
+        sys.exit(f"check_docs: {program} list, or --help, prints no table that this script knows")
     return [re.findall(r"^  (\w+)", lines[1], re.MULTILINE) for lines in (strategies, verbs)]
 
 
