@@ -27,7 +27,8 @@ ARROWS = {
     "pattern": {"core"},
     "core": set(),
 }
-TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "src", "input", "tests", "tools", "job_scripts"}
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "src", "input", "tests", "tools", "job_scripts",
+             "docs", "examples"}
 # Not in the repository, but git ignores them and a developer has them.
 TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}
 MAX_LINES = 400

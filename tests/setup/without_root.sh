@@ -118,9 +118,9 @@ expect "    CLI11_that_is_not_there"
 expect_not "a C++20 compiler"
 expect_not "    fmt"
 
-case="README"
-output="the Spack line of README.md"
-grep -qF "$spack" "$repository/README.md" || fail "is not the one of tools/setup: $spack"
+case="documentation"
+output="the Spack line of docs/clusters.md"
+grep -qF "$spack" "$repository/docs/clusters.md" || fail "is not the one of tools/setup: $spack"
 
 [ -z "$(ls -d "$scratch"/cache/work.* 2>/dev/null)" ] || { case=scratch output=; fail "left a work folder in the cache"; }
 exit $((failures > 0))

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Proves that README.md and docs/ are true where a program can tell: links, line lengths, keys, quoted code, names.
+
+    check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
+                                            With a program also that tables name its strategies and verbs
+    check_docs.py --self-test               show on small made-up pages that every rule fires, and that good ones pass
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MAX_COLUMNS = 120
+MAX_README_LINES = 150
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# <!-- PATH --> in front of a fenced block: the block is quoted from that file.
+QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
+
+
+def blank(match):
+    """As many empty lines, so that line numbers stay."""
+    return "\n" * match[0].count("\n")
+
+
+def anchor(heading):
+    """What a heading is called in a link."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+
+
+def anchors(text):
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", FENCE.sub(blank, text), re.MULTILINE)}
+
+
+def table_keys(text):
+    """{key: default or None} of the tables of a page that have rows | `section.key` | `default` | meaning |."""
+    rows = re.findall(r"^\| `([a-z_]+(?:\.[a-z_]+)+)` \| *(?:`([^`]*)`)? *\|", text, re.MULTILINE)
+    return {key: default or None for key, default in rows}
+
+
+def reference_keys(text):
+    """{key: value} of input/reference.yaml; keys behind "# " are those that exclude others, or make another run."""
+    keys, path = {}, []
+    for line in text.splitlines():
+        line = re.sub(r"^(?:# (?=(?:layer|train):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
+        entry = re.match(r"^( *)([a-z_]+):(?: +([^#]*?))? *(?:#.*)?$", line)
+        if entry:
+            del path[len(entry[1]) // 2 :]
+            path.append(entry[2])
+            if entry[3]:
+                keys[".".join(path)] = entry[3]
+    return keys
+
+
+def first_column(text, heading):
+    """First words in `code` of the rows of the table below a heading, in order."""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| `([\w]+)", section[1], re.MULTILINE) if section else []
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = Path(root)
+        self.findings = []
+
+    def complain(self, page, where, message):
+        line = where if isinstance(where, int) else page.read_text(encoding="utf-8").count("\n", 0, where.start()) + 1
+        self.findings.append(f"{page.relative_to(self.root)}:{line}: {message}")
+
+    def pages(self):
+        return [page for page in [self.root / "README.md", *sorted(self.root.glob("docs/*.md")),
+                                  self.root / "input/README.md", self.root / "tools/peers/README.md"] if page.is_file()]
+
+    def check(self):
+        for page in self.pages():
+            text = page.read_text(encoding="utf-8")
+            for number, line in enumerate(text.splitlines(), 1):
+                if len(line) > MAX_COLUMNS:
+                    self.complain(page, number, f"{len(line)} columns, expected at most {MAX_COLUMNS}")
+            self.check_links(page, FENCE.sub(blank, text))
+            self.check_quotes(page, text)
+        self.check_readme()
+        self.check_keys()
+        return self.findings
+
+    def check_links(self, page, text):
+        for link in LINK.finditer(text):
+            if re.match(r"https?:", link[1]):
+                continue
+            name, _, part = link[1].partition("#")
+            target = (page.parent / name).resolve() if name else page
+            if not target.exists():
+                self.complain(page, link, f"{link[1]}: there is no such file")
+            elif part and part not in anchors(target.read_text(encoding="utf-8")):
+                self.complain(page, link, f"{link[1]}: there is no such heading")
+        for named in OUR_PATH.finditer(text):
+            if not (self.root / named[1]).exists():
+                self.complain(page, named, f"{named[1]}: there is no such file")
+
+    def check_quotes(self, page, text):
+        for quote in QUOTE.finditer(text):
+            source = self.root / quote[1]
+            if not source.is_file():
+                self.complain(page, quote, f"quotes {quote[1]}, which is no file")
+                continue
+            quoted, original = quote[2], source.read_text(encoding="utf-8")
+            if source.suffix == ".yaml":  # a page may comment otherwise
+                quoted, original = (re.sub(r"^ *#.*\n| *#.*", "", text, flags=re.MULTILINE) for text in (quoted, original))
+            if quoted not in original:
+                lines = set(original.splitlines())
+                other = next((line for line in quoted.splitlines() if line not in lines), "the order of its lines")
+                self.complain(page, quote, f"is not what stands in {quote[1]}: {other.strip()}")
+
+    def check_readme(self):
+        readme = self.root / "README.md"
+        text = readme.read_text(encoding="utf-8")
+        if text.count("\n") > MAX_README_LINES:
+            self.complain(readme, MAX_README_LINES, f"longer than {MAX_README_LINES} lines: docs/ has room")
+        for page in sorted(self.root.glob("docs/*.md")):
+            if f"(docs/{page.name}" not in text:
+                self.complain(page, 1, "README.md has no link to this page")
+
+    def check_keys(self):
+        page, reference = self.root / "docs/run-file.md", self.root / "input/reference.yaml"
+        if not page.is_file():
+            return
+        told = table_keys(page.read_text(encoding="utf-8"))
+        keys = reference_keys(reference.read_text(encoding="utf-8"))
+        for key in sorted(keys.keys() - told.keys()):
+            self.complain(page, 1, f"has no row for {key}, which is in input/reference.yaml")
+        for key in sorted(told.keys() - keys.keys()):
+            self.complain(page, 1, f"{key} is not in input/reference.yaml")
+        for key in sorted(told.keys() & keys.keys()):
+            if told[key] is not None and told[key] != keys[key]:
+                self.complain(page, 1, f"{key} has the default {told[key]}, in input/reference.yaml {keys[key]}")
+
+    def check_program(self, strategies, verbs):
+        """The names that the program lists are those of the tables."""
+        for name, heading, expected in (("README.md", "Strategies", strategies), ("README.md", "Verbs", verbs),
+                                        ("docs/strategies.md", "Strategies", strategies)):
+            page = self.root / name
+            found = first_column(page.read_text(encoding="utf-8"), heading)
+            if set(found) != set(expected):
+                self.complain(page, 1, f"the table {heading} has {', '.join(found)}; the program has {', '.join(expected)}")
+
+
+def output(program, *words):
+    return subprocess.run([program, *words], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+
+
+def listed(program):
+    """Strategies and verbs of a built program."""
+    strategies = re.search(r"^strategies .*\n((?:  .*\n)+)", output(program, "list"), re.MULTILINE)
+    verbs = re.search(r"^Subcommands:\n((?:  .*\n)+)", output(program, "--help"), re.MULTILINE | re.IGNORECASE)
+    if not strategies or not verbs:
+        sys.exit(f"check_docs: {program} list, or --help, prints no table that this script knows")
+    return [re.findall(r"^  (\w+)", lines[1], re.MULTILINE) for lines in (strategies, verbs)]
+
+
+# ---- self-test: (what it shows, {path: text} on top of GOOD, piece of the one finding expected, or None) ----
+GOOD = {
+    "README.md": "# a\n[page](docs/run-file.md#the-keys), [here](#a), [web](https://example.org/x), `src/a.cpp`, `build/x`\n",
+    "docs/run-file.md": "# r\n## The `keys`\n| key | default | meaning |\n|---|---|---|\n| `input.file` | | in |\n| `input.generate.seed` | `1` | s |\n"
+                        "| `train.steps` | | n |\n| `compute.backward` | `false` | b |\n",
+    "input/reference.yaml": "input:\n  file: a.h5   # path\n  # generate:   # instead\n  #   seed: 1   # number\n\ncompute:\n"
+                            "  backward: false  # true | false\n\n# A section for training.\n# train:\n#   steps: 100  # n\n",
+    "src/a.cpp": "int a;\nint b;\n",
+}
+KEYS = GOOD["docs/run-file.md"]
+CASES = [
+    ("good pages", {}, None),
+    ("a quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint b;\n```\n"}, None),
+    ("YAML with other comments", {"input/README.md": "<!-- input/reference.yaml -->\n```yaml\ncompute:\n  backward: false   # b\n```\n"}, None),
+    ("no link in code", {"input/README.md": "```\n[a](b.md)\n```\n"}, None),
+    ("a missing file", {"input/README.md": "[a](b.md)\n"}, "b.md: there is no such file"),
+    ("a missing heading", {"input/README.md": "[a](../README.md#b)\n"}, "#b: there is no such heading"),
+    ("a missing path in the text", {"input/README.md": "`./tools/b`\n"}, "tools/b: there is no such file"),
+    ("a long line", {"input/README.md": "x" * 121 + "\n"}, "121 columns"),
+    ("a changed quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint c;\n```\n"}, "README.md:1: is not what stands in src/a.cpp: int c;"),
+    ("a quotation of nothing", {"input/README.md": "<!-- src/b.cpp -->\n```cpp\nint a;\n```\n"}, "no file"),
+    ("a page nobody finds", {"docs/b.md": "b\n"}, "no link to this page"),
+    ("a long README", {"README.md": GOOD["README.md"] + "\n" * 150}, "longer than 150"),
+    ("a key left out", {"docs/run-file.md": KEYS.replace("| `train.steps` | | n |\n", "")}, "no row for train.steps"),
+    ("a key that is none", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
+    ("another default", {"docs/run-file.md": KEYS.replace("`1`", "`2`")}, "input.generate.seed has the default 2"),
+]
+TABLES = "## Verbs\n| verb | does |\n|---|---|\n| `run FILE` | a |\n## Strategies\n| name | does |\n|---|---|\n| `ring` | a |\n## More\n| `b` |\n"
+
+
+def tree(root, files):
+    for name, text in files.items():
+        path = Path(root, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return Checker(root)
+
+
+def self_test():
+    wrong = []
+    for what, files, expected in CASES:
+        with tempfile.TemporaryDirectory() as root:
+            findings = tree(root, {**GOOD, **files}).check()
+        if findings if expected is None else len(findings) != 1 or expected not in findings[0]:
+            wrong.append(f"self-test '{what}': expected {expected or 'no finding'}, got {findings}")
+    for strategies, verbs, expected in ((["ring"], ["run"], 0), (["ring", "b"], ["run"], 2), (["ring"], ["run", "b"], 1)):
+        with tempfile.TemporaryDirectory() as root:
+            checker = tree(root, {"README.md": TABLES, "docs/strategies.md": TABLES})
+            checker.check_program(strategies, verbs)
+        if len(checker.findings) != expected:
+            wrong.append(f"self-test of tables: expected {expected} findings, got {checker.findings}")
+    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + 3} cases, {len(wrong)} wrong"]))
+    return not wrong
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return 0 if self_test() else 1
+    program = None
+    if "--program" in arguments:
+        at = arguments.index("--program")
+        program = arguments[at + 1]
+        del arguments[at : at + 2]
+    checker = Checker(Path(arguments[0]).resolve() if arguments else Path(__file__).resolve().parent.parent)
+    checker.check()
+    if program:
+        checker.check_program(*listed(program))
+    print("\n".join(checker.findings) if checker.findings else "check_docs: every page holds")
+    return 1 if checker.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
