@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "annulus/app/generate.hpp"
-#include "annulus/app/plan.hpp"
-#include "annulus/app/run.hpp"
-#include "annulus/app/train.hpp"
-#include "annulus/app/verify.hpp"
+#include "annulus/app/verbs/generate.hpp"
+#include "annulus/app/verbs/plan.hpp"
+#include "annulus/app/verbs/run.hpp"
+#include "annulus/app/verbs/train.hpp"
+#include "annulus/app/verbs/verify.hpp"
 
 namespace annulus::app {
 

@@ -12,11 +12,11 @@
 #include <iostream>
 #include <optional>
 
-#include "annulus/app/about.hpp"
 #include "annulus/app/command_line.hpp"
 #include "annulus/app/launch.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/info.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"

@@ -1,0 +1,41 @@
+#include "annulus/app/report/pass.hpp"
+
+#include <cstdio>
+
+#include "annulus/app/report/progress.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/memory.hpp"
+
+namespace annulus::app {
+namespace {
+
+void meet(const comm::Communicator& comm, const std::string& where) {
+  const comm::Place place(where);
+  comm.barrier();
+}
+
+}  // namespace
+
+Pass run_pass(const comm::Communicator& comm, const std::string& name,
+              const std::function<void(Pass&, const strategies::Progress&)>& work) {
+  meet(comm, "the barrier before " + name);  // so that the time below is the pass's, not another rank's reading
+  const double start = core::wall_seconds();
+  Pass pass;
+  try {
+    const comm::Place place(name);
+    ProgressLine line(comm.is_root());
+    work(pass, [&](double share, const std::string& where) { line.show(share, where); });
+  } catch (const std::exception& error) {
+    if (comm.size() == 1) throw;
+    std::fprintf(stderr, "annulus: error: rank %d: %s\n", comm.rank(), error.what());
+    std::fflush(stderr);
+    comm::abort_job(int(core::ErrorKind::failure));
+  }
+  meet(comm, "the barrier after " + name);
+  pass.seconds = core::wall_seconds() - start;
+  pass.peak_bytes = core::memory_ledger().peak();
+  return pass;
+}
+
+}  // namespace annulus::app
