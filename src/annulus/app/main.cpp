@@ -16,39 +16,12 @@
 #include "annulus/app/launch.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
-#include "annulus/app/verbs/info.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 
 namespace annulus::app {
 namespace {
-
-/// No verb ends by a signal's number, and those that make files leave no half of one.
-void prepare_for_signals(const CommandLine& line, const comm::Communicator& comm) {
-  if (line.verb == "train") {
-    end_on_signals(comm, "steps since the last checkpoint are lost, run again to continue");
-  } else if (line.verb == "run" || line.verb == "generate" || line.plan.calibrate) {
-    end_on_signals(comm, "nothing is saved but a result that was complete already; run again to begin anew");
-  } else {
-    end_on_signals(comm, "nothing was changed");
-  }
-}
-
-int dispatch(const CommandLine& line, const comm::Communicator& comm) {
-  prepare_for_signals(line, comm);
-  if (line.verb == "run") return run(line.run, comm);
-  if (line.verb == "generate") return generate(line.generate, comm);
-  if (line.verb == "verify") return verify(line.verify, comm);
-  if (line.verb == "plan") return plan(line.plan, comm);
-  if (line.verb == "train") return train(line.train, comm);
-  if (line.verb == "info") {
-    print_info(comm);
-  } else if (comm.is_root()) {
-    print_list();
-  }
-  return 0;
-}
 
 /// The stall timeout until a run file says otherwise, for verbs without one: seconds, above 0.
 std::optional<double> stall_timeout_at_start() {
@@ -61,9 +34,10 @@ std::optional<double> stall_timeout_at_start() {
 }
 
 /// Returns the exit status after an error that every rank knows of, too.
-int dispatch_or_explain(const CommandLine& line, const comm::Communicator& comm) {
+int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
+  end_on_signals(comm, line.verb->when_ended);  // no verb ends by a signal's number, or leaves half of a file
   try {
-    return dispatch(line, comm);
+    return line.verb->run(comm, line.text);
   } catch (const comm::AgreedError& error) {  // every rank is here
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
     return int(error.kind());
@@ -80,15 +54,15 @@ int dispatch_or_explain(const CommandLine& line, const comm::Communicator& comm)
 int main(int argc, char** argv, const Launch& launch) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const CommandLine line = parse_command_line(argc, argv, comm.is_root());
-  if (line.verb.empty()) return line.status;
-  if (const int status = check_launch(launch, line.verb, comm); status != 0) return status;
+  if (!line.verb) return line.status;
+  if (const int status = check_launch(launch, *line.verb, comm); status != 0) return status;
   const auto timeout = stall_timeout_at_start();
   if (!timeout) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: ANNULUS_STALL_TIMEOUT: expected seconds, above 0\n");
     return int(core::ErrorKind::usage);
   }
   const comm::Watchdog watchdog(comm, *timeout);
-  return dispatch_or_explain(line, comm);
+  return run_or_explain(line, comm);
 }
 
 /// The status, or 1 and a message when what was printed did not arrive: a full disk behind `> results.txt`.

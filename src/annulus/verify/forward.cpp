@@ -7,23 +7,21 @@ namespace {
 
 using core::Shape;
 using core::TensorId;
-using kernels::ReferencePattern;
 
 /// Query vectors and key ranges of the rows; rows that follow each other are read together.
-std::vector<QueryRow> begin_rows(const VerifyInput& input, const ReferencePattern& pattern,
-                                 const std::vector<Index>& rows) {
+std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
   std::vector<QueryRow> all;
   for (std::size_t i = 0; i < rows.size();) {
     Interval run{rows[i], rows[i]};
     for (; i < rows.size() && rows[i] == run.end; ++i) ++run.end;
-    const std::vector<double> q = input.rows(TensorId::q, run);  // (B, run, H, D)
+    const Numbers q = input.rows(TensorId::q, run);  // (B, run, H, D)
     for (Index x = run.begin; x < run.end; ++x) {
       for (Index b = 0; b < s.batch; ++b) {
         for (Index h = 0; h < s.heads; ++h) {
           const auto at = q.begin() + ((b * run.size() + x - run.begin) * s.heads + h) * s.head_dim;
           all.push_back(
-              {b, x, h, kernels::key_range(pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}, 0});
+              {b, x, h, kernels::key_range(input.pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}, 0});
         }
       }
     }
@@ -43,7 +41,7 @@ void for_each_key(
   for (const QueryRow& row : rows) ranges.push_back(row.keys);
   const Index step = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * row_numbers));
   for_each_chunk(ranges, s.sequence, step, [&](Interval chunk) {
-    const std::vector<double> k = input.rows(TensorId::k, chunk), v = input.rows(TensorId::v, chunk);
+    const Numbers k = input.rows(TensorId::k, chunk), v = input.rows(TensorId::v, chunk);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Interval part = intersect(rows[i].keys, chunk);
       for (Index p = part.begin; p < part.end; ++p) {
@@ -55,11 +53,10 @@ void for_each_key(
   });
 }
 
-std::vector<QueryRow> recompute_rows(const VerifyInput& input, const ReferencePattern& pattern,
-                                     const std::vector<Index>& rows) {
-  std::vector<QueryRow> all = begin_rows(input, pattern, rows);
+std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows) {
+  std::vector<QueryRow> all = begin_rows(input, rows);
   std::vector<kernels::ReferenceRow> sums;
-  for (const QueryRow& row : all) sums.emplace_back(pattern, input.shape, row.h, row.x, row.q);
+  for (const QueryRow& row : all) sums.emplace_back(input.pattern, input.shape, row.h, row.x, row.q);
   for_each_key(input, all, [&](std::size_t i, Index p, auto k, auto v) { sums[i].add(p, k, v); });
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].out.resize(all[i].q.size());
@@ -72,19 +69,12 @@ ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& 
                                   const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
   ForwardDeviations found;
-  std::vector<double> out, lse;
-  Index in_hand = -1;  // row of the file that out and lse hold
+  RowReader out(file, "out"), lse(file, "lse");
   for (const QueryRow& row : rows) {
-    if (row.x != in_hand) {
-      in_hand = row.x;
-      const Interval one{row.x, row.x + 1};
-      out = read_as_double(file, "out", one);
-      lse = read_as_double(file, "lse", one);
-    }
     const Index head = row.b * s.heads + row.h;
-    found.lse.compare(lse[std::size_t(head)], row.lse, [&] { return input.place(row.b, row.x, row.h); });
+    found.lse.compare(lse.row(row.x)[std::size_t(head)], row.lse, [&] { return input.place(row.b, row.x, row.h); });
     for (Index d = 0; d < s.head_dim; ++d) {
-      found.out.compare(out[std::size_t(head * s.head_dim + d)], row.out[std::size_t(d)],
+      found.out.compare(out.row(row.x)[std::size_t(head * s.head_dim + d)], row.out[std::size_t(d)],
                         [&] { return input.place(row.b, row.x, row.h, d); });
     }
   }

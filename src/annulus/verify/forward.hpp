@@ -15,15 +15,14 @@ namespace annulus::verify {
 /// One row of one head of one batch entry, recomputed.
 struct QueryRow {
   Index b, x, h;
-  Interval keys;            ///< all it sees lie here
-  std::vector<double> q;    ///< (D)
-  std::vector<double> out;  ///< (D)
+  Interval keys;  ///< all it sees lie here
+  Numbers q;      ///< (D)
+  Numbers out;    ///< (D)
   double lse = 0;
 };
 
 /// Recomputes these rows (ascending), all heads and batch entries of each. On this rank alone.
-std::vector<QueryRow> recompute_rows(const VerifyInput& input, const kernels::ReferencePattern& pattern,
-                                     const std::vector<Index>& rows);
+std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows);
 
 /// Shows every row the keys of its range, in chunks of rows of k and v: visit(i, p, k, v) for row i and key p, with the
 /// vectors (D) of the row's key/value head. On this rank alone.

@@ -14,7 +14,7 @@ using kernels::ReferencePattern;
 double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
-void add_to(std::vector<double>& sum, double factor, std::span<const double> x) {
+void add_to(Numbers& sum, double factor, std::span<const double> x) {
   for (std::size_t d = 0; d < x.size(); ++d) sum[d] += factor * x[d];
 }
 
@@ -34,11 +34,11 @@ struct Key {
 /// The definition's words for one pattern.
 class Definition {
  public:
-  Definition(const ReferencePattern& pattern, const Shape& shape)
-      : scale(pattern.scale),
-        output_scale(pattern.group_scale ? 1 / double(pattern.pairs.size()) : 1),
-        pattern_(pattern),
-        shape_(shape) {}
+  explicit Definition(const VerifyInput& input)
+      : scale(input.pattern.scale),
+        output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
+        pattern_(input.pattern),
+        shape_(input.shape) {}
 
   /// P and dS = P (dP - delta) of a query and a key; zeros where the query does not see the key.
   struct Factors {
@@ -59,22 +59,16 @@ class Definition {
   const Shape& shape_;
 };
 
-Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, const io::SeenFile& file,
-                     const std::vector<QueryRow>& rows) {
+Deviation compare_dq(const VerifyInput& input, const io::SeenFile& file, const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
-  const std::vector<std::vector<double>> dq = recompute_dq(input, pattern, rows);
+  const std::vector<Numbers> dq = recompute_dq(input, rows);
   Deviation deviation;
-  std::vector<double> found;
-  Index in_hand = -1;
+  RowReader found(file, "dq");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const QueryRow& row = rows[i];
-    if (row.x != in_hand) {
-      in_hand = row.x;
-      found = read_as_double(file, "dq", {row.x, row.x + 1});
-    }
     for (Index d = 0; d < s.head_dim; ++d) {
-      deviation.compare(found[std::size_t((row.b * s.heads + row.h) * s.head_dim + d)], dq[i][std::size_t(d)],
-                        [&] { return input.place(row.b, row.x, row.h, d); });
+      deviation.compare(found.row(row.x)[std::size_t((row.b * s.heads + row.h) * s.head_dim + d)],
+                        dq[i][std::size_t(d)], [&] { return input.place(row.b, row.x, row.h, d); });
     }
   }
   return deviation;
@@ -83,26 +77,26 @@ Deviation compare_dq(const VerifyInput& input, const ReferencePattern& pattern, 
 // ---- dk, dv ----
 
 /// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
-Interval viewers_of(const ReferencePattern& pattern, const Shape& s, Index p) {
-  ReferencePattern both_ways = pattern;
+Interval viewers_of(const VerifyInput& input, Index p) {
+  const Shape& s = input.shape;
+  ReferencePattern both_ways = input.pattern;
   both_ways.causal = false;  // then x sees p when p sees x
   Interval all{p, p + 1};
   for (Index h = 0; h < s.heads; ++h) {
     const Interval range = kernels::key_range(both_ways, s.sequence, s.heads, h, p);
     if (!range.empty()) all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
   }
-  if (pattern.causal) all.begin = p;
+  if (input.pattern.causal) all.begin = p;
   return all;
 }
 
-std::vector<KeyRow> begin_keys(const VerifyInput& input, const ReferencePattern& pattern,
-                               const std::vector<Index>& keys) {
+std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index>& keys) {
   const Shape& s = input.shape;
-  const std::vector<double> zeros(static_cast<std::size_t>(s.head_dim));
+  const Numbers zeros(static_cast<std::size_t>(s.head_dim));
   std::vector<KeyRow> all;
   for (const Index p : keys) {
-    const std::vector<double> k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
-    const Interval viewers = viewers_of(pattern, s, p);
+    const Numbers k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
+    const Interval viewers = viewers_of(input, p);
     for (Index b = 0; b < s.batch; ++b) {
       for (Index head = 0; head < s.kv_heads; ++head) {
         const Index at = (b * s.kv_heads + head) * s.head_dim, end = at + s.head_dim;
@@ -115,10 +109,9 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const ReferencePattern&
 }
 
 /// dout.out - dlse (B, rows, H) of a chunk of queries.
-std::vector<double> deltas(const VerifyInput& input, Interval chunk, const std::vector<double>& dout,
-                           const std::vector<double>& out) {
+Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, const Numbers& out) {
   const auto D = std::size_t(input.shape.head_dim);
-  std::vector<double> delta = input.rows(TensorId::dlse, chunk);
+  Numbers delta = input.rows(TensorId::dlse, chunk);
   for (std::size_t i = 0; i < delta.size(); ++i) {
     delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - delta[i];
   }
@@ -126,14 +119,13 @@ std::vector<double> deltas(const VerifyInput& input, Interval chunk, const std::
 }
 
 /// Adds to the keys what the queries of a chunk give them.
-void add_queries(const VerifyInput& input, const ReferencePattern& pattern, const ResultsOf& results_of, Interval chunk,
-                 std::vector<KeyRow>& keys) {
+void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval chunk, std::vector<KeyRow>& keys) {
   const Shape& s = input.shape;
   const auto D = std::size_t(s.head_dim);
-  const Definition definition(pattern, s);
-  const std::vector<double> q = input.rows(TensorId::q, chunk), dout = input.rows(TensorId::dout, chunk);
-  const RowResults results = results_of(chunk);
-  const std::vector<double> delta = deltas(input, chunk, dout, results.out);
+  const Definition definition(input);
+  const Numbers q = input.rows(TensorId::q, chunk), dout = input.rows(TensorId::dout, chunk);
+  const RowResults results = results_by(chunk);
+  const Numbers delta = deltas(input, chunk, dout, results.out);
   for (KeyRow& key : keys) {
     const Interval part = intersect(key.viewers, chunk);
     for (Index x = part.begin; x < part.end; ++x) {
@@ -151,16 +143,16 @@ void add_queries(const VerifyInput& input, const ReferencePattern& pattern, cons
 
 }  // namespace
 
-bool can_recompute_viewers(const VerifyInput& input, const ReferencePattern& pattern, const std::vector<Index>& rows) {
+bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
   Index looked_at = 0, next = 0;  // rows before `next` have been counted
   std::vector<Interval> viewers;
-  for (const Index p : rows) viewers.push_back(viewers_of(pattern, s, p));
+  for (const Index p : rows) viewers.push_back(viewers_of(input, p));
   std::sort(viewers.begin(), viewers.end(), [](Interval a, Interval b) { return a.begin < b.begin; });
   for (const Interval& range : viewers) {
     for (next = std::max(next, range.begin); next < range.end; ++next) {
       for (Index h = 0; h < s.heads; ++h) {
-        looked_at += s.batch * (1 + kernels::key_range(pattern, s.sequence, s.heads, h, next).size());
+        looked_at += s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, next).size());
       }
       if (looked_at > largest_recomputed) return false;
     }
@@ -168,38 +160,35 @@ bool can_recompute_viewers(const VerifyInput& input, const ReferencePattern& pat
   return true;
 }
 
-RowResults recompute_results(const VerifyInput& input, const ReferencePattern& pattern, Interval chunk) {
-  const Shape& s = input.shape;
-  const Index D = s.head_dim, numbers = s.batch * chunk.size() * s.heads;
-  std::vector<Index> rows(static_cast<std::size_t>(chunk.size()));
-  std::iota(rows.begin(), rows.end(), chunk.begin);
-  RowResults all{std::vector<double>(std::size_t(numbers * D)), std::vector<double>(std::size_t(numbers))};
-  for (const QueryRow& row : recompute_rows(input, pattern, rows)) {
-    const Index at = (row.b * chunk.size() + row.x - chunk.begin) * s.heads + row.h;
-    std::copy(row.out.begin(), row.out.end(), all.out.begin() + at * D);
+RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows) {
+  const core::Shape& s = input.shape;
+  const std::size_t numbers = std::size_t(s.batch * rows.size() * s.heads);
+  RowResults all{Numbers(numbers * std::size_t(s.head_dim)), Numbers(numbers)};
+  for (const QueryRow& row : queries) {
+    const Index at = (row.b * rows.size() + row.x - rows.begin) * s.heads + row.h;
+    std::copy(row.out.begin(), row.out.end(), all.out.begin() + at * s.head_dim);
     all.lse[std::size_t(at)] = row.lse;
   }
   return all;
 }
 
-std::vector<std::vector<double>> recompute_dq(const VerifyInput& input, const ReferencePattern& pattern,
-                                              const std::vector<QueryRow>& rows) {
+RowResults recompute_results(const VerifyInput& input, Interval chunk) {
+  std::vector<Index> rows(static_cast<std::size_t>(chunk.size()));
+  std::iota(rows.begin(), rows.end(), chunk.begin);
+  return results_of(input, recompute_rows(input, rows), chunk);
+}
+
+std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
-  const Definition definition(pattern, s);
-  std::vector<std::vector<double>> dout, dq(rows.size(), std::vector<double>(std::size_t(s.head_dim)));
-  std::vector<double> delta;
-  std::vector<double> all_dout, all_dlse;
-  Index in_hand = -1;
+  const Definition definition(input);
+  std::vector<Numbers> dout, dq(rows.size(), Numbers(std::size_t(s.head_dim)));
+  Numbers delta;
+  RowReader all_dout(input, TensorId::dout), all_dlse(input, TensorId::dlse);
   for (const QueryRow& row : rows) {
-    if (row.x != in_hand) {
-      in_hand = row.x;
-      all_dout = input.rows(TensorId::dout, {row.x, row.x + 1});
-      all_dlse = input.rows(TensorId::dlse, {row.x, row.x + 1});
-    }
     const Index head = row.b * s.heads + row.h;
-    const auto at = all_dout.begin() + head * s.head_dim;
+    const auto at = all_dout.row(row.x).begin() + head * s.head_dim;
     dout.emplace_back(at, at + s.head_dim);
-    delta.push_back(dot(dout.back(), row.out) - all_dlse[std::size_t(head)]);
+    delta.push_back(dot(dout.back(), row.out) - all_dlse.row(row.x)[std::size_t(head)]);
   }
   for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
     const QueryRow& row = rows[i];
@@ -209,42 +198,35 @@ std::vector<std::vector<double>> recompute_dq(const VerifyInput& input, const Re
   return dq;
 }
 
-std::vector<KeyRow> recompute_keys(const VerifyInput& input, const ReferencePattern& pattern,
-                                   const std::vector<Index>& keys, const ResultsOf& results, Index chunk_rows) {
+std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
+                                   Index chunk_rows) {
   const Shape& s = input.shape;
-  std::vector<KeyRow> rows = begin_keys(input, pattern, keys);
+  std::vector<KeyRow> rows = begin_keys(input, keys);
   std::vector<Interval> viewers;
   for (const KeyRow& row : rows) viewers.push_back(row.viewers);
   const Index held = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * s.heads * s.head_dim));
   for_each_chunk(viewers, s.sequence, std::min(held, chunk_rows),
-                 [&](Interval chunk) { add_queries(input, pattern, results, chunk, rows); });
+                 [&](Interval chunk) { add_queries(input, results, chunk, rows); });
   return rows;
 }
 
-GradientDeviations compare_gradients(const VerifyInput& input, const ReferencePattern& pattern,
-                                     const io::SeenFile& file, const std::vector<QueryRow>& queries,
-                                     const std::vector<Index>& keys, bool recompute_viewers) {
+GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFile& file,
+                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
+                                     bool recompute_viewers) {
   const Shape& s = input.shape;
   GradientDeviations deviations;
-  deviations.dq = compare_dq(input, pattern, file, queries);
+  deviations.dq = compare_dq(input, file, queries);
   const auto results = [&](Interval rows) -> RowResults {
-    if (recompute_viewers) return recompute_results(input, pattern, rows);
+    if (recompute_viewers) return recompute_results(input, rows);
     return {read_as_double(file, "out", rows), read_as_double(file, "lse", rows)};
   };
-  std::vector<double> dk, dv;
-  Index in_hand = -1;
-  for (const KeyRow& row :
-       recompute_keys(input, pattern, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
-    if (row.p != in_hand) {
-      in_hand = row.p;
-      dk = read_as_double(file, "dk", {row.p, row.p + 1});
-      dv = read_as_double(file, "dv", {row.p, row.p + 1});
-    }
+  RowReader dk(file, "dk"), dv(file, "dv");
+  for (const KeyRow& row : recompute_keys(input, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
     for (Index d = 0; d < s.head_dim; ++d) {
       const auto at = std::size_t((row.b * s.kv_heads + row.head) * s.head_dim + d);
       const auto place = [&] { return input.place(row.b, row.p, row.head, d); };
-      deviations.dk.compare(dk[at], row.dk[std::size_t(d)], place);
-      deviations.dv.compare(dv[at], row.dv[std::size_t(d)], place);
+      deviations.dk.compare(dk.row(row.p)[at], row.dk[std::size_t(d)], place);
+      deviations.dv.compare(dv.row(row.p)[at], row.dv[std::size_t(d)], place);
     }
   }
   return deviations;

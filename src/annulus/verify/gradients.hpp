@@ -18,32 +18,32 @@ namespace annulus::verify {
 inline constexpr Index largest_recomputed = Index(1) << 26;
 
 /// True when the queries that see keys `rows` can be recomputed. On this rank alone.
-bool can_recompute_viewers(const VerifyInput& input, const kernels::ReferencePattern& pattern,
-                           const std::vector<Index>& rows);
+bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows);
 
 /// out (B, rows, H, D) and lse (B, rows, H).
 struct RowResults {
-  std::vector<double> out, lse;
+  Numbers out, lse;
 };
 using ResultsOf = std::function<RowResults(Interval rows)>;
+/// What recomputed queries tell of a chunk of rows; zeros of the others.
+RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows);
 /// By the definition. On this rank alone.
-RowResults recompute_results(const VerifyInput& input, const kernels::ReferencePattern& pattern, Interval rows);
+RowResults recompute_results(const VerifyInput& input, Interval rows);
 
 /// dq (D) of every recomputed row. On this rank alone.
-std::vector<std::vector<double>> recompute_dq(const VerifyInput& input, const kernels::ReferencePattern& pattern,
-                                              const std::vector<QueryRow>& rows);
+std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows);
 
 /// One row of one key/value head of one batch entry.
 struct KeyRow {
   Index b, p, head;
-  Interval viewers;                  ///< queries that see it lie here
-  std::vector<double> k, v, dk, dv;  ///< (D)
+  Interval viewers;      ///< queries that see it lie here
+  Numbers k, v, dk, dv;  ///< (D)
 };
 
 /// dk and dv of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries that see
 /// them, `chunk_rows` rows at a time at most. On this rank alone.
-std::vector<KeyRow> recompute_keys(const VerifyInput& input, const kernels::ReferencePattern& pattern,
-                                   const std::vector<Index>& keys, const ResultsOf& results, Index chunk_rows);
+std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
+                                   Index chunk_rows);
 
 /// Queries whose results are recomputed at a time.
 inline constexpr Index recomputed_rows = 256;
@@ -54,8 +54,8 @@ struct GradientDeviations {
 
 /// Rows of dq in `file` against the definition, for recomputed query rows; rows `keys` of dk and dv, with the queries
 /// that see them recomputed or taken from the result. On this rank alone.
-GradientDeviations compare_gradients(const VerifyInput& input, const kernels::ReferencePattern& pattern,
-                                     const io::SeenFile& file, const std::vector<QueryRow>& queries,
-                                     const std::vector<Index>& keys, bool recompute_viewers);
+GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFile& file,
+                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
+                                     bool recompute_viewers);
 
 }  // namespace annulus::verify

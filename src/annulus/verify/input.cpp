@@ -10,8 +10,8 @@ namespace annulus::verify {
 using core::DType;
 using core::TensorId;
 
-std::vector<double> to_double(const std::vector<std::byte>& bytes, DType type) {
-  std::vector<double> numbers(bytes.size() / core::bytes_of(type));
+Numbers to_double(const std::vector<std::byte>& bytes, DType type) {
+  Numbers numbers(bytes.size() / core::bytes_of(type));
   const auto convert = [&](const auto* stored) {
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = core::load_as<double>(stored[i]);
   };
@@ -23,46 +23,71 @@ std::vector<double> to_double(const std::vector<std::byte>& bytes, DType type) {
   return numbers;
 }
 
-AttentionInput::AttentionInput(const io::InputSettings& settings, bool gradients, const comm::Communicator& comm)
-    : settings_(settings) {
-  if (settings.file) {
-    file_.emplace(settings, comm, gradients);
-    shape = file_->shape();
-    type = file_->type();
-    order = file_->order();
-    documents = file_->documents();
-  } else {
-    shape = settings.generate->shape;
-    type = settings.generate->type;
-    documents = {0, shape.sequence};
+namespace {
+
+kernels::ReferencePattern in_its_own_words(const strategies::Problem& problem) {
+  using kernels::ReferenceSemantics;
+  kernels::ReferencePattern reference;
+  switch (problem.pattern.semantics) {
+    case pattern::Semantics::longnet:
+      reference.semantics = ReferenceSemantics::longnet;
+      break;
+    case pattern::Semantics::paper:
+      reference.semantics = ReferenceSemantics::paper;
+      break;
+    case pattern::Semantics::grouped:
+      reference.semantics = ReferenceSemantics::grouped;
+      break;
   }
+  reference.pairs.clear();
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    const bool all = pair.segment == pattern::whole_document;
+    reference.pairs.push_back({all ? kernels::whole_document : pair.segment, pair.dilation});
+  }
+  reference.causal = problem.pattern.causal;
+  reference.group_scale = problem.pattern.group_scale;
+  reference.scale = problem.scale;
+  reference.documents = problem.documents;
+  return reference;
 }
 
-const std::string& AttentionInput::name_of(TensorId tensor) const {
-  switch (tensor) {
-    case TensorId::q:
-      return settings_.q;
-    case TensorId::k:
-      return settings_.k;
-    case TensorId::v:
-      return settings_.v;
-    case TensorId::dlse:
-      return *settings_.dlse;
-    default:
-      return settings_.dout;
-  }
+}  // namespace
+
+VerifyInput::VerifyInput(const strategies::Problem& problem, io::AxisOrder file_order)
+    : shape(problem.shape),
+      type(problem.type),
+      precision(problem.precision),
+      order(file_order),
+      pattern(in_its_own_words(problem)) {}
+
+AttentionInput::AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
+                               const std::optional<io::TensorFile>& file)
+    : VerifyInput(problem, file ? file->order() : io::AxisOrder::bshd), settings_(settings) {
+  if (file) file_ = file->seen();
 }
 
-std::vector<double> AttentionInput::rows(TensorId tensor, Interval rows) const {
+Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
   const bool keys = tensor == TensorId::k || tensor == TensorId::v, lse = tensor == TensorId::dlse;
   const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse ? 1 : shape.head_dim);
   const DType stored = lse ? core::lse_type(type) : type;
-  if (lse && !settings_.dlse) return std::vector<double>(std::size_t(shape.batch * rows.size() * numbers));
-  if (file_) return read_as_double(file_->seen(), name_of(tensor), rows);
+  if (lse && !settings_.dlse) return Numbers(std::size_t(shape.batch * rows.size() * numbers));
+  if (file_) {
+    const std::string& dataset = tensor == TensorId::q   ? settings_.q
+                                 : tensor == TensorId::k ? settings_.k
+                                 : tensor == TensorId::v ? settings_.v
+                                 : lse                   ? *settings_.dlse
+                                                         : settings_.dout;
+    return read_as_double(*file_, dataset, rows);
+  }
   std::vector<std::byte> host(std::size_t(shape.batch * rows.size() * numbers) * core::bytes_of(stored));
   io::fill_generated(*settings_.generate, tensor, {rows}, host.data());
   return to_double(host, stored);
 }
+
+RowReader::RowReader(const io::SeenFile& file, const std::string& dataset)
+    : RowReader([&file, dataset](Interval row) { return read_as_double(file, dataset, row); }) {}
+RowReader::RowReader(const VerifyInput& input, TensorId tensor)
+    : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
 std::string VerifyInput::place(Index b, Index x, Index h, Index d) const {
   return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h, d}, order), ", "));
@@ -71,7 +96,7 @@ std::string VerifyInput::place(Index b, Index x, Index h) const {
   return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h}, order), ", "));
 }
 
-std::vector<double> read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows) {
+Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows) {
   const io::DatasetInfo& info = file.at(dataset);
   Index numbers = rows.size();
   for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {

@@ -10,7 +10,6 @@ namespace {
 
 using core::TensorId;
 using layer::Weight;
-using Numbers = std::vector<double>;
 
 constexpr Index block_rows = 64;                 // of k and v kept together
 constexpr Index largest_cache = Index(1) << 30;  // bytes of them on a rank
@@ -45,21 +44,14 @@ void add_transposed(std::span<const double> a, const Numbers& w, Index columns, 
 
 }  // namespace
 
-LayerInput::LayerInput(io::SeenFile file, io::LayerSettings settings, layer::LayerProblem problem,
+LayerInput::LayerInput(const layer::LayerProblem& problem, const io::LayerSettings& settings, const io::SeenFile& file,
                        const layer::Weights& weights)
-    : file_(std::move(file)), settings_(std::move(settings)), problem_(std::move(problem)) {
-  shape = problem_.attention.shape;
-  type = problem_.attention.type;
-  documents = problem_.attention.documents;
+    : VerifyInput(problem.attention, io::AxisOrder::bshd), file_(file), settings_(settings), problem_(problem) {
   for (const Weight w : layer::all_weights) {
     std::vector<std::byte> host(std::size_t(weights[w].bytes()));
     core::copy_to_host(host.data(), weights[w].data(), weights[w].bytes());
     weights_[std::size_t(w)] = to_double(host, type);
   }
-}
-
-Numbers LayerInput::rows_of(const std::string& dataset, Interval rows) const {
-  return read_as_double(file_, dataset, rows);
 }
 
 Numbers LayerInput::rows(TensorId tensor, Interval rows) const {
@@ -73,7 +65,7 @@ Numbers LayerInput::rows(TensorId tensor, Interval rows) const {
     case TensorId::dlse:
       return Numbers(std::size_t(shape.batch * rows.size() * shape.heads));
     default: {
-      const Numbers dy = rows_of(settings_.dy, rows);
+      const Numbers dy = this->dy(rows);
       Numbers dout(std::size_t(shape.batch * rows.size() * shape.heads * shape.head_dim));
       add_transposed(dy, weight(Weight::wo), width(), dout);
       return dout;
@@ -111,7 +103,7 @@ void LayerInput::turn(std::span<double> heads, Index position, double sign) cons
 
 /// rope(x w + bias) of rows of x, (B, rows, heads, D); of v without the rope.
 Numbers LayerInput::project(Weight w, Interval rows) const {
-  Numbers all = product(rows_of(settings_.x, rows), weight(w), width(), weight(layer::bias_of(w)));
+  Numbers all = product(x(rows), weight(w), width(), weight(layer::bias_of(w)));
   if (w == Weight::wv) return all;
   const std::size_t row_numbers = all.size() / std::size_t(shape.batch * rows.size());
   for (Index b = 0; b < shape.batch; ++b) {

@@ -6,7 +6,6 @@
 #include <map>
 #include <span>
 
-#include "annulus/io/part_transfer.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/verify/input.hpp"
 
@@ -15,26 +14,25 @@ namespace annulus::verify {
 class LayerInput : public VerifyInput {
  public:
   /// `weights` are whole on every rank.
-  LayerInput(io::SeenFile file, io::LayerSettings settings, layer::LayerProblem problem, const layer::Weights& weights);
+  LayerInput(const layer::LayerProblem& problem, const io::LayerSettings& settings, const io::SeenFile& file,
+             const layer::Weights& weights);
 
-  std::vector<double> rows(core::TensorId tensor, Interval rows) const override;
+  Numbers rows(core::TensorId tensor, Interval rows) const override;
 
   /// Rows of x or dy, (B, rows, E). On this rank alone.
-  std::vector<double> rows_of(const std::string& dataset, Interval rows) const;
+  Numbers x(Interval rows) const { return read_as_double(file_, settings_.x, rows); }
+  Numbers dy(Interval rows) const { return read_as_double(file_, settings_.dy, rows); }
 
   Index width() const { return problem_.width; }
   const layer::LayerProblem& problem() const { return problem_; }
   /// y of attention outputs: out wo + bo.  out (rows, H D), y (rows, E)
-  std::vector<double> output(const std::vector<double>& out) const;
+  Numbers output(const Numbers& out) const;
   /// dx (E) of a row's dq (H D), dk and dv (Hkv D), rope turned back already.
-  std::vector<double> input_gradient(std::span<const double> dq, std::span<const double> dk,
-                                     std::span<const double> dv) const;
+  Numbers input_gradient(std::span<const double> dq, std::span<const double> dk, std::span<const double> dv) const;
   /// The gradient before the rope of what stands behind it: heads of row `position`, any number of them.
   void turn_back(std::span<double> heads, Index position) const { turn(heads, position, -1); }
 
  private:
-  using Numbers = std::vector<double>;
-
   const Numbers& weight(layer::Weight weight) const { return weights_[std::size_t(weight)]; }
   void turn(std::span<double> heads, Index position, double sign) const;
   Numbers project(layer::Weight weight, Interval rows) const;

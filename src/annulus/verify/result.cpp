@@ -9,7 +9,6 @@
 namespace annulus::verify {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::fail;
 
@@ -32,7 +31,7 @@ bool has_losses(const std::string& file) {
 }
 
 /// On rank 0.
-void check_result(const io::RunFile& run, const std::map<std::string, io::DatasetInfo>& datasets) {
+void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets) {
   const std::string& file = run.settings.output.file;
   const comm::Blocked inside("the look at " + file);
   const io::RunFile made = settings_of_result(file);
@@ -45,18 +44,29 @@ void check_result(const io::RunFile& run, const std::map<std::string, io::Datase
     fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,
          fmt::join(changes, "; "));
   }
-  for (const auto& [name, expected] : datasets) {
-    const io::DatasetInfo found = io::look_at_dataset(file, name);
-    if (found.extents == expected.extents && found.type == expected.type) continue;
-    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) to fit the input", file, name,
-         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(expected.type),
-         fmt::join(expected.extents, ", "));
-  }
+  check_datasets(file, datasets, "to fit the input");
 }
 
 }  // namespace
 
-io::SeenFile look_at_result(const io::RunFile& run, const std::map<std::string, io::DatasetInfo>& datasets,
+io::SeenFile seen_file(const std::string& path, const io::FileIdentity& identity,
+                       const std::vector<io::TensorSpec>& datasets) {
+  io::SeenFile seen{path, identity, {}};
+  for (const io::TensorSpec& spec : datasets) seen.datasets[spec.name] = {spec.extents, spec.type, spec.order};
+  return seen;
+}
+
+void check_datasets(const std::string& path, const std::vector<io::TensorSpec>& datasets, const std::string& why) {
+  for (const io::TensorSpec& expected : datasets) {
+    const io::DatasetInfo found = io::look_at_dataset(path, expected.name);
+    if (found.extents == expected.extents && found.type == expected.type) continue;
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) {}", path, expected.name,
+         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(expected.type),
+         fmt::join(expected.extents, ", "), why);
+  }
+}
+
+io::SeenFile look_at_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets,
                             const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
   io::on_root(comm, [&] {
@@ -65,14 +75,9 @@ io::SeenFile look_at_result(const io::RunFile& run, const std::map<std::string, 
     if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
-  const io::SeenFile seen{file, io::identity_together(file, comm), datasets};
+  const io::SeenFile seen = seen_file(file, io::identity_together(file, comm), datasets);
   io::on_root(comm, [&] { check_result(run, datasets); });
   return seen;
-}
-
-double allowed(double (*tolerance)(DType), DType type, const io::ComputeSettings& compute) {
-  const bool single = compute.precision == core::Precision::float32;
-  return std::max(tolerance(type), single ? tolerance(DType::float32) : 0);
 }
 
 }  // namespace annulus::verify

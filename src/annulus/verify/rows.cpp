@@ -1,7 +1,6 @@
 #include "annulus/verify/rows.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace annulus::verify {
@@ -27,35 +26,10 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
 
 }  // namespace
 
-kernels::ReferencePattern reference_pattern(const io::AttentionSettings& attention, const VerifyInput& input) {
-  using kernels::ReferenceSemantics;
-  kernels::ReferencePattern reference;
-  switch (attention.pattern.semantics) {
-    case pattern::Semantics::longnet:
-      reference.semantics = ReferenceSemantics::longnet;
-      break;
-    case pattern::Semantics::paper:
-      reference.semantics = ReferenceSemantics::paper;
-      break;
-    case pattern::Semantics::grouped:
-      reference.semantics = ReferenceSemantics::grouped;
-      break;
-  }
-  reference.pairs.clear();
-  for (const pattern::Pair& pair : attention.pattern.pairs) {
-    const bool all = pair.segment == pattern::whole_document;
-    reference.pairs.push_back({all ? kernels::whole_document : pair.segment, pair.dilation});
-  }
-  reference.causal = attention.pattern.causal;
-  reference.group_scale = attention.pattern.group_scale;
-  reference.scale = attention.scale.value_or(1 / std::sqrt(double(input.shape.head_dim)));
-  reference.documents = input.documents;
-  return reference;
-}
-
-std::vector<Index> sample_rows(const kernels::ReferencePattern& pattern, Index sequence, Index count) {
+std::vector<Index> sample_rows(const VerifyInput& input, Index count) {
+  const Index sequence = input.shape.sequence;
   count = std::min(count, sequence);
-  const std::vector<Index> borders = border_rows(pattern, sequence);
+  const std::vector<Index> borders = border_rows(input.pattern, sequence);
   const Index taken = std::min(Index(borders.size()), std::max<Index>(1, count / 2));
   std::set<Index> rows;
   // Evenly over the borders; the first and the last one are always among them.
@@ -69,6 +43,15 @@ std::vector<Index> sample_rows(const kernels::ReferencePattern& pattern, Index s
     rows.insert(row);
   }
   return {rows.begin(), rows.end()};
+}
+
+std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks) {
+  const Index pack = std::clamp<Index>(Index(rows.size()) / (4 * ranks), 1, 32);
+  std::vector<Index> mine;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (Index(i) / pack % ranks == rank) mine.push_back(rows[i]);
+  }
+  return mine;
 }
 
 }  // namespace annulus::verify

@@ -1,4 +1,4 @@
-// What `verify` recomputes: the pattern in the reference's words, and the rows it looks at.
+// The rows that `verify` looks at.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace annulus::verify {
 
-/// The definition in its own words: the reference shares nothing with the code it judges.
-kernels::ReferencePattern reference_pattern(const io::AttentionSettings& attention, const VerifyInput& input);
-
 /// `count` rows in ascending order: first those next to which something changes (ends of the sequence, of documents,
 /// of segments), which may take half of the places, then rows by a fixed seed.
-std::vector<Index> sample_rows(const kernels::ReferencePattern& pattern, Index sequence, Index count);
+std::vector<Index> sample_rows(const VerifyInput& input, Index count);
+
+/// A rank's share of the rows: round-robin in small packs, because later causal rows see more keys.
+std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks);
 
 }  // namespace annulus::verify

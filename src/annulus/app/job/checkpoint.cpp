@@ -6,6 +6,7 @@
 #include "annulus/app/report/record.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/verify/result.hpp"
 
 namespace annulus::app {
 namespace {
@@ -14,13 +15,15 @@ using core::DType;
 using core::ErrorKind;
 using core::fail;
 
+io::TensorSpec loss_spec(Index losses) { return {"loss", DType::float64, {losses}, "step"}; }
+
 /// What every checkpoint has, whoever made it.
 struct FoundCheckpoint {
   Index steps;       ///< done
   io::RunFile made;  ///< with these settings
 };
 
-FoundCheckpoint look_at_checkpoint(const std::string& file, const Job& job) {
+FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
   try {
     const std::vector<Index> losses = io::look_at_dataset(file, "loss").extents;
     if (losses.size() != 1) {
@@ -32,13 +35,13 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Job& job) {
   } catch (const std::exception& error) {  // another HDF5 file, or none, or of another version: it names the file
     fail(ErrorKind::failure,
          "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
-         job.run.where("train.checkpoint"), error.what());
+         request.run.where("train.checkpoint"), error.what());
   }
 }
 
 /// Throws where the checkpoint was trained on other numbers; false where it does not say on which. On rank 0.
 bool check_data(const std::string& file, const TrainingJob& training) {
-  const Job& job = training.job;
+  const Request& request = training.request;
   bool known = true;
   for (const TrainingData& data : training.data) {
     const std::optional<std::string> before = io::read_text_attribute(file, data.attribute);
@@ -46,7 +49,7 @@ bool check_data(const std::string& file, const TrainingJob& training) {
       fail(ErrorKind::failure,
            "{}train.checkpoint: {} was trained on other numbers than those of dataset {} of {} (fingerprint {}, now "
            "{}); give the input that it was trained on, or a checkpoint of another name to train anew",
-           job.run.where("train.checkpoint"), file, data.dataset, *job.run.settings.input.file, *before,
+           request.run.where("train.checkpoint"), file, data.dataset, *request.run.settings.input.file, *before,
            data.fingerprint);
     }
     known = known && before;
@@ -56,54 +59,36 @@ bool check_data(const std::string& file, const TrainingJob& training) {
 
 /// Throws unless the file is a checkpoint of this training; returns the steps done. On rank 0.
 Index check_checkpoint(const std::string& file, const TrainingJob& training) {
-  const Job& job = training.job;
-  const auto check = [&](const std::string& name, const std::vector<Index>& extents, DType type) {
-    const io::DatasetInfo here = io::look_at_dataset(file, name);
-    if (here.extents == extents && here.type == type) return;
-    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) of a checkpoint of {}", file, name,
-         core::name_of(here.type), fmt::join(here.extents, ", "), core::name_of(type), fmt::join(extents, ", "),
-         job.run.name);
-  };
-  const FoundCheckpoint found = look_at_checkpoint(file, job);
+  const Request& request = training.request;
+  const std::string why = "of a checkpoint of " + request.run.name;
+  const FoundCheckpoint found = look_at_checkpoint(file, request);
   const Index steps = found.steps;
-  check("loss", {steps}, DType::float64);
+  verify::check_datasets(file, {loss_spec(steps)}, why);
   const bool known = check_data(file, training);
-  const std::vector<std::string> changes = io::differences(found.made.settings, job.run.settings, known);
+  const std::vector<std::string> changes = io::differences(found.made.settings, request.run.settings, known);
   if (!changes.empty()) {
-    fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file, job.run.name,
-         fmt::join(changes, "; "));
+    fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
+         request.run.name, fmt::join(changes, "; "));
   }
-  for (const io::TensorSpec& weight : weight_specs("", training.problem)) {
-    check(weight.name, weight.extents, weight.type);
-  }
-  if (steps > job.run.settings.train->steps) {
-    fail(ErrorKind::usage, "{}train.steps is {}, and {} has {} steps done", job.run.where("train.steps"),
-         job.run.settings.train->steps, file, steps);
+  verify::check_datasets(file, weight_specs("", training.problem), why);
+  if (steps > request.run.settings.train->steps) {
+    fail(ErrorKind::usage, "{}train.steps is {}, and {} has {} steps done", request.run.where("train.steps"),
+         request.run.settings.train->steps, file, steps);
   }
   if (!known) {
     fmt::print(stderr,
                "annulus: warning: {} does not tell what numbers it was trained on: an older version made it. Make sure "
                "that {} has the same\n",
-               file, *job.run.settings.input.file);
+               file, *request.run.settings.input.file);
   }
   return steps;
-}
-
-/// The checkpoint with what is read of it.
-io::SeenFile seen_checkpoint(const std::string& file, Index steps, const layer::LayerProblem& problem,
-                             const io::FileIdentity& identity) {
-  io::SeenFile seen{file, identity, {{"loss", {{steps}, DType::float64}}}};
-  for (const io::TensorSpec& weight : weight_specs("", problem)) {
-    seen.datasets[weight.name] = {weight.extents, weight.type};
-  }
-  return seen;
 }
 
 }  // namespace
 
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
   const comm::Place place("the reading of the checkpoint");
-  const std::string& file = training.job.run.settings.train->checkpoint;
+  const std::string& file = training.request.run.settings.train->checkpoint;
   const bool there = io::numbers_from_root(comm, [&] {
                        const comm::Blocked inside("the look at " + file);
                        std::error_code ignored;
@@ -113,7 +98,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   const io::FileIdentity identity = io::identity_together(file, comm);
   const Index steps =
       io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
-  const io::SeenFile seen = seen_checkpoint(file, steps, training.problem, identity);
+  const io::SeenFile seen = verify::seen_file(file, identity, training_specs(training.problem, steps));
   TrainingState state;
   state.losses.resize(std::size_t(steps));
   const io::Rectangle all{{0, steps}, {0, 1}};
@@ -124,7 +109,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
 
 std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses) {
   std::vector<io::TensorSpec> specs = weight_specs("", problem);
-  specs.push_back({"loss", DType::float64, {losses}, "step"});
+  specs.push_back(loss_spec(losses));
   return specs;
 }
 
@@ -135,7 +120,7 @@ void save_training(io::ResultFile& file, const TrainingJob& training, const Trai
   const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
       {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}});
-  io::Record record{io::resolved_text(training.job.run.settings), columns, provenance(command_line, comm), {}};
+  io::Record record{io::resolved_text(training.request.run.settings), columns, provenance(command_line, comm), {}};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
   file.finish(record);
 }

@@ -29,7 +29,7 @@ struct TrainingData {
 
 /// A training: what it is about and what it goes by.
 struct TrainingJob {
-  const Job& job;
+  const Request& request;
   const layer::LayerProblem& problem;
   std::vector<TrainingData> data;
 };

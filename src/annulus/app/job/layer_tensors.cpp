@@ -1,9 +1,10 @@
 #include "annulus/app/job/layer_tensors.hpp"
 
 #include <deque>
+#include <functional>
 
+#include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/ranges.hpp"
-#include "annulus/app/job/tensors.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/fingerprint.hpp"
 #include "annulus/io/finite.hpp"
@@ -14,34 +15,11 @@ namespace {
 using layer::LayerProblem;
 using layer::Weight;
 
-/// Dataset of a weight in the input file; nothing for a bias that the layer has not.
-std::optional<std::string> dataset_of(const io::LayerSettings& layer, Weight weight) {
-  switch (weight) {
-    case Weight::wq:
-      return layer.wq;
-    case Weight::wk:
-      return layer.wk;
-    case Weight::wv:
-      return layer.wv;
-    case Weight::wo:
-      return layer.wo;
-    case Weight::bq:
-      return layer.bq;
-    case Weight::bk:
-      return layer.bk;
-    case Weight::bv:
-      return layer.bv;
-    case Weight::bo:
-      return layer.bo;
-  }
-  return std::nullopt;
-}
-
 io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
 /// Reads kept parts of weights whose datasets `name` knows.
-template <class Name, class Read>
-layer::Weights load(const LayerProblem& problem, const comm::Communicator& comm, Name&& name, Read&& read) {
+layer::Weights load(const LayerProblem& problem, const io::SeenFile& file, const comm::Communicator& comm,
+                    const std::function<std::string(Weight)>& name) {
   const comm::Place place("the reading of the weights");
   layer::Weights weights;
   comm::agree(comm, [&] { weights = layer::make_weights(problem, comm.rank(), comm.size()); });
@@ -53,41 +31,12 @@ layer::Weights load(const LayerProblem& problem, const comm::Communicator& comm,
     sides.emplace_back(weights[weight]);
     parts.push_back({name(weight), kept, kept, sides.back().data()});
   }
-  read(parts);
+  io::read_checked_parts(file, parts, comm);
   for (HostSide& side : sides) side.to_device();
   return weights;
 }
 
 }  // namespace
-
-LayerProblem layer_problem(const Job& job) {
-  const io::LayerSettings& settings = *job.run.settings.layer;
-  LayerProblem problem;
-  problem.width = job.layer->width();
-  problem.attention = job.problem;
-  for (const Weight weight : layer::all_weights) {
-    if (layer::is_bias(weight)) problem.biases[std::size_t(weight) - 4] = dataset_of(settings, weight).has_value();
-  }
-  problem.rope = settings.rope;
-  for (const layer::ShardingEntry& entry : layer::sharding_table) {
-    if (entry.name == settings.sharding) problem.sharding = entry.value;
-  }
-  try {
-    layer::check(problem);
-  } catch (const core::Error& error) {  // "layer.rope: ...": the key is in front
-    const std::string text = error.what();
-    core::fail(error.kind(), "{}{}", job.run.where(text.substr(0, text.find(':'))), text);
-  }
-  return problem;
-}
-
-std::string describe_layer(const Job& job) {
-  const io::LayerSettings& settings = *job.run.settings.layer;
-  const bool biases = settings.bq || settings.bk || settings.bv || settings.bo;
-  return fmt::format("width {}{}{}, sharding {}", job.layer->width(),
-                     settings.rope ? fmt::format(", rope base {}", *settings.rope) : "", biases ? ", biases" : "",
-                     settings.sharding);
-}
 
 Index weight_bytes(const LayerProblem& problem, int rank, int ranks) {
   Index numbers = 0;
@@ -115,7 +64,7 @@ std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerP
   return specs;
 }
 
-core::Buffer load_rows(const Job& job, const layer::Layer& layer, const std::string& dataset,
+core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm) {
   const comm::Place place("the reading of " + dataset);
   const LayerProblem& problem = layer.problem();
@@ -123,22 +72,21 @@ core::Buffer load_rows(const Job& job, const layer::Layer& layer, const std::str
   core::Buffer buffer;
   comm::agree(comm, [&] { buffer = core::Buffer(dataset, numbers * Index(core::bytes_of(problem.attention.type))); });
   HostSide host(buffer);
-  job.layer->read({{dataset, host.data()}}, layer.rows().intervals(), comm);
+  request.layer_input->read({{dataset, host.data()}}, layer.rows().intervals(), comm);
   host.to_device();
   return buffer;
 }
 
-layer::Weights load_weights(const Job& job, const LayerProblem& problem, const comm::Communicator& comm) {
-  const io::LayerSettings& settings = *job.run.settings.layer;
-  return load(
-      problem, comm, [&](Weight weight) { return *dataset_of(settings, weight); },
-      [&](const std::vector<io::MatrixPart>& parts) { job.layer->read_weights(parts, comm); });
+layer::Weights load_weights(const Request& request, const LayerProblem& problem, const comm::Communicator& comm) {
+  const io::LayerSettings& layer = *request.run.settings.layer;
+  const std::array<std::optional<std::string>, 8> datasets{layer.wq, layer.wk, layer.wv, layer.wo,
+                                                           layer.bq, layer.bk, layer.bv, layer.bo};
+  return load(problem, request.layer_input->seen(), comm,
+              [&](Weight weight) { return *datasets[std::size_t(weight)]; });
 }
 
 layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& problem, const comm::Communicator& comm) {
-  return load(
-      problem, comm, [](Weight weight) { return std::string(layer::name_of(weight)); },
-      [&](const std::vector<io::MatrixPart>& parts) { io::read_checked_parts(file, parts, comm); });
+  return load(problem, file, comm, [](Weight weight) { return std::string(layer::name_of(weight)); });
 }
 
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm) {
@@ -150,20 +98,6 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
   const Index row_bytes = problem.width * Index(core::bytes_of(problem.attention.type));
   return io::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
 }
-
-namespace {
-
-/// Throws Error(failure) where weights, or gradients of such, are none.
-void check_numbers(const io::MatrixPart& part, const strategies::Problem& problem, int rank) {
-  const auto found = io::find_non_finite(part.host, problem.type, part.kept.count());
-  if (!found) return;
-  const Index columns = part.kept.columns.size();
-  core::fail(core::ErrorKind::failure, "the result's {} holds {} at [{}, {}], {}", part.dataset, found->value,
-             part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns,
-             causes_of_no_number(problem, rank));
-}
-
-}  // namespace
 
 void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,
                 const comm::Communicator& comm, const io::ResultFile& file) {
@@ -193,7 +127,10 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
                      rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), sides.back().data()});
   }
   comm::agree(comm, [&] {
-    for (const io::MatrixPart& part : parts) check_numbers(part, problem.attention, comm.rank());
+    for (const io::MatrixPart& part : parts) {
+      io::check_part("the result's " + part.dataset, part, problem.attention.type,
+                     causes_of_no_number(problem.attention, comm.rank()));
+    }
   });
   file.write_parts(parts);
 }

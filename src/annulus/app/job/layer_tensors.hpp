@@ -4,17 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "annulus/app/job/job.hpp"
+#include "annulus/app/job/request.hpp"
 #include "annulus/io/result_file.hpp"
 #include "annulus/layer/layer.hpp"
 
 namespace annulus::app {
 
-/// The layer of a job with a section layer. Throws Error(usage) with the key's place when it makes no sense.
-layer::LayerProblem layer_problem(const Job& job);
-
-/// "width 512, rope base 10000, biases, sharding fsdp".
-std::string describe_layer(const Job& job);
 /// Bytes of weights that a rank keeps.
 Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
 
@@ -28,11 +23,11 @@ std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const layer:
 /// The fingerprint of a tensor (B, S, E) of which this rank has these rows.
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm);
 /// This rank's rows of x, dy or target.
-core::Buffer load_rows(const Job& job, const layer::Layer& layer, const std::string& dataset,
+core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm);
 /// The parts of the weights that this rank keeps: no rank reads more. From the input file's datasets, or from a file
 /// (a checkpoint) that has them as weight_specs("").
-layer::Weights load_weights(const Job& job, const layer::LayerProblem& problem, const comm::Communicator& comm);
+layer::Weights load_weights(const Request& request, const layer::LayerProblem& problem, const comm::Communicator& comm);
 layer::Weights load_weights(const io::SeenFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 

@@ -10,16 +10,10 @@
 
 namespace annulus::app {
 
-core::Index ranks_of_node(const comm::Communicator& comm) {
-  const std::string name = comm::host_name();
-  const std::vector<std::string> names = comm.gather_all(name);
-  return std::count(names.begin(), names.end(), name);
-}
-
 core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm) {
   core::Machine machine = file ? io::read_machine_file(*file, comm) : core::default_machine();
   if (!here) return machine;
-  const core::Index own = ranks_of_node(comm);
+  const core::Index own = comm.ranks_of_node();
   if (!file) machine.ranks_per_node = comm.max(own);
   // The poorest rank's shares; every rank must come to the same decision. A file may be another machine's, or made
   // before a batch system set limits: no rank gets more than there is.

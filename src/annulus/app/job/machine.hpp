@@ -14,7 +14,4 @@ namespace annulus::app {
 /// Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm);
 
-/// Ranks of this rank's node.
-core::Index ranks_of_node(const comm::Communicator& comm);
-
 }  // namespace annulus::app

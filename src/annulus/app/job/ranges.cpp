@@ -38,8 +38,7 @@ double number_at(const void* numbers, core::DType type, Index i) {
 
 /// A result as it lies in the file: `extents` with the sequence in front of the heads.
 io::DatasetInfo result_info(const Job& job, const std::vector<Index>& extents) {
-  const io::AxisOrder order = job.input ? job.input->order() : io::AxisOrder::bshd;
-  return {io::reordered(extents, order), job.problem.type, order};
+  return {io::reordered(extents, job.order()), job.problem.type, job.order()};
 }
 
 /// |lse| from which on neighbouring scores differ by 2 in base 2.

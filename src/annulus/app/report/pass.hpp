@@ -2,49 +2,26 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 
-#include "annulus/app/job/ranges.hpp"
-#include "annulus/comm/communicator.hpp"
-#include "annulus/core/metrics.hpp"
-#include "annulus/strategies/strategy.hpp"
+#include "annulus/layer/layer.hpp"
 
 namespace annulus::app {
 
 using core::Index;
 
-/// What a pass of the attention layer did beside the attention.
-struct LayerWork {
-  double product_seconds = 0;  ///< wall time in matrix products
-  double product_flops = 0;
-  double wait_seconds = 0;  ///< for weights, gradients and rows; the attention's messages excluded
-  Index bytes_sent = 0;     ///< of weights, gradients and rows
-  Index bytes_received = 0;
-};
-
 /// One pass as this rank saw it.
 struct Pass {
-  core::RankMetrics metrics;  ///< of the attention
-  double seconds = 0;         ///< wall time from one barrier to the next
+  layer::LayerMetrics metrics;  ///< of attention alone where there is no layer round it
+  double seconds = 0;           ///< wall time from one barrier to the next
   Index peak_bytes = 0;
-  std::optional<Index> predicted_bytes;
-  std::optional<LayerWork> layer;
 };
 
-/// A whole run as this rank saw it.
-struct Passes {
-  Pass forward;
-  std::optional<Pass> backward;
-  double read_seconds = 0;
-  double write_seconds = 0;
-  std::optional<LseFindings> lse;  ///< of all ranks
-};
-
-/// Runs `work`, known to the watchdog as `name`, between two barriers; collective. A rank that fails in the middle
-/// cannot tell the others, who may be waiting for its messages: it ends the job.
+/// Runs `work`, known to the watchdog as `name`, between two barriers; collective. A rank that fails alone in the
+/// middle cannot tell the others, who may be waiting for its messages: it ends the job. An AgreedError, of which all
+/// ranks know, is thrown on.
 Pass run_pass(const comm::Communicator& comm, const std::string& name,
-              const std::function<void(Pass&, const strategies::Progress&)>& work);
+              const std::function<layer::LayerMetrics(const strategies::Progress&)>& work);
 
 /// Sums the wall time of several pieces of work.
 struct Stopwatch {

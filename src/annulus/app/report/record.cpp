@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/job/describe.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
@@ -55,111 +55,90 @@ std::string distinct(const std::vector<std::string>& words) {
   return text;
 }
 
-io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm) {
-  return {name, unit, {comm.size()}, comm.gather_to_root({value})};
-}
-
-PassMeasurements gather(const Pass& pass, const comm::Communicator& comm) {
-  PassMeasurements all;
-  all.hops = comm.max(Index(pass.metrics.hops.size()));
-  all.seconds = comm.max(pass.seconds);
-  std::vector<HopMetrics> hops = pass.metrics.hops;
-  hops.resize(std::size_t(all.hops));
-  const HopMetrics total = pass.metrics.total();
-  for (const HopQuantity& quantity : hop_quantities) {
-    all.per_rank.push_back(per_rank(quantity.name, quantity.unit, quantity.value(total), comm));
-    std::vector<double> values;
-    for (const HopMetrics& hop : hops) values.push_back(quantity.value(hop));
-    all.per_hop.push_back(
-        {std::string("hop_") + quantity.name, quantity.unit, {comm.size(), all.hops}, comm.gather_to_root(values)});
-  }
-  all.per_rank.push_back(per_rank("peak_bytes", "byte", double(pass.peak_bytes), comm));
-  if (pass.predicted_bytes) {
-    all.per_rank.push_back(per_rank("predicted_peak_bytes", "byte", double(*pass.predicted_bytes), comm));
-  }
-  if (pass.layer) {
-    all.per_rank.push_back(per_rank("product_seconds", "s", pass.layer->product_seconds, comm));
-    all.per_rank.push_back(per_rank("product_flops", "flop", pass.layer->product_flops, comm));
-    all.per_rank.push_back(per_rank("layer_wait_seconds", "s", pass.layer->wait_seconds, comm));
-    all.per_rank.push_back(per_rank("layer_bytes_sent", "byte", double(pass.layer->bytes_sent), comm));
-    all.per_rank.push_back(per_rank("layer_bytes_received", "byte", double(pass.layer->bytes_received), comm));
-  }
-  all.per_rank.push_back(per_rank("attention_seconds", "s", pass.seconds, comm));
-  return all;
-}
-
 std::vector<io::ReportEntry> entries(const std::vector<io::Column>& columns) {
   std::vector<io::ReportEntry> all;
   for (const io::Column& column : columns) all.push_back({column.name, column.values});
   return all;
 }
 
-void line(const char* name, const std::string& text) { fmt::print("  {:<10} {}\n", name, text); }
-
 /// What a pass did and what it took; `prefix` tells the passes apart.
 void print_pass(const PassMeasurements& pass, double flops, int ranks, const std::string& prefix) {
   const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
-  line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", prefix,
-                           1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
-  line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
-                              pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
-  line("traffic", fmt::format("{}{} received by the busiest rank in {} hop{}, longest wait {:.3f} s", prefix,
-                              describe_bytes(pass.most("bytes_received")), pass.hops - 1, pass.hops == 2 ? "" : "s",
-                              pass.most("wait_seconds")));
-  if (pass.has("product_flops")) {
-    line("products",
-         fmt::format("{}{:.1f} GFLOP, {:.3f} s at most; {} of weights, gradients and rows received by the busiest rank",
-                     prefix, 1e-9 * pass.sum("product_flops"), pass.most("product_seconds"),
-                     describe_bytes(pass.most("layer_bytes_received"))));
+  print_line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", prefix,
+                                 1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
+  print_line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
+                                    pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
+  print_line("traffic", fmt::format("{}{} received by the busiest rank in {} hop{}, longest wait {:.3f} s", prefix,
+                                    describe_bytes(pass.most("bytes_received")), pass.hops - 1,
+                                    pass.hops == 2 ? "" : "s", pass.most("wait_seconds")));
+  if (!pass.of("product_flops").empty()) {
+    print_line(
+        "products",
+        fmt::format("{}{:.1f} GFLOP, {:.3f} s at most; {} of weights, gradients and rows received by the busiest rank",
+                    prefix, 1e-9 * pass.sum("product_flops"), pass.most("product_seconds"),
+                    describe_bytes(pass.most("layer_bytes_received"))));
   }
-  const std::string predicted = pass.has("predicted_peak_bytes")
-                                    ? fmt::format(" ({} predicted)", describe_bytes(pass.most("predicted_peak_bytes")))
-                                    : "";
-  line("memory", fmt::format("{}{} of tensors and buffers on the fullest rank{}", prefix,
-                             describe_bytes(pass.most("peak_bytes")), predicted));
+  print_line("memory",
+             fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
+                         describe_bytes(pass.most("peak_bytes")), describe_bytes(pass.most("predicted_peak_bytes"))));
 }
 
 void print_findings(const Job& job, const LseFindings& lse) {
   if (lse.keyless > 0) {
-    line("keys", fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
+    print_line("keys",
+               fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
   }
-  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) line("scores", coarse);
+  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) print_line("scores", coarse);
 }
 
 }  // namespace
 
-const std::vector<double>& PassMeasurements::of(const std::string& name) const {
+std::vector<double> PassMeasurements::of(const std::string& name) const {
   const auto found = std::find_if(per_rank.begin(), per_rank.end(), [&](const auto& c) { return c.name == name; });
-  core::require(found != per_rank.end(), [&] { return "no measurement called " + name; });
-  return found->values;
-}
-
-bool PassMeasurements::has(const std::string& name) const {
-  return std::any_of(per_rank.begin(), per_rank.end(), [&](const io::Column& column) { return column.name == name; });
+  return found == per_rank.end() ? std::vector<double>() : found->values;
 }
 
 double PassMeasurements::sum(const std::string& name) const {
-  return std::accumulate(of(name).begin(), of(name).end(), 0.0);
+  const std::vector<double> values = of(name);
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 double PassMeasurements::most(const std::string& name) const {
-  return *std::max_element(of(name).begin(), of(name).end());
+  const std::vector<double> values = of(name);
+  return *std::max_element(values.begin(), values.end());
 }
 
-Measurements gather(const Passes& passes, const comm::Communicator& comm) {
-  Measurements all;
-  all.ranks = comm.size();
-  all.read_seconds = comm.max(passes.read_seconds);
-  all.write_seconds = comm.max(passes.write_seconds);
-  all.lse = passes.lse;
-  all.forward = gather(passes.forward, comm);
-  if (passes.backward) all.backward = gather(*passes.backward, comm);
-  // What belongs to the run as a whole stands beside the forward pass's numbers.
-  std::vector<io::Column>& columns = all.forward.per_rank;
-  columns.insert(columns.begin(), per_rank("rows", "row", double(passes.forward.metrics.rows), comm));
-  columns.push_back(per_rank("peak_resident_bytes", "byte", double(core::peak_resident_bytes()), comm));
-  columns.push_back(per_rank("read_seconds", "s", passes.read_seconds, comm));
-  columns.push_back(per_rank("write_seconds", "s", passes.write_seconds, comm));
+io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm) {
+  return {name, unit, {comm.size()}, comm.gather_to_root({value})};
+}
+
+PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm) {
+  const layer::LayerMetrics& metrics = pass.metrics;
+  PassMeasurements all;
+  all.hops = comm.max(Index(metrics.attention.hops.size()));
+  all.seconds = comm.max(pass.seconds);
+  std::vector<HopMetrics> hops = metrics.attention.hops;
+  hops.resize(std::size_t(all.hops));
+  const auto add = [&](const char* name, const char* unit, double value) {
+    all.per_rank.push_back(per_rank(name, unit, value, comm));
+  };
+  for (const HopQuantity& quantity : hop_quantities) {
+    add(quantity.name, quantity.unit, quantity.value(metrics.attention.total()));
+    std::vector<double> values;
+    for (const HopMetrics& hop : hops) values.push_back(quantity.value(hop));
+    all.per_hop.push_back(
+        {std::string("hop_") + quantity.name, quantity.unit, {comm.size(), all.hops}, comm.gather_to_root(values)});
+  }
+  add("peak_bytes", "byte", double(pass.peak_bytes));
+  add("predicted_peak_bytes", "byte", double(predicted_bytes));
+  if (of_layer) {
+    add("product_seconds", "s", metrics.product_seconds);
+    add("product_flops", "flop", metrics.product_flops);
+    add("layer_wait_seconds", "s", metrics.wait_seconds);
+    add("layer_bytes_sent", "byte", double(metrics.bytes_sent));
+    add("layer_bytes_received", "byte", double(metrics.bytes_received));
+  }
+  add("attention_seconds", "s", pass.seconds);
   return all;
 }
 
@@ -206,10 +185,8 @@ std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured
   std::vector<io::ReportEntry> all{{"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}};
   for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
   if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
-  if (measured.lse) {
-    all.push_back({"query_rows", measured.lse->rows});  // each (batch, row, head)
-    all.push_back({"query_rows_without_key", measured.lse->keyless});
-  }
+  all.push_back({"query_rows", measured.lse.rows});  // each (batch, row, head)
+  all.push_back({"query_rows_without_key", measured.lse.keyless});
   all.push_back({"result", job.run.settings.output.file});
   return all;
 }
@@ -217,28 +194,29 @@ std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured
 void print_summary(const Job& job, const Measurements& measured) {
   const Index head_dim = job.problem.shape.head_dim;
   fmt::print("annulus run {}\n", job.run.name);
-  line("attention", describe_pattern(job.problem));
-  line("tensors", describe_tensors(job));
-  if (job.layer) line("layer", describe_layer(job));
+  print_line("attention", describe_pattern(job.problem));
+  print_line("tensors", describe_tensors(job));
+  if (job.layer) print_line("layer", describe_layer(job));
   const bool host = job.problem.backend == kernels::Backend::host;
-  line("strategy", fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.chosen ? " (auto)" : "",
-                               measured.ranks, measured.ranks == 1 ? "" : "s", core::device_name(),
-                               host ? kernels::host_instruction_set() : "device",
-                               host && !job.lesser_tiles.empty() ? fmt::format(" ({})", job.lesser_tiles) : ""));
-  if (job.chosen) line("auto", job.reason);
-  for (const std::string& note : notes_on(job.problem)) line("note", note);
-  if (job.problem.reproducible) line("bits", describe_reproducible(job.problem));
+  print_line("strategy", fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(),
+                                     job.choice ? " (auto)" : "", measured.ranks, measured.ranks == 1 ? "" : "s",
+                                     core::device_name(), host ? kernels::host_instruction_set() : "device",
+                                     host && !job.lesser_tiles.empty() ? fmt::format(" ({})", job.lesser_tiles) : ""));
+  if (job.choice) print_line("auto", job.choice->reason);
+  for (const std::string& note : notes_on(job.problem)) print_line("note", note);
+  if (job.problem.reproducible) print_line("bits", describe_reproducible(job.problem));
   const PassMeasurements& forward = measured.forward;
-  line("time", fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
-                           measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
-                           measured.read_seconds, measured.write_seconds));
+  print_line("time",
+             fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
+                         measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
+                         measured.read_seconds, measured.write_seconds));
   print_pass(forward, core::forward_flops(forward.sum("kept"), head_dim), measured.ranks, "");
   if (measured.backward) {
     print_pass(*measured.backward, core::backward_flops(measured.backward->sum("kept"), head_dim), measured.ranks,
                "backward: ");
   }
-  if (measured.lse) print_findings(job, *measured.lse);
-  line("result", job.run.settings.output.file);
+  print_findings(job, measured.lse);
+  print_line("result", job.run.settings.output.file);
 }
 
 std::string job_id() {

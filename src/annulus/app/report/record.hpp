@@ -8,26 +8,24 @@
 #include <vector>
 
 #include "annulus/app/job/job.hpp"
+#include "annulus/app/job/ranges.hpp"
 #include "annulus/app/report/pass.hpp"
 #include "annulus/io/report.hpp"
 #include "annulus/io/result_file.hpp"
 
 namespace annulus::app {
 
-/// A pass's numbers of every rank, and of every rank and hop, gathered on rank 0.
+/// A pass's numbers of every rank, and of every rank and hop; on rank 0.
 struct PassMeasurements {
   Index hops = 1;      ///< hop 0 is the work on own rows
   double seconds = 0;  ///< longest over the ranks
   std::vector<io::Column> per_rank;
   std::vector<io::Column> per_hop;
 
-  bool has(const std::string& name) const;
-  // Over the values of a per-rank column.
+  /// The values of a per-rank column; empty where it was not measured.
+  std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
-
- private:
-  const std::vector<double>& of(const std::string& name) const;
 };
 
 struct Measurements {
@@ -36,11 +34,13 @@ struct Measurements {
   std::optional<PassMeasurements> backward;
   double read_seconds = 0;   ///< longest over the ranks
   double write_seconds = 0;  ///< longest over the ranks
-  std::optional<LseFindings> lse;
+  LseFindings lse;
 };
 
-/// Collective; complete on rank 0.
-Measurements gather(const Passes& passes, const comm::Communicator& comm);
+/// A number of every rank; collective, complete on rank 0.
+io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm);
+/// What the ranks saw of a pass; collective, complete on rank 0. `predicted_bytes` of this rank's peak.
+PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
 
 /// Datasets of /run; those of the backward pass have the same names in /run/backward.
 std::vector<io::Column> columns(const Measurements& measured);

@@ -7,6 +7,8 @@
 
 #include "annulus/app/job/machine.hpp"
 #include "annulus/app/report/record.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/exchange.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/memory.hpp"
@@ -151,6 +153,7 @@ double measure_copy(const comm::Communicator& comm) {
 int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm) {
   using core::DType;
   using core::Precision;
+  end_on_signals(comm, nothing_saved);
   std::optional<io::NewFile> file;                            // on rank 0
   io::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
   const double start = core::wall_seconds();

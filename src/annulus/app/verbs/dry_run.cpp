@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/layer/predict.hpp"
 
@@ -48,7 +49,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, const char*
 
 /// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
 void print_layer(const Job& job) {
-  const layer::LayerProblem problem = layer_problem(job);
+  const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
   fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
@@ -64,7 +65,7 @@ void print_layer(const Job& job) {
                });
   };
   print(false);
-  if (job.run.settings.compute.backward || job.run.settings.train) print(true);
+  if (job.problem.gradients) print(true);
   if (!job.run.settings.train) return;
   Index most = 0;
   for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);
@@ -81,7 +82,7 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   const core::Machine& machine = job.machine;
   fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
              machine.memory_source.empty() ? machine.source : machine.memory_source);
-  if (job.chosen) fmt::print("# auto takes {}\n", job.reason);
+  if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   if (job.layer) {
     print_layer(job);
@@ -89,7 +90,7 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
   }
   print_pass(job, job.partition, "forward", core::forward_flops,
              [&](int rank) { return job.strategy->predict(job.problem, job.partition, rank); });
-  if (job.run.settings.compute.backward) {
+  if (job.problem.gradients) {
     print_pass(job, job.partition, "backward", core::backward_flops,
                [&](int rank) { return job.strategy->predict_backward(job.problem, job.partition, rank); });
   }

@@ -1,16 +1,23 @@
-#include "annulus/app/verbs/plan.hpp"
-
+// `annulus plan`: what every strategy would cost at any number of ranks, and what `auto` would take.
 #include <algorithm>
 
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/job.hpp"
 #include "annulus/app/verbs/calibrate.hpp"
-#include "annulus/strategies/choose.hpp"
+#include "annulus/app/verbs/verb.hpp"
 
 namespace annulus::app {
 namespace {
 
 using strategies::Candidate;
-using strategies::Choice;
+
+struct Given {
+  RunFileWords words;
+  std::optional<int> ranks;
+  std::optional<std::string> machine;    ///< machine file
+  std::optional<std::string> calibrate;  ///< machine file to make; then nothing is planned
+  bool overwrite = false;                ///< an existing machine file is replaced
+};
 
 std::string seconds_text(double seconds) {
   return seconds >= 1      ? fmt::format("{:.2f} s", seconds)
@@ -45,14 +52,15 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
              cost.balance);
 }
 
-void print_plan(const Job& job, int ranks, const Choice& choice) {
+void print_plan(const Job& job) {
+  const strategies::Choice& choice = *job.choice;
   const core::Machine& machine = job.machine;
   const core::Link& inside = machine.inside_node;
   const core::Link& between = machine.between_nodes;
   const double rate =
       1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
-  fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, ranks, ranks == 1 ? "" : "s",
-             "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
+  fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, job.ranks,
+             job.ranks == 1 ? "" : "s", "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
   fmt::print(
       "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
@@ -77,13 +85,13 @@ void print_plan(const Job& job, int ranks, const Choice& choice) {
 }
 
 /// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
-void print_backward(const core::Machine& machine, const Choice& choice) {
+void print_backward(const Job& job) {
   fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
   fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time", "compute",
              "exposed", "memory", "MiB received", "MiB sent");
   for (const auto& strategy : strategies::registry()) {
     const Candidate* cheapest = nullptr;
-    for (const Candidate& one : choice.candidates) {
+    for (const Candidate& one : job.choice->candidates) {
       if (one.strategy != strategy.get() || !one.backward) continue;
       if (cheapest == nullptr || one.cost->seconds < cheapest->cost->seconds) cheapest = &one;
     }
@@ -92,24 +100,54 @@ void print_backward(const core::Machine& machine, const Choice& choice) {
     fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
                cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
                seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-               describe_bytes(cost.memory_bytes), cost.memory_bytes > machine.memory_per_rank ? '!' : ' ',
+               describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
                cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
   }
 }
 
+int plan(const Given& given, const comm::Communicator& comm) {
+  if (given.calibrate) return calibrate(*given.calibrate, given.overwrite, comm);
+  const Job job = make_job({given.words, Purpose::plan, given.ranks, given.machine}, comm);
+  if (!comm.is_root()) return 0;
+  print_plan(job);
+  if (job.problem.gradients) print_backward(job);
+  fmt::print("auto takes {}\n", job.choice->reason);
+  return 0;
+}
+
+/// A path, or none.
+Option path(const std::string& name, std::optional<std::string>& variable, const std::string& help) {
+  return {name, "FILE.yaml", help, [&](const std::string& word) { return variable = word, std::string(); },
+          [&] { return variable.value_or(""); }};
+}
+
 }  // namespace
 
-int plan(const PlanOptions& options, const comm::Communicator& comm) {
-  if (options.calibrate) return calibrate(*options.calibrate, options.overwrite, comm);
-  Job job = read_job(options.run_file, options.overrides, comm);
-  const int ranks = options.ranks > 0 ? options.ranks : comm.size();
-  complete(job, ranks, options.machine, comm);
-  if (!comm.is_root()) return 0;
-  const Choice choice = strategies::choose(job.problem, ranks, job.run.settings.distribution.local_below, job.machine);
-  print_plan(job, ranks, choice);
-  if (job.problem.gradients) print_backward(job.machine, choice);
-  fmt::print("auto takes {}\n", choice.reason);
-  return 0;
+Verb plan_verb() {
+  const auto given = std::make_shared<Given>();
+  Option file = run_file(given->words.file);
+  file.required = false;
+  Option calibrate_file =
+      path("--calibrate", given->calibrate, "Measure this machine with the launched ranks and write its machine file");
+  calibrate_file.excludes = {file.name};
+  Option overwrite = flag("--overwrite", given->overwrite, "With --calibrate: replace an existing file");
+  overwrite.needs = calibrate_file.name;
+  return {.name = "plan",
+          .does = "Predict time, memory and traffic of every strategy at any number of ranks",
+          .example = "annulus plan my.yaml --ranks 1024\n  mpirun -n 2 annulus plan --calibrate this_machine.yaml",
+          .options = {file,
+                      whole("--ranks", given->ranks, rank_counts,
+                            "Ranks to plan for, up to 65536 (default: those launched)"),
+                      path("--machine", given->machine,
+                           "Machine file (default: distribution.machine, or a built-in machine)"),
+                      overrides(given->words.overrides, "Override a key of the run file (repeatable)"), calibrate_file,
+                      overwrite},
+          .run = [given](const comm::Communicator& comm, const std::string&) { return plan(*given, comm); },
+          .complaint =
+              [given] {
+                const bool nothing = given->words.file.empty() && !given->calibrate;
+                return nothing ? "plan: a run file or --calibrate is required" : "";
+              }};
 }
 
 }  // namespace annulus::app

@@ -1,13 +1,14 @@
-#include "annulus/app/verbs/train.hpp"
-
+// `annulus train`: plain gradient descent of the attention layer on a regression target.
 #include <cmath>
 #include <cstdio>
 
 #include "annulus/app/job/checkpoint.hpp"
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/report/pass.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
@@ -22,12 +23,12 @@ namespace {
 /// A layer with its tensors, under way.
 class Training {
  public:
-  Training(const Job& job, const TrainOptions& options, const comm::Communicator& comm)
+  Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
       : job_(job),
-        options_(options),
+        command_line_(command_line),
         comm_(comm),
         settings_(*job.run.settings.train),
-        layer_(layer_problem(job), *job.strategy, comm),
+        layer_(*job.layer, *job.strategy, comm),
         result_({job.run.settings.output.file, job.run.settings.output.overwrite},
                 training_specs(layer_.problem(), settings_.steps + 1), comm) {
     core::memory_ledger().reset_peak();
@@ -95,11 +96,12 @@ class Training {
 
   void step() {
     double loss = 0;
-    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&](Pass&, const strategies::Progress&) {
+    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&](const strategies::Progress&) {
       layer::ForwardResult forward;
       loss = look(forward);
       layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
       layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
+      return backward.metrics;
     });
     require_finite(loss);
     state_.losses.push_back(loss);
@@ -118,37 +120,33 @@ class Training {
   void save() const {
     const comm::Place here("the writing of " + settings_.checkpoint);
     io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
-    save_training(file, training_, state_, {}, options_.command_line, comm_);
+    save_training(file, training_, state_, {}, command_line_, comm_);
   }
 
   /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
   void finish(Index first) {
     double loss = 0;
-    const Pass last = run_pass(comm_, "the last look", [&](Pass&, const strategies::Progress&) {
+    const Pass last = run_pass(comm_, "the last look", [&](const strategies::Progress&) {
       layer::ForwardResult forward;
       loss = look(forward);
+      return forward.metrics;
     });
     require_finite(loss);
     state_.losses.push_back(loss);
     const comm::Place here("the writing of the result");
-    const auto per_rank = [&](const char* name, const char* unit, double value) {
-      return io::Column{name, unit, {comm_.size()}, comm_.gather_to_root({value})};
-    };
-    save_training(
-        result_, training_, state_,
-        {per_rank("peak_bytes", "byte", double(last.peak_bytes)),
-         per_rank(
-             "predicted_peak_bytes", "byte",
-             double(
-                 layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training)),
-         per_rank("steps_here", "step", double(settings_.steps - first)),
-         per_rank("rows", "row", double(layer_.rows().count()))},
-        options_.command_line, comm_);
-    if (comm_.is_root()) fmt::print("  {:<10} {}\n", "result", job_.run.settings.output.file);
+    const Index predicted =
+        layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training;
+    save_training(result_, training_, state_,
+                  {per_rank("peak_bytes", "byte", double(last.peak_bytes), comm_),
+                   per_rank("predicted_peak_bytes", "byte", double(predicted), comm_),
+                   per_rank("steps_here", "step", double(settings_.steps - first), comm_),
+                   per_rank("rows", "row", double(layer_.rows().count()), comm_)},
+                  command_line_, comm_);
+    if (comm_.is_root()) print_line("result", job_.run.settings.output.file);
   }
 
   const Job& job_;
-  const TrainOptions& options_;
+  const std::string& command_line_;
   const comm::Communicator& comm_;
   const io::TrainSettings& settings_;
   layer::Layer layer_;
@@ -158,22 +156,38 @@ class Training {
   TrainingState state_;
 };
 
-}  // namespace
-
-int train(const TrainOptions& options, const comm::Communicator& comm) {
+/// Goes on from the checkpoint if there is one, else starts from the input's weights; saves every train.save_every
+/// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss before each
+/// step; the result file gets the weights and the losses, the last one after the last step.
+int train(const RunFileWords& words, const comm::Communicator& comm, const std::string& command_line) {
   watch_for_stop();
-  const Job job = make_job(options.run_file, options.overrides, comm.size(), comm, Purpose::train);
+  const Job job = make_job({words, Purpose::train}, comm);
   const io::Settings& settings = job.run.settings;
-  comm::agree(comm, [&] { layer_problem(job); });  // refused before anything is made
   io::on_root(comm, [&] { io::check_place(io::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
-    fmt::print("annulus train {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}{} on {} rank{}\n", job.run.name,
-               "attention", describe_pattern(job.problem), "tensors", describe_shape(job.problem), "layer",
-               describe_layer(job), "strategy", job.strategy->name(), job.chosen ? " (auto)" : "", comm.size(),
-               comm.size() == 1 ? "" : "s");
+    fmt::print("annulus train {}\n", job.run.name);
+    print_line("attention", describe_pattern(job.problem));
+    print_line("tensors", describe_shape(job.problem));
+    print_line("layer", describe_layer(job));
+    print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
+                                       comm.size(), comm.size() == 1 ? "" : "s"));
   }
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
-  return Training(job, options, comm).run();
+  return Training(job, command_line, comm).run();
+}
+
+}  // namespace
+
+Verb train_verb() {
+  const auto words = std::make_shared<RunFileWords>();
+  return {.name = "train",
+          .does = "Train the attention layer of a run file by gradient descent; resumable",
+          .example = "mpirun -n 2 annulus train my.yaml --set train.steps=100",
+          .options = {run_file(words->file, "The run file with sections layer and train"),
+                      overrides(words->overrides, "Override a key of the run file (repeatable)")},
+          .run = [words](const comm::Communicator& comm,
+                         const std::string& command_line) { return train(*words, comm, command_line); },
+          .when_ended = "steps since the last checkpoint are lost, run again to continue"};
 }
 
 }  // namespace annulus::app
