@@ -8,6 +8,7 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/numbers.hpp"
 
 namespace annulus::app {
 namespace {
@@ -17,8 +18,7 @@ using core::Index;
 /// A whole number of an environment variable above 0; 0 where there is none.
 Index variable(const char* name) {
   const char* text = std::getenv(name);
-  const long long number = text != nullptr ? std::strtoll(text, nullptr, 10) : 0;
-  return number > 0 ? Index(number) : 0;
+  return text == nullptr ? 0 : io::parse_whole(text, {}).number.value_or(0);
 }
 
 /// Ranks that name the same bound of the same node; all ranks' words are in `words`, one line for each bound.

@@ -57,6 +57,8 @@ Pass run_pass(const comm::Communicator& comm, const std::string& name,
     const comm::Place place(name);
     ProgressLine line(comm.is_root());
     pass.metrics = work([&](double share, const std::string& where) { line.show(share, where); });
+  } catch (const comm::AgreedError&) {
+    throw;
   } catch (const std::exception& error) {
     if (comm.size() == 1) throw;
     std::fprintf(stderr, "annulus: error: rank %d: %s\n", comm.rank(), error.what());
