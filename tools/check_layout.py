@@ -16,9 +16,12 @@ LOCAL_CALLS = re.compile(
     r"|I(bcast|reduce|allreduce|gather|allgather|scatter|alltoall)\w*|R(get|put|accumulate)|Cancel|Request_free"
     r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5free_memory|H5_VERSION_GE"
 )
-# "May include": app -> {layer, io}; layer -> strategies -> {kernels, comm, pattern} -> core; io -> {comm, pattern}.
+# "May include": app -> {verify, planner, layer, io}; verify -> {layer, io}; planner -> strategies;
+# layer -> strategies -> {kernels, comm, pattern} -> core; io -> {comm, pattern}.
 ARROWS = {
-    "app": {"layer", "io"},
+    "app": {"verify", "planner", "layer", "io"},
+    "verify": {"layer", "io"},
+    "planner": {"strategies"},
     "layer": {"strategies"},
     "strategies": {"kernels", "comm", "pattern"},
     "io": {"comm", "pattern"},
@@ -81,7 +84,7 @@ class Checker:
 
     def check(self):
         self.check_top_level()
-        for folder in ("src", "tests", "tools", "job_scripts"):
+        for folder in ("src", "tests", "tools", "job_scripts", "examples"):
             for path in sorted((self.root / folder).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     self.check_file(path)
@@ -159,7 +162,7 @@ class Checker:
 SRC = "src/annulus/"
 CASES = [
     ("a good tree", {
-        "README.md": "", ".gitignore": "", "build/x": "",
+        "README.md": "", ".gitignore": "", "build/x": "", "docs/run_file.md": "", "examples/heat/CMakeLists.txt": "",
         SRC + "core/kokkos_compat.hpp": "#if KOKKOS_VERSION >= 40000\n#endif\n",
         SRC + "kernels/a.cpp": '#include "annulus/core/a.hpp"\n// MPI_Send(, getenv and argv in a comment\nauto s = "MPI_Send(";\n',
         SRC + "comm/a.cpp": '#include <mpi.h>\nint f() { return blocking("MPI_Barrier", MPI_Barrier, MPI_COMM_WORLD); }\n'
@@ -169,6 +172,9 @@ CASES = [
         SRC + "strategies/ring.cpp": '#include "annulus/core/a.hpp"\n#include "annulus/comm/a.hpp"\n',
         SRC + "io/file.cpp": "#include <hdf5.h>\n#include <yaml-cpp/yaml.h>\nauto e = H5Pset_fapl_mpio(f, c, MPI_INFO_NULL);\nYAML::Node n;\n",
         SRC + "app/main.cpp": '#include "annulus/io/a.hpp"\n#include "annulus/version.hpp"\n#include "annulus/core/a.hpp"\nauto h = getenv("HOME"); // argv\n',
+        SRC + "app/verbs/verify.cpp": '#include "annulus/verify/a.hpp"\n#include "annulus/planner/named/a.hpp"\n',
+        SRC + "verify/a.cpp": '#include "annulus/layer/a.hpp"\n#include "annulus/io/a.hpp"\n#include "annulus/kernels/a.hpp"\n',
+        SRC + "planner/a.cpp": '#include "annulus/strategies/a.hpp"\n',
         "tests/core/a_test.cpp": '#include "support/tolerance.hpp"\n#include <mpi.h>\n',
     }, None),
     ("pattern, kernels and comm keep apart", {SRC + "kernels/a.cpp": '#include "annulus/comm/a.hpp"\n'}, "kernels must not include comm"),
@@ -176,6 +182,12 @@ CASES = [
     ("core includes nobody", {SRC + "core/a.hpp": '#include "annulus/kernels/a.hpp"\n'}, "core must not include kernels"),
     ("io does not compute", {SRC + "io/a.cpp": '#include <annulus/strategies/a.hpp>\n'}, "io must not include strategies"),
     ("nothing points back to app", {SRC + "strategies/a.cpp": '#include "annulus/app/a.hpp"\n'}, "strategies must not include app"),
+    ("from a room inside a room", {SRC + "strategies/named/a.cpp": '#include "annulus/app/verbs/a.hpp"\n'}, "strategies must not include app"),
+    ("verify does not see the job", {SRC + "verify/a.cpp": '#include "annulus/app/job/a.hpp"\n'}, "verify must not include app"),
+    ("verify does not plan", {SRC + "verify/a.cpp": '#include "annulus/planner/a.hpp"\n'}, "verify must not include planner"),
+    ("strategies do not plan", {SRC + "strategies/a.cpp": '#include "annulus/planner/a.hpp"\n'}, "strategies must not include planner"),
+    ("planner reads no file", {SRC + "planner/a.cpp": '#include "annulus/io/a.hpp"\n'}, "planner must not include io"),
+    ("a long example", {"examples/heat/main.cpp": "\n" * 401}, "at most 400"),
     ("own headers by their full name", {SRC + "comm/a.cpp": '#include "../core/a.hpp"\n'}, "our own headers"),
     ("a room that does not exist", {SRC + "utils/a.hpp": ""}, "not in a room"),
     ("MPI header outside comm", {SRC + "io/a.cpp": "#include <mpi.h>\n"}, "belongs to comm and app"),

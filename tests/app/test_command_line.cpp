@@ -16,12 +16,20 @@ CommandLine parse(Words words, bool speaks = true) {
   return parse_command_line(int(argv.size()), argv.data(), speaks);
 }
 
+/// The value that an option of the line has, as its verb shows it.
+std::string shown(const CommandLine& line, const std::string& name) {
+  for (const Option& option : line.verb.value().options) {
+    if (option.name == name) return option.shown();
+  }
+  return "no option " + name;
+}
+
 /// What is said on stderr about words that are refused with status 2.
 std::string refusal(const Words& words) {
   testing::internal::CaptureStderr();
   const CommandLine line = parse(words);
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(line.verb, "") << testing::PrintToString(words);
+  EXPECT_FALSE(line.verb) << testing::PrintToString(words);
   EXPECT_EQ(line.status, 2) << testing::PrintToString(words);
   EXPECT_EQ(said.find("annulus: error: "), 0u) << said;
   return said;
@@ -40,30 +48,26 @@ Words with(Words words, const Words& more) {
 TEST(CommandLine, NumbersGetToTheirOptions) {
   const CommandLine line = parse(with(made, {"--kv-heads", "2", "--head-dim", "256", "--batch=3", "--seed",
                                              "9223372036854775807", "--dtype", "Float16"}));
-  EXPECT_EQ(line.verb, "generate");
-  const core::Shape& shape = line.generate.what.shape;
-  EXPECT_EQ(shape.sequence, 8);
-  EXPECT_EQ(shape.heads, 4);
-  EXPECT_EQ(shape.kv_heads, 2);
-  EXPECT_EQ(shape.head_dim, 256);
-  EXPECT_EQ(shape.batch, 3);
-  EXPECT_EQ(line.generate.what.seed, std::uint64_t(INT64_MAX));
-  EXPECT_EQ(line.generate.what.type, core::DType::float16);
-  EXPECT_FALSE(line.generate.layer_width);
-  EXPECT_EQ(parse(with(made, {"--layer", "64"})).generate.layer_width, 64);
-  EXPECT_EQ(parse({"verify", "r.yaml", "--rows", "12"}).verify.rows, 12);
-  EXPECT_EQ(parse({"plan", "r.yaml", "--ranks", "65536"}).plan.ranks, 65536);
-  EXPECT_EQ(parse({"run", "r.yaml", "--dry-run", "--ranks", "5"}).run.ranks, 5);
+  EXPECT_EQ(line.verb.value().name, "generate");
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"--output", "x.h5"},   {"--sequence", "8"},   {"--heads", "4"},
+      {"--kv-heads", "2"},    {"--head-dim", "256"}, {"--batch", "3"},
+      {"--dtype", "float16"}, {"--dout", ""},        {"--seed", "9223372036854775807"},
+      {"--layer", ""}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(shown(line, name), value) << name;
+  EXPECT_EQ(shown(parse(with(made, {"--layer", "64", "--biases"})), "--layer"), "64");
+  EXPECT_EQ(shown(parse(with(made, {"--layer", "64", "--biases"})), "--biases"), "true");
+  EXPECT_EQ(shown(parse({"verify", "r.yaml", "--rows", "12"}), "--rows"), "12");
+  EXPECT_EQ(shown(parse({"plan", "r.yaml", "--ranks", "65536"}), "--ranks"), "65536");
+  EXPECT_EQ(shown(parse({"run", "r.yaml", "--dry-run", "--ranks", "5"}), "--ranks"), "5");
 }
 
 TEST(CommandLine, DefaultsOfGenerate) {
-  const GenerateOptions defaults;
-  const GenerateOptions options = parse(made).generate;
-  EXPECT_EQ(options.what.shape.kv_heads, 0);  // as many as heads
-  EXPECT_EQ(options.what.shape.head_dim, 64);
-  EXPECT_EQ(options.what.shape.batch, 1);
-  EXPECT_EQ(options.what.seed, defaults.what.seed);
-  EXPECT_EQ(options.what.type, core::DType::float32);
+  const CommandLine line = parse(made);
+  const std::vector<std::pair<std::string, std::string>> expected{{"--kv-heads", "--heads"}, {"--head-dim", "64"},
+                                                                  {"--batch", "1"},          {"--seed", "1"},
+                                                                  {"--dtype", "float32"},    {"--overwrite", ""}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(shown(line, name), value) << name;
 }
 
 TEST(CommandLine, EveryNumberIsReadStrictly) {
@@ -98,7 +102,7 @@ TEST(CommandLine, EveryNumberIsReadStrictly) {
   expect_refusal(with(made, {"--head-dim", "257"}), "--head-dim: found '257'");
   expect_refusal(with(made, {"--batch", "0"}), "--batch: found '0'");
   expect_refusal({"plan", "r.yaml", "--ranks", "65537"}, "--ranks: found '65537'");
-  EXPECT_EQ(parse(with(made, {"--seed", "0"})).generate.what.seed, 0u);
+  EXPECT_TRUE(parse(with(made, {"--seed", "0"})).verb);
 }
 
 TEST(CommandLine, StorageTypes) {
@@ -106,11 +110,13 @@ TEST(CommandLine, StorageTypes) {
   expect_refusal(with(made, {"--dtype", "bf16"}), "--dtype: found 'bf16" + expected + ", did you mean 'bfloat16'?");
   expect_refusal(with(made, {"--dtype", "half"}), "--dtype: found 'half" + expected + ", did you mean 'float16'?");
   expect_refusal(with(made, {"--dtype", "int8"}), "--dtype: found 'int8" + expected + "\n");
-  EXPECT_EQ(parse(with(made, {"--dtype", "bfloat16"})).generate.what.type, core::DType::bfloat16);
+  EXPECT_EQ(shown(parse(with(made, {"--dtype", "bfloat16"})), "--dtype"), "bfloat16");
 }
 
 TEST(CommandLine, Verbs) {
-  expect_refusal({}, "there is no verb, expected one of run, generate, verify, plan, train, list, info");
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) names.push_back(verb.name);
+  expect_refusal({}, fmt::format("there is no verb, expected one of {}\n", fmt::join(names, ", ")));
   expect_refusal({"help"}, "there is no verb 'help', did you mean '--help'?");
   expect_refusal({"my.yaml"}, "there is no verb 'my.yaml', did you mean 'run my.yaml'?");
   expect_refusal({"verfy", "my.yaml"}, "there is no verb 'verfy', did you mean 'verify'?");
@@ -125,22 +131,50 @@ TEST(CommandLine, WordsAreLookedAtFirst) {
   expect_refusal({"run", "r.yaml", "--ranks", "4"},
                  "run --ranks requires --dry-run; ranks that compute are the launcher's: mpirun -n RANKS annulus run");
   const CommandLine line = parse({"run", "--set", "a.b=[1, 2]", "r.yaml", "--set=a.c=3"});
-  EXPECT_EQ(line.run.run_file, "r.yaml");
-  EXPECT_EQ(line.run.overrides, (Words{"a.b=[1, 2]", "a.c=3"}));
-  EXPECT_EQ(line.run.command_line, "annulus run --set a.b=[1, 2] r.yaml --set=a.c=3");
+  EXPECT_EQ(shown(line, "file"), "r.yaml");
+  EXPECT_EQ(shown(line, "--set"), "a.b=[1, 2] a.c=3");
+  EXPECT_EQ(line.text, "annulus run --set a.b=[1, 2] r.yaml --set=a.c=3");
 }
 
-TEST(CommandLine, EveryVerbsHelpHasAnExample) {
-  for (const std::string verb : {"run", "generate", "verify", "plan", "train", "list", "info"}) {
+TEST(CommandLine, EveryVerbsHelpHasAnExampleAndItsOptions) {
+  ASSERT_GE(verbs().size(), 7u);
+  for (const Verb& verb : verbs()) {
     testing::internal::CaptureStdout();
-    const CommandLine line = parse({verb, "--help"});
+    const CommandLine line = parse({verb.name, "--help"});
     const std::string help = testing::internal::GetCapturedStdout();
-    EXPECT_EQ(line.verb, "");
+    EXPECT_FALSE(line.verb);
     EXPECT_EQ(line.status, 0);
+    EXPECT_EQ(help.find(verb.does), 0u) << help;
     const std::size_t example = help.find("\nExample:\n");
     ASSERT_NE(example, std::string::npos) << help;
-    EXPECT_NE(help.find("annulus " + verb, example), std::string::npos) << help;
+    EXPECT_NE(help.find("annulus " + verb.name, example), std::string::npos) << help;
+    for (const Option& option : verb.options) {
+      const std::size_t at = help.find("  " + option.name + " ");
+      ASSERT_LT(at, example) << option.name << "\n" << help;
+      EXPECT_LT(help.find(option.help, at), example) << option.name << "\n" << help;
+      EXPECT_FALSE(option.help.empty()) << verb.name << " " << option.name;
+    }
   }
+}
+
+// Every verb looks for misspelt options among its own, and a whole number that is none is refused by each that takes
+// one.
+TEST(CommandLine, EveryVerbsOptionsAreKnownToTheComplaints) {
+  int numbers = 0;
+  for (const Verb& verb : verbs()) {
+    for (const Option& option : verb.options) {
+      if (!option.name.starts_with("--")) continue;
+      const std::string misspelt = option.name + "x";
+      expect_refusal({verb.name, misspelt},
+                     fmt::format("{}: there is no option '{}', did you mean '", verb.name, misspelt));
+      if (option.value != "N") continue;
+      ++numbers;
+      EXPECT_NE(option.take("1.5"), "") << verb.name << " " << option.name;
+      EXPECT_EQ(option.take("1"), "") << verb.name << " " << option.name;
+      EXPECT_EQ(option.shown(), "1") << verb.name << " " << option.name;
+    }
+  }
+  EXPECT_GE(numbers, 10);
 }
 
 TEST(CommandLine, OneRankSpeaks) {

@@ -8,12 +8,12 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const VerbWords run{
-    .verb = "run",
-    .options = {{"--set", true}, {"--dry-run", false}, {"--ranks", true}, {"--help", false}, {"-h", false}},
-    .takes_file = true};
-const VerbWords generate{.verb = "generate",
-                         .options = {{"--output", true}, {"--sequence", true}, {"--seed", true}, {"--dout", false}}};
+std::string complaint(const std::string& name, const Words& words) {
+  for (const Verb& verb : verbs()) {
+    if (verb.name == name) return complaint_of_words(name, verb.options, words);
+  }
+  return "there is no verb " + name;
+}
 
 TEST(Words, RightOnesPass) {
   const std::vector<Words> lines{
@@ -31,63 +31,62 @@ TEST(Words, RightOnesPass) {
       {"runs/n=8/r.yaml", "--set", "a.b=1"},
       {"n=8.yaml", "--set", "a.b=1"},
   };
-  for (const Words& line : lines) EXPECT_EQ(complaint_of_words(run, line), "") << testing::PrintToString(line);
-  EXPECT_EQ(complaint_of_words(generate, {"--seed", "-1", "--output", "x.h5", "--dout"}), "");
+  for (const Words& line : lines) EXPECT_EQ(complaint("run", line), "") << testing::PrintToString(line);
+  EXPECT_EQ(complaint("generate", {"--seed", "-1", "--output", "x.h5", "--dout"}), "");
 }
 
 TEST(Words, AListCutByTheShell) {
   const std::string cut = "run: --set attention.segments=[128,: the shell cut this at a blank, put it in quotes: ";
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--set", "attention.segments=[128,", "all]"}),
+  EXPECT_EQ(complaint("run", {"r.yaml", "--set", "attention.segments=[128,", "all]"}),
             cut + "--set 'attention.segments=[128, all]'");
-  EXPECT_EQ(complaint_of_words(run, {"--set", "attention.segments=[128,", "512,", "all]", "r.yaml"}),
+  EXPECT_EQ(complaint("run", {"--set", "attention.segments=[128,", "512,", "all]", "r.yaml"}),
             cut + "--set 'attention.segments=[128, 512, all]'");
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--set=attention.segments=[128,", "all]"}),
+  EXPECT_EQ(complaint("run", {"r.yaml", "--set=attention.segments=[128,", "all]"}),
             cut + "--set 'attention.segments=[128, all]'");
 }
 
 TEST(Words, ASettingWithBlanks) {
   const std::string needs = ": expected KEY=VALUE without blanks, for example --set attention.causal=false";
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--set", "a.b", "=", "c"}), "run: --set a.b" + needs);
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--set", "a.b=", "c"}), "run: --set a.b=" + needs);
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--set", "a.b", "c"}), "run: --set a.b" + needs);
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--set", ""}), "run: --set " + needs);
+  EXPECT_EQ(complaint("run", {"r.yaml", "--set", "a.b", "=", "c"}), "run: --set a.b" + needs);
+  EXPECT_EQ(complaint("run", {"r.yaml", "--set", "a.b=", "c"}), "run: --set a.b=" + needs);
+  EXPECT_EQ(complaint("run", {"r.yaml", "--set", "a.b", "c"}), "run: --set a.b" + needs);
+  EXPECT_EQ(complaint("run", {"r.yaml", "--set", ""}), "run: --set " + needs);
 }
 
 TEST(Words, RanksAreTheLaunchers) {
   for (const std::string word : {"-n", "-np", "-n2", "-np4", "--np", "--np=2", "--ntasks=2", "--nprocs"}) {
-    EXPECT_EQ(complaint_of_words(run, {word, "2", "r.yaml"}),
+    EXPECT_EQ(complaint("run", {word, "2", "r.yaml"}),
               "run: there is no option '" + word +
                   "': the launcher decides how many ranks there are, for example mpirun -n 2 annulus run ..., or srun "
-                  "-n 2 annulus run ...");
+                  "--kill-on-bad-exit=1 -n 2 annulus run ...");
   }
-  EXPECT_EQ(complaint_of_words(generate, {"--ranks", "2"}).find("generate: there is no option '--ranks': the launcher"),
-            0u);
-  const VerbWords none{.verb = "", .options = {{"--version", false}}};
-  EXPECT_EQ(complaint_of_words(none, {"-n"}).find("there is no option '-n': the launcher decides"), 0u);
-  EXPECT_EQ(complaint_of_words(none, {"--verson"}), "there is no option '--verson', did you mean '--version'?");
+  EXPECT_EQ(complaint("generate", {"--ranks", "2"}).find("generate: there is no option '--ranks': the launcher"), 0u);
+  bool version = false;
+  const std::vector<Option> none{flag("--version", version, "")};
+  EXPECT_EQ(complaint_of_words("", none, {"-n"}).find("there is no option '-n': the launcher decides"), 0u);
+  EXPECT_EQ(complaint_of_words("", none, {"--verson"}), "there is no option '--verson', did you mean '--version'?");
 }
 
 TEST(Words, OptionsMisspelt) {
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--dryrun"}),
-            "run: there is no option '--dryrun', did you mean '--dry-run'?");
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--dry_run"}),
+  EXPECT_EQ(complaint("run", {"r.yaml", "--dryrun"}), "run: there is no option '--dryrun', did you mean '--dry-run'?");
+  EXPECT_EQ(complaint("run", {"r.yaml", "--dry_run"}),
             "run: there is no option '--dry_run', did you mean '--dry-run'?");
-  EXPECT_EQ(complaint_of_words(generate, {"--sequnce=8"}),
+  EXPECT_EQ(complaint("generate", {"--sequnce=8"}),
             "generate: there is no option '--sequnce=8', did you mean '--sequence'?");
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "--threads=2"}),
+  EXPECT_EQ(complaint("run", {"r.yaml", "--threads=2"}),
             "run: there is no option '--threads=2'; keys of the run file are changed by --set KEY=VALUE");
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "-nodes"}).find("run: there is no option '-nodes'; keys"), 0u);
-  EXPECT_EQ(complaint_of_words(generate, {"--frobnicate"}), "generate: there is no option '--frobnicate'");
+  EXPECT_EQ(complaint("run", {"r.yaml", "-nodes"}).find("run: there is no option '-nodes'; keys"), 0u);
+  EXPECT_EQ(complaint("generate", {"--frobnicate"}), "generate: there is no option '--frobnicate'");
 }
 
 TEST(Words, TooMany) {
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "attention.causal=false"}),
+  EXPECT_EQ(complaint("run", {"r.yaml", "attention.causal=false"}),
             "run: 'attention.causal=false' was not expected, write --set attention.causal=false");
-  EXPECT_EQ(complaint_of_words(run, {"--set", "a.b=1", "a.c=2", "r.yaml"}),
+  EXPECT_EQ(complaint("run", {"--set", "a.b=1", "a.c=2", "r.yaml"}),
             "run: 'a.c=2' was not expected, write --set a.c=2");
-  EXPECT_EQ(complaint_of_words(run, {"r.yaml", "s.yaml"}), "run: 's.yaml' was not expected, one run file is");
-  EXPECT_EQ(complaint_of_words(generate, {"x.h5"}), "generate: 'x.h5' was not expected, write --output x.h5");
-  EXPECT_EQ(complaint_of_words({.verb = "list", .options = {}}, {"x"}), "list: 'x' was not expected");
+  EXPECT_EQ(complaint("run", {"r.yaml", "s.yaml"}), "run: 's.yaml' was not expected, one run file is");
+  EXPECT_EQ(complaint("generate", {"x.h5"}), "generate: 'x.h5' was not expected, write --output x.h5");
+  EXPECT_EQ(complaint("list", {"x"}), "list: 'x' was not expected");
 }
 
 }  // namespace

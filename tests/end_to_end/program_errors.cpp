@@ -73,7 +73,7 @@ TEST_F(Errors, MistakesOfNewUsersGetASuggestion) {
          {"--set attention.segments=[128,: the shell cut this at a blank, put it in quotes",
           "attention.segments=[128, all]"});
   expect(run + " --dryrun", 2, {"no option '--dryrun'", "'--dry-run'"}, alone);
-  expect(run + " -n 2", 2, {"no option '-n'", "mpirun -n 2 annulus run", "srun -n 2 annulus run"});
+  expect(run + " -n 2", 2, {"no option '-n'", "mpirun -n 2 annulus run", "srun --kill-on-bad-exit=1 -n 2 annulus run"});
   expect(run + " --set attention.causal=False", 2, {"found 'False', expected true or false, did you mean 'false'?"},
          alone);
   expect(run + " causal=False", 2, {"'causal=False' was not expected", "--set attention.causal=false"}, alone);

@@ -290,6 +290,17 @@ TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
   EXPECT_EQ(annulus(2, "list").status, 0);
 }
 
+// MPI's connections would take the numbers of closed streams, and what is printed would go there.
+TEST_F(Files, OutputOntoClosedStreamsIsAnError) {
+  for (const char* closed : {">&-", ">&- 2>&-", "<&- >&- 2>&-", "<&- >&-"}) {
+    EXPECT_EQ(shell(launch(0, "list") + " " + closed).status, 1) << closed;
+  }
+  const Outcome outcome = shell(launch(0, "list") + " <&- >&-");
+  EXPECT_EQ(count(outcome.err, "annulus: error: standard output: writing failed: Bad file descriptor"), 1)
+      << outcome.err;
+  EXPECT_EQ(shell(launch(0, "list") + " <&-").status, 0);
+}
+
 /// Open MPI 4.1 aborts on paths of some 250 letters, which the temporary name's end makes of shorter ones.
 TEST_F(Files, ALongNameIsAnOrdinaryName) {
   const std::string name(190, 'x');

@@ -66,7 +66,7 @@ TEST_F(UnderALauncher, ABatchScriptWithoutSrunIsWarned) {
   const Outcome outcome = alone("SLURM_NTASKS=4 SLURM_PROCID=0", "run run.yaml");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(count(outcome.err, "annulus: warning: Slurm allocated 4 tasks"), 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("srun annulus run"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("srun --kill-on-bad-exit=1 annulus run"), std::string::npos) << outcome.err;
   EXPECT_TRUE(exists("o.h5"));
   EXPECT_EQ(count(alone("SLURM_NTASKS=4", "info").err, "annulus: warning: Slurm allocated"), 1);
   EXPECT_EQ(count(alone("SLURM_NTASKS=4", "list").err, "annulus:"), 0);

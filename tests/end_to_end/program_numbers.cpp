@@ -119,6 +119,18 @@ TEST_F(Numbers, ASegmentLongerThanEverythingIsNoted) {
   }
 }
 
+TEST_F(Numbers, EveryVerbThatSpeaksOfTilesObeysTheVariable) {
+  const std::string run = deck("{segments: [8, all], dilations: [1, 2]}", "{reproducible: true}");
+  const std::string file = run.substr(run.find(' ') + 1);
+  for (const std::string& words : {std::string("info"), run, run + " --dry-run", "plan " + file}) {
+    const Outcome wrong = shell("env ANNULUS_INSTRUCTION_SET=sse9 " + std::string(ANNULUS_PROGRAM) + " " + words);
+    EXPECT_EQ(wrong.status, 2) << words;
+    EXPECT_EQ(count(wrong.err, "ANNULUS_INSTRUCTION_SET is 'sse9', expected baseline, avx2 or avx512"), 1) << wrong.err;
+  }
+  const Outcome info = shell("env ANNULUS_INSTRUCTION_SET=baseline " + std::string(ANNULUS_PROGRAM) + " info");
+  EXPECT_EQ(count(info.out, "host, baseline instructions\n"), 1) << info.out;
+}
+
 TEST_F(Numbers, RanksOnDifferentMachinesUseWhatAllOfThemHave) {
   generate();
   const std::string run = deck("{segments: [8, all], dilations: [1, 2]}", "{reproducible: true, backward: true}");

@@ -42,7 +42,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.attention.pattern.pairs, std::vector<Pair>{Pair{}});
   EXPECT_TRUE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, std::nullopt);
-  EXPECT_FALSE(s.compute.backward);
+  EXPECT_FALSE(s.compute.gradients);
   EXPECT_EQ(s.compute.precision, std::nullopt);
   EXPECT_FALSE(s.compute.reproducible);
   EXPECT_EQ(s.distribution.strategy, "auto");
@@ -80,7 +80,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.attention.pattern.semantics, pattern::Semantics::paper);
   EXPECT_FALSE(s.attention.pattern.causal);
   EXPECT_EQ(s.attention.scale, 0.125);
-  EXPECT_TRUE(s.compute.backward);
+  EXPECT_TRUE(s.compute.gradients);
   EXPECT_EQ(s.compute.precision, Precision::float64);
   EXPECT_TRUE(s.compute.reproducible);
   EXPECT_EQ(s.distribution.strategy, "hybrid");

@@ -1,24 +1,17 @@
-// The command line: words in, options of one verb out.
+// The command line: words in, one verb with its options out.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "annulus/app/generate.hpp"
-#include "annulus/app/plan.hpp"
-#include "annulus/app/run.hpp"
-#include "annulus/app/train.hpp"
-#include "annulus/app/verify.hpp"
+#include "annulus/app/verbs/verb.hpp"
 
 namespace annulus::app {
 
 struct CommandLine {
-  std::string verb;  ///< empty: help was given, or a mistake named, and the program ends with `status`
+  std::optional<Verb> verb;  ///< empty: help was given, or a mistake named, and the program ends with `status`
   int status = 0;
-  RunOptions run;
-  GenerateOptions generate;
-  VerifyOptions verify;
-  PlanOptions plan;
-  TrainOptions train;
+  std::string text;  ///< all words, "annulus run my.yaml"
 };
 
 /// Every rank parses the same words and comes to the same end; the one that `speaks` prints help on stdout and

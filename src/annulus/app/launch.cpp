@@ -81,8 +81,8 @@ bool forgot_launcher(const Launch& launch, int ranks) {
   return ranks == 1 && launch.allocated > 1 && launch.of_mpi.empty() && !wrong_launcher(launch, ranks);
 }
 
-int check_launch(const Launch& launch, std::string_view verb, const comm::Communicator& comm) {
-  const bool only_shows = verb == "list" || verb == "info";
+int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm) {
+  const bool only_shows = verb.ranks_matter != RanksMatter::for_work;
   if (const auto wrong = wrong_launcher(launch, comm.size())) {
     const bool speaks = wrong->process == 0;  // each of the processes is rank 0 of a job of its own
     if (speaks) {
@@ -94,11 +94,11 @@ int check_launch(const Launch& launch, std::string_view verb, const comm::Commun
     if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
     return int(core::ErrorKind::usage);
   }
-  if (verb != "list" && comm.is_root() && forgot_launcher(launch, comm.size())) {
+  if (verb.ranks_matter != RanksMatter::never && comm.is_root() && forgot_launcher(launch, comm.size())) {
     std::fprintf(stderr,
                  "annulus: warning: Slurm allocated %lld tasks (SLURM_NTASKS), but this is one process, alone; to use "
-                 "all of them write: srun annulus %s ...\n",
-                 static_cast<long long>(launch.allocated), std::string(verb).c_str());
+                 "all of them write: srun --kill-on-bad-exit=1 annulus %s ...\n",
+                 static_cast<long long>(launch.allocated), verb.name.c_str());
   }
   return 0;
 }

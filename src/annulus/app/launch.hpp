@@ -5,10 +5,9 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "annulus/comm/communicator.hpp"
+#include "annulus/app/verbs/verb.hpp"
 
 namespace annulus::app {
 
@@ -38,7 +37,7 @@ std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks);
 /// True for one process in an allocation of several tasks that no launcher started: a batch script without srun.
 bool forgot_launcher(const Launch& launch, int ranks);
 
-/// 0, or the exit status for a wrong launcher, after the message of one process. `info` and `list` only warn.
-int check_launch(const Launch& launch, std::string_view verb, const comm::Communicator& comm);
+/// 0, or the exit status for a wrong launcher, after the message of one process. Verbs that only show something warn.
+int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm);
 
 }  // namespace annulus::app

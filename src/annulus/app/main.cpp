@@ -1,18 +1,18 @@
 // The program: command line in, exit status out.
 //   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance   4 stalled
 //   75 stopped on request, run again to continue
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <optional>
+#include <string_view>
 
-#include "annulus/app/about.hpp"
 #include "annulus/app/command_line.hpp"
 #include "annulus/app/launch.hpp"
 #include "annulus/app/run_alone.hpp"
@@ -20,50 +20,16 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/numbers.hpp"
 
 namespace annulus::app {
 namespace {
 
-/// No verb ends by a signal's number, and those that make files leave no half of one.
-void prepare_for_signals(const CommandLine& line, const comm::Communicator& comm) {
-  if (line.verb == "train") {
-    end_on_signals(comm, "steps since the last checkpoint are lost, run again to continue");
-  } else if (line.verb == "run" || line.verb == "generate" || line.plan.calibrate) {
-    end_on_signals(comm, "nothing is saved but a result that was complete already; run again to begin anew");
-  } else {
-    end_on_signals(comm, "nothing was changed");
-  }
-}
-
-int dispatch(const CommandLine& line, const comm::Communicator& comm) {
-  prepare_for_signals(line, comm);
-  if (line.verb == "run") return run(line.run, comm);
-  if (line.verb == "generate") return generate(line.generate, comm);
-  if (line.verb == "verify") return verify(line.verify, comm);
-  if (line.verb == "plan") return plan(line.plan, comm);
-  if (line.verb == "train") return train(line.train, comm);
-  if (line.verb == "info") {
-    print_info(comm);
-  } else if (comm.is_root()) {
-    print_list();
-  }
-  return 0;
-}
-
-/// The stall timeout until a run file says otherwise, for verbs without one: seconds, above 0.
-std::optional<double> stall_timeout_at_start() {
-  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
-  if (text == nullptr) return comm::default_stall_timeout;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !std::isfinite(seconds) || seconds <= 0) return std::nullopt;
-  return seconds;
-}
-
 /// Returns the exit status after an error that every rank knows of, too.
-int dispatch_or_explain(const CommandLine& line, const comm::Communicator& comm) {
+int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
+  end_on_signals(comm, line.verb->when_ended);  // no verb ends by a signal's number, or leaves half of a file
   try {
-    return dispatch(line, comm);
+    return line.verb->run(comm, line.text);
   } catch (const comm::AgreedError& error) {  // every rank is here
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
     return int(error.kind());
@@ -80,15 +46,29 @@ int dispatch_or_explain(const CommandLine& line, const comm::Communicator& comm)
 int main(int argc, char** argv, const Launch& launch) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const CommandLine line = parse_command_line(argc, argv, comm.is_root());
-  if (line.verb.empty()) return line.status;
-  if (const int status = check_launch(launch, line.verb, comm); status != 0) return status;
-  const auto timeout = stall_timeout_at_start();
-  if (!timeout) {
-    if (comm.is_root()) std::fprintf(stderr, "annulus: error: ANNULUS_STALL_TIMEOUT: expected seconds, above 0\n");
+  if (!line.verb) return line.status;
+  if (const int status = check_launch(launch, *line.verb, comm); status != 0) return status;
+  // The stall timeout until a run file says otherwise, and of verbs without one.
+  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
+  const auto timeout = text == nullptr ? io::Parsed<double>{comm::default_stall_timeout, ""} : io::parse_positive(text);
+  if (!timeout.number) {
+    if (comm.is_root()) {
+      fmt::print(stderr,
+                 "annulus: error: the environment variable ANNULUS_STALL_TIMEOUT is '{}', expected seconds: {}\n", text,
+                 timeout.expected);
+    }
     return int(core::ErrorKind::usage);
   }
-  const comm::Watchdog watchdog(comm, *timeout);
-  return dispatch_or_explain(line, comm);
+  const comm::Watchdog watchdog(comm, *timeout.number);
+  return run_or_explain(line, comm);
+}
+
+/// Gives each of stdin, stdout and stderr that was closed a file on which every use of it fails, as on a closed one:
+/// the next file that is opened, a connection of MPI's, would else get that number, and what is printed.
+void keep_closed_streams_closed() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (fcntl(stream, F_GETFD) == -1) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 /// The status, or 1 and a message when what was printed did not arrive: a full disk behind `> results.txt`.
@@ -105,6 +85,7 @@ int finish_printing(int status) {
 }  // namespace annulus::app
 
 int main(int argc, char** argv) {
+  annulus::app::keep_closed_streams_closed();
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // to start MPI may take long

@@ -41,30 +41,32 @@ bool is_count_of_ranks(std::string_view option) {
 /// The way through one command line.
 class Reader {
  public:
-  Reader(const VerbWords& known, const std::vector<std::string>& words) : known_(known), words_(words) {}
+  Reader(const std::string& verb, const std::vector<Option>& options, const std::vector<std::string>& words)
+      : verb_(verb), options_(options), words_(words) {}
 
   std::string complaint() {
     while (at_ < words_.size() && words_[at_] != "--") {
       const std::string& word = words_[at_++];
       const std::string wrong = looks_like_option(word) ? option(word) : stray(word);
-      if (!wrong.empty()) return known_.verb.empty() ? wrong : known_.verb + ": " + wrong;
+      if (!wrong.empty()) return verb_.empty() ? wrong : verb_ + ": " + wrong;
     }
     return "";
   }
 
  private:
-  const OptionWord* find(std::string_view name) const {
-    const auto same = [&](const OptionWord& option) { return option.name == name; };
-    const auto found = std::find_if(known_.options.begin(), known_.options.end(), same);
-    return found == known_.options.end() ? nullptr : &*found;
+  const Option* find(std::string_view name) const {
+    const auto same = [&](const Option& option) { return option.name == name; };
+    const auto found = std::find_if(options_.begin(), options_.end(), same);
+    return found == options_.end() ? nullptr : &*found;
   }
 
   std::string option(const std::string& word) {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    const OptionWord* found = find(name);
+    if (name == "--help" || name == "-h") return "";
+    const Option* found = find(name);
     if (found == nullptr) return unknown(word, name);
-    if (!found->takes_value) return "";
+    if (found->value.empty()) return "";
     const bool missing = at_ == words_.size() || looks_like_option(words_[at_]);
     if (equals == std::string::npos && missing) return "";  // the parser says so
     const std::string value = equals == std::string::npos ? words_[at_++] : word.substr(equals + 1);
@@ -74,13 +76,14 @@ class Reader {
   std::string unknown(const std::string& word, const std::string& name) const {
     const std::string there_is_none = fmt::format("there is no option '{}'", word);
     if (is_count_of_ranks(name)) {
-      const std::string line = known_.verb.empty() ? "annulus ..." : fmt::format("annulus {} ...", known_.verb);
+      const std::string line = verb_.empty() ? "annulus ..." : fmt::format("annulus {} ...", verb_);
       return fmt::format(
-          "{}: the launcher decides how many ranks there are, for example mpirun -n 2 {}, or srun -n 2 {}",
+          "{}: the launcher decides how many ranks there are, for example mpirun -n 2 {}, or srun --kill-on-bad-exit=1 "
+          "-n 2 {}",
           there_is_none, line, line);
     }
-    std::vector<std::string> names;
-    for (const OptionWord& option : known_.options) names.push_back(option.name);
+    std::vector<std::string> names{"--help"};
+    for (const Option& option : options_) names.push_back(option.name);
     const std::string near = io::suggest(name, names);
     if (!near.empty() || find("--set") == nullptr) return there_is_none + near;
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
@@ -106,7 +109,8 @@ class Reader {
   /// A word that belongs to no option.
   std::string stray(const std::string& word) {
     const bool is_setting = looks_like_setting(word);
-    if (known_.takes_file && !has_file_ && !is_setting) {
+    const bool takes_file = find("file") != nullptr;
+    if (takes_file && !has_file_ && !is_setting) {
       has_file_ = true;
       return "";
     }
@@ -120,10 +124,11 @@ class Reader {
           word);
     }
     if (find("--output") != nullptr) return fmt::format("'{}' was not expected, write --output {}", word, word);
-    return fmt::format("'{}' was not expected{}", word, known_.takes_file ? ", one run file is" : "");
+    return fmt::format("'{}' was not expected{}", word, takes_file ? ", one run file is" : "");
   }
 
-  const VerbWords& known_;
+  const std::string& verb_;
+  const std::vector<Option>& options_;
   const std::vector<std::string>& words_;
   std::size_t at_ = 0;  ///< the word to read next
   bool has_file_ = false;
@@ -131,8 +136,9 @@ class Reader {
 
 }  // namespace
 
-std::string complaint_of_words(const VerbWords& known, const std::vector<std::string>& words) {
-  return Reader(known, words).complaint();
+std::string complaint_of_words(const std::string& verb, const std::vector<Option>& options,
+                               const std::vector<std::string>& words) {
+  return Reader(verb, options, words).complaint();
 }
 
 }  // namespace annulus::app

@@ -106,16 +106,20 @@ void LayerFile::read_weights(const std::vector<MatrixPart>& parts, const comm::C
   read_checked_parts(file_, parts, comm);
 }
 
+void check_part(const std::string& what, const MatrixPart& part, DType type, const std::string& expected) {
+  const auto found = find_non_finite(part.host, type, part.kept.count());
+  if (!found) return;
+  const Index columns = part.kept.columns.size();
+  fail(ErrorKind::failure, "{} holds {} at [{}, {}], {}", what, found->value,
+       part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns, expected);
+}
+
 void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
   transfer_parts(file, Direction::read, parts, comm);
   comm::agree(comm, [&] {
     for (const MatrixPart& part : parts) {
-      const auto found = find_non_finite(part.host, file.at(part.dataset).type, part.kept.count());
-      if (!found) continue;
-      const Index columns = part.kept.columns.size();
-      fail(ErrorKind::failure, "{}: dataset {} holds {} at [{}, {}], expected finite numbers", file.path, part.dataset,
-           found->value, part.kept.rows.begin + found->index / columns,
-           part.kept.columns.begin + found->index % columns);
+      check_part(fmt::format("{}: dataset {}", file.path, part.dataset), part, file.at(part.dataset).type,
+                 "expected finite numbers");
     }
   });
 }

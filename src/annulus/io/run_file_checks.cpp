@@ -56,7 +56,7 @@ void check_input(RunFile& run) {
 }
 
 void check_compute(const RunFile& run) {
-  if (run.settings.input.dlse && !run.settings.compute.backward) {
+  if (run.settings.input.dlse && !run.settings.compute.gradients) {
     fail(ErrorKind::usage, "{}input.dlse needs compute.backward: true, which is false", run.where("input.dlse"));
   }
 }

@@ -259,7 +259,7 @@ Keys further_keys() {
       {"auto", comm::GpuAware::automatic}, {"on", comm::GpuAware::on}, {"off", comm::GpuAware::off}};
   return {
       {{"compute.backward", "false", "true | false; true makes the gradients dq, dk, dv, too"},
-       flag([](auto& s) -> auto& { return s.compute.backward; }),
+       flag([](auto& s) -> auto& { return s.compute.gradients; }),
        true},
       {{"compute.precision", "auto", "of sums: auto (float32; float64 for float64 input) | float32 | float64"},
        choice(

@@ -42,7 +42,7 @@ struct AttentionSettings {
 };
 
 struct ComputeSettings {
-  bool backward = false;                     ///< dq, dk, dv are made, too
+  bool gradients = false;                    ///< dq, dk, dv are made, too
   std::optional<core::Precision> precision;  ///< empty: core::default_precision of the input's type
   bool reproducible = false;                 ///< the same bits for every number of ranks and threads
 };

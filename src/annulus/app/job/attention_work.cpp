@@ -1,0 +1,128 @@
+// A run of attention alone: q, k and v in, out and lse out; with gradients dout in, dq, dk and dv out.
+#include "annulus/app/job/host_side.hpp"
+#include "annulus/app/job/work.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/io/finite.hpp"
+#include "annulus/io/generated.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::TensorId;
+
+/// One tensor to be filled.
+struct Wanted {
+  TensorId id;
+  std::string dataset;
+  HostSide* host;
+};
+
+class AttentionWork : public Work {
+ public:
+  AttentionWork(const Job& job, const comm::Communicator& comm) : job_(job), comm_(comm) {
+    job.strategy->check_ranks(job.problem, job.partition, comm);
+  }
+
+  void read_inputs() override {
+    const comm::Place place("the reading of q, k and v");
+    const Index kv_bytes = numbers_of_rows() * job_.problem.kv_row_bytes();
+    comm::agree(comm_, [&] {
+      tensors_.q = core::Buffer("q", numbers_of_rows() * job_.problem.query_row_bytes());
+      tensors_.kv = core::Buffer("kv", 2 * kv_bytes);
+    });
+    HostSide q(tensors_.q), k(tensors_.kv.data(), kv_bytes), v(tensors_.kv.at(kv_bytes), kv_bytes);
+    const io::InputSettings& input = job_.run.settings.input;
+    fill({{TensorId::q, input.q, &q}, {TensorId::k, input.k, &k}, {TensorId::v, input.v, &v}});
+    const core::DType type = job_.problem.type;
+    const Index each = Index(core::bytes_of(type));
+    check_scores(job_, io::largest_magnitude(q.data(), type, tensors_.q.bytes() / each),
+                 io::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
+  }
+
+  layer::LayerMetrics forward(const strategies::Progress& progress) override {
+    return {.attention = job_.strategy->forward(job_.problem, job_.partition, comm_, tensors_, progress)};
+  }
+
+  LseFindings write_outputs(const io::ResultFile& file) override {
+    const comm::Place place("the writing of out and lse");
+    if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = {};
+    HostSide out(tensors_.out), lse(tensors_.lse);
+    out.from_device();
+    lse.from_device();
+    check_results(job_, {{"out", out.data(), job_.problem.shape.heads}}, comm_);
+    const LseFindings findings = look_at_lse(job_, lse.data(), comm_);
+    file.write({{"out", out.data()}, {"lse", lse.data()}}, rows().intervals());
+    return findings;
+  }
+
+  void read_gradients() override {
+    const comm::Place place("the reading of dout");
+    const io::InputSettings& input = job_.run.settings.input;
+    comm::agree(comm_, [&] {
+      tensors_.dout = core::Buffer("dout", numbers_of_rows() * job_.problem.query_row_bytes());
+      if (input.dlse) tensors_.dlse = core::Buffer("dlse", numbers_of_rows() * job_.problem.lse_row_bytes());
+    });
+    HostSide dout(tensors_.dout), dlse(tensors_.dlse);
+    std::vector<Wanted> wanted{{TensorId::dout, input.dout, &dout}};
+    if (input.dlse) wanted.push_back({TensorId::dlse, *input.dlse, &dlse});
+    fill(wanted);
+  }
+
+  layer::LayerMetrics backward(const strategies::Progress& progress) override {
+    return {.attention = job_.strategy->backward(job_.problem, job_.partition, comm_, tensors_, progress)};
+  }
+
+  void write_gradients(const io::ResultFile& file) override {
+    strategies::Tensors gradients;
+    gradients.dq = std::move(tensors_.dq);
+    gradients.dkv = std::move(tensors_.dkv);
+    tensors_ = std::move(gradients);
+    const comm::Place place("the writing of dq, dk and dv");
+    const Index kv_bytes = tensors_.dkv.bytes() / 2;
+    HostSide dq(tensors_.dq), dk(tensors_.dkv.data(), kv_bytes), dv(tensors_.dkv.at(kv_bytes), kv_bytes);
+    for (HostSide* side : {&dq, &dk, &dv}) side->from_device();
+    const core::Shape& s = job_.problem.shape;
+    check_results(job_, {{"dq", dq.data(), s.heads}, {"dk", dk.data(), s.kv_heads}, {"dv", dv.data(), s.kv_heads}},
+                  comm_);
+    file.write({{"dq", dq.data()}, {"dk", dk.data()}, {"dv", dv.data()}}, rows().intervals());
+  }
+
+  std::string name(bool backward) const override { return backward ? "the backward pass" : "the attention"; }
+
+  Index predicted_bytes(bool backward) const override {
+    const strategies::Strategy& strategy = *job_.strategy;
+    return (backward ? strategy.predict_backward(job_.problem, job_.partition, comm_.rank())
+                     : strategy.predict(job_.problem, job_.partition, comm_.rank()))
+        .memory_bytes;
+  }
+
+ private:
+  const pattern::StoredRows& rows() const { return job_.partition[std::size_t(comm_.rank())]; }
+  /// Rows of this rank, over all batch entries.
+  Index numbers_of_rows() const { return job_.problem.shape.batch * rows().count(); }
+
+  void fill(const std::vector<Wanted>& tensors) const {
+    if (job_.input) {
+      std::vector<io::RowsIn> reads;
+      for (const Wanted& tensor : tensors) reads.push_back({tensor.dataset, tensor.host->data()});
+      job_.input->read(reads, rows().intervals(), comm_);
+    } else {
+      const io::GenerateSettings& what = *job_.run.settings.input.generate;
+      for (const Wanted& tensor : tensors) io::fill_generated(what, tensor.id, rows().intervals(), tensor.host->data());
+    }
+    for (const Wanted& tensor : tensors) tensor.host->to_device();
+  }
+
+  const Job& job_;
+  const comm::Communicator& comm_;
+  strategies::Tensors tensors_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_work(const Job& job, const comm::Communicator& comm) {
+  if (job.layer) return make_layer_work(job, comm);
+  return std::make_unique<AttentionWork>(job, comm);
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,128 @@
+#include "annulus/app/job/checkpoint.hpp"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "annulus/app/report/record.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/verify/result.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::fail;
+
+io::TensorSpec loss_spec(Index losses) { return {"loss", DType::float64, {losses}, "step"}; }
+
+/// What every checkpoint has, whoever made it.
+struct FoundCheckpoint {
+  Index steps;       ///< done
+  io::RunFile made;  ///< with these settings
+};
+
+FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
+  try {
+    const std::vector<Index> losses = io::look_at_dataset(file, "loss").extents;
+    if (losses.size() != 1) {
+      fail(ErrorKind::failure, "{}: dataset loss has {} axes, expected one, with a number per step", file,
+           losses.size());
+    }
+    const std::string settings = io::read_text_dataset(file, "/run/settings");
+    return {losses[0], io::parse_run_file(settings, file + ":/run/settings", {})};
+  } catch (const std::exception& error) {  // another HDF5 file, or none, or of another version: it names the file
+    fail(ErrorKind::failure,
+         "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
+         request.run.where("train.checkpoint"), error.what());
+  }
+}
+
+/// Throws where the checkpoint was trained on other numbers; false where it does not say on which. On rank 0.
+bool check_data(const std::string& file, const TrainingJob& training) {
+  const Request& request = training.request;
+  bool known = true;
+  for (const TrainingData& data : training.data) {
+    const std::optional<std::string> before = io::read_text_attribute(file, data.attribute);
+    if (before && *before != data.fingerprint) {
+      fail(ErrorKind::failure,
+           "{}train.checkpoint: {} was trained on other numbers than those of dataset {} of {} (fingerprint {}, now "
+           "{}); give the input that it was trained on, or a checkpoint of another name to train anew",
+           request.run.where("train.checkpoint"), file, data.dataset, *request.run.settings.input.file, *before,
+           data.fingerprint);
+    }
+    known = known && before;
+  }
+  return known;
+}
+
+/// Throws unless the file is a checkpoint of this training; returns the steps done. On rank 0.
+Index check_checkpoint(const std::string& file, const TrainingJob& training) {
+  const Request& request = training.request;
+  const std::string why = "of a checkpoint of " + request.run.name;
+  const FoundCheckpoint found = look_at_checkpoint(file, request);
+  const Index steps = found.steps;
+  verify::check_datasets(file, {loss_spec(steps)}, why);
+  const bool known = check_data(file, training);
+  const std::vector<std::string> changes = io::differences(found.made.settings, request.run.settings, known);
+  if (!changes.empty()) {
+    fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
+         request.run.name, fmt::join(changes, "; "));
+  }
+  verify::check_datasets(file, weight_specs("", training.problem), why);
+  if (steps > request.run.settings.train->steps) {
+    fail(ErrorKind::usage, "{}train.steps is {}, and {} has {} steps done", request.run.where("train.steps"),
+         request.run.settings.train->steps, file, steps);
+  }
+  if (!known) {
+    fmt::print(stderr,
+               "annulus: warning: {} does not tell what numbers it was trained on: an older version made it. Make sure "
+               "that {} has the same\n",
+               file, *request.run.settings.input.file);
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
+  const comm::Place place("the reading of the checkpoint");
+  const std::string& file = training.request.run.settings.train->checkpoint;
+  const bool there = io::numbers_from_root(comm, [&] {
+                       const comm::Blocked inside("the look at " + file);
+                       std::error_code ignored;
+                       return std::vector<Index>{std::filesystem::exists(file, ignored)};
+                     }).at(0) != 0;
+  if (!there) return std::nullopt;
+  const io::FileIdentity identity = io::identity_together(file, comm);
+  const Index steps =
+      io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
+  const io::SeenFile seen = verify::seen_file(file, identity, training_specs(training.problem, steps));
+  TrainingState state;
+  state.losses.resize(std::size_t(steps));
+  const io::Rectangle all{{0, steps}, {0, 1}};
+  io::read_checked_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
+  state.weights = load_weights(seen, training.problem, comm);
+  return state;
+}
+
+std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses) {
+  std::vector<io::TensorSpec> specs = weight_specs("", problem);
+  specs.push_back(loss_spec(losses));
+  return specs;
+}
+
+void save_training(io::ResultFile& file, const TrainingJob& training, const TrainingState& state,
+                   const std::vector<io::Column>& columns, const std::string& command_line,
+                   const comm::Communicator& comm) {
+  write_weights("", state.weights, training.problem, comm, file);
+  const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
+  file.write_parts(
+      {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}});
+  io::Record record{io::resolved_text(training.request.run.settings), columns, provenance(command_line, comm), {}};
+  for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
+  file.finish(record);
+}
+
+}  // namespace annulus::app

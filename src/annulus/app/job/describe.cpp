@@ -1,0 +1,74 @@
+#include "annulus/app/job/describe.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace annulus::app {
+
+using strategies::Problem;
+
+std::string describe_pattern(const Problem& problem) {
+  const pattern::Pattern& pattern = problem.pattern;
+  std::string text =
+      fmt::format("{}{}, {} pair{}", pattern::name_of(pattern.semantics), pattern.causal ? ", causal" : "",
+                  pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s");
+  for (const pattern::Pair& pair : pattern.pairs) {
+    const bool all = pair.segment == pattern::whole_document;
+    text += fmt::format(" ({}, {})", all ? "all" : std::to_string(pair.segment), pair.dilation);
+  }
+  if (problem.documents.size() > 2) text += fmt::format(", {} documents", problem.documents.size() - 1);
+  return text;
+}
+
+std::string describe_shape(const Problem& problem) {
+  const core::Shape& s = problem.shape;
+  const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
+  return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
+                     core::name_of(problem.type));
+}
+
+std::string describe_tensors(const Request& request) {
+  const std::string axes = request.input ? fmt::format(" (axes {})", io::name_of(request.order())) : "";
+  return describe_shape(request.problem) + axes;
+}
+
+std::string describe_layer(const Request& request) {
+  const layer::LayerProblem& layer = *request.layer;
+  const bool biases = std::any_of(layer.biases.begin(), layer.biases.end(), [](bool there) { return there; });
+  return fmt::format("width {}{}{}, sharding {}", layer.width,
+                     layer.rope ? fmt::format(", rope base {}", *layer.rope) : "", biases ? ", biases" : "",
+                     layer::name_of(layer.sharding));
+}
+
+std::vector<std::string> notes_on(const Problem& problem) {
+  std::vector<std::string> notes;
+  Index longest = 0;
+  for (std::size_t i = 1; i < problem.documents.size(); ++i) {
+    longest = std::max(longest, problem.documents[i] - problem.documents[i - 1]);
+  }
+  const std::string what = problem.documents.size() > 2 ? "the longest document, of" : "the";
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    if (pair.segment == pattern::whole_document || pair.segment <= longest) continue;
+    notes.push_back(fmt::format("segment {} is longer than {} {} rows: the same as all", pair.segment, what, longest));
+  }
+  return notes;
+}
+
+std::string describe_reproducible(const Problem& problem) {
+  const std::size_t rounds = strategies::passes(problem).size();
+  return fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
+                     rounds == 1 ? "" : "es, one per pair");
+}
+
+std::string describe_bytes(double bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
+void print_line(std::string_view name, std::string_view text, int width) {
+  fmt::print("  {:<{}} {}\n", name, width, text);
+}
+
+}  // namespace annulus::app

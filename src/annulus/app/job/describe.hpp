@@ -1,0 +1,30 @@
+// What a job is about, in words for its user.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annulus/app/job/request.hpp"
+
+namespace annulus::app {
+
+/// "longnet, causal, 2 pairs (2048, 1) (all, 4)".
+std::string describe_pattern(const strategies::Problem& problem);
+/// "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
+std::string describe_shape(const strategies::Problem& problem);
+/// The same, and how the input's axes lie: "..., float32 (axes bshd)".
+std::string describe_tensors(const Request& request);
+/// "width 512, rope base 10000, biases, sharding fsdp".
+std::string describe_layer(const Request& request);
+/// What the user should know of the problem, a line each: segments longer than everything that they cut.
+std::vector<std::string> notes_on(const strategies::Problem& problem);
+/// What a reproducible problem is promised, and how it is computed.
+std::string describe_reproducible(const strategies::Problem& problem);
+/// "1.5 GiB".
+std::string describe_bytes(double bytes);
+
+/// A line of a summary on stdout: "  name       text".
+void print_line(std::string_view name, std::string_view text, int width = 10);
+
+}  // namespace annulus::app

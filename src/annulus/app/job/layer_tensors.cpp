@@ -1,0 +1,138 @@
+#include "annulus/app/job/layer_tensors.hpp"
+
+#include <deque>
+#include <functional>
+
+#include "annulus/app/job/host_side.hpp"
+#include "annulus/app/job/ranges.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/io/fingerprint.hpp"
+#include "annulus/io/finite.hpp"
+
+namespace annulus::app {
+namespace {
+
+using layer::LayerProblem;
+using layer::Weight;
+
+io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
+
+/// Reads kept parts of weights whose datasets `name` knows.
+layer::Weights load(const LayerProblem& problem, const io::SeenFile& file, const comm::Communicator& comm,
+                    const std::function<std::string(Weight)>& name) {
+  const comm::Place place("the reading of the weights");
+  layer::Weights weights;
+  comm::agree(comm, [&] { weights = layer::make_weights(problem, comm.rank(), comm.size()); });
+  std::deque<HostSide> sides;  // a deque: their addresses stay
+  std::vector<io::MatrixPart> parts;
+  for (const Weight weight : layer::all_weights) {
+    if (!problem.has(weight)) continue;
+    const io::Rectangle kept = rectangle(layer::kept(problem, weight, comm.rank(), comm.size()));
+    sides.emplace_back(weights[weight]);
+    parts.push_back({name(weight), kept, kept, sides.back().data()});
+  }
+  io::read_checked_parts(file, parts, comm);
+  for (HostSide& side : sides) side.to_device();
+  return weights;
+}
+
+}  // namespace
+
+Index weight_bytes(const LayerProblem& problem, int rank, int ranks) {
+  Index numbers = 0;
+  for (const Weight weight : layer::all_weights) numbers += layer::kept(problem, weight, rank, ranks).count();
+  return numbers * Index(core::bytes_of(problem.attention.type));
+}
+
+io::TensorSpec rows_spec(const std::string& name, const LayerProblem& problem) {
+  const core::Shape& s = problem.attention.shape;
+  return {name, problem.attention.type, {s.batch, s.sequence, problem.width}, "batch sequence width"};
+}
+
+std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerProblem& problem) {
+  std::vector<io::TensorSpec> specs;
+  for (const Weight weight : layer::all_weights) {
+    if (!problem.has(weight)) continue;
+    const layer::Box box = layer::whole(problem, weight);
+    io::TensorSpec spec{prefix + std::string(layer::name_of(weight)), problem.attention.type, {box.rows.size()}, "out"};
+    if (!layer::is_bias(weight)) {
+      spec.extents.push_back(box.columns.size());
+      spec.axes = "in out";
+    }
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
+                       const comm::Communicator& comm) {
+  const comm::Place place("the reading of " + dataset);
+  const LayerProblem& problem = layer.problem();
+  const Index numbers = problem.attention.shape.batch * layer.rows().count() * problem.width;
+  core::Buffer buffer;
+  comm::agree(comm, [&] { buffer = core::Buffer(dataset, numbers * Index(core::bytes_of(problem.attention.type))); });
+  HostSide host(buffer);
+  request.layer_input->read({{dataset, host.data()}}, layer.rows().intervals(), comm);
+  host.to_device();
+  return buffer;
+}
+
+layer::Weights load_weights(const Request& request, const LayerProblem& problem, const comm::Communicator& comm) {
+  const io::LayerSettings& layer = *request.run.settings.layer;
+  const std::array<std::optional<std::string>, 8> datasets{layer.wq, layer.wk, layer.wv, layer.wo,
+                                                           layer.bq, layer.bk, layer.bv, layer.bo};
+  return load(problem, request.layer_input->seen(), comm,
+              [&](Weight weight) { return *datasets[std::size_t(weight)]; });
+}
+
+layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& problem, const comm::Communicator& comm) {
+  return load(problem, file, comm, [](Weight weight) { return std::string(layer::name_of(weight)); });
+}
+
+std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm) {
+  const comm::Place place("the fingerprint of the data");
+  const LayerProblem& problem = layer.problem();
+  const core::Shape& s = problem.attention.shape;
+  HostSide host(rows);
+  host.from_device();
+  const Index row_bytes = problem.width * Index(core::bytes_of(problem.attention.type));
+  return io::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
+}
+
+void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,
+                const comm::Communicator& comm, const io::ResultFile& file) {
+  const comm::Place place("the writing of " + name);
+  HostSide host(rows);
+  host.from_device();
+  const strategies::Problem& problem = layer.problem().attention;
+  const Index count = rows.bytes() / Index(core::bytes_of(problem.type));
+  io::check_finite("the result's " + name, io::find_non_finite(host.data(), problem.type, count),
+                   layer.rows().intervals(),
+                   {{problem.shape.batch, problem.shape.sequence, layer.problem().width}, problem.type}, comm,
+                   causes_of_no_number(problem, comm.rank()));
+  file.write({{name, host.data()}}, layer.rows().intervals());
+}
+
+void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
+                   const comm::Communicator& comm, const io::ResultFile& file) {
+  const comm::Place place("the writing of the weights");
+  std::deque<HostSide> sides;
+  std::vector<io::MatrixPart> parts;
+  for (const Weight weight : layer::all_weights) {
+    if (!problem.has(weight)) continue;
+    sides.emplace_back(weights[weight]);
+    sides.back().from_device();
+    parts.push_back({prefix + std::string(layer::name_of(weight)),
+                     rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
+                     rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), sides.back().data()});
+  }
+  comm::agree(comm, [&] {
+    for (const io::MatrixPart& part : parts) {
+      io::check_part("the result's " + part.dataset, part, problem.attention.type,
+                     causes_of_no_number(problem.attention, comm.rank()));
+    }
+  });
+  file.write_parts(parts);
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,77 @@
+// A run of a layer: x and weights in, y out; with gradients dy in, dx and the gradients of all weights out.
+#include "annulus/app/job/host_side.hpp"
+#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/job/work.hpp"
+#include "annulus/io/finite.hpp"
+#include "annulus/layer/predict.hpp"
+
+namespace annulus::app {
+namespace {
+
+class LayerWork : public Work {
+ public:
+  LayerWork(const Job& job, const comm::Communicator& comm)
+      : job_(job), comm_(comm), layer_(*job.layer, *job.strategy, comm) {}
+
+  void read_inputs() override {
+    weights_ = load_weights(job_, layer_.problem(), comm_);
+    x_ = load_rows(job_, layer_, job_.run.settings.layer->x, comm_);
+  }
+
+  layer::LayerMetrics forward(const strategies::Progress& progress) override {
+    forward_ = layer_.forward(weights_, x_, progress);
+    return forward_.metrics;
+  }
+
+  /// q and k were made on the way: whether the scores had room is known now.
+  LseFindings write_outputs(const io::ResultFile& file) override {
+    write_rows("y", forward_.y, layer_, comm_, file);
+    forward_.y = {};
+    const strategies::Tensors& saved = forward_.saved;
+    const core::DType type = job_.problem.type;
+    const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
+    HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
+    for (HostSide* side : {&q, &k, &lse}) side->from_device();
+    check_scores(job_, io::largest_magnitude(q.data(), type, saved.q.bytes() / each),
+                 io::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
+    return count_lse(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
+  }
+
+  void read_gradients() override { dy_ = load_rows(job_, layer_, job_.run.settings.layer->dy, comm_); }
+
+  layer::LayerMetrics backward(const strategies::Progress& progress) override {
+    backward_ = layer_.backward(weights_, x_, std::move(forward_.saved), dy_, progress);
+    return backward_.metrics;
+  }
+
+  void write_gradients(const io::ResultFile& file) override {
+    weights_ = {};
+    x_ = dy_ = {};
+    write_rows("dx", backward_.dx, layer_, comm_, file);
+    write_weights("d", backward_.gradients, layer_.problem(), comm_, file);
+  }
+
+  std::string name(bool backward) const override { return backward ? "the layer's backward pass" : "the layer"; }
+
+  Index predicted_bytes(bool backward) const override {
+    const auto memory = layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank());
+    return backward ? memory.backward : memory.forward;
+  }
+
+ private:
+  const Job& job_;
+  const comm::Communicator& comm_;
+  const layer::Layer layer_;
+  layer::Weights weights_;
+  core::Buffer x_, dy_;
+  layer::ForwardResult forward_;
+  layer::BackwardResult backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_layer_work(const Job& job, const comm::Communicator& comm) {
+  return std::make_unique<LayerWork>(job, comm);
+}
+
+}  // namespace annulus::app

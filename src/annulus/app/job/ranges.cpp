@@ -1,0 +1,147 @@
+#include "annulus/app/job/ranges.hpp"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <numbers>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/io/finite.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::ErrorKind;
+
+struct Range {
+  double smallest;  ///< normal number
+  double largest;
+  int digits;  ///< binary
+};
+Range range_of(core::Precision precision) {
+  if (precision == core::Precision::float64) return {DBL_MIN, DBL_MAX, DBL_MANT_DIG};
+  return {FLT_MIN, FLT_MAX, FLT_MANT_DIG};
+}
+
+const std::vector<core::Interval>& own_rows(const Job& job, const comm::Communicator& comm) {
+  return job.partition[std::size_t(comm.rank())].intervals();
+}
+Index numbers_of_lse(const Job& job, const comm::Communicator& comm) {
+  const core::Shape& s = job.problem.shape;
+  return s.batch * job.partition[std::size_t(comm.rank())].count() * s.heads;
+}
+
+double number_at(const void* numbers, core::DType type, Index i) {
+  if (type == core::DType::float64) return static_cast<const double*>(numbers)[i];
+  return double(static_cast<const float*>(numbers)[i]);
+}
+
+/// A result as it lies in the file: `extents` with the sequence in front of the heads.
+io::DatasetInfo result_info(const Job& job, const std::vector<Index>& extents) {
+  return {io::reordered(extents, job.order()), job.problem.type, job.order()};
+}
+
+/// |lse| from which on neighbouring scores differ by 2 in base 2.
+double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
+
+}  // namespace
+
+std::string causes_of_no_number(const strategies::Problem& problem, int rank) {
+  std::string text = fmt::format(
+      "on rank {}, though all inputs are finite: it left the range of {}, or of what is stored as {}. Look for large "
+      "numbers in the input, and at attention.scale ({:g})",
+      rank, core::name_of(problem.precision), core::name_of(problem.type), problem.scale);
+  if (problem.type == core::DType::float16) {
+    text += "; output in float16 ends at 65504: store tensors as bfloat16 or float32";
+  }
+  if (problem.reproducible && problem.precision == core::Precision::float32) {
+    text += "; compute.reproducible: true in float32 wants |v| below about 2^42 (4.4e12)";
+  }
+  if (problem.precision == core::Precision::float32) text += "; compute.precision: float64 has the wider range";
+  return text;
+}
+
+void check_scale(const io::RunFile& run, const strategies::Problem& problem) {
+  const Range range = range_of(problem.precision);
+  const double factor = problem.scale * std::numbers::log2e;  // what the kernels multiply q by
+  if (factor >= range.smallest && factor <= range.largest) return;
+  core::fail(ErrorKind::usage,
+             "{}attention.scale: {:g}, times log2(e), is no number of compute.precision {}, expected {:.2g} to {:.2g}",
+             run.where("attention.scale"), problem.scale, core::name_of(problem.precision),
+             range.smallest / std::numbers::log2e, range.largest / std::numbers::log2e);
+}
+
+void check_scores(const Job& job, double q, double k, const comm::Communicator& comm) {
+  const strategies::Problem& problem = job.problem;
+  const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
+  const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
+  const double products = most_q * most_k * dim;
+  if (factor * most_q <= most && factor * most_q * most_k * dim <= most) return;
+  throw comm::AgreedError(
+      ErrorKind::failure,
+      fmt::format(
+          "scores may overflow {}: with |q| up to {:g}, |k| up to {:g} and {} numbers each, q.k may reach {:g}, "
+          "times attention.scale ({:g}) and log2(e) at most {:.2g} fits. Make q, k or the scale smaller{}",
+          core::name_of(problem.precision), most_q, most_k, problem.shape.head_dim, products, problem.scale, most,
+          problem.precision == core::Precision::float32 ? ", or use compute.precision: float64" : ""));
+}
+
+void check_results(const Job& job, const std::vector<ResultRows>& tensors, const comm::Communicator& comm) {
+  const core::Shape& s = job.problem.shape;
+  const Index rows = s.batch * job.partition[std::size_t(comm.rank())].count();
+  for (const ResultRows& tensor : tensors) {
+    const auto found = io::find_non_finite(tensor.numbers, job.problem.type, rows * tensor.heads * s.head_dim);
+    io::check_finite("the result's " + tensor.name, found, own_rows(job, comm),
+                     result_info(job, {s.batch, s.sequence, tensor.heads, s.head_dim}), comm,
+                     causes_of_no_number(job.problem, comm.rank()));
+  }
+}
+
+LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
+  const core::Shape& s = job.problem.shape;
+  const core::DType type = core::lse_type(job.problem.type);
+  std::optional<io::NonFinite> found;
+  for (Index i = 0; i < numbers_of_lse(job, comm) && !found; ++i) {
+    const double value = number_at(lse, type, i);
+    if (!std::isfinite(value) && !(value < 0)) found = {i, value};
+  }
+  io::check_finite("the result's lse", found, own_rows(job, comm), result_info(job, {s.batch, s.sequence, s.heads}),
+                   comm, causes_of_no_number(job.problem, comm.rank()));
+  return count_lse(job, lse, numbers_of_lse(job, comm), comm);
+}
+
+LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
+  LseFindings findings;
+  for (Index i = 0; i < count; ++i) {
+    const double value = number_at(lse, core::lse_type(job.problem.type), i);
+    if (std::isinf(value)) {
+      ++findings.keyless;
+    } else {
+      findings.largest = std::max(findings.largest, std::abs(value));
+    }
+  }
+  return {comm.sum(count), comm.sum(findings.keyless), comm.max(findings.largest)};
+}
+
+std::string coarse_scores(const Job& job, const LseFindings& lse) {
+  if (lse.largest < coarse_from(job)) return "";
+  const core::Precision precision = job.problem.precision;
+  const double step = std::ldexp(lse.largest, 1 - range_of(precision).digits);
+  return fmt::format(
+      "|lse| reaches {:.3g}, where {} tells scores apart by {:.2g} at best: which keys have the weight is "
+      "rounding's choice",
+      lse.largest, core::name_of(precision), step);
+}
+
+void check_gradients_mean_something(const Job& job, const LseFindings& lse) {
+  const std::string coarse = coarse_scores(job, lse);
+  if (coarse.empty()) return;
+  throw comm::AgreedError(
+      ErrorKind::failure,
+      fmt::format("compute.backward: {}, and gradients would be rounding errors times attention.scale ({:g}); expected "
+                  "|lse| below {:.2g}. Make q, k or the scale smaller{}",
+                  coarse, job.problem.scale, coarse_from(job),
+                  job.problem.precision == core::Precision::float32 ? ", or use compute.precision: float64" : ""));
+}
+
+}  // namespace annulus::app

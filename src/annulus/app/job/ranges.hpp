@@ -1,0 +1,47 @@
+// What leaves the range of the numbers that a run computes in: refused before it computes where that can be known, else
+// found in the results, which are finite because the inputs are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/app/job/job.hpp"
+
+namespace annulus::app {
+
+/// Throws Error(usage) at attention.scale when it is no number of the problem's precision.
+void check_scale(const io::RunFile& run, const strategies::Problem& problem);
+
+/// Throws AgreedError(failure) when scores of numbers up to |q| and |k|, this rank's largest, may overflow; collective.
+void check_scores(const Job& job, double q, double k, const comm::Communicator& comm);
+
+/// What a NaN or infinity on this rank may come from, for the end of a message.
+std::string causes_of_no_number(const strategies::Problem& problem, int rank);
+
+/// A result's rows on this rank, on the host: (B, rows, heads, D).
+struct ResultRows {
+  std::string name;
+  const void* numbers;
+  Index heads;
+};
+/// Throws AgreedError(failure) that names the first NaN or infinity; collective.
+void check_results(const Job& job, const std::vector<ResultRows>& tensors, const comm::Communicator& comm);
+
+/// What the log-sum-exps of all ranks' rows tell.
+struct LseFindings {
+  Index rows = 0;      ///< of queries, each (batch, row, head) counted
+  Index keyless = 0;   ///< of them: no key, lse = -inf
+  double largest = 0;  ///< |lse| of the others
+};
+/// Of this rank's lse (B, rows, H) on the host; -inf is legal there. Throws as check_results(); collective.
+LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
+/// The same of `count` numbers that were not this rank's rows alone, without a check; collective.
+LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
+
+/// What there is to say of scores so large that the precision tells neighbours apart by a factor of 4 in their weights,
+/// or more; empty: nothing.
+std::string coarse_scores(const Job& job, const LseFindings& lse);
+/// Throws AgreedError(failure) where gradients would be made of such; every rank calls it with the same findings.
+void check_gradients_mean_something(const Job& job, const LseFindings& lse);
+
+}  // namespace annulus::app

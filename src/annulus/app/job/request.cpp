@@ -1,0 +1,168 @@
+#include "annulus/app/job/request.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/job/ranges.hpp"
+#include "annulus/comm/guard.hpp"
+#include "annulus/io/root.hpp"
+
+namespace annulus::app {
+namespace {
+
+using strategies::Problem;
+
+Problem make_problem(const io::Settings& settings, const Request& request) {
+  Problem problem;
+  const auto take = [&](const auto& file) {
+    problem.shape = file.shape();
+    problem.type = file.type();
+    problem.documents = file.documents();
+  };
+  if (request.layer_input) {
+    take(*request.layer_input);
+  } else if (request.input) {
+    take(*request.input);
+  } else {
+    problem.shape = settings.input.generate->shape;
+    problem.type = settings.input.generate->type;
+    problem.documents = {0, problem.shape.sequence};
+  }
+  problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
+  problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
+  problem.pattern = settings.attention.pattern;
+  problem.backend = kernels::default_backend();
+  problem.partition = settings.distribution.partition;
+  problem.block_size = settings.distribution.block_size.value_or(0);
+  problem.reproducible = settings.compute.reproducible;
+  problem.gradients = settings.compute.gradients || settings.train.has_value();
+  return problem;
+}
+
+/// Refuses tensors so large that sums of bytes and rows over ranks and passes would leave 64 bits: 32 PiB for q, more
+/// memory than any machine has. Kept triples are counted in 128 bits.
+void check_size(const io::RunFile& run, const Problem& problem) {
+  constexpr double most = 0x1p55;
+  const core::Shape& s = problem.shape;
+  const double bytes = double(s.batch) * double(s.sequence) * double(problem.query_row_bytes());
+  if (bytes <= most) return;
+  core::fail(core::ErrorKind::usage, "{}input: q of {} would have {:.3g} bytes; expected at most {:.3g}",
+             run.where("input"), describe_shape(problem), bytes, most);
+}
+
+/// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
+void check_input_place(const io::RunFile& run) {
+  namespace fs = std::filesystem;
+  const auto& file = run.settings.input.file;
+  std::error_code ignored;
+  if (!file) return;
+  const comm::Blocked inside("the look for " + *file);
+  if (fs::exists(*file, ignored)) return;
+  const fs::path folder = fs::absolute(run.name).parent_path();
+  const fs::path written = fs::path(*file).lexically_relative(folder);
+  if (written.empty() || !fs::exists(written, ignored)) return;
+  core::fail(core::ErrorKind::failure,
+             "{}input.file: there is no {}; relative paths start from the folder of the run file, from there write {}",
+             run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
+}
+
+/// The layer round the request's attention. Throws Error(usage) at the key of what makes no sense.
+layer::LayerProblem make_layer(const Request& request) {
+  const io::LayerSettings& settings = *request.run.settings.layer;
+  layer::LayerProblem problem;
+  problem.width = request.layer_input->width();
+  problem.attention = request.problem;
+  problem.biases = {settings.bq.has_value(), settings.bk.has_value(), settings.bv.has_value(), settings.bo.has_value()};
+  problem.rope = settings.rope;
+  for (const layer::ShardingEntry& entry : layer::sharding_table) {
+    if (entry.name == settings.sharding) problem.sharding = entry.value;
+  }
+  try {
+    layer::check(problem);
+  } catch (const core::Error& error) {  // "layer.rope: ...": the key is in front
+    const std::string text = error.what();
+    core::fail(error.kind(), "{}{}", request.run.where(text.substr(0, text.find(':'))), text);
+  }
+  return problem;
+}
+
+/// Of attention alone out and lse, with gradients dq, dk and dv; of a layer y, with gradients dx and those of all
+/// weights, dwq ...
+std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
+  const bool gradients = request.run.settings.compute.gradients;
+  std::vector<io::TensorSpec> all;
+  if (request.layer) {
+    all.push_back(rows_spec("y", *request.layer));
+    if (!gradients) return all;
+    all.push_back(rows_spec("dx", *request.layer));
+    for (const io::TensorSpec& gradient : weight_specs("d", *request.layer)) all.push_back(gradient);
+    return all;
+  }
+  const core::Shape& shape = request.problem.shape;
+  const auto add = [&](const char* name, Index heads) {
+    all.push_back(io::tensor_spec(name, request.problem.type, shape, heads, request.order()));
+  };
+  add("out", shape.heads);
+  all.push_back(io::lse_spec("lse", request.problem.type, shape, request.order()));
+  if (!gradients) return all;
+  add("dq", shape.heads);
+  add("dk", shape.kv_heads);
+  add("dv", shape.kv_heads);
+  return all;
+}
+
+/// What can be said before any file of tensors is opened.
+void check_settings(const io::RunFile& run, Purpose purpose) {
+  if (run.settings.layer && run.settings.compute.reproducible) {
+    core::fail(
+        core::ErrorKind::usage,
+        "{}compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
+        "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false",
+        run.where("compute.reproducible"));
+  }
+  named_strategy(run);
+  if (purpose == Purpose::train && !run.settings.train) {
+    core::fail(core::ErrorKind::usage, "{}train needs the sections layer and train", run.where(""));
+  }
+}
+
+}  // namespace
+
+const strategies::Strategy* named_strategy(const io::RunFile& run) {
+  const std::string& name = run.settings.distribution.strategy;
+  const strategies::Strategy* strategy = strategies::find(name);
+  if (strategy != nullptr || name == "auto") return strategy;
+  std::vector<std::string> names{"auto"};
+  for (const auto& known : strategies::registry()) names.emplace_back(known->name());
+  core::fail(core::ErrorKind::usage, "{}distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
+             run.where("distribution.strategy"), name, io::suggest(name, names));
+}
+
+Request read_request(const RunFileWords& words, Purpose purpose, const comm::Communicator& comm) {
+  Request request;
+  request.run = io::read_run_file(words.file, words.overrides, comm);
+  io::Settings& settings = request.run.settings;
+  comm::set_stall_timeout(settings.distribution.stall_timeout);
+  comm::agree(comm, [&] { check_settings(request.run, purpose); });
+  io::on_root(comm, [&] { check_input_place(request.run); });
+  const bool trains = purpose == Purpose::train;
+  if (settings.layer) {
+    request.layer_input.emplace(settings, io::LayerWants{settings.compute.gradients && !trains, trains}, comm);
+  } else if (settings.input.file) {
+    request.input.emplace(settings.input, comm, settings.compute.gradients);
+    settings.input.axes = request.order();  // the resolved run file says what was found
+  }
+  comm::agree(comm, [&] {
+    request.problem = make_problem(settings, request);
+    check_size(request.run, request.problem);
+    check_scale(request.run, request.problem);
+    io::check_heads(request.run, request.problem.shape.heads);
+    if (settings.layer) request.layer = make_layer(request);
+    request.results = datasets_of_result(request);
+  });
+  return request;
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,52 @@
+// From a run file to what it asks for, whatever the number of ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/io/layer_file.hpp"
+#include "annulus/io/result_file.hpp"
+#include "annulus/io/run_file.hpp"
+#include "annulus/io/tensor_file.hpp"
+#include "annulus/layer/weights.hpp"
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::app {
+
+using core::Index;
+
+/// What a run file is read for.
+///   run     the tensors that `run` reads have to be there
+///   plan    no matter which strategy it names: `plan` shows all, and what `auto` would take
+///   verify  a result that another launch made
+///   train   the target has to be there, too, and both passes are made
+enum class Purpose { run, plan, verify, train };
+
+/// A run file as the command line names it.
+struct RunFileWords {
+  std::string file;
+  std::vector<std::string> overrides;  ///< of --set
+};
+
+/// A checked run file with everything that follows from it and from the files that it names.
+struct Request {
+  io::RunFile run;
+  std::optional<io::TensorFile> input;       ///< empty: the tensors are generated, or a layer makes them
+  std::optional<io::LayerFile> layer_input;  ///< of a run file with a section layer
+  strategies::Problem problem;               ///< with a section layer its attention
+  std::optional<layer::LayerProblem> layer;
+  std::vector<io::TensorSpec> results;  ///< datasets of the result of `run`
+
+  /// Of the tensors in the input and in the result.
+  io::AxisOrder order() const { return input ? input->order() : io::AxisOrder::bshd; }
+};
+
+/// Reads and checks the run file and the shapes of the input; collective. Throws the same Error on every rank: usage
+/// for the run file, failure for the input file.
+Request read_request(const RunFileWords& words, Purpose purpose, const comm::Communicator& comm);
+
+/// The strategy of this name, nullptr for `auto`. Throws Error(usage) where there is no such strategy.
+const strategies::Strategy* named_strategy(const io::RunFile& run);
+
+}  // namespace annulus::app

@@ -1,0 +1,38 @@
+// What a run computes between its input and its result: attention, or a layer round it.
+#pragma once
+
+#include <memory>
+
+#include "annulus/app/job/ranges.hpp"
+#include "annulus/io/result_file.hpp"
+#include "annulus/layer/layer.hpp"
+
+namespace annulus::app {
+
+/// This rank's tensors on their way, each there only while it is needed. Functions are called in the order in which
+/// they stand here, those of the gradients where the run makes some; collective. They throw the same Error on every
+/// rank, but for the two passes, in which a rank may fail alone.
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  virtual void read_inputs() = 0;
+  virtual layer::LayerMetrics forward(const strategies::Progress& progress) = 0;
+  /// What is written has to be numbers.
+  virtual LseFindings write_outputs(const io::ResultFile& file) = 0;
+  virtual void read_gradients() = 0;
+  virtual layer::LayerMetrics backward(const strategies::Progress& progress) = 0;
+  virtual void write_gradients(const io::ResultFile& file) = 0;
+
+  /// What the watchdog calls the two passes.
+  virtual std::string name(bool backward) const = 0;
+  /// Of this rank's peak in a pass. Local.
+  virtual Index predicted_bytes(bool backward) const = 0;
+};
+
+/// The work of a job, which must outlive it; collective. Throws the same Error on every rank where these ranks lack
+/// something that the strategy needs of them.
+std::unique_ptr<Work> make_work(const Job& job, const comm::Communicator& comm);
+std::unique_ptr<Work> make_layer_work(const Job& job, const comm::Communicator& comm);
+
+}  // namespace annulus::app

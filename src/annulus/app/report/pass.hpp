@@ -1,0 +1,41 @@
+// Work in which ranks wait for each other's messages, timed and guarded.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "annulus/layer/layer.hpp"
+
+namespace annulus::app {
+
+using core::Index;
+
+/// One pass as this rank saw it.
+struct Pass {
+  layer::LayerMetrics metrics;  ///< of attention alone where there is no layer round it
+  double seconds = 0;           ///< wall time from one barrier to the next
+  Index peak_bytes = 0;
+};
+
+/// Runs `work`, known to the watchdog as `name`, between two barriers; collective. A rank that fails alone in the
+/// middle cannot tell the others, who may be waiting for its messages: it ends the job. An AgreedError, of which all
+/// ranks know, is thrown on.
+Pass run_pass(const comm::Communicator& comm, const std::string& name,
+              const std::function<layer::LayerMetrics(const strategies::Progress&)>& work);
+
+/// Sums the wall time of several pieces of work.
+struct Stopwatch {
+  double seconds = 0;
+
+  template <class Work>
+  auto time(Work&& work) {
+    struct Stop {
+      double& sum;
+      double start = core::wall_seconds();
+      ~Stop() { sum += core::wall_seconds() - start; }
+    } stop{seconds};
+    return work();
+  }
+};
+
+}  // namespace annulus::app

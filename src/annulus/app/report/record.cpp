@@ -1,0 +1,227 @@
+#include "annulus/app/report/record.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <numeric>
+#include <set>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::HopMetrics;
+
+/// A measured number: its name and unit in /run, and how to read it from a hop (or a sum of hops).
+struct HopQuantity {
+  const char* name;
+  const char* unit;
+  double (*value)(const HopMetrics&);
+};
+constexpr HopQuantity hop_quantities[] = {
+    {"compute_seconds", "s", [](const HopMetrics& h) { return h.compute_seconds; }},
+    {"kernel_cpu_seconds", "s", [](const HopMetrics& h) { return h.kernel_cpu_seconds; }},
+    {"wait_seconds", "s", [](const HopMetrics& h) { return h.wait_seconds; }},
+    {"bytes_sent", "byte", [](const HopMetrics& h) { return double(h.bytes_sent); }},
+    {"bytes_received", "byte", [](const HopMetrics& h) { return double(h.bytes_received); }},
+    {"rows_received", "row", [](const HopMetrics& h) { return double(h.rows_received); }},
+    {"kept", "(query, key, head) triple", [](const HopMetrics& h) { return double(h.kept); }},
+};
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+/// The ranks' words, each once, in order of appearance.
+std::string distinct(const std::vector<std::string>& words) {
+  std::set<std::string> seen;
+  std::string text;
+  for (const std::string& word : words) {
+    if (!seen.insert(word).second) continue;
+    if (!text.empty()) text += ", ";
+    text += word;
+  }
+  return text;
+}
+
+std::vector<io::ReportEntry> entries(const std::vector<io::Column>& columns) {
+  std::vector<io::ReportEntry> all;
+  for (const io::Column& column : columns) all.push_back({column.name, column.values});
+  return all;
+}
+
+/// What a pass did and what it took; `prefix` tells the passes apart.
+void print_pass(const PassMeasurements& pass, double flops, int ranks, const std::string& prefix) {
+  const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
+  print_line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", prefix,
+                                 1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
+  print_line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
+                                    pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
+  print_line("traffic", fmt::format("{}{} received by the busiest rank in {} hop{}, longest wait {:.3f} s", prefix,
+                                    describe_bytes(pass.most("bytes_received")), pass.hops - 1,
+                                    pass.hops == 2 ? "" : "s", pass.most("wait_seconds")));
+  if (!pass.of("product_flops").empty()) {
+    print_line(
+        "products",
+        fmt::format("{}{:.1f} GFLOP, {:.3f} s at most; {} of weights, gradients and rows received by the busiest rank",
+                    prefix, 1e-9 * pass.sum("product_flops"), pass.most("product_seconds"),
+                    describe_bytes(pass.most("layer_bytes_received"))));
+  }
+  print_line("memory",
+             fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
+                         describe_bytes(pass.most("peak_bytes")), describe_bytes(pass.most("predicted_peak_bytes"))));
+}
+
+void print_findings(const Job& job, const LseFindings& lse) {
+  if (lse.keyless > 0) {
+    print_line("keys",
+               fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
+  }
+  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) print_line("scores", coarse);
+}
+
+}  // namespace
+
+std::vector<double> PassMeasurements::of(const std::string& name) const {
+  const auto found = std::find_if(per_rank.begin(), per_rank.end(), [&](const auto& c) { return c.name == name; });
+  return found == per_rank.end() ? std::vector<double>() : found->values;
+}
+
+double PassMeasurements::sum(const std::string& name) const {
+  const std::vector<double> values = of(name);
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+double PassMeasurements::most(const std::string& name) const {
+  const std::vector<double> values = of(name);
+  return *std::max_element(values.begin(), values.end());
+}
+
+io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm) {
+  return {name, unit, {comm.size()}, comm.gather_to_root({value})};
+}
+
+PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm) {
+  const layer::LayerMetrics& metrics = pass.metrics;
+  PassMeasurements all;
+  all.hops = comm.max(Index(metrics.attention.hops.size()));
+  all.seconds = comm.max(pass.seconds);
+  std::vector<HopMetrics> hops = metrics.attention.hops;
+  hops.resize(std::size_t(all.hops));
+  const auto add = [&](const char* name, const char* unit, double value) {
+    all.per_rank.push_back(per_rank(name, unit, value, comm));
+  };
+  for (const HopQuantity& quantity : hop_quantities) {
+    add(quantity.name, quantity.unit, quantity.value(metrics.attention.total()));
+    std::vector<double> values;
+    for (const HopMetrics& hop : hops) values.push_back(quantity.value(hop));
+    all.per_hop.push_back(
+        {std::string("hop_") + quantity.name, quantity.unit, {comm.size(), all.hops}, comm.gather_to_root(values)});
+  }
+  add("peak_bytes", "byte", double(pass.peak_bytes));
+  add("predicted_peak_bytes", "byte", double(predicted_bytes));
+  if (of_layer) {
+    add("product_seconds", "s", metrics.product_seconds);
+    add("product_flops", "flop", metrics.product_flops);
+    add("layer_wait_seconds", "s", metrics.wait_seconds);
+    add("layer_bytes_sent", "byte", double(metrics.bytes_sent));
+    add("layer_bytes_received", "byte", double(metrics.bytes_received));
+  }
+  add("attention_seconds", "s", pass.seconds);
+  return all;
+}
+
+std::vector<io::Column> columns(const Measurements& measured) {
+  std::vector<io::Column> all;
+  const auto add = [&](const PassMeasurements& pass, const std::string& group) {
+    for (const auto* columns : {&pass.per_rank, &pass.per_hop}) {
+      for (io::Column column : *columns) {
+        column.name = group + column.name;
+        all.push_back(std::move(column));
+      }
+    }
+  };
+  add(measured.forward, "");
+  if (measured.backward) add(*measured.backward, "backward/");
+  return all;
+}
+
+std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
+                                                            const comm::Communicator& comm) {
+  return {{"software", "annulus"},
+          {"version", annulus::version},
+          {"git_commit", annulus::git_commit},
+          {"date", utc_now()},
+          {"command_line", command_line},
+          {"hosts", distinct(comm.gather_all(comm::host_name()))},
+          {"job_id", job_id()},
+          {"ranks", std::to_string(comm.size())},
+          {"mpi", comm::mpi_library()},
+          {"kokkos", core::kokkos_version()},
+          {"backends", core::kokkos_backends()},
+          {"devices", distinct(comm.gather_all(core::device_name()))},
+          {"instruction_set", std::string(kernels::host_instruction_set())},
+          {"transfers", comm::transfers()}};
+}
+
+std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured) {
+  const auto of_pass = [](const PassMeasurements& pass) {
+    return std::vector<io::ReportEntry>{{"hops", pass.hops},
+                                        {"attention_seconds", pass.seconds},
+                                        {"per_rank", entries(pass.per_rank)},
+                                        {"per_rank_and_hop", entries(pass.per_hop)}};
+  };
+  std::vector<io::ReportEntry> all{{"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}};
+  for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
+  if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
+  all.push_back({"query_rows", measured.lse.rows});  // each (batch, row, head)
+  all.push_back({"query_rows_without_key", measured.lse.keyless});
+  all.push_back({"result", job.run.settings.output.file});
+  return all;
+}
+
+void print_summary(const Job& job, const Measurements& measured) {
+  const Index head_dim = job.problem.shape.head_dim;
+  fmt::print("annulus run {}\n", job.run.name);
+  print_line("attention", describe_pattern(job.problem));
+  print_line("tensors", describe_tensors(job));
+  if (job.layer) print_line("layer", describe_layer(job));
+  const bool host = job.problem.backend == kernels::Backend::host;
+  print_line("strategy", fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(),
+                                     job.choice ? " (auto)" : "", measured.ranks, measured.ranks == 1 ? "" : "s",
+                                     core::device_name(), host ? kernels::host_instruction_set() : "device",
+                                     host && !job.lesser_tiles.empty() ? fmt::format(" ({})", job.lesser_tiles) : ""));
+  if (job.choice) print_line("auto", job.choice->reason);
+  for (const std::string& note : notes_on(job.problem)) print_line("note", note);
+  if (job.problem.reproducible) print_line("bits", describe_reproducible(job.problem));
+  const PassMeasurements& forward = measured.forward;
+  print_line("time",
+             fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
+                         measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
+                         measured.read_seconds, measured.write_seconds));
+  print_pass(forward, core::forward_flops(forward.sum("kept"), head_dim), measured.ranks, "");
+  if (measured.backward) {
+    print_pass(*measured.backward, core::backward_flops(measured.backward->sum("kept"), head_dim), measured.ranks,
+               "backward: ");
+  }
+  print_findings(job, measured.lse);
+  print_line("result", job.run.settings.output.file);
+}
+
+std::string job_id() {
+  const char* id = std::getenv("SLURM_JOB_ID");
+  return id != nullptr ? id : "";
+}
+
+}  // namespace annulus::app

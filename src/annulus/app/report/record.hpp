@@ -1,0 +1,56 @@
+// What a run leaves behind about itself: /run and /provenance of the result file, the JSON report, the summary on
+// stdout.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "annulus/app/job/job.hpp"
+#include "annulus/app/job/ranges.hpp"
+#include "annulus/app/report/pass.hpp"
+#include "annulus/io/report.hpp"
+#include "annulus/io/result_file.hpp"
+
+namespace annulus::app {
+
+/// A pass's numbers of every rank, and of every rank and hop; on rank 0.
+struct PassMeasurements {
+  Index hops = 1;      ///< hop 0 is the work on own rows
+  double seconds = 0;  ///< longest over the ranks
+  std::vector<io::Column> per_rank;
+  std::vector<io::Column> per_hop;
+
+  /// The values of a per-rank column; empty where it was not measured.
+  std::vector<double> of(const std::string& name) const;
+  double sum(const std::string& name) const;
+  double most(const std::string& name) const;
+};
+
+struct Measurements {
+  int ranks = 1;
+  PassMeasurements forward;  ///< with the columns of the whole run: rows, reading, writing
+  std::optional<PassMeasurements> backward;
+  double read_seconds = 0;   ///< longest over the ranks
+  double write_seconds = 0;  ///< longest over the ranks
+  LseFindings lse;
+};
+
+/// A number of every rank; collective, complete on rank 0.
+io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm);
+/// What the ranks saw of a pass; collective, complete on rank 0. `predicted_bytes` of this rank's peak.
+PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
+
+/// Datasets of /run; those of the backward pass have the same names in /run/backward.
+std::vector<io::Column> columns(const Measurements& measured);
+/// Attributes of /provenance; collective.
+std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
+                                                            const comm::Communicator& comm);
+std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured);
+void print_summary(const Job& job, const Measurements& measured);
+
+/// The batch system's job number, or nothing.
+std::string job_id();
+
+}  // namespace annulus::app

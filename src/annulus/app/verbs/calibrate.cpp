@@ -1,0 +1,194 @@
+#include "annulus/app/verbs/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+
+#include "annulus/app/job/machine.hpp"
+#include "annulus/app/report/record.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/exchange.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/io/machine_file.hpp"
+#include "annulus/io/new_file.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/kernels/gather.hpp"
+#include "annulus/strategies/computation.hpp"
+
+namespace annulus::app {
+namespace {
+
+constexpr int repeats = 7;               // the least disturbed counts
+constexpr Index large = Index(4) << 20;  // bytes of a message that measures bandwidth
+constexpr Index rows_computed = 1024;    // dense, one head and more: some milliseconds a call
+
+/// Seconds of the slowest rank when all start together, in the least disturbed of some repetitions.
+double slowest(const comm::Communicator& comm, const std::function<void()>& work) {
+  work();  // first touch and warm caches do not count
+  double least = 0;
+  for (int i = 0; i < repeats; ++i) {
+    comm.barrier();
+    const double start = core::wall_seconds();
+    work();
+    const double seconds = comm.max(core::wall_seconds() - start);
+    least = i == 0 ? seconds : std::min(least, seconds);
+  }
+  return least;
+}
+
+/// A dense problem on rows of this rank alone.
+class Kernel {
+ public:
+  Kernel(Index head_dim, core::DType type, core::Precision precision) {
+    problem_.shape = {1, rows_computed, 4, 4, head_dim};
+    problem_.type = type;
+    problem_.precision = precision;
+    problem_.scale = 1 / std::sqrt(double(head_dim));
+    problem_.pattern.causal = false;
+    problem_.documents = {0, rows_computed};
+    problem_.backend = kernels::default_backend();
+    rows_ = pattern::StoredRows({{0, rows_computed}});
+    const Index bytes = rows_computed * problem_.query_row_bytes();
+    tensors_.q = core::Buffer("q", bytes);
+    tensors_.kv = core::Buffer("kv", 2 * bytes);
+    core::fill_zero(tensors_.q.data(), bytes);  // equal scores: the kernel's work does not depend on the numbers
+    core::fill_zero(tensors_.kv.data(), 2 * bytes);
+  }
+
+  double gflop() const {
+    return 1e-9 *
+           core::forward_flops(double(rows_computed * rows_computed * problem_.shape.heads), problem_.shape.head_dim);
+  }
+  void run(const std::function<void()>& poll = {}) {
+    core::HopMetrics metrics;
+    strategies::Computation computation(problem_, rows_, tensors_, 1, {});
+    computation.add(strategies::own_block(tensors_, rows_), core::Mask::all, "", metrics, poll);
+    computation.finish(metrics);
+  }
+
+ private:
+  strategies::Problem problem_;
+  pattern::StoredRows rows_;
+  strategies::Tensors tensors_;
+};
+
+double seconds_per_gflop(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
+                         bool alone = false) {
+  Kernel kernel(head_dim, type, precision);
+  return slowest(comm,
+                 [&] {
+                   if (!alone || comm.is_root()) kernel.run();
+                 }) /
+         kernel.gflop();
+}
+
+/// Every rank sends to the next and receives from the one before.
+class Shift {
+ public:
+  Shift(const comm::Communicator& comm, Index bytes)
+      : exchange_(comm),
+        out_("message", bytes),
+        in_("message", bytes),
+        sends_{{core::wrap(comm.rank() + 1, comm.size()), block(out_, bytes)}},
+        receives_{{core::wrap(comm.rank() - 1, comm.size()), block(in_, bytes)}} {
+    core::fill_zero(out_.data(), bytes);
+  }
+  void start() { exchange_.start(sends_, receives_, 1); }
+  void progress() { exchange_.progress(); }
+  void wait() { exchange_.wait(); }
+
+ private:
+  static comm::RowBlock block(const core::Buffer& buffer, Index bytes) { return {buffer.data(), 1, 1, bytes, {0, 1}}; }
+  comm::Exchange exchange_;
+  core::Buffer out_, in_;
+  std::vector<comm::Message> sends_, receives_;
+};
+
+double seconds_of_shift(const comm::Communicator& comm, Index bytes, int times) {
+  Shift shift(comm, bytes);
+  const double all = slowest(comm, [&] {
+    for (int i = 0; i < times; ++i) {
+      shift.start();
+      shift.wait();
+    }
+  });
+  return all / times;
+}
+
+core::Link measure_link(const comm::Communicator& comm) {
+  const double latency = seconds_of_shift(comm, 8, 200);
+  const double long_message = seconds_of_shift(comm, large, 4);
+  return {latency, std::max(long_message - latency, 1e-9) / double(large)};
+}
+
+/// Share of a transfer that disappears behind the kernel.
+double measure_overlap(const comm::Communicator& comm) {
+  Kernel kernel(64, core::DType::float32, core::Precision::float32);
+  Shift shift(comm, 4 * large);
+  const double compute = slowest(comm, [&] { kernel.run(); });
+  const double transfer = slowest(comm, [&] { shift.start(), shift.wait(); });
+  const double both = slowest(comm, [&] {
+    shift.start();
+    kernel.run([&] { shift.progress(); });
+    shift.wait();
+  });
+  return std::clamp((compute + transfer - both) / std::min(compute, transfer), 0.0, 1.0);
+}
+
+double measure_copy(const comm::Communicator& comm) {
+  constexpr Index row = 256, rows = 16384;
+  const core::Buffer from("rows", 4 * rows * row), to("rows", rows * row);
+  core::fill_zero(from.data(), from.bytes());
+  const double seconds = slowest(comm, [&] {
+    kernels::gather_rows({{0, 4, rows, 0}}, {from.data(), 1, 4 * rows, row}, {to.data(), 1, rows, row});
+  });
+  return seconds / double(rows * row);
+}
+
+}  // namespace
+
+int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm) {
+  using core::DType;
+  using core::Precision;
+  end_on_signals(comm, nothing_saved);
+  std::optional<io::NewFile> file;                            // on rank 0
+  io::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
+  const double start = core::wall_seconds();
+  core::Machine machine = machine_of(std::nullopt, true, comm);
+  const Precision single = Precision::float32;
+  machine.kernel.clear();
+  for (const Index head_dim : {32, 64, 128, 256}) {
+    machine.kernel.push_back({head_dim, seconds_per_gflop(comm, head_dim, DType::float32, single)});
+  }
+  const double usual = machine.kernel[1].seconds_per_gflop;
+  machine.float64_factor = seconds_per_gflop(comm, 64, DType::float64, Precision::float64) / usual;
+  machine.half_factor = seconds_per_gflop(comm, 64, DType::bfloat16, single) / usual;
+  machine.single_factor = seconds_per_gflop(comm, 64, DType::float32, single, true) / usual;
+  std::string links = "one rank: links and overlap are the built-in defaults";
+  if (comm.size() > 1) {
+    // One set of links is all that these ranks can tell apart: those between nodes where there are several.
+    const bool several = machine.ranks_per_node < comm.size();
+    (several ? machine.between_nodes : machine.inside_node) = measure_link(comm);
+    machine.overlap = measure_overlap(comm);
+    links = several ? "inside_node is the built-in default" : "one node: between_nodes is the built-in default";
+  }
+  machine.seconds_per_copied_byte = measure_copy(comm);
+  std::vector<std::string> lines{fmt::format("Machine file of annulus, measured in {:.0f} s with {} ranks; {}",
+                                             core::wall_seconds() - start, comm.size(), links)};
+  for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {
+    if (!value.empty()) lines.push_back(name + ": " + value);
+  }
+  const std::string text = io::machine_file_text(machine, lines);
+  io::on_root(comm, [&] {
+    file->write(text);
+    file->publish();
+    fmt::print("{}", text);
+    std::fprintf(stderr, "annulus: machine file written to %s\n", path.c_str());
+  });
+  return 0;
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,100 @@
+#include "annulus/app/verbs/dry_run.hpp"
+
+#include <algorithm>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/layer/predict.hpp"
+
+namespace annulus::app {
+namespace {
+
+constexpr std::size_t rows_shown = 16;  // of the table; more ranks are summed up in the last line
+
+std::string rows_text(const pattern::StoredRows& rows) {
+  std::string text;
+  for (const core::Interval& interval : rows.intervals())
+    text += fmt::format("[{}, {}) ", interval.begin, interval.end);
+  return text.empty() ? "none" : text;
+}
+
+using strategies::Prediction;
+
+/// Rows, work, memory and traffic of every rank in one pass. `predict` tells them of a rank.
+void print_pass(const Job& job, const pattern::Partition& partition, const char* name, double (*flops)(double, Index),
+                const std::function<Prediction(int)>& predict) {
+  fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name, "rank", "rows", "work", "memory",
+             "sends", "receives", "holds");
+  std::vector<Prediction> all;
+  double kept = 0;
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    all.push_back(predict(int(p)));
+    kept += double(all.back().kept);
+  }
+  for (std::size_t p = 0; p < std::min(all.size(), rows_shown); ++p) {
+    fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
+               double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
+               describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
+               describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
+  }
+  const auto most = [&](Index Prediction::*cost) {
+    Index largest = 0;
+    for (const Prediction& one : all) largest = std::max(largest, one.*cost);
+    return double(largest);
+  };
+  fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
+             describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
+             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops(kept, job.problem.shape.head_dim));
+}
+
+/// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
+void print_layer(const Job& job) {
+  const layer::LayerProblem& problem = *job.layer;
+  const int ranks = int(job.partition.size());
+  const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
+  fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
+             describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
+  std::vector<layer::MemoryPrediction> memory;  // of the ranks
+  for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
+  const auto print = [&](bool backward) {
+    print_pass(job, partition, backward ? "backward" : "forward", backward ? core::backward_flops : core::forward_flops,
+               [&](int rank) {
+                 Prediction one = layer::predict_attention(problem, *job.strategy, partition, rank, backward);
+                 one.memory_bytes = backward ? memory[std::size_t(rank)].backward : memory[std::size_t(rank)].forward;
+                 return one;
+               });
+  };
+  print(false);
+  if (job.problem.gradients) print(true);
+  if (!job.run.settings.train) return;
+  Index most = 0;
+  for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);
+  fmt::print("# training: at most {} of memory, the target included\n", describe_bytes(double(most)));
+}
+
+}  // namespace
+
+int dry_run(const Job& job, const comm::Communicator& comm) {
+  if (!comm.is_root()) return 0;
+  fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
+  fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
+  for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
+  const core::Machine& machine = job.machine;
+  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
+             machine.memory_source.empty() ? machine.source : machine.memory_source);
+  if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
+  if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
+  if (job.layer) {
+    print_layer(job);
+    return 0;
+  }
+  const auto forward = job.strategy->forward_schedule(job.problem, job.partition);
+  print_pass(job, job.partition, "forward", core::forward_flops, [&](int rank) { return forward->predict(rank); });
+  if (job.problem.gradients) {
+    const auto backward = job.strategy->backward_schedule(job.problem, job.partition);
+    print_pass(job, job.partition, "backward", core::backward_flops, [&](int rank) { return backward->predict(rank); });
+  }
+  return 0;
+}
+
+}  // namespace annulus::app

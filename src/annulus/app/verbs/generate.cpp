@@ -1,0 +1,202 @@
+// `annulus generate`: makes an input file, of attention or of an attention layer.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <numeric>
+
+#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/report/record.hpp"
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/io/generated.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::TensorId;
+using layer::Weight;
+
+struct Given {
+  std::string output;
+  io::GenerateSettings what;         ///< shape.kv_heads 0 means heads
+  bool dout = false;                 ///< make dout, too
+  bool dlse = false;                 ///< make dlse, too
+  std::optional<Index> layer_width;  ///< a layer of this width instead: x, dy, target and weights
+  bool biases = false;               ///< of the layer, too
+  bool overwrite = false;
+};
+
+/// A dataset of the file, and how its numbers are made.
+struct Dataset {
+  io::TensorSpec spec;
+  io::GeneratedTensor numbers;
+  bool is_weight = false;  ///< a matrix or vector
+};
+
+/// Completes the shape and checks what the command line cannot check number by number.
+void complete(Given& given) {
+  core::Shape& shape = given.what.shape;
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+  if (const auto objection = io::objection_to(shape)) {
+    std::string option = objection->extent;
+    std::replace(option.begin(), option.end(), '_', '-');
+    core::fail(core::ErrorKind::usage, "generate --{}: {}", option, objection->reason);
+  }
+  if (!given.layer_width) return;
+  const double width = double(*given.layer_width);
+  const auto check = [&](const char* what, const char* option,
+                         double numbers) {  // bytes fit 64 bits, sums of them, too
+    if (8 * numbers <= 1e18) return;
+    core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
+               *given.layer_width, option, 8 * numbers, what);
+  };
+  check("in each of x, dy and target", "--sequence", double(shape.batch) * double(shape.sequence) * width);
+  check("in each of wq and wo", "--heads", width * double(shape.heads) * double(shape.head_dim));
+}
+
+/// (B, S, ...)
+Dataset rows_of(TensorId id, const io::TensorSpec& spec) {
+  const Index numbers = std::accumulate(spec.extents.begin() + 2, spec.extents.end(), Index(1), std::multiplies<>());
+  return {spec, {id, spec.type, spec.extents[0], spec.extents[1], numbers, 1}};
+}
+
+std::vector<Dataset> datasets_of_attention(const Given& given) {
+  const core::Shape& shape = given.what.shape;
+  const core::DType type = given.what.type;
+  std::vector<Dataset> all{rows_of(TensorId::q, io::tensor_spec("q", type, shape, shape.heads)),
+                           rows_of(TensorId::k, io::tensor_spec("k", type, shape, shape.kv_heads)),
+                           rows_of(TensorId::v, io::tensor_spec("v", type, shape, shape.kv_heads))};
+  if (given.dout) all.push_back(rows_of(TensorId::dout, io::tensor_spec("dout", type, shape, shape.heads)));
+  if (given.dlse) all.push_back(rows_of(TensorId::dlse, io::lse_spec("dlse", type, shape)));
+  return all;
+}
+
+std::vector<Dataset> datasets_of_layer(const Given& given) {
+  layer::LayerProblem problem;  // its pattern does not matter here
+  problem.width = *given.layer_width;
+  problem.attention.shape = given.what.shape;
+  problem.attention.type = given.what.type;
+  problem.biases.fill(given.biases);
+  std::vector<Dataset> all{rows_of(TensorId::x, rows_spec("x", problem)),
+                           rows_of(TensorId::dy, rows_spec("dy", problem)),
+                           rows_of(TensorId::target, rows_spec("target", problem))};
+  const std::vector<io::TensorSpec> specs = weight_specs("", problem);
+  for (const Weight weight : layer::all_weights) {
+    if (!problem.has(weight)) continue;
+    // Columns of length about 1, so that x of variance 1 gives products of variance 1.
+    const layer::Box box = layer::whole(problem, weight);
+    const double scale = layer::is_bias(weight) ? 0.1 : 1 / std::sqrt(double(box.rows.size()));
+    const auto id = TensorId(std::uint64_t(TensorId::wq) + std::uint64_t(weight));
+    all.push_back({specs[all.size() - 3], {id, given.what.type, 1, box.rows.size(), box.columns.size(), scale}, true});
+  }
+  return all;
+}
+
+/// A storage type by its name.
+Option storage_type(core::DType& type) {
+  const auto take = [&type](std::string word) {
+    std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+    std::vector<std::string> names;
+    for (const core::DType known :
+         {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
+      names.emplace_back(core::name_of(known));
+      if (word != names.back()) continue;
+      type = known;
+      return std::string();
+    }
+    return fmt::format("one of {}{}", fmt::join(names, ", "), io::suggest(word, names));
+  };
+  return {"--dtype", "TYPE", "float64, float32, float16 or bfloat16", take,
+          [&type] { return std::string(core::name_of(type)); }};
+}
+
+std::vector<Option> options_of(Given& given) {
+  const auto required = [](Option option) {
+    option.required = true;
+    return option;
+  };
+  core::Shape& shape = given.what.shape;
+  const io::WholeRange any{1};
+  Option layer = whole("--layer", given.layer_width, {1, Index(1) << 30},
+                       "Width of an attention layer to make instead: x, dy, target, wq, wk, wv, wo");
+  layer.excludes = {"--dout", "--dlse"};
+  Option biases = flag("--biases", given.biases, "With --layer: biases bq, bk, bv, bo, too");
+  biases.needs = layer.name;
+  return {required(text("--output", "FILE.h5", given.output, "HDF5 file to make")),
+          required(whole("--sequence", shape.sequence, any, "Rows")),
+          required(whole("--heads", shape.heads, any, "Query heads")),
+          whole("--kv-heads", shape.kv_heads, any, "Key/value heads, a divisor of --heads", "--heads"),
+          whole("--head-dim", shape.head_dim, {1, 256}, "Head size, 1 to 256"),
+          whole("--batch", shape.batch, any, "Batch entries"),
+          storage_type(given.what.type),
+          whole("--seed", given.what.seed, {0, INT64_MAX}, "Values depend on (seed, tensor, global index) only", "0"),
+          flag("--dout", given.dout, "Make a gradient dout of the output, too"),
+          flag("--dlse", given.dlse, "Make a gradient dlse of the log-sum-exp, too"),
+          layer,
+          biases,
+          flag("--overwrite", given.overwrite, "Replace an existing file")};
+}
+
+/// The command that makes the same file, defaults written out.
+std::string command_line(Given given) {
+  std::string line = "annulus generate";
+  for (const Option& option : options_of(given)) {
+    if (option.shown().empty() || option.name == "--overwrite") continue;
+    line += " " + option.name + (option.value.empty() ? "" : " " + option.shown());
+  }
+  return line;
+}
+
+/// Each rank makes its own rows and all write them together, one tensor at a time: a rank holds its rows of one only.
+void write(const Given& given, const Dataset& dataset, const comm::Communicator& comm, const io::ResultFile& file) {
+  const io::GeneratedTensor& numbers = dataset.numbers;
+  const core::Interval rows = core::even_part(numbers.sequence, comm.size(), comm.rank());
+  std::unique_ptr<std::byte[]> host;
+  comm::agree(comm, [&] {
+    const Index count = numbers.batch * rows.size() * numbers.row_numbers;
+    host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(count) * core::bytes_of(numbers.type));
+    io::fill_tensor(given.what.seed, numbers, {rows}, host.get());
+  });
+  if (dataset.is_weight) {
+    const io::Rectangle part{rows, {0, numbers.row_numbers}};
+    file.write_parts({{dataset.spec.name, part, part, host.get()}});
+  } else {
+    file.write({{dataset.spec.name, host.get()}}, {rows});
+  }
+}
+
+int generate(Given given, const comm::Communicator& comm) {
+  comm::agree(comm, [&] { complete(given); });
+  const std::vector<Dataset> datasets = given.layer_width ? datasets_of_layer(given) : datasets_of_attention(given);
+  std::vector<io::TensorSpec> specs;
+  for (const Dataset& dataset : datasets) specs.push_back(dataset.spec);
+  io::ResultFile file({given.output, given.overwrite}, specs, comm);
+  for (const Dataset& dataset : datasets) write(given, dataset, comm, file);
+  file.finish({.settings = "", .columns = {}, .provenance = provenance(command_line(given), comm)});
+  if (!comm.is_root()) return 0;
+  const core::Shape& s = given.what.shape;
+  if (given.layer_width) {
+    fmt::print("{}: x, dy, target for {} x {} rows of {}, weights{} of", given.output, s.batch, s.sequence,
+               *given.layer_width, given.biases ? " and biases" : "");
+  } else {
+    fmt::print("{}: q, k, v{}{} for {} x {} rows,", given.output, given.dout ? ", dout" : "",
+               given.dlse ? ", dlse" : "", s.batch, s.sequence);
+  }
+  fmt::print(" {} heads ({} K/V) of {}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim, core::name_of(given.what.type),
+             given.what.seed);
+  return 0;
+}
+
+}  // namespace
+
+Verb generate_verb() {
+  const auto given = std::make_shared<Given>();
+  given->what.shape.kv_heads = 0;  // as many as heads
+  return {.name = "generate",
+          .does = "Make an input file with q, k, v drawn from the standard normal distribution",
+          .example = "annulus generate --output in.h5 --sequence 65536 --heads 8 --head-dim 64 --dtype bfloat16",
+          .options = options_of(*given),
+          .run = [given](const comm::Communicator& comm, const std::string&) { return generate(*given, comm); },
+          .when_ended = nothing_saved};
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,78 @@
+// `annulus info`: versions, back ends, devices, MPI, transfers, threads and binding, one line each; every rank's place
+// is named.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/instruction_set.hpp"
+#include "annulus/app/job/memory_share.hpp"
+#include "annulus/app/run_alone.hpp"
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
+#include "annulus/comm/window_room.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/kernels/attention.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+void line(std::string_view name, std::string_view text) { fmt::print("  {:<18} {}\n", name, text); }
+
+/// CPUs this process may run on, as ranges: "0-3,8".
+std::string bound_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return "unknown";
+  std::string text;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    int last = cpu;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    if (!text.empty()) text += ",";
+    text += last > cpu ? fmt::format("{}-{}", cpu, last) : std::to_string(cpu);
+    cpu = last;
+  }
+  return text;
+}
+
+/// Collective.
+void print_info(const comm::Communicator& comm) {
+  const std::string lesser_tiles = agree_on_instruction_set(comm);
+  comm::choose_transfers(comm::GpuAware::automatic, comm, try_device_self_send);
+  const std::string place = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
+  const std::vector<std::string> places = comm.gather_all(place);
+  const MemoryShare memory = memory_share(comm);
+  const comm::WindowRoom windows = comm::window_room();
+  if (!comm.is_root()) return;
+  fmt::print("annulus {} ({})\n", annulus::version, annulus::git_commit);
+  line("kokkos", fmt::format("{} ({})", core::kokkos_version(), core::kokkos_backends()));
+  line("mpi", comm::mpi_library());
+  line("tiles", kernels::default_backend() == kernels::Backend::host
+                    ? fmt::format("host, {} instructions{}", kernels::host_instruction_set(),
+                                  lesser_tiles.empty() ? "" : " (" + lesser_tiles + ")")
+                    : "device");
+  line("transfers", comm::transfers());
+  if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));
+  if (windows.bytes >= 0)
+    line("windows", fmt::format("{} free in {}", describe_bytes(double(windows.bytes)), windows.folder));
+  for (std::size_t rank = 0; rank < places.size(); ++rank) line(fmt::format("rank {}", rank), places[rank]);
+}
+
+}  // namespace
+
+Verb info_verb() {
+  return {.name = "info",
+          .does = "Versions, back ends, devices, MPI, threads and binding",
+          .example = "mpirun -n 2 annulus info",
+          .options = {},
+          .run =
+              [](const comm::Communicator& comm, const std::string&) {
+                print_info(comm);
+                return 0;
+              },
+          .ranks_matter = RanksMatter::for_show};
+}
+
+}  // namespace annulus::app

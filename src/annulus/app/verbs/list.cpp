@@ -1,0 +1,49 @@
+// `annulus list`: strategies, semantics, shardings and partitions, one line each.
+#include <fmt/format.h>
+
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/layer/weights.hpp"
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::app {
+namespace {
+
+void line(std::string_view name, std::string_view text) { fmt::print("  {:<18} {}\n", name, text); }
+
+void print_list() {
+  fmt::print("strategies (distribution.strategy)\n");
+  for (const auto& strategy : strategies::registry()) {
+    const std::string reason = strategy->unavailable();
+    line(strategy->name(), reason.empty() ? strategy->description() : fmt::format("not with this MPI: {}", reason));
+  }
+  line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
+  fmt::print("reproducible (compute.reproducible)\n");
+  line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(false), ", ")));
+  line("gradients", fmt::format("{}", fmt::join(strategies::reproducible_strategies(true), ", ")));
+  fmt::print("semantics (attention.semantics)\n");
+  for (const auto& entry : pattern::semantics_table) line(entry.name, entry.description);
+  fmt::print("shardings of a layer's weights (layer.sharding)\n");
+  for (const auto& entry : layer::sharding_table) line(entry.name, entry.description);
+  fmt::print("partitions (distribution.partition)\n");
+  for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
+  line("auto",
+       "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work, which cutting many short "
+       "documents does not; strategy auto decides both");
+}
+
+}  // namespace
+
+Verb list_verb() {
+  return {.name = "list",
+          .does = "Strategies, semantics and partitions",
+          .example = "annulus list",
+          .options = {},
+          .run =
+              [](const comm::Communicator& comm, const std::string&) {
+                if (comm.is_root()) print_list();
+                return 0;
+              },
+          .ranks_matter = RanksMatter::never};
+}
+
+}  // namespace annulus::app

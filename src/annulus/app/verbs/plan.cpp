@@ -1,0 +1,153 @@
+// `annulus plan`: what every strategy would cost at any number of ranks, and what `auto` would take.
+#include <algorithm>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/job.hpp"
+#include "annulus/app/verbs/calibrate.hpp"
+#include "annulus/app/verbs/verb.hpp"
+
+namespace annulus::app {
+namespace {
+
+using strategies::Candidate;
+
+struct Given {
+  RunFileWords words;
+  std::optional<int> ranks;
+  std::optional<std::string> machine;    ///< machine file
+  std::optional<std::string> calibrate;  ///< machine file to make; then nothing is planned
+  bool overwrite = false;                ///< an existing machine file is replaced
+};
+
+std::string seconds_text(double seconds) {
+  return seconds >= 1      ? fmt::format("{:.2f} s", seconds)
+         : seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds)
+                           : fmt::format("{:.1f} us", 1e6 * seconds);
+}
+
+std::string_view mark(pattern::Basis basis) {
+  switch (basis) {
+    case pattern::Basis::exact:
+      return "";
+    case pattern::Basis::estimate:
+      return "~";
+    case pattern::Basis::bound:
+      return "<";
+  }
+  return "";
+}
+
+void print_line(const Candidate& candidate, bool taken, double memory_limit) {
+  const std::string partition = candidate.partition ? std::string(pattern::name_of(*candidate.partition)) : "-";
+  fmt::print("{} {:<18} {:<12} ", taken ? '*' : ' ', candidate.strategy->name(), partition);
+  if (!candidate.cost) {
+    fmt::print("no closed form for so many ranks\n");
+    return;
+  }
+  const strategies::Cost& cost = *candidate.cost;
+  const std::string received = fmt::format("{}{:.1f}", mark(cost.basis), cost.received_bytes / (1024 * 1024));
+  fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}\n", seconds_text(cost.seconds),
+             seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
+             describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
+             cost.balance);
+}
+
+void print_plan(const Job& job) {
+  const strategies::Choice& choice = *job.choice;
+  const core::Machine& machine = job.machine;
+  const core::Link& inside = machine.inside_node;
+  const core::Link& between = machine.between_nodes;
+  const double rate =
+      1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
+  fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, job.ranks,
+             job.ranks == 1 ? "" : "s", "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
+  fmt::print(
+      "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
+      "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
+      "machine", machine.source, rate, machine.ranks_per_node, describe_bytes(machine.memory_per_rank),
+      machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")", 1e6 * inside.seconds_per_message,
+      1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message, 1e-9 / between.seconds_per_byte,
+      100 * machine.overlap);
+  fmt::print("\n  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>9} {:>7}\n", "strategy", "partition", "time",
+             "compute", "exposed", "memory", "MiB received", "messages", "balance");
+  bool estimate = false, bound = false;
+  for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
+    const Candidate& one = choice.candidates[i];
+    print_line(one, i == choice.taken, machine.memory_per_rank);
+    estimate = estimate || (one.cost && one.cost->basis == pattern::Basis::estimate);
+    bound = bound || (one.cost && one.cost->basis == pattern::Basis::bound);
+  }
+  fmt::print(
+      "  time: slowest rank{}; exposed: packing and messages that compute does not hide; memory: fullest rank, at "
+      "most (!: too much)\n  MiB received and messages: busiest rank, exact{}{}; balance: its work over the mean\n",
+      job.problem.gradients ? ", forward and backward pass" : "",
+      estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
+}
+
+/// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
+void print_backward(const Job& job) {
+  fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
+  fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time", "compute",
+             "exposed", "memory", "MiB received", "MiB sent");
+  for (const auto& strategy : strategies::registry()) {
+    const Candidate* cheapest = nullptr;
+    for (const Candidate& one : job.choice->candidates) {
+      if (one.strategy != strategy.get() || !one.backward) continue;
+      if (cheapest == nullptr || one.cost->seconds < cheapest->cost->seconds) cheapest = &one;
+    }
+    if (cheapest == nullptr) continue;
+    const strategies::Cost& cost = *cheapest->backward;
+    fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
+               cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
+               seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
+               describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
+               cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
+  }
+}
+
+int plan(const Given& given, const comm::Communicator& comm) {
+  if (given.calibrate) return calibrate(*given.calibrate, given.overwrite, comm);
+  const Job job = make_job({given.words, Purpose::plan, given.ranks, given.machine}, comm);
+  if (!comm.is_root()) return 0;
+  print_plan(job);
+  if (job.problem.gradients) print_backward(job);
+  fmt::print("auto takes {}\n", job.choice->reason);
+  return 0;
+}
+
+/// A path, or none.
+Option path(const std::string& name, std::optional<std::string>& variable, const std::string& help) {
+  return {name, "FILE.yaml", help, [&](const std::string& word) { return variable = word, std::string(); },
+          [&] { return variable.value_or(""); }};
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  const auto given = std::make_shared<Given>();
+  Option file = run_file(given->words.file);
+  file.required = false;
+  Option calibrate_file =
+      path("--calibrate", given->calibrate, "Measure this machine with the launched ranks and write its machine file");
+  calibrate_file.excludes = {file.name};
+  Option overwrite = flag("--overwrite", given->overwrite, "With --calibrate: replace an existing file");
+  overwrite.needs = calibrate_file.name;
+  return {.name = "plan",
+          .does = "Predict time, memory and traffic of every strategy at any number of ranks",
+          .example = "annulus plan my.yaml --ranks 1024\n  mpirun -n 2 annulus plan --calibrate this_machine.yaml",
+          .options = {file,
+                      whole("--ranks", given->ranks, rank_counts,
+                            "Ranks to plan for, up to 65536 (default: those launched)"),
+                      path("--machine", given->machine,
+                           "Machine file (default: distribution.machine, or a built-in machine)"),
+                      overrides(given->words.overrides, "Override a key of the run file (repeatable)"), calibrate_file,
+                      overwrite},
+          .run = [given](const comm::Communicator& comm, const std::string&) { return plan(*given, comm); },
+          .complaint =
+              [given] {
+                const bool nothing = given->words.file.empty() && !given->calibrate;
+                return nothing ? "plan: a run file or --calibrate is required" : "";
+              }};
+}
+
+}  // namespace annulus::app

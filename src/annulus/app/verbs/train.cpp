@@ -1,0 +1,193 @@
+// `annulus train`: plain gradient descent of the attention layer on a regression target.
+#include <cmath>
+#include <cstdio>
+
+#include "annulus/app/job/checkpoint.hpp"
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/report/pass.hpp"
+#include "annulus/app/report/record.hpp"
+#include "annulus/app/run_alone.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/staging.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/io/fingerprint.hpp"
+#include "annulus/io/place.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/layer/predict.hpp"
+
+namespace annulus::app {
+namespace {
+
+/// A layer with its tensors, under way.
+class Training {
+ public:
+  Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
+      : job_(job),
+        command_line_(command_line),
+        comm_(comm),
+        settings_(*job.run.settings.train),
+        layer_(*job.layer, *job.strategy, comm),
+        result_({job.run.settings.output.file, job.run.settings.output.overwrite},
+                training_specs(layer_.problem(), settings_.steps + 1), comm) {
+    core::memory_ledger().reset_peak();
+    x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
+    target_ = load_rows(job, layer_, settings_.target, comm);
+    note_data();
+    if (auto saved = load_checkpoint(training_, comm)) {
+      state_ = std::move(*saved);
+      say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
+    } else {
+      state_.weights = load_weights(job, layer_.problem(), comm);
+    }
+  }
+
+  /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
+  int run() {
+    const Index first = state_.steps_done();
+    while (state_.steps_done() < settings_.steps) {
+      step();
+      const bool stop = asked_to_stop();
+      const Index done = state_.steps_done();
+      if (stop || done % settings_.save_every == 0 || done == settings_.steps) save();
+      if (stop && done < settings_.steps) {
+        say(fmt::format("stopped on request after step {}, saved in {}; run again to continue", done,
+                        settings_.checkpoint));
+        return stopped_status;
+      }
+    }
+    finish(first);
+    return 0;
+  }
+
+ private:
+  /// What the training goes by, so that a later launch knows it again.
+  void note_data() {
+    const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
+      training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
+    };
+    add("x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
+    add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
+    const auto& documents = job_.run.settings.input.documents;
+    if (documents) add("documents", *documents, io::fingerprint(job_.problem.documents));
+  }
+
+  /// Every rank hears of it at the same step.
+  bool asked_to_stop() const {
+    const comm::Place place(fmt::format("the agreement after step {}", state_.steps_done()));
+    return comm_.max(Index(stop_requested())) != 0;
+  }
+  /// A message of rank 0, on stderr.
+  void say(const std::string& text) const {
+    if (comm_.is_root()) std::fprintf(stderr, "annulus: %s\n", text.c_str());
+  }
+
+  /// Runs the layer forward and returns its loss; y becomes the loss's gradient.
+  double look(layer::ForwardResult& forward) const {
+    forward = layer_.forward(state_.weights, x_);
+    const double loss = layer_.loss(forward.y, target_);
+    if (comm_.is_root()) {
+      fmt::print("step {}  loss {:.17g}\n", state_.steps_done(), loss);
+      std::fflush(stdout);
+    }
+    return loss;
+  }
+
+  void step() {
+    double loss = 0;
+    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&](const strategies::Progress&) {
+      layer::ForwardResult forward;
+      loss = look(forward);
+      layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
+      layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
+      return backward.metrics;
+    });
+    require_finite(loss);
+    state_.losses.push_back(loss);
+  }
+
+  /// `loss` is the same number on every rank.
+  void require_finite(double loss) const {
+    if (std::isfinite(loss)) return;
+    const std::string cause = state_.steps_done() == 0
+                                  ? "look for large numbers in x, the target and the weights"
+                                  : fmt::format("train.rate, {}, is too large for it", settings_.rate);
+    throw comm::AgreedError(core::ErrorKind::failure,
+                            fmt::format("the loss is {} after step {}: {}", loss, state_.steps_done(), cause));
+  }
+
+  void save() const {
+    const comm::Place here("the writing of " + settings_.checkpoint);
+    io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
+    save_training(file, training_, state_, {}, command_line_, comm_);
+  }
+
+  /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
+  void finish(Index first) {
+    double loss = 0;
+    const Pass last = run_pass(comm_, "the last look", [&](const strategies::Progress&) {
+      layer::ForwardResult forward;
+      loss = look(forward);
+      return forward.metrics;
+    });
+    require_finite(loss);
+    state_.losses.push_back(loss);
+    const comm::Place here("the writing of the result");
+    const Index predicted =
+        layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training;
+    save_training(result_, training_, state_,
+                  {per_rank("peak_bytes", "byte", double(last.peak_bytes), comm_),
+                   per_rank("predicted_peak_bytes", "byte", double(predicted), comm_),
+                   per_rank("steps_here", "step", double(settings_.steps - first), comm_),
+                   per_rank("rows", "row", double(layer_.rows().count()), comm_)},
+                  command_line_, comm_);
+    if (comm_.is_root()) print_line("result", job_.run.settings.output.file);
+  }
+
+  const Job& job_;
+  const std::string& command_line_;
+  const comm::Communicator& comm_;
+  const io::TrainSettings& settings_;
+  layer::Layer layer_;
+  io::ResultFile result_;  // made before the first step, so that its name and its room are taken
+  TrainingJob training_{job_, layer_.problem(), {}};
+  core::Buffer x_, target_;
+  TrainingState state_;
+};
+
+/// Goes on from the checkpoint if there is one, else starts from the input's weights; saves every train.save_every
+/// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss before each
+/// step; the result file gets the weights and the losses, the last one after the last step.
+int train(const RunFileWords& words, const comm::Communicator& comm, const std::string& command_line) {
+  watch_for_stop();
+  const Job job = make_job({words, Purpose::train}, comm);
+  const io::Settings& settings = job.run.settings;
+  io::on_root(comm, [&] { io::check_place(io::follow_links(settings.train->checkpoint), true); });
+  if (comm.is_root()) {
+    fmt::print("annulus train {}\n", job.run.name);
+    print_line("attention", describe_pattern(job.problem));
+    print_line("tensors", describe_shape(job.problem));
+    print_line("layer", describe_layer(job));
+    print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
+                                       comm.size(), comm.size() == 1 ? "" : "s"));
+  }
+  comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
+  return Training(job, command_line, comm).run();
+}
+
+}  // namespace
+
+Verb train_verb() {
+  const auto words = std::make_shared<RunFileWords>();
+  return {.name = "train",
+          .does = "Train the attention layer of a run file by gradient descent; resumable",
+          .example = "mpirun -n 2 annulus train my.yaml --set train.steps=100",
+          .options = {run_file(words->file, "The run file with sections layer and train"),
+                      overrides(words->overrides, "Override a key of the run file (repeatable)")},
+          .run = [words](const comm::Communicator& comm,
+                         const std::string& command_line) { return train(*words, comm, command_line); },
+          .when_ended = "steps since the last checkpoint are lost, run again to continue"};
+}
+
+}  // namespace annulus::app

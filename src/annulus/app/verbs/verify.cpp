@@ -1,0 +1,58 @@
+// `annulus verify`: recomputes sampled rows of a result by the definition, in float64.
+#include "annulus/verify/verify.hpp"
+#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/verify/result.hpp"
+
+namespace annulus::app {
+namespace {
+
+struct Given {
+  RunFileWords words;
+  Index rows = 64;  ///< to check, all heads and batch entries of each
+};
+
+verify::Findings look(const Request& request, const verify::Sample& sample, const comm::Communicator& comm) {
+  if (!request.layer) {
+    return verify_attention({request.problem, request.run.settings.input, request.input}, sample, comm);
+  }
+  layer::LayerProblem whole = *request.layer;
+  whole.sharding = layer::Sharding::none;  // however weights lay in the run: here every rank needs them
+  const layer::Weights weights = load_weights(request, whole, comm);
+  return verify_layer({whole, *request.run.settings.layer, request.layer_input->seen(), weights}, sample, comm);
+}
+
+/// Prints a table; returns 0, or 3 when outside the tolerance.
+int verify(const Given& given, const comm::Communicator& comm) {
+  const Request request = read_request(given.words, Purpose::verify, comm);
+  const io::SeenFile result = verify::look_at_result(request.run, request.results, comm);
+  const verify::Findings findings = look(request, {result, request.run.settings.compute.gradients, given.rows}, comm);
+  const bool good = findings.good();
+  if (comm.is_root()) {
+    fmt::print("{} against {}\n", result.path, findings.scope);
+    for (const verify::Verdict& verdict : findings.verdicts) {
+      const std::string& where = verdict.deviation.where;
+      fmt::print("  {:<4}  error {:<9.3g} tolerance {:<9.3g} {}{}\n", verdict.name, verdict.deviation.relative(),
+                 verdict.tolerance, verdict.good() ? "ok" : "WRONG", where.empty() ? "" : ", largest at " + where);
+    }
+    for (const std::string& note : findings.notes) fmt::print("  {}\n", note);
+    fmt::print("  {}  (error: max |difference| / max(1, max |reference|))\n",
+               good ? "within tolerance" : "OUTSIDE TOLERANCE");
+  }
+  return good ? 0 : int(core::ErrorKind::verification);
+}
+
+}  // namespace
+
+Verb verify_verb() {
+  const auto given = std::make_shared<Given>();
+  return {.name = "verify",
+          .does = "Recompute sampled rows of a result by the definition, in float64",
+          .example = "annulus verify my.yaml --rows 128",
+          .options = {run_file(given->words.file, "The run file of the result"),
+                      overrides(given->words.overrides, "The same overrides as were given to run"),
+                      whole("--rows", given->rows, {1}, "Rows to check, all heads of each")},
+          .run = [given](const comm::Communicator& comm, const std::string&) { return verify(*given, comm); }};
+}
+
+}  // namespace annulus::app

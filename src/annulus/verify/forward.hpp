@@ -1,0 +1,40 @@
+// Rows of out and lse by the definition, in float64.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "annulus/kernels/reference.hpp"
+#include "annulus/verify/deviation.hpp"
+#include "annulus/verify/input.hpp"
+
+namespace annulus::verify {
+
+/// One row of one head of one batch entry, recomputed.
+struct QueryRow {
+  Index b, x, h;
+  Interval keys;  ///< all it sees lie here
+  Numbers q;      ///< (D)
+  Numbers out;    ///< (D)
+  double lse = 0;
+};
+
+/// Recomputes these rows (ascending), all heads and batch entries of each. On this rank alone.
+std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows);
+
+/// Shows every row the keys of its range, in chunks of rows of k and v: visit(i, p, k, v) for row i and key p, with the
+/// vectors (D) of the row's key/value head. On this rank alone.
+void for_each_key(
+    const VerifyInput& input, const std::vector<QueryRow>& rows,
+    const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit);
+
+/// Rows of out and lse in `file` against recomputed ones.
+struct ForwardDeviations {
+  Deviation out, lse;
+};
+ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& file,
+                                  const std::vector<QueryRow>& rows);
+
+}  // namespace annulus::verify

@@ -1,0 +1,235 @@
+#include "annulus/verify/gradients.hpp"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+namespace annulus::verify {
+namespace {
+
+using core::Shape;
+using core::TensorId;
+using kernels::ReferencePattern;
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+void add_to(Numbers& sum, double factor, std::span<const double> x) {
+  for (std::size_t d = 0; d < x.size(); ++d) sum[d] += factor * x[d];
+}
+
+using Vector = std::span<const double>;  // (D)
+
+/// One row of one query head, and one key with its value.
+struct Query {
+  Index h, x;
+  Vector q, dout;
+  double lse, delta;
+};
+struct Key {
+  Index p;
+  Vector k, v;
+};
+
+/// The definition's words for one pattern.
+class Definition {
+ public:
+  explicit Definition(const VerifyInput& input)
+      : scale(input.pattern.scale),
+        output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
+        pattern_(input.pattern),
+        shape_(input.shape) {}
+
+  /// P and dS = P (dP - delta) of a query and a key; zeros where the query does not see the key.
+  struct Factors {
+    double p = 0, ds = 0;
+  };
+  Factors factors(const Query& query, const Key& key) const {
+    const Interval document = kernels::document_of(pattern_, shape_.sequence, query.x);
+    const Index times = kernels::multiplicity(pattern_, shape_.heads, query.h, query.x, key.p, document);
+    if (times == 0) return {};
+    const double p = double(times) * std::exp(scale * dot(query.q, key.k) - query.lse);
+    return {p, p * (output_scale * dot(query.dout, key.v) - query.delta)};
+  }
+
+  const double scale, output_scale;
+
+ private:
+  const ReferencePattern& pattern_;
+  const Shape& shape_;
+};
+
+Deviation compare_dq(const VerifyInput& input, const io::SeenFile& file, const std::vector<QueryRow>& rows) {
+  const Shape& s = input.shape;
+  const std::vector<Numbers> dq = recompute_dq(input, rows);
+  Deviation deviation;
+  RowReader found(file, "dq");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const QueryRow& row = rows[i];
+    for (Index d = 0; d < s.head_dim; ++d) {
+      deviation.compare(found.row(row.x)[std::size_t((row.b * s.heads + row.h) * s.head_dim + d)],
+                        dq[i][std::size_t(d)], [&] { return input.place(row.b, row.x, row.h, d); });
+    }
+  }
+  return deviation;
+}
+
+// ---- dk, dv ----
+
+/// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
+Interval viewers_of(const VerifyInput& input, Index p) {
+  const Shape& s = input.shape;
+  ReferencePattern both_ways = input.pattern;
+  both_ways.causal = false;  // then x sees p when p sees x
+  Interval all{p, p + 1};
+  for (Index h = 0; h < s.heads; ++h) {
+    const Interval range = kernels::key_range(both_ways, s.sequence, s.heads, h, p);
+    if (!range.empty()) all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
+  }
+  if (input.pattern.causal) all.begin = p;
+  return all;
+}
+
+std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index>& keys) {
+  const Shape& s = input.shape;
+  const Numbers zeros(static_cast<std::size_t>(s.head_dim));
+  std::vector<KeyRow> all;
+  for (const Index p : keys) {
+    const Numbers k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
+    const Interval viewers = viewers_of(input, p);
+    for (Index b = 0; b < s.batch; ++b) {
+      for (Index head = 0; head < s.kv_heads; ++head) {
+        const Index at = (b * s.kv_heads + head) * s.head_dim, end = at + s.head_dim;
+        all.push_back(
+            {b, p, head, viewers, {k.begin() + at, k.begin() + end}, {v.begin() + at, v.begin() + end}, zeros, zeros});
+      }
+    }
+  }
+  return all;
+}
+
+/// dout.out - dlse (B, rows, H) of a chunk of queries.
+Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, const Numbers& out) {
+  const auto D = std::size_t(input.shape.head_dim);
+  Numbers delta = input.rows(TensorId::dlse, chunk);
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - delta[i];
+  }
+  return delta;
+}
+
+/// Adds to the keys what the queries of a chunk give them.
+void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval chunk, std::vector<KeyRow>& keys) {
+  const Shape& s = input.shape;
+  const auto D = std::size_t(s.head_dim);
+  const Definition definition(input);
+  const Numbers q = input.rows(TensorId::q, chunk), dout = input.rows(TensorId::dout, chunk);
+  const RowResults results = results_by(chunk);
+  const Numbers delta = deltas(input, chunk, dout, results.out);
+  for (KeyRow& key : keys) {
+    const Interval part = intersect(key.viewers, chunk);
+    for (Index x = part.begin; x < part.end; ++x) {
+      for (Index h = key.head * s.group(); h < (key.head + 1) * s.group(); ++h) {
+        const auto at = std::size_t((key.b * chunk.size() + x - chunk.begin) * s.heads + h);
+        const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * D, D), results.lse[at],
+                          delta[at]};
+        const auto [p, ds] = definition.factors(query, {key.p, key.k, key.v});
+        add_to(key.dk, definition.scale * ds, query.q);
+        add_to(key.dv, definition.output_scale * p, query.dout);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows) {
+  const Shape& s = input.shape;
+  Index looked_at = 0, next = 0;  // rows before `next` have been counted
+  std::vector<Interval> viewers;
+  for (const Index p : rows) viewers.push_back(viewers_of(input, p));
+  std::sort(viewers.begin(), viewers.end(), [](Interval a, Interval b) { return a.begin < b.begin; });
+  for (const Interval& range : viewers) {
+    for (next = std::max(next, range.begin); next < range.end; ++next) {
+      for (Index h = 0; h < s.heads; ++h) {
+        looked_at += s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, next).size());
+      }
+      if (looked_at > largest_recomputed) return false;
+    }
+  }
+  return true;
+}
+
+RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows) {
+  const core::Shape& s = input.shape;
+  const std::size_t numbers = std::size_t(s.batch * rows.size() * s.heads);
+  RowResults all{Numbers(numbers * std::size_t(s.head_dim)), Numbers(numbers)};
+  for (const QueryRow& row : queries) {
+    const Index at = (row.b * rows.size() + row.x - rows.begin) * s.heads + row.h;
+    std::copy(row.out.begin(), row.out.end(), all.out.begin() + at * s.head_dim);
+    all.lse[std::size_t(at)] = row.lse;
+  }
+  return all;
+}
+
+RowResults recompute_results(const VerifyInput& input, Interval chunk) {
+  std::vector<Index> rows(static_cast<std::size_t>(chunk.size()));
+  std::iota(rows.begin(), rows.end(), chunk.begin);
+  return results_of(input, recompute_rows(input, rows), chunk);
+}
+
+std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows) {
+  const Shape& s = input.shape;
+  const Definition definition(input);
+  std::vector<Numbers> dout, dq(rows.size(), Numbers(std::size_t(s.head_dim)));
+  Numbers delta;
+  RowReader all_dout(input, TensorId::dout), all_dlse(input, TensorId::dlse);
+  for (const QueryRow& row : rows) {
+    const Index head = row.b * s.heads + row.h;
+    const auto at = all_dout.row(row.x).begin() + head * s.head_dim;
+    dout.emplace_back(at, at + s.head_dim);
+    delta.push_back(dot(dout.back(), row.out) - all_dlse.row(row.x)[std::size_t(head)]);
+  }
+  for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
+    const QueryRow& row = rows[i];
+    const Query query{row.h, row.x, row.q, dout[i], row.lse, delta[i]};
+    add_to(dq[i], definition.scale * definition.factors(query, {p, k, v}).ds, k);
+  });
+  return dq;
+}
+
+std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
+                                   Index chunk_rows) {
+  const Shape& s = input.shape;
+  std::vector<KeyRow> rows = begin_keys(input, keys);
+  std::vector<Interval> viewers;
+  for (const KeyRow& row : rows) viewers.push_back(row.viewers);
+  const Index held = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * s.heads * s.head_dim));
+  for_each_chunk(viewers, s.sequence, std::min(held, chunk_rows),
+                 [&](Interval chunk) { add_queries(input, results, chunk, rows); });
+  return rows;
+}
+
+GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFile& file,
+                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
+                                     bool recompute_viewers) {
+  const Shape& s = input.shape;
+  GradientDeviations deviations;
+  deviations.dq = compare_dq(input, file, queries);
+  const auto results = [&](Interval rows) -> RowResults {
+    if (recompute_viewers) return recompute_results(input, rows);
+    return {read_as_double(file, "out", rows), read_as_double(file, "lse", rows)};
+  };
+  RowReader dk(file, "dk"), dv(file, "dv");
+  for (const KeyRow& row : recompute_keys(input, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
+    for (Index d = 0; d < s.head_dim; ++d) {
+      const auto at = std::size_t((row.b * s.kv_heads + row.head) * s.head_dim + d);
+      const auto place = [&] { return input.place(row.b, row.p, row.head, d); };
+      deviations.dk.compare(dk.row(row.p)[at], row.dk[std::size_t(d)], place);
+      deviations.dv.compare(dv.row(row.p)[at], row.dv[std::size_t(d)], place);
+    }
+  }
+  return deviations;
+}
+
+}  // namespace annulus::verify

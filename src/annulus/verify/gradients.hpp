@@ -1,0 +1,61 @@
+// Rows of dq, dk and dv by the definition, in float64.
+//
+// dq of a row needs that row's lse and delta alone. dk and dv of a key need those of every query that sees it, and each
+// of these needs all of its own keys. That cost is bounded: where the queries that see the sampled keys look at up to
+// largest_recomputed keys on a rank, they are recomputed, too; beyond, their lse and out are taken from the result,
+// whose sampled rows have been held against the definition. (A dense row's key is seen by every row: n^2 for one key.)
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "annulus/verify/forward.hpp"
+
+namespace annulus::verify {
+
+/// (query row, head, key) triples of a rank, batch entries included: some seconds.
+inline constexpr Index largest_recomputed = Index(1) << 26;
+
+/// True when the queries that see keys `rows` can be recomputed. On this rank alone.
+bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows);
+
+/// out (B, rows, H, D) and lse (B, rows, H).
+struct RowResults {
+  Numbers out, lse;
+};
+using ResultsOf = std::function<RowResults(Interval rows)>;
+/// What recomputed queries tell of a chunk of rows; zeros of the others.
+RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows);
+/// By the definition. On this rank alone.
+RowResults recompute_results(const VerifyInput& input, Interval rows);
+
+/// dq (D) of every recomputed row. On this rank alone.
+std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows);
+
+/// One row of one key/value head of one batch entry.
+struct KeyRow {
+  Index b, p, head;
+  Interval viewers;      ///< queries that see it lie here
+  Numbers k, v, dk, dv;  ///< (D)
+};
+
+/// dk and dv of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries that see
+/// them, `chunk_rows` rows at a time at most. On this rank alone.
+std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
+                                   Index chunk_rows);
+
+/// Queries whose results are recomputed at a time.
+inline constexpr Index recomputed_rows = 256;
+
+struct GradientDeviations {
+  Deviation dq, dk, dv;
+};
+
+/// Rows of dq in `file` against the definition, for recomputed query rows; rows `keys` of dk and dv, with the queries
+/// that see them recomputed or taken from the result. On this rank alone.
+GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFile& file,
+                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
+                                     bool recompute_viewers);
+
+}  // namespace annulus::verify

@@ -1,0 +1,122 @@
+#include "annulus/verify/input.hpp"
+
+#include <algorithm>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/io/generated.hpp"
+
+namespace annulus::verify {
+
+using core::DType;
+using core::TensorId;
+
+Numbers to_double(const std::vector<std::byte>& bytes, DType type) {
+  Numbers numbers(bytes.size() / core::bytes_of(type));
+  const auto convert = [&](const auto* stored) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = core::load_as<double>(stored[i]);
+  };
+  const void* data = bytes.data();
+  if (type == DType::float64) convert(static_cast<const double*>(data));
+  if (type == DType::float32) convert(static_cast<const float*>(data));
+  if (type == DType::float16) convert(static_cast<const core::Half*>(data));
+  if (type == DType::bfloat16) convert(static_cast<const core::BFloat16*>(data));
+  return numbers;
+}
+
+namespace {
+
+kernels::ReferencePattern in_its_own_words(const strategies::Problem& problem) {
+  using kernels::ReferenceSemantics;
+  kernels::ReferencePattern reference;
+  switch (problem.pattern.semantics) {
+    case pattern::Semantics::longnet:
+      reference.semantics = ReferenceSemantics::longnet;
+      break;
+    case pattern::Semantics::paper:
+      reference.semantics = ReferenceSemantics::paper;
+      break;
+    case pattern::Semantics::grouped:
+      reference.semantics = ReferenceSemantics::grouped;
+      break;
+  }
+  reference.pairs.clear();
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    const bool all = pair.segment == pattern::whole_document;
+    reference.pairs.push_back({all ? kernels::whole_document : pair.segment, pair.dilation});
+  }
+  reference.causal = problem.pattern.causal;
+  reference.group_scale = problem.pattern.group_scale;
+  reference.scale = problem.scale;
+  reference.documents = problem.documents;
+  return reference;
+}
+
+}  // namespace
+
+VerifyInput::VerifyInput(const strategies::Problem& problem, io::AxisOrder file_order)
+    : shape(problem.shape),
+      type(problem.type),
+      precision(problem.precision),
+      order(file_order),
+      pattern(in_its_own_words(problem)) {}
+
+AttentionInput::AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
+                               const std::optional<io::TensorFile>& file)
+    : VerifyInput(problem, file ? file->order() : io::AxisOrder::bshd), settings_(settings) {
+  if (file) file_ = file->seen();
+}
+
+Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
+  const bool keys = tensor == TensorId::k || tensor == TensorId::v, lse = tensor == TensorId::dlse;
+  const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse ? 1 : shape.head_dim);
+  const DType stored = lse ? core::lse_type(type) : type;
+  if (lse && !settings_.dlse) return Numbers(std::size_t(shape.batch * rows.size() * numbers));
+  if (file_) {
+    const std::string& dataset = tensor == TensorId::q   ? settings_.q
+                                 : tensor == TensorId::k ? settings_.k
+                                 : tensor == TensorId::v ? settings_.v
+                                 : lse                   ? *settings_.dlse
+                                                         : settings_.dout;
+    return read_as_double(*file_, dataset, rows);
+  }
+  std::vector<std::byte> host(std::size_t(shape.batch * rows.size() * numbers) * core::bytes_of(stored));
+  io::fill_generated(*settings_.generate, tensor, {rows}, host.data());
+  return to_double(host, stored);
+}
+
+RowReader::RowReader(const io::SeenFile& file, const std::string& dataset)
+    : RowReader([&file, dataset](Interval row) { return read_as_double(file, dataset, row); }) {}
+RowReader::RowReader(const VerifyInput& input, TensorId tensor)
+    : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
+
+std::string VerifyInput::place(Index b, Index x, Index h, Index d) const {
+  return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h, d}, order), ", "));
+}
+std::string VerifyInput::place(Index b, Index x, Index h) const {
+  return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h}, order), ", "));
+}
+
+Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows) {
+  const io::DatasetInfo& info = file.at(dataset);
+  Index numbers = rows.size();
+  for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
+    numbers *= axis == io::sequence_axis(info.order) ? 1 : info.extents[axis];
+  }
+  std::vector<std::byte> host(std::size_t(numbers) * core::bytes_of(info.type));
+  io::read_rows_alone(file, {dataset, host.data()}, rows);
+  return to_double(host, info.type);
+}
+
+void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
+                    const std::function<void(Interval)>& visit) {
+  for (Index begin = 0; begin < sequence; begin += step) {
+    Interval chunk{sequence, 0};
+    for (const Interval& range : ranges) {
+      const Interval part = intersect(range, {begin, std::min(sequence, begin + step)});
+      if (!part.empty()) chunk = {std::min(chunk.begin, part.begin), std::max(chunk.end, part.end)};
+    }
+    if (!chunk.empty()) visit(chunk);
+  }
+}
+
+}  // namespace annulus::verify

@@ -1,0 +1,91 @@
+// The tensors that `verify` reads: rows of the input and of the result, as float64.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/core/random.hpp"
+#include "annulus/io/tensor_file.hpp"
+#include "annulus/kernels/reference.hpp"
+#include "annulus/strategies/problem.hpp"
+
+namespace annulus::verify {
+
+using core::Index;
+using core::Interval;
+
+/// Bytes of one tensor's rows, as doubles, that a rank holds at a time.
+inline constexpr Index verify_chunk_bytes = Index(16) << 20;
+
+using Numbers = std::vector<double>;
+
+/// Where q, k, v and the gradients come from.
+class VerifyInput {
+ public:
+  VerifyInput(const strategies::Problem& problem, io::AxisOrder order);
+  virtual ~VerifyInput() = default;
+
+  /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H), zeros where there is none. On this rank
+  /// alone.
+  virtual Numbers rows(core::TensorId tensor, Interval rows) const = 0;
+
+  /// "[1, 5, 0, 3]": where a number of row x and head h stands in the file.
+  std::string place(Index b, Index x, Index h, Index d) const;
+  std::string place(Index b, Index x, Index h) const;
+
+  core::Shape shape;
+  core::DType type;
+  core::Precision precision;
+  io::AxisOrder order;                ///< of tensors in files, input and result
+  kernels::ReferencePattern pattern;  ///< the definition in its own words: it shares nothing with what it judges
+};
+
+/// From a file or a seed.
+class AttentionInput : public VerifyInput {
+ public:
+  /// `file` has been looked at with settings.file; none where the tensors are generated.
+  AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
+                 const std::optional<io::TensorFile>& file);
+
+  Numbers rows(core::TensorId tensor, Interval rows) const override;
+
+ private:
+  io::InputSettings settings_;
+  std::optional<io::SeenFile> file_;
+};
+
+/// A tensor row after row: many heads and entries of one row are asked for before the next.
+class RowReader {
+ public:
+  /// `read` gives (B, 1, heads, ...) of a row.
+  explicit RowReader(std::function<Numbers(Interval row)> read) : read_(std::move(read)) {}
+  RowReader(const io::SeenFile& file, const std::string& dataset);
+  RowReader(const VerifyInput& input, core::TensorId tensor);
+
+  const Numbers& row(Index x) {
+    if (x != at_) numbers_ = read_({x, x + 1});
+    at_ = x;
+    return numbers_;
+  }
+
+ private:
+  std::function<Numbers(Interval row)> read_;
+  Index at_ = -1;
+  Numbers numbers_;
+};
+
+/// Numbers as they are stored, as doubles.
+Numbers to_double(const std::vector<std::byte>& bytes, core::DType type);
+
+/// Rows of a dataset of a file that was looked at, (B, rows, heads, ...). On this rank alone.
+Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows);
+
+/// Calls visit(rows) for the parts of 0 ... sequence, `step` rows at most each, in which some range lies: as much of
+/// them as the ranges ask for, in ascending order.
+void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
+                    const std::function<void(Interval)>& visit);
+
+}  // namespace annulus::verify

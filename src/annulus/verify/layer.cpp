@@ -1,0 +1,227 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "annulus/core/tolerance.hpp"
+#include "annulus/io/part_transfer.hpp"
+#include "annulus/verify/gradients.hpp"
+#include "annulus/verify/rows.hpp"
+#include "annulus/verify/verify.hpp"
+
+namespace annulus::verify {
+namespace {
+
+using layer::Weight;
+
+/// Multiply-adds of products that a rank does at most to recompute everything: some ten seconds.
+constexpr double largest_products = 1e10;
+
+/// All of it can be recomputed in some seconds: the attention's (query, head, key) triples as in verify_gradients.hpp,
+/// and the products. Those of the forward pass every rank repeats, for the rows its queries and keys meet may be any;
+/// those of the gradients, twice as many, the ranks share.
+bool can_recompute_all(const LayerInput& input, int ranks) {
+  const core::Shape& s = input.shape;
+  const double rows = double(s.batch * s.sequence), columns = 2.0 * double((s.heads + s.kv_heads) * s.head_dim);
+  if (rows * columns * double(input.width()) * (1 + 2.0 / ranks) > largest_products) return false;
+  const Index most = largest_recomputed * ranks / s.batch;
+  Index triples = 0;
+  for (Index x = 0; x < s.sequence && triples <= most; ++x) {
+    for (Index h = 0; h < s.heads; ++h) triples += kernels::key_range(input.pattern, s.sequence, s.heads, h, x).size();
+  }
+  return triples <= most;
+}
+
+/// Of a weight's gradient in the result.
+std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(weight)); }
+
+/// What one rank recomputes of its rows and finds in the file.
+class Comparison {
+ public:
+  Comparison(const LayerInput& input, const Sample& sample, const comm::Communicator& comm)
+      : input_(input), result_(sample.result), gradients_asked_(sample.gradients), comm_(comm) {
+    whole_ = gradients_asked_ && can_recompute_all(input, comm.size());
+    rows_ = sample_rows(input, whole_ ? input.shape.sequence : sample.rows);
+    mine_ = own_share(rows_, comm.rank(), comm.size());
+    dx_ = whole_ || (gradients_asked_ && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
+  }
+
+  /// Collective.
+  Findings judge() {
+    comm::agree(comm_, [&] { queries_ = recompute_rows(input_, mine_); });
+    if (whole_) gather_results();
+    comm::agree(comm_, [&] {
+      if (dx_) recompute_gradients();
+      for (std::size_t i = 0; i < mine_.size();) {
+        Interval run{mine_[i], mine_[i]};
+        const std::size_t first = i;
+        for (; i < mine_.size() && mine_[i] == run.end; ++i) ++run.end;
+        compare_rows(run, first);
+      }
+    });
+    const double derived = allowed(core::gradient_tolerance, input_);
+    Findings findings;
+    findings.scope =
+        fmt::format("the layer's definition in float64: {} of {} rows", rows_.size(), input_.shape.sequence);
+    findings.verdicts = {{"y", allowed(core::forward_tolerance, input_), y_.merged(comm_)}};
+    if (!gradients_asked_) return findings;
+    if (dx_) {
+      findings.verdicts.push_back({"dx", derived, found_dx_.merged(comm_)});
+    } else {
+      findings.notes.push_back("dx    not looked at: too many queries see these rows to recompute them all");
+    }
+    for (const Weight w : layer::all_weights) {
+      if (whole_ && input_.problem().has(w)) findings.verdicts.push_back({dataset_of(w), derived, compare_weight(w)});
+    }
+    if (!whole_) {
+      findings.notes.push_back(
+          "dw*   not looked at: they are sums over all rows, too much work here; a shorter sequence shows them");
+    }
+    return findings;
+  }
+
+ private:
+  Index row_numbers() const { return input_.shape.heads * input_.shape.head_dim; }
+
+  /// out and lse of all rows from the ranks that have recomputed them.
+  void gather_results() {
+    results_ = results_of(input_, queries_, {0, input_.shape.sequence});
+    comm_.add_up(results_.out);
+    comm_.add_up(results_.lse);
+    for (const Weight w : layer::all_weights)
+      gradients_[std::size_t(w)].assign(std::size_t(layer::whole(input_.problem(), w).count()), 0);
+  }
+
+  /// Of a chunk of rows.
+  RowResults known_results(Interval rows) const {
+    const core::Shape& s = input_.shape;
+    RowResults part;
+    const auto take = [&](const Numbers& all, Index numbers, Numbers& to) {
+      for (Index b = 0; b < s.batch; ++b) {
+        const auto begin = all.begin() + (b * s.sequence + rows.begin) * numbers;
+        to.insert(to.end(), begin, begin + rows.size() * numbers);
+      }
+    };
+    take(results_.out, row_numbers(), part.out);
+    take(results_.lse, s.heads, part.lse);
+    return part;
+  }
+
+  void recompute_gradients() {
+    dq_ = recompute_dq(input_, queries_);
+    const ResultsOf results = [&](Interval rows) {
+      return whole_ ? known_results(rows) : recompute_results(input_, rows);
+    };
+    keys_ = recompute_keys(input_, mine_, results, recomputed_rows);
+  }
+
+  /// Rows that follow each other, the first of which is `first` of mine.
+  void compare_rows(Interval rows, std::size_t first) {
+    const core::Shape& s = input_.shape;
+    const Index width = input_.width();
+    const Numbers y = read_as_double(result_, "y", rows);
+    Numbers x, dy, dx;
+    if (dx_) dx = read_as_double(result_, "dx", rows);
+    if (whole_) x = input_.x(rows), dy = input_.dy(rows);
+    for (Index i = 0; i < rows.size(); ++i) {
+      for (Index b = 0; b < s.batch; ++b) {
+        const std::size_t row = (first + std::size_t(i)) * std::size_t(s.batch) + std::size_t(b);
+        const Index at = (b * rows.size() + i) * width;
+        Numbers out;
+        for (Index h = 0; h < s.heads; ++h) {
+          const Numbers& head = queries_[row * std::size_t(s.heads) + std::size_t(h)].out;
+          out.insert(out.end(), head.begin(), head.end());
+        }
+        compare_row(y_, y, at, input_.output(out), b, rows.begin + i);
+        if (!dx_) continue;
+        const Heads d = gradient_of_heads(row, rows.begin + i);
+        compare_row(found_dx_, dx, at, input_.input_gradient(d.q, d.k, d.v), b, rows.begin + i);
+        if (!whole_) continue;
+        const auto part = [&](const Numbers& all) {
+          return std::span(all).subspan(std::size_t(at), std::size_t(width));
+        };
+        add_product(Weight::wq, part(x), d.q);
+        add_product(Weight::wk, part(x), d.k);
+        add_product(Weight::wv, part(x), d.v);
+        add_product(Weight::wo, out, part(dy));
+      }
+    }
+  }
+
+  void compare_row(Deviation& deviation, const Numbers& found, Index at, const Numbers& expected, Index b, Index x) {
+    for (std::size_t e = 0; e < expected.size(); ++e) {
+      deviation.compare(found[std::size_t(at) + e], expected[e], [&] { return fmt::format("[{}, {}, {}]", b, x, e); });
+    }
+  }
+
+  /// Gradients of a row's x wq + bq and its likes: before the rope.
+  struct Heads {
+    Numbers q, k, v;
+  };
+  Heads gradient_of_heads(std::size_t row, Index position) const {
+    const core::Shape& s = input_.shape;
+    Heads d;
+    for (std::size_t h = 0; h < std::size_t(s.heads); ++h) {
+      const Numbers& dq = dq_[row * std::size_t(s.heads) + h];
+      d.q.insert(d.q.end(), dq.begin(), dq.end());
+    }
+    for (std::size_t h = 0; h < std::size_t(s.kv_heads); ++h) {
+      const KeyRow& key = keys_[row * std::size_t(s.kv_heads) + h];
+      d.k.insert(d.k.end(), key.dk.begin(), key.dk.end());
+      d.v.insert(d.v.end(), key.dv.begin(), key.dv.end());
+    }
+    input_.turn_back(d.q, position);
+    input_.turn_back(d.k, position);
+    return d;
+  }
+
+  /// What a row gives to the gradients of a weight and its bias: in^T out.
+  void add_product(Weight matrix, std::span<const double> in, std::span<const double> out) {
+    double* to = gradients_[std::size_t(matrix)].data();
+    for (const double factor : in) {
+      for (const double value : out) *to++ += factor * value;
+    }
+    Numbers& bias = gradients_[std::size_t(layer::bias_of(matrix))];
+    for (std::size_t j = 0; j < bias.size(); ++j) bias[j] += out[j];
+  }
+
+  /// Collective; rank 0 looks at the numbers.
+  Deviation compare_weight(Weight w) {
+    Numbers& expected = gradients_[std::size_t(w)];
+    comm_.add_up(expected);
+    const layer::Box box = layer::whole(input_.problem(), w);
+    const io::Rectangle all{box.rows, box.columns};
+    std::vector<std::byte> host(expected.size() * core::bytes_of(input_.type));
+    io::transfer_parts(result_, io::Direction::read,
+                       {{dataset_of(w), comm_.is_root() ? all : io::Rectangle{}, all, host.data()}}, comm_);
+    Deviation deviation;
+    const Numbers found = comm_.is_root() ? to_double(host, input_.type) : Numbers();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      deviation.compare(found[i], expected[i], [&] {
+        const Index row = Index(i) / box.columns.size(), column = Index(i) % box.columns.size();
+        return layer::is_bias(w) ? fmt::format("[{}]", row) : fmt::format("[{}, {}]", row, column);
+      });
+    }
+    return deviation.merged(comm_);
+  }
+
+  const LayerInput& input_;
+  const io::SeenFile& result_;
+  const bool gradients_asked_;
+  const comm::Communicator& comm_;
+  bool whole_, dx_;  // what is looked at of them
+  std::vector<Index> rows_, mine_;
+  std::vector<QueryRow> queries_;  // of mine_, all batch entries and heads of each
+  RowResults results_;             // of all rows
+  std::vector<Numbers> dq_;        // as queries_
+  std::vector<KeyRow> keys_;
+  std::array<Numbers, 8> gradients_;  // of the weights
+  Deviation y_, found_dx_;
+};
+
+}  // namespace
+
+Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm) {
+  return Comparison(input, sample, comm).judge();
+}
+
+}  // namespace annulus::verify

@@ -1,0 +1,83 @@
+#include "annulus/verify/result.hpp"
+
+#include <filesystem>
+
+#include "annulus/io/file_identity.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/io/tensor_file.hpp"
+
+namespace annulus::verify {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+/// The run file that a result was made with.
+io::RunFile settings_of_result(const std::string& file) {
+  try {
+    return io::parse_run_file(io::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
+  } catch (const std::exception& error) {  // a failure of this file, not of the user's run file
+    fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
+  }
+}
+
+bool has_losses(const std::string& file) {
+  try {
+    io::look_at_dataset(file, "loss");
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
+/// On rank 0.
+void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets) {
+  const std::string& file = run.settings.output.file;
+  const comm::Blocked inside("the look at " + file);
+  const io::RunFile made = settings_of_result(file);
+  if (has_losses(file)) {
+    fail(ErrorKind::failure,
+         "{}: is a result of `annulus train` (it has a dataset loss), expected one of `annulus run`", file);
+  }
+  const std::vector<std::string> changes = io::differences(made.settings, run.settings);
+  if (!changes.empty()) {
+    fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,
+         fmt::join(changes, "; "));
+  }
+  check_datasets(file, datasets, "to fit the input");
+}
+
+}  // namespace
+
+io::SeenFile seen_file(const std::string& path, const io::FileIdentity& identity,
+                       const std::vector<io::TensorSpec>& datasets) {
+  io::SeenFile seen{path, identity, {}};
+  for (const io::TensorSpec& spec : datasets) seen.datasets[spec.name] = {spec.extents, spec.type, spec.order};
+  return seen;
+}
+
+void check_datasets(const std::string& path, const std::vector<io::TensorSpec>& datasets, const std::string& why) {
+  for (const io::TensorSpec& expected : datasets) {
+    const io::DatasetInfo found = io::look_at_dataset(path, expected.name);
+    if (found.extents == expected.extents && found.type == expected.type) continue;
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) {}", path, expected.name,
+         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(expected.type),
+         fmt::join(expected.extents, ", "), why);
+  }
+}
+
+io::SeenFile look_at_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets,
+                            const comm::Communicator& comm) {
+  const std::string& file = run.settings.output.file;
+  io::on_root(comm, [&] {
+    const comm::Blocked inside("the look for " + file);
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored)) return;
+    fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
+  });
+  const io::SeenFile seen = seen_file(file, io::identity_together(file, comm), datasets);
+  io::on_root(comm, [&] { check_result(run, datasets); });
+  return seen;
+}
+
+}  // namespace annulus::verify

@@ -1,0 +1,57 @@
+#include "annulus/verify/rows.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace annulus::verify {
+namespace {
+
+/// Rows next to which something changes: ends of the sequence, of documents, of segments.
+std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index sequence) {
+  std::vector<Index> rows{0, sequence - 1};
+  for (std::size_t d = 0; d + 1 < pattern.documents.size(); ++d) {
+    const Interval document{pattern.documents[d], pattern.documents[d + 1]};
+    if (document.empty()) continue;
+    rows.insert(rows.end(), {document.begin, document.end - 1});
+    for (const kernels::ReferencePair& pair : pattern.pairs) {
+      if (pair.segment <= 0 || pair.segment >= document.size()) continue;
+      const Index last = document.begin + (document.size() - 1) / pair.segment * pair.segment;
+      for (const Index begin : {document.begin + pair.segment, last}) rows.insert(rows.end(), {begin - 1, begin});
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Index> sample_rows(const VerifyInput& input, Index count) {
+  const Index sequence = input.shape.sequence;
+  count = std::min(count, sequence);
+  const std::vector<Index> borders = border_rows(input.pattern, sequence);
+  const Index taken = std::min(Index(borders.size()), std::max<Index>(1, count / 2));
+  std::set<Index> rows;
+  // Evenly over the borders; the first and the last one are always among them.
+  for (Index i = 0; i < taken; ++i) {
+    rows.insert(borders[std::size_t(taken == 1 ? 0 : i * (Index(borders.size()) - 1) / (taken - 1))]);
+  }
+  for (Index i = 0; Index(rows.size()) < count; ++i) {
+    // After many draws that hit known rows, the first free row ends the search.
+    Index row = Index(core::random_bits(1, core::TensorId::q, i) % std::uint64_t(sequence));
+    while (i > 8 * count && rows.contains(row)) row = (row + 1) % sequence;
+    rows.insert(row);
+  }
+  return {rows.begin(), rows.end()};
+}
+
+std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks) {
+  const Index pack = std::clamp<Index>(Index(rows.size()) / (4 * ranks), 1, 32);
+  std::vector<Index> mine;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (Index(i) / pack % ranks == rank) mine.push_back(rows[i]);
+  }
+  return mine;
+}
+
+}  // namespace annulus::verify

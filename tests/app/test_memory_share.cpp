@@ -1,0 +1,41 @@
+// Bounds that a batch system names in the environment.
+#include "annulus/app/job/memory_share.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace annulus::app {
+namespace {
+
+constexpr core::Index mib = 1024 * 1024;
+
+std::vector<core::MemoryBound> bounds(const char* node, const char* cpu, const char* cpus) {
+  const auto set = [](const char* name, const char* value) {
+    value != nullptr ? setenv(name, value, 1) : unsetenv(name);
+  };
+  set("SLURM_MEM_PER_NODE", node);
+  set("SLURM_MEM_PER_CPU", cpu);
+  set("SLURM_CPUS_PER_TASK", cpus);
+  return batch_bounds(mib);
+}
+
+TEST(MemoryShare, WholeMebibytesOfSlurm) {
+  ASSERT_EQ(bounds("100", nullptr, nullptr).size(), 1u);
+  EXPECT_EQ(bounds("100", nullptr, nullptr)[0].free, 100 * mib);
+  EXPECT_EQ(bounds(nullptr, "100", "3").at(0).free, 299 * mib);
+  EXPECT_EQ(bounds(nullptr, "100", nullptr).at(0).free, 99 * mib);
+  EXPECT_TRUE(bounds(nullptr, nullptr, "3").empty());
+}
+
+// What is no number is no bound: its first digits are not.
+TEST(MemoryShare, WordsThatAreNoNumberBoundNothing) {
+  for (const char* word : {"100G", "1e3", "0x10", "0", "-5", "", " 8", "1.5", "99999999999999999999"}) {
+    EXPECT_TRUE(bounds(word, nullptr, nullptr).empty()) << word;
+    EXPECT_TRUE(bounds(nullptr, word, "2").empty()) << word;
+    EXPECT_EQ(bounds(nullptr, "100", word).at(0).free, 99 * mib) << word;
+  }
+}
+
+}  // namespace
+}  // namespace annulus::app

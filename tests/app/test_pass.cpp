@@ -1,0 +1,40 @@
+// A pass that fails: of what all ranks know they tell their caller, in good order.
+#include "annulus/app/report/pass.hpp"
+
+#include <gtest/gtest.h>
+
+namespace annulus::app {
+namespace {
+
+TEST(Pass, AnErrorThatAllRanksKnowIsThrownOn) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const auto fails = [&](const strategies::Progress&) -> layer::LayerMetrics {
+    comm::agree(comm, [&] {
+      if (comm.rank() == comm.size() - 1) core::fail(core::ErrorKind::usage, "no room");
+    });
+    return {};
+  };
+  try {
+    run_pass(comm, "the attention", fails);
+    ADD_FAILURE() << "the error was lost";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::usage);
+    EXPECT_NE(std::string(error.what()).find("no room"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(comm.sum(core::Index(1)), comm.size());  // every rank goes on
+}
+
+TEST(Pass, TellsItsTimeAndItsWork) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Pass pass = run_pass(comm, "the attention", [](const strategies::Progress& progress) {
+    progress(0.5, "hop 1 of 2");
+    layer::LayerMetrics metrics;
+    metrics.attention.rows = 7;
+    return metrics;
+  });
+  EXPECT_EQ(pass.metrics.attention.rows, 7);
+  EXPECT_GT(pass.seconds, 0);
+}
+
+}  // namespace
+}  // namespace annulus::app
