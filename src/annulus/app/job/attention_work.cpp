@@ -19,8 +19,10 @@ struct Wanted {
 
 class AttentionWork : public Work {
  public:
-  AttentionWork(const Job& job, const comm::Communicator& comm) : job_(job), comm_(comm) {
-    job.strategy->check_ranks(job.problem, job.partition, comm);
+  AttentionWork(const Job& job, const comm::Communicator& comm)
+      : job_(job), comm_(comm), forward_(job.strategy->forward_schedule(job.problem, job.partition)) {
+    if (job.problem.gradients) backward_ = job.strategy->backward_schedule(job.problem, job.partition);
+    strategies::check_ranks(*forward_, backward_.get(), comm);
   }
 
   void read_inputs() override {
@@ -40,7 +42,7 @@ class AttentionWork : public Work {
   }
 
   layer::LayerMetrics forward(const strategies::Progress& progress) override {
-    return {.attention = job_.strategy->forward(job_.problem, job_.partition, comm_, tensors_, progress)};
+    return {.attention = strategies::run_forward_pass(*forward_, comm_, tensors_, progress)};
   }
 
   LseFindings write_outputs(const io::ResultFile& file) override {
@@ -69,7 +71,7 @@ class AttentionWork : public Work {
   }
 
   layer::LayerMetrics backward(const strategies::Progress& progress) override {
-    return {.attention = job_.strategy->backward(job_.problem, job_.partition, comm_, tensors_, progress)};
+    return {.attention = strategies::run_backward_pass(*backward_, comm_, tensors_, progress)};
   }
 
   void write_gradients(const io::ResultFile& file) override {
@@ -90,10 +92,7 @@ class AttentionWork : public Work {
   std::string name(bool backward) const override { return backward ? "the backward pass" : "the attention"; }
 
   Index predicted_bytes(bool backward) const override {
-    const strategies::Strategy& strategy = *job_.strategy;
-    return (backward ? strategy.predict_backward(job_.problem, job_.partition, comm_.rank())
-                     : strategy.predict(job_.problem, job_.partition, comm_.rank()))
-        .memory_bytes;
+    return (backward ? *backward_ : *forward_).predict(comm_.rank()).memory_bytes;
   }
 
  private:
@@ -115,6 +114,7 @@ class AttentionWork : public Work {
 
   const Job& job_;
   const comm::Communicator& comm_;
+  std::unique_ptr<const strategies::Schedule> forward_, backward_;
   strategies::Tensors tensors_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/verbs/print_schedule.hpp"
 #include "annulus/layer/predict.hpp"
 
 namespace annulus::app {
@@ -74,7 +75,7 @@ void print_layer(const Job& job) {
 
 }  // namespace
 
-int dry_run(const Job& job, const comm::Communicator& comm) {
+int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
   fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
@@ -84,6 +85,14 @@ int dry_run(const Job& job, const comm::Communicator& comm) {
              machine.memory_source.empty() ? machine.source : machine.memory_source);
   if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
+  if (rank && job.layer && job.layer->sharding == layer::Sharding::tensor) {
+    fmt::print("# every rank computes all rows of its heads: the attention moves nothing\n");
+    return 0;
+  }
+  if (rank) {
+    print_schedule(job, *rank);
+    return 0;
+  }
   if (job.layer) {
     print_layer(job);
     return 0;

@@ -18,7 +18,7 @@ namespace {
 struct Given {
   RunFileWords words;
   bool dry_run = false;
-  std::optional<int> ranks;  ///< of a dry run
+  std::optional<int> ranks, rank;  ///< of a dry run
 };
 
 /// From the checked job to the tensors in the file.
@@ -57,7 +57,12 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
 
 int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const Job job = make_job({given.words, Purpose::run, given.ranks}, comm);
-  if (given.dry_run) return dry_run(job, comm);
+  if (given.dry_run) {
+    if (given.rank && *given.rank >= job.ranks) {
+      core::fail(core::ErrorKind::usage, "run --rank {}: there are {} ranks, counted from 0", *given.rank, job.ranks);
+    }
+    return dry_run(job, given.rank, comm);
+  }
   const io::Settings& settings = job.run.settings;
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
@@ -90,11 +95,14 @@ Verb run_verb() {
                       flag("--dry-run", given->dry_run,
                            "Check everything and show partition, memory and traffic; compute nothing"),
                       whole("--ranks", given->ranks, rank_counts,
-                            "With --dry-run: plan for this many ranks, up to 65536, instead of those launched")},
+                            "With --dry-run: plan for this many ranks, up to 65536, instead of those launched"),
+                      whole("--rank", given->rank, io::WholeRange{0, rank_counts.most - 1},
+                            "With --dry-run: show this rank's schedule, step by step")},
           .run = [given](const comm::Communicator& comm,
                          const std::string& command_line) { return run(*given, comm, command_line); },
           .complaint =
               [given] {
+                if (given->rank && !given->dry_run) return "run --rank requires --dry-run";
                 return given->ranks && !given->dry_run
                            ? "run --ranks requires --dry-run; ranks that compute are the launcher's: mpirun -n RANKS "
                              "annulus run ..., or srun --kill-on-bad-exit=1 -n RANKS annulus run ..."

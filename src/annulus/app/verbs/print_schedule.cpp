@@ -1,0 +1,150 @@
+#include "annulus/app/verbs/print_schedule.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "annulus/app/job/describe.hpp"
+
+namespace annulus::app {
+namespace {
+
+using strategies::KeyRound;
+using strategies::Schedule;
+using strategies::SumRound;
+using strategies::Transfer;
+using strategies::Transfers;
+
+constexpr std::size_t steps_shown = 24;
+
+/// "1024 x 16": rows of a head on average, and the strides at which they lie.
+std::string rows_text(const pattern::KeyRows& rows, Index heads) {
+  std::set<Index> strides;
+  for (const auto& stretch : rows.stretches()) {
+    for (const auto& parts : stretch.heads) {
+      for (const auto& stored : parts) strides.insert(stored.part.stride);
+    }
+  }
+  const Index count = rows.is_packed() ? rows.count() / std::max<Index>(heads, 1) : rows.count();
+  return strides.empty() ? "-" : fmt::format("{} x {}", count, fmt::join(strides, ","));
+}
+
+/// "4.0 MiB from 0"; of several the sum and how many; "-" of none.
+std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
+  if (all.empty()) return "-";
+  Index bytes = 0;
+  for (const Transfer& one : all) bytes += one.bytes;
+  const std::string size = describe_bytes(double(bytes));
+  if (all.size() > 1) return fmt::format("{} {} {} ranks", size, word, all.size());
+  return all[0].rank == strategies::every_rank ? fmt::format("{} {} all", size, word)
+                                               : fmt::format("{} {} {}", size, word, all[0].rank);
+}
+
+Index bytes_of(const std::vector<Transfer>& all) {
+  Index bytes = 0;
+  for (const Transfer& one : all) bytes += one.bytes;
+  return bytes;
+}
+
+class Printer {
+ public:
+  Printer(const Schedule& schedule, int rank) : schedule_(schedule), problem_(schedule.problem()), rank_(rank) {}
+
+  void print() const {
+    const bool backward = schedule_.sums() != nullptr;
+    fmt::print("# {:>5}  {:<10} {:>16}  {:>7}  {:<20} {:<20}{}\n", "step", "keys of", "rows x stride", "work",
+               "meanwhile receive", "meanwhile send", backward ? " sums come             sums leave" : "");
+    for (std::size_t i = 0; i < schedule_.rounds().size(); ++i) {
+      if (schedule_.rounds().size() > 1) fmt::print("# pair {} of {}\n", i + 1, schedule_.rounds().size());
+      print_round(schedule_.keys().round(i), backward ? &schedule_.sums()->round(i) : nullptr);
+    }
+  }
+
+ private:
+  double all_work() const { return double(strategies::kept_of(problem_, rows())); }
+  const pattern::StoredRows& rows() const { return schedule_.partition()[std::size_t(rank_)]; }
+
+  void print_round(const KeyRound& keys, const SumRound* sums) const {
+    const std::size_t of_keys = keys.steps(rank_), of_sums = sums != nullptr ? sums->steps(rank_) : 0;
+    const std::size_t steps = std::max(of_keys, of_sums);
+    Index received = 0, sent = 0, sums_received = 0, sums_sent = 0;
+    for (std::size_t s = 0; s < steps; ++s) {
+      const Transfers moved = s < of_keys ? keys.transfers(rank_, s) : Transfers{};
+      const Transfers added = s < of_sums ? sums->transfers(rank_, s) : Transfers{};
+      received += bytes_of(moved.received);
+      sent += bytes_of(moved.sent);
+      sums_received += bytes_of(added.received);
+      sums_sent += bytes_of(added.sent);
+      if (s == steps_shown) fmt::print("# {:>5}  {} more steps\n", "...", steps - s);
+      if (s >= steps_shown) continue;
+      print_step(keys, s, s < of_keys);
+      fmt::print("{:<20} {:<20}", transfers_text(moved.received, "from"), transfers_text(moved.sent, "to"));
+      if (sums != nullptr) {
+        fmt::print(" {:<21} {}", transfers_text(added.received, "from"), transfers_text(added.sent, "to"));
+      }
+      fmt::print("\n");
+    }
+    fmt::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "",
+               1e-6 * double(strategies::kept_of(keys.problem(), rows())), describe_bytes(double(received)),
+               describe_bytes(double(sent)));
+    if (sums != nullptr) {
+      fmt::print(" {:<21} {}", describe_bytes(double(sums_received)), describe_bytes(double(sums_sent)));
+    }
+    fmt::print("\n");
+  }
+
+  /// Number, owner, rows and share of the work; a step in which only sums move has none.
+  void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
+    std::vector<std::string> owners, forms;
+    core::Count kept = 0;
+    for (std::size_t lane = 0; has_keys && lane < keys.lanes(); ++lane) {
+      const strategies::KeyBlock block = keys.form(rank_, s, lane);
+      if (block.rows.count() == 0 || (s == 0 && lane > 0)) continue;  // lanes begin with the same own rows
+      const int owner = keys.owner(rank_, s, lane);
+      owners.push_back(owner == strategies::every_rank ? "all"
+                       : s == 0                        ? fmt::format("{} (own)", owner)
+                                                       : std::to_string(owner));
+      forms.push_back(rows_text(block.rows, problem_.shape.kv_heads));
+      kept += strategies::kept_between(keys.problem(), rows(), block.rows);
+    }
+    fmt::print("# {:>5}  {:<10} {:>16}  {:>5.1f} %  ", s, fmt::format("{}", fmt::join(owners, ", ")),
+               fmt::format("{}", fmt::join(forms, " + ")), 100 * double(kept) / std::max(1.0, all_work()));
+  }
+
+  const Schedule& schedule_;
+  const strategies::Problem& problem_;
+  const int rank_;
+};
+
+void print_pass(const Job& job, const Schedule& schedule, int rank, const char* pass) {
+  const strategies::Prediction all = schedule.predict(rank);
+  std::string rows;
+  for (const core::Interval& interval : job.partition[std::size_t(rank)].intervals()) {
+    rows += fmt::format(" [{}, {})", interval.begin, interval.end);
+    if (rows.size() > 60) {
+      rows += " ...";
+      break;
+    }
+  }
+  fmt::print("# {}, {}, rank {} of {}, rows{}: memory {}, sends {}, receives {}\n", job.strategy->name(), pass, rank,
+             job.partition.size(), rows.empty() ? " none" : rows, describe_bytes(double(all.memory_bytes)),
+             describe_bytes(double(all.bytes_sent)), describe_bytes(double(all.bytes_received)));
+  if (!schedule.has_groups()) return Printer(schedule, rank).print();
+  const strategies::HeadGroup group = schedule.group_of(rank);
+  const Schedule& across = schedule.across(rank);
+  const bool backward = across.sums() != nullptr;
+  const Index there = backward ? group.backward_bytes_received() : group.bytes_received();
+  fmt::print("# group {} of {}: rows for heads and back, {} received; as member {} it computes {} of {} heads:\n",
+             group.number(), group.rows().size(), describe_bytes(double(there)), group.place(),
+             group.narrow().shape.heads, job.problem.shape.heads);
+  Printer(across, group.number()).print();
+}
+
+}  // namespace
+
+void print_schedule(const Job& job, int rank) {
+  print_pass(job, *job.strategy->forward_schedule(job.problem, job.partition), rank, "forward");
+  if (!job.problem.gradients) return;
+  print_pass(job, *job.strategy->backward_schedule(job.problem, job.partition), rank, "backward");
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,12 @@
+// The schedule of one rank, step by step: `run --dry-run --rank p`.
+#pragma once
+
+#include "annulus/app/job/job.hpp"
+
+namespace annulus::app {
+
+/// A line for each of the first steps and one for the sum of all. Steps beyond are summed up without being spelled out,
+/// so that a rank of 65,536 is printed in a second.
+void print_schedule(const Job& job, int rank);
+
+}  // namespace annulus::app
