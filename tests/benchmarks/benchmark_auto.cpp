@@ -13,14 +13,14 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/io/generated.hpp"
 #include "annulus/io/machine_file.hpp"
-#include "annulus/strategies/choose.hpp"
-#include "annulus/strategies/simulation.hpp"
+#include "annulus/planner/choose.hpp"
+#include "annulus/planner/simulation.hpp"
 
 namespace annulus::benchmarks {
 namespace {
 
 using core::Index;
-using strategies::Candidate;
+using planner::Candidate;
 using strategies::Problem;
 
 struct Case {
@@ -91,12 +91,12 @@ struct Runner {
 std::string simulated(const Runner& runner, const core::Machine& machine) {
   const std::string_view name = runner.candidate.strategy->name();
   if (name != "ring" && name != "rotation" && name != "onesided") return "";
-  using strategies::Coupling;
+  using planner::Coupling;
   const Coupling coupling = name == "ring"       ? Coupling::neighbours
                             : name == "rotation" ? Coupling::rotation
                                                  : Coupling::one_sided;
   const auto schedule = runner.candidate.strategy->forward_schedule(runner.problem, runner.partition);
-  const auto done = strategies::simulate(strategies::timed(*schedule, coupling, machine), 0, 1);
+  const auto done = planner::simulate(planner::timed(*schedule, coupling, machine), 0, 1);
   const double seconds = *std::max_element(done.begin(), done.end());
   return fmt::format("  simulated {:9.3f} ms ({:+.0f} %)", 1e3 * seconds, 100 * (seconds / runner.least() - 1));
 }
@@ -124,7 +124,7 @@ double noise(const std::vector<Runner>& runners) {
 }
 
 Ratio measure(const Case& one, const core::Machine& machine, int rounds, const comm::Communicator& comm) {
-  const strategies::Choice choice = strategies::choose(one.problem, comm.size(), 0, machine);
+  const planner::Choice choice = planner::choose(one.problem, comm.size(), 0, machine);
   std::vector<Runner> runners;
   for (const Candidate& candidate : choice.candidates) {
     Runner runner{candidate, one.problem, {}, {}, {}};

@@ -5,7 +5,7 @@
 
 #include "annulus/comm/window.hpp"
 #include "annulus/strategies/strategy.hpp"
-#include "planned_problem.hpp"
+#include "support/planned_problem.hpp"
 
 namespace annulus::strategies {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "annulus/strategies/choose.hpp"
+#include "annulus/strategies/strategy.hpp"
 #include "forward_case.hpp"
 
 namespace annulus::strategies {

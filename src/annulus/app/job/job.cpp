@@ -38,7 +38,7 @@ void decide(Job& job, const Asked& asked) {
   const io::DistributionSettings& settings = job.run.settings.distribution;
   job.strategy = asked.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
   if (job.strategy != nullptr) return check_available(job.run, *job.strategy);
-  job.choice = strategies::choose(job.problem, job.ranks, settings.local_below, job.machine);
+  job.choice = planner::choose(job.problem, job.ranks, settings.local_below, job.machine);
   job.strategy = &job.choice->strategy();
   job.problem.partition = job.choice->partition();
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "annulus/app/job/request.hpp"
-#include "annulus/strategies/choose.hpp"
+#include "annulus/planner/choose.hpp"
 
 namespace annulus::app {
 
@@ -11,8 +11,8 @@ struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
   int ranks = 1;
-  core::Machine machine;                     ///< that `auto` goes by
-  std::optional<strategies::Choice> choice;  ///< of `auto`, with its reason; empty: the run file names a strategy
+  core::Machine machine;                  ///< that `auto` goes by
+  std::optional<planner::Choice> choice;  ///< of `auto`, with its reason; empty: the run file names a strategy
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
   std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could

@@ -9,7 +9,7 @@
 namespace annulus::app {
 namespace {
 
-using strategies::Candidate;
+using planner::Candidate;
 
 struct Given {
   RunFileWords words;
@@ -44,7 +44,7 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
     fmt::print("no closed form for so many ranks\n");
     return;
   }
-  const strategies::Cost& cost = *candidate.cost;
+  const planner::Cost& cost = *candidate.cost;
   const std::string received = fmt::format("{}{:.1f}", mark(cost.basis), cost.received_bytes / (1024 * 1024));
   fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}\n", seconds_text(cost.seconds),
              seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
@@ -53,7 +53,7 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
 }
 
 void print_plan(const Job& job) {
-  const strategies::Choice& choice = *job.choice;
+  const planner::Choice& choice = *job.choice;
   const core::Machine& machine = job.machine;
   const core::Link& inside = machine.inside_node;
   const core::Link& between = machine.between_nodes;
@@ -96,7 +96,7 @@ void print_backward(const Job& job) {
       if (cheapest == nullptr || one.cost->seconds < cheapest->cost->seconds) cheapest = &one;
     }
     if (cheapest == nullptr) continue;
-    const strategies::Cost& cost = *cheapest->backward;
+    const planner::Cost& cost = *cheapest->backward;
     fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
                cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
                seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),

@@ -1,12 +1,12 @@
-#include "annulus/strategies/group_loads.hpp"
+#include "annulus/planner/group_loads.hpp"
 
 #include "annulus/strategies/heads/head_groups.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 LoadGroups::LoadGroups(const core::Shape& whole, const pattern::Partition& partition, Index size)
-    : rows(rows_of_groups(partition, int(size))) {
-  for (Index i = 0; i < size; ++i) narrow.push_back(narrowed(whole, core::even_part(whole.heads, size, i)));
+    : rows(strategies::rows_of_groups(partition, int(size))) {
+  for (Index i = 0; i < size; ++i) narrow.push_back(strategies::narrowed(whole, core::even_part(whole.heads, size, i)));
 }
 
 void share_work(const LoadGroups& groups, const core::Shape& whole, Loads& loads) {
@@ -18,4 +18,4 @@ void share_work(const LoadGroups& groups, const core::Shape& whole, Loads& loads
   }
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

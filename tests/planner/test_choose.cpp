@@ -5,9 +5,11 @@
 #include <set>
 
 #include "planned_candidates.hpp"
-#include "planned_problem.hpp"
+#include "support/planned_problem.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
+
+using namespace strategies;
 namespace {
 
 using pattern::PartitionKind;
@@ -353,4 +355,4 @@ TEST(Auto, HasALineForEveryStrategyEvenAtManyRanks) {
 }
 
 }  // namespace
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

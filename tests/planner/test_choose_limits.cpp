@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "planned_candidates.hpp"
-#include "planned_problem.hpp"
+#include "support/planned_problem.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
+
+using namespace strategies;
 namespace {
 
 using pattern::PartitionKind;
@@ -87,4 +89,4 @@ TEST(Auto, CountsTheIntervalsThatZigzagCutsShortDocumentsInto) {
 }
 
 }  // namespace
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

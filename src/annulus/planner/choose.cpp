@@ -1,4 +1,4 @@
-#include "annulus/strategies/choose.hpp"
+#include "annulus/planner/choose.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "annulus/comm/activity.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 namespace {
 
 using pattern::PartitionKind;
@@ -103,7 +103,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
   };
   std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies share partitions
   std::vector<Candidate> all;
-  for (const Strategy* strategy : available()) {
+  for (const Strategy* strategy : strategies::available()) {
     const CommunicationShape shape = strategy->communication(problem, ranks);
     for (const pattern::PartitionEntry& entry : pattern::partition_table) {
       const bool chooses = shape.movement != Movement::none;
@@ -137,7 +137,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 Choice choose(const Problem& problem, int ranks, Index local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
-  const Strategy* single = find("single");
+  const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });
   const bool is_short = problem.shape.sequence < local_below;
@@ -153,4 +153,4 @@ Choice choose(const Problem& problem, int ranks, Index local_below, const core::
   return choice;
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

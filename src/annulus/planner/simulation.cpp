@@ -1,10 +1,15 @@
-#include "annulus/strategies/simulation.hpp"
+#include "annulus/planner/simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-namespace annulus::strategies {
+namespace annulus::planner {
+
+using strategies::KeyRound;
+using strategies::Problem;
+using strategies::Schedule;
+using strategies::Transfer;
 namespace {
 
 /// Exponential with mean 1 from the engine's bits: the same numbers with every standard library.
@@ -70,4 +75,4 @@ HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machi
           [transfer](int p, int h) { return transfer[std::size_t(p)][std::size_t(h)]; }};
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

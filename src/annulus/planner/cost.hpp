@@ -12,7 +12,14 @@
 #include "annulus/pattern/traffic.hpp"
 #include "annulus/strategies/strategy.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
+
+using core::Index;
+using strategies::CommunicationShape;
+using strategies::Movement;
+using strategies::Prediction;
+using strategies::Problem;
+using strategies::Strategy;
 
 /// Loads of every rank; bytes of all batch entries.
 struct Loads {
@@ -75,4 +82,4 @@ Cost together(const Cost& forward, const Cost& backward);
 
 Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem, const core::Machine& machine);
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

@@ -3,9 +3,9 @@
 
 #include <stdexcept>
 
-#include "annulus/strategies/choose.hpp"
+#include "annulus/planner/choose.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 inline const Candidate& candidate(
     const std::vector<Candidate>& all, std::string_view strategy,
@@ -16,4 +16,4 @@ inline const Candidate& candidate(
   throw std::runtime_error("no such candidate: " + std::string(strategy));
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

@@ -1,14 +1,14 @@
-#include "annulus/strategies/cost.hpp"
+#include "annulus/planner/cost.hpp"
 
 #include <algorithm>
 
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/gradient_hops.hpp"
+#include "annulus/planner/group_loads.hpp"
+#include "annulus/planner/load_sums.hpp"
 #include "annulus/strategies/computation.hpp"
-#include "annulus/strategies/group_loads.hpp"
-#include "annulus/strategies/load_sums.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 namespace {
 
 using pattern::Partition;
@@ -230,4 +230,4 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
   return cost;
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

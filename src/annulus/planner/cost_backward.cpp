@@ -1,13 +1,13 @@
 // Loads of the backward pass: K and V once more, and the sums of their gradients on their way home.
 #include <set>
 
+#include "annulus/planner/cost.hpp"
+#include "annulus/planner/group_loads.hpp"
+#include "annulus/planner/load_sums.hpp"
 #include "annulus/strategies/backward_computation.hpp"
-#include "annulus/strategies/cost.hpp"
-#include "annulus/strategies/group_loads.hpp"
 #include "annulus/strategies/heads/head_groups.hpp"
-#include "annulus/strategies/load_sums.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 namespace {
 
 using pattern::Partition;
@@ -126,7 +126,7 @@ double group_memory(const Problem& problem, const Partition& partition, const Lo
   // The first of a group has the most heads; another one may read K/V heads of two groups of query heads.
   for (const int member : std::set{0, int(most_keys - groups.narrow.begin())}) {
     const int group = int(groups.size());
-    const HeadGroup of_rank(problem, partition, group, int(fullest - rows.begin()) * group + member);
+    const strategies::HeadGroup of_rank(problem, partition, group, int(fullest - rows.begin()) * group + member);
     const double share = double(of_rank.narrow().shape.kv_heads) / double(problem.shape.kv_heads);
     const double buffers =
         rows.size() == 1 ? 0 : share * lane_bytes(problem, across, fullest->count(), Index(rows.size()) - 1);
@@ -218,4 +218,4 @@ std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& 
   return all;
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

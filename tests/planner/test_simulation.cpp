@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "annulus/strategies/cost.hpp"
-#include "annulus/strategies/simulation.hpp"
+#include "annulus/planner/cost.hpp"
+#include "annulus/planner/simulation.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
+
+using namespace strategies;
 namespace {
 
 HopSchedule uniform(int ranks, Coupling coupling, double compute, double transfer) {
@@ -88,4 +90,4 @@ TEST(Simulation, OfAPlanAgreesWithTheCostModelWhereRanksDoNotWait) {
 }
 
 }  // namespace
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

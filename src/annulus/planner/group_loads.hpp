@@ -1,9 +1,9 @@
 // Groups of ranks that share heads, in the closed forms of cost.hpp.
 #pragma once
 
-#include "annulus/strategies/cost.hpp"
+#include "annulus/planner/cost.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 /// Rank p is member p mod `size` of group p / `size`, as in HeadGroup.
 struct LoadGroups {
@@ -21,4 +21,4 @@ struct LoadGroups {
 /// messages of two exchanges inside groups.
 void share_work(const LoadGroups& groups, const core::Shape& whole, Loads& loads);
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

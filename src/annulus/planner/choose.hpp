@@ -1,9 +1,9 @@
 // What `auto` takes, and why.
 #pragma once
 
-#include "annulus/strategies/cost.hpp"
+#include "annulus/planner/cost.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 /// One line of a plan: a strategy and a partition, with its cost; no cost where no closed form is known.
 struct Candidate {
@@ -35,4 +35,4 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 /// ask with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, Index local_below, const core::Machine& machine);
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

@@ -15,7 +15,7 @@
 #include "annulus/core/machine.hpp"
 #include "annulus/strategies/strategy.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 /// Who must be ready for a block to arrive.
 ///   neighbours  hop h: from rank - 1, to rank + 1
@@ -36,6 +36,6 @@ struct HopSchedule {
 std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::uint64_t seed);
 
 /// The hops of a schedule without groups of a single round, timed rank by rank: for tens of ranks, not thousands.
-HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machine& machine);
+HopSchedule timed(const strategies::Schedule& schedule, Coupling coupling, const core::Machine& machine);
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

@@ -1,6 +1,6 @@
-#include "annulus/strategies/load_sums.hpp"
+#include "annulus/planner/load_sums.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 void add_traffic(const pattern::Traffic& traffic, double bytes, Loads& loads) {
   add(loads.received, traffic.received, bytes);
@@ -34,4 +34,4 @@ std::optional<Loads> enumerated(int ranks, double work, double messages,
   return loads;
 }
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner

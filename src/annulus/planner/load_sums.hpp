@@ -6,9 +6,9 @@
 #include <numeric>
 #include <vector>
 
-#include "annulus/strategies/cost.hpp"
+#include "annulus/planner/cost.hpp"
 
-namespace annulus::strategies {
+namespace annulus::planner {
 
 inline double most(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
@@ -47,4 +47,4 @@ void add_gathered_keys(const Problem& problem, const pattern::Partition& partiti
 std::optional<Loads> enumerated(int ranks, double work, double messages,
                                 const std::function<Prediction(int rank)>& predict);
 
-}  // namespace annulus::strategies
+}  // namespace annulus::planner
