@@ -61,7 +61,7 @@ TEST_F(Backward, EveryStrategyAndRankCountGivesTheGradientsOfTheDefinition) {
   }
   ASSERT_EQ(annulus(3, "run run.yaml --set input.dlse=none").status, 0);
   expect_gradients(without, core::gradient_tolerance(DType::float64));
-  EXPECT_GT(core::error_of(numbers(folder / "result.h5", "/dq"), with_dlse.dq), 1e-3) << "dlse counts for something";
+  EXPECT_GT(test::error_of(numbers(folder / "result.h5", "/dq"), with_dlse.dq), 1e-3) << "dlse counts for something";
 }
 
 TEST_F(Backward, EveryStorageTypeVerifies) {
