@@ -49,7 +49,7 @@ void apply_override(YamlNode& root, const std::string& argument) {
 /// Where relative paths of a run file start: its folder, and the current one for /dev/stdin and for <(...) of a shell.
 std::string folder_of_paths(const std::string& path) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
-  const bool is_stream = file.string().starts_with("/dev/") || file.string().starts_with("/proc/");
+  const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
   return (is_stream ? std::filesystem::current_path() : file.parent_path()).string();
 }
 

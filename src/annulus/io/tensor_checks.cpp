@@ -116,7 +116,7 @@ void check_gradients(const Gradients& gradients, const Query& q) {
 
 }  // namespace
 
-TensorDescription describe_tensors(hid_t file, const InputSettings& input, bool with_gradients) {
+FileContents describe_tensors(hid_t file, const InputSettings& input, bool with_gradients) {
   const AxisOrder asked = input.axes.value_or(AxisOrder::bshd);  // until the datasets have been seen
   const std::string kv_axes = axes_text("kv_heads", asked);
   Query q{look_at(file, *input.file, input.q, axes_text("heads", asked),
@@ -145,7 +145,7 @@ TensorDescription describe_tensors(hid_t file, const InputSettings& input, bool 
     fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extents[heads], k.extents[heads]);
   }
   if (gradients) check_gradients(*gradients, q);
-  return {{q.extents()[0], q.rows(), q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order};
+  return {{q.extents()[0], q.rows(), q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order, 0, {}};
 }
 
 }  // namespace annulus::io
