@@ -113,6 +113,12 @@ class Checker:
             self.complain(path, 1, f"not in a room; rooms are {', '.join(ARROWS)}")
             return
         self.check_includes(path, parts[2], blank(text, strings_too=False))
+        own = path.with_suffix(".hpp")
+        if path.suffix == ".cpp" and own.is_file():  # then each header compiles alone, which costs nothing this way
+            first = re.search(r'^\s*#\s*include\s*["<]([^">]+)', text, re.MULTILINE)
+            name = "/".join(own.relative_to(self.root).parts[1:])
+            if not first or first[1] != name:
+                self.complain(path, 1, f'"{name}" is not the first thing it includes: nothing shows that it compiles alone')
         self.check_tokens(path, parts[2], code)
         self.check_calls(path, code)
 
@@ -168,7 +174,7 @@ CASES = [
         SRC + "comm/a.cpp": '#include <mpi.h>\nint f() { return blocking("MPI_Barrier", MPI_Barrier, MPI_COMM_WORLD); }\n'
                             "void g() { MPI_Ibarrier(c, &r); MPI_Test(&r, &d, s); }\n",
         SRC + "comm/runtime.hpp": "void start(int& argc, char**& argv);\n",
-        SRC + "core/kokkos_compat.cpp": "void start(int& argc, char**& argv) {}\n",
+        SRC + "core/kokkos_compat.cpp": '#include "annulus/core/kokkos_compat.hpp"\n' "void start(int& argc, char**& argv) {}\n",
         SRC + "strategies/ring.cpp": '#include "annulus/core/a.hpp"\n#include "annulus/comm/a.hpp"\n',
         SRC + "io/file.cpp": "#include <hdf5.h>\n#include <yaml-cpp/yaml.h>\nauto e = H5Pset_fapl_mpio(f, c, MPI_INFO_NULL);\nYAML::Node n;\n",
         SRC + "app/main.cpp": '#include "annulus/io/a.hpp"\n#include "annulus/version.hpp"\n#include "annulus/core/a.hpp"\nauto h = getenv("HOME"); // argv\n',
@@ -194,6 +200,7 @@ CASES = [
     ("command line below app", {SRC + "io/a.cpp": "int f(char** argv);\n"}, "reads the command line"),
     ("skipped test", {"tests/core/a_test.cpp": "GTEST_SKIP();\n"}, "runs or does not exist"),
     ("disabled test", {"tests/core/a_test.cpp": "TEST(A, DISABLED_b) {}\n"}, "runs or does not exist"),
+    ("own header first", {SRC + "core/a.hpp": "", SRC + "core/a.cpp": '#include <map>\n#include "annulus/core/a.hpp"\n'}, "compiles alone"),
     ("long comment", {"tests/core/a_test.cpp": "int a;  // " + 110 * "x" + "\n"}, "a comment of 121 columns"),
     ("long file", {"tools/long.py": "\n" * 401}, "at most 400"),
     ("stray top-level entry", {"notes.txt": ""}, "no place at the top level"),

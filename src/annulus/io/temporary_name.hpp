@@ -14,7 +14,7 @@ std::string random_digits();
 /// process ids come again.
 std::string temporary_name(const std::string& file);
 
-/// Removes what dead processes of this machine left behind while they made `file`, and warns on stderr, once of each, of
+/// Removes what dead processes of this machine left behind while they made `file`; warns on stderr, once of each, of
 /// what another machine (or container) makes or made, with size and age. Call on one rank.
 void remove_leftovers(const std::string& file);
 
