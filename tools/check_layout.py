@@ -35,6 +35,7 @@ TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "src
 # Not in the repository, but git ignores them and a developer has them.
 TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}
 MAX_LINES = 400
+MAX_COLUMNS = 120  # clang-format keeps code inside, and leaves comments as they were written
 CXX = {".cpp", ".hpp", ".h", ".inl", ".cu", ".cuh", ".ipp", ".cc"}
 TEXT_SOURCES = CXX | {".py", ".cmake", ".sh", ".txt", ""}
 
@@ -104,6 +105,9 @@ class Checker:
             self.complain(path, MAX_LINES + 1, f"{lines} lines: a source file has at most {MAX_LINES}")
         if path.suffix not in CXX:
             return
+        for number, (line, bare) in enumerate(zip(text.splitlines(), blank(text, strings_too=False).splitlines()), 1):
+            if len(line) > MAX_COLUMNS and line != bare:
+                self.complain(path, number, f"a comment of {len(line)} columns: at most {MAX_COLUMNS}")
         code = blank(text, strings_too=True)
         self.forbid(path, code, r"\bGTEST_SKIP\b|\bDISABLED_\w*", "{}: a test runs or does not exist")
         parts = path.relative_to(self.root).parts
@@ -113,6 +117,12 @@ class Checker:
             self.complain(path, 1, f"not in a room; rooms are {', '.join(ARROWS)}")
             return
         self.check_includes(path, parts[2], blank(text, strings_too=False))
+        own = path.with_suffix(".hpp")
+        if path.suffix == ".cpp" and own.is_file():  # then each header compiles alone, which costs nothing this way
+            first = re.search(r'^\s*#\s*include\s*["<]([^">]+)', text, re.MULTILINE)
+            name = "/".join(own.relative_to(self.root).parts[1:])
+            if not first or first[1] != name:
+                self.complain(path, 1, f'"{name}" is not the first thing it includes: nothing shows that it compiles alone')
         self.check_tokens(path, parts[2], code)
         self.check_calls(path, code)
 
@@ -168,14 +178,15 @@ CASES = [
         SRC + "comm/a.cpp": '#include <mpi.h>\nint f() { return blocking("MPI_Barrier", MPI_Barrier, MPI_COMM_WORLD); }\n'
                             "void g() { MPI_Ibarrier(c, &r); MPI_Test(&r, &d, s); }\n",
         SRC + "comm/runtime.hpp": "void start(int& argc, char**& argv);\n",
-        SRC + "core/kokkos_compat.cpp": "void start(int& argc, char**& argv) {}\n",
+        SRC + "core/kokkos_compat.cpp": '#include "annulus/core/kokkos_compat.hpp"\n' "void start(int& argc, char**& argv) {}\n",
         SRC + "strategies/ring.cpp": '#include "annulus/core/a.hpp"\n#include "annulus/comm/a.hpp"\n',
         SRC + "io/file.cpp": "#include <hdf5.h>\n#include <yaml-cpp/yaml.h>\nauto e = H5Pset_fapl_mpio(f, c, MPI_INFO_NULL);\nYAML::Node n;\n",
         SRC + "app/main.cpp": '#include "annulus/io/a.hpp"\n#include "annulus/version.hpp"\n#include "annulus/core/a.hpp"\nauto h = getenv("HOME"); // argv\n',
         SRC + "app/verbs/verify.cpp": '#include "annulus/verify/a.hpp"\n#include "annulus/planner/named/a.hpp"\n',
         SRC + "verify/a.cpp": '#include "annulus/layer/a.hpp"\n#include "annulus/io/a.hpp"\n#include "annulus/kernels/a.hpp"\n',
         SRC + "planner/a.cpp": '#include "annulus/strategies/a.hpp"\n',
-        "tests/core/a_test.cpp": '#include "support/tolerance.hpp"\n#include <mpi.h>\n',
+        "tests/core/a_test.cpp": '#include "support/tolerance.hpp"\n#include <mpi.h>\n// ' + 117 * "x" + "\n",
+        "tests/core/b_test.cpp": "auto long_text = \"// " + 120 * "x" + "\";\n",
     }, None),
     ("pattern, kernels and comm keep apart", {SRC + "kernels/a.cpp": '#include "annulus/comm/a.hpp"\n'}, "kernels must not include comm"),
     ("and the other way round", {SRC + "comm/a.cpp": '#include "annulus/pattern/a.hpp"\n'}, "comm must not include pattern"),
@@ -202,6 +213,8 @@ CASES = [
     ("command line below app", {SRC + "io/a.cpp": "int f(char** argv);\n"}, "reads the command line"),
     ("skipped test", {"tests/core/a_test.cpp": "GTEST_SKIP();\n"}, "runs or does not exist"),
     ("disabled test", {"tests/core/a_test.cpp": "TEST(A, DISABLED_b) {}\n"}, "runs or does not exist"),
+    ("own header first", {SRC + "core/a.hpp": "", SRC + "core/a.cpp": '#include <map>\n#include "annulus/core/a.hpp"\n'}, "compiles alone"),
+    ("long comment", {"tests/core/a_test.cpp": "int a;  // " + 110 * "x" + "\n"}, "a comment of 121 columns"),
     ("long file", {"tools/long.py": "\n" * 401}, "at most 400"),
     ("stray top-level entry", {"notes.txt": ""}, "no place at the top level"),
 ]

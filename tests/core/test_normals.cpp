@@ -10,6 +10,7 @@
 
 #include "annulus/core/normals.hpp"
 #include "annulus/core/storage.hpp"
+#include "support/random_normal.hpp"
 
 namespace annulus::core {
 namespace {
@@ -39,7 +40,7 @@ void expect_definition(DType type, float scale, Interval numbers) {
     const Normals normals{seed, TensorId::v, type, scale};
     std::vector<Stored> expected(std::size_t(numbers.size()));
     for (Index i = numbers.begin; i < numbers.end; ++i) {
-      store_as(expected[std::size_t(i - numbers.begin)], scale * random_normal(seed, TensorId::v, i));
+      store_as(expected[std::size_t(i - numbers.begin)], scale * test::random_normal(seed, TensorId::v, i));
     }
     for (const InstructionSet set : usable_instruction_sets()) {
       const std::vector<Stored> actual = made<Stored>(normals, numbers, set);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annulus/core/normals.hpp"
+#include "support/random_normal.hpp"
 
 namespace annulus::core {
 namespace {
@@ -169,10 +170,10 @@ TEST(Random, ValuesNeverChange) {
   EXPECT_EQ(random_bits(0, TensorId::q, 0), 0x750fdd3f55654062ull);
   EXPECT_EQ(random_bits(1, TensorId::k, 12345), 0xa994661d9ead602cull);
   EXPECT_EQ(random_bits(~0ull, TensorId::dout, Index(1) << 40), 0xb50f0753c26e5602ull);
-  EXPECT_EQ(random_normal(1, TensorId::q, 0), 0x1.c5ac06p-5f);
-  EXPECT_EQ(random_normal(1, TensorId::q, 1), 0x1.3b9e5p-2f);
-  EXPECT_EQ(random_normal(1, TensorId::v, 999), -0x1.7aa282p+0f);
-  EXPECT_EQ(random_normal(~0ull, TensorId::bo, Index(1) << 40), 0x1.84071cp-1f);
+  EXPECT_EQ(test::random_normal(1, TensorId::q, 0), 0x1.c5ac06p-5f);
+  EXPECT_EQ(test::random_normal(1, TensorId::q, 1), 0x1.3b9e5p-2f);
+  EXPECT_EQ(test::random_normal(1, TensorId::v, 999), -0x1.7aa282p+0f);
+  EXPECT_EQ(test::random_normal(~0ull, TensorId::bo, Index(1) << 40), 0x1.84071cp-1f);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 namespace annulus::core {
 namespace {
 
+using test::close_to;
+using test::error_of;
 using Numbers = std::vector<double>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -39,12 +41,12 @@ TEST(Tolerance, InfinitiesMustAgree) {
 }
 
 TEST(Tolerance, CloseToNamesTheWorstNumber) {
-  EXPECT_TRUE(test::close_to(Numbers{1, 2}, Numbers{1, 2 + 1e-9}, 1e-9));
-  const testing::AssertionResult result = test::close_to(Numbers{1, 2.5, 3.25}, Numbers{1, 2, 3}, 0.1);
+  EXPECT_TRUE(close_to(Numbers{1, 2}, Numbers{1, 2 + 1e-9}, 1e-9));
+  const testing::AssertionResult result = close_to(Numbers{1, 2.5, 3.25}, Numbers{1, 2, 3}, 0.1);
   EXPECT_FALSE(result);
   EXPECT_NE(std::string(result.message()).find("number 1 of 3 is 2.5 instead of 2"), std::string::npos)
       << result.message();
-  EXPECT_FALSE(test::close_to(Numbers{1}, Numbers{1, 2}, 1));
+  EXPECT_FALSE(close_to(Numbers{1}, Numbers{1, 2}, 1));
 }
 
 }  // namespace

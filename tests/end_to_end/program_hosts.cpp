@@ -30,10 +30,7 @@ compute: {backward: true}
 distribution: {stall_timeout: 20}
 output: {file: result.h5, overwrite: true}
 )");
-  const std::vector<std::string> strategies = {"single",  "allgather", "allgather_overlap",  "ring_blocking",
-                                               "ring",    "rotation",  "ring_bidirectional", "onesided",
-                                               "ulysses", "hybrid"};
-  for (const std::string& strategy : strategies) {
+  for (const std::string& strategy : strategies()) {
     SCOPED_TRACE(strategy);
     const std::string chosen = " run.yaml --set distribution.strategy=" + strategy;
     const Outcome ran = shell(launch("run" + chosen));

@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "annulus/pattern/partition.hpp"
+#include "annulus/pattern/pattern.hpp"
+
 namespace annulus::test {
 namespace {
 
@@ -29,8 +32,7 @@ TEST_F(Runs, EveryStrategyAndRankCountGivesTheSameNumbersAndVerifies) {
   const auto out = numbers(folder / "result.h5", "/out"), lse = numbers(folder / "result.h5", "/lse");
   ASSERT_EQ(out.size(), 2u * 77 * 4 * 20);
   ASSERT_EQ(lse.size(), 2u * 77 * 4);
-  for (const char* strategy : {"auto", "single", "allgather", "ring", "ring_blocking", "rotation", "ring_bidirectional",
-                               "ulysses", "hybrid"}) {
+  for (const std::string& strategy : strategies()) {
     for (const int ranks : {1, 2, 3, 4}) {
       const std::string named = fmt::format("run.yaml --set distribution.strategy={}", strategy);
       const Outcome ran = annulus(ranks, "run " + named);
@@ -45,8 +47,9 @@ TEST_F(Runs, EveryStrategyAndRankCountGivesTheSameNumbersAndVerifies) {
 
 TEST_F(Runs, EveryStorageTypeVerifies) {
   write("run.yaml", deck("in.h5", "distribution: {strategy: ring}\n"));
-  for (const char* type : {"float64", "float32", "float16", "bfloat16"}) {
-    generate(std::string("--overwrite --dtype ") + type);
+  for (const core::DType stored : core::all_dtypes) {
+    const std::string type(core::name_of(stored));
+    generate("--overwrite --dtype " + type);
     const Outcome ran = annulus(3, "run run.yaml");
     ASSERT_EQ(ran.status, 0) << type << ran.err;
     const Outcome verified = annulus(2, "verify run.yaml");
@@ -217,9 +220,11 @@ TEST_F(Runs, DryRunPlansForManyRanksAndLeavesNothing) {
 TEST_F(Runs, ListAndInfoAndHelp) {
   const Outcome list = annulus(2, "list");
   EXPECT_EQ(list.status, 0);
-  for (const char* word :
-       {"single", "allgather", "ring", "ring_blocking", "auto", "longnet", "paper", "grouped", "fsdp", "contiguous"}) {
-    EXPECT_NE(list.out.find(word), std::string::npos) << word;
+  std::vector<std::string_view> words{"single", "allgather", "ring", "ring_blocking", "auto", "fsdp"};
+  for (const auto& entry : pattern::semantics_table) words.push_back(entry.name);
+  for (const auto& entry : pattern::partition_table) words.push_back(entry.name);
+  for (const std::string_view word : words) {
+    EXPECT_EQ(count(list.out, fmt::format("\n  {} ", word)), 1 + (word == "auto")) << word;
   }
   EXPECT_EQ(count(list.out, "strategies ("), 1) << "only one rank speaks";
   const Outcome info = annulus(2, "info");

@@ -217,7 +217,7 @@ TEST_F(ChangedFileTest, EveryRankMustFindWhatRank0Finds) {
               0u)
         << message;
   }
-  EXPECT_EQ(identity_together(path, comm), identity_of(path));
+  EXPECT_EQ(identity_together(path, comm), state_of(path));
 }
 
 TEST_F(ChangedFileTest, APipeIsNoFileAndNobodyWaitsForIt) {

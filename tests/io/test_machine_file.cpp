@@ -75,7 +75,8 @@ TEST(MachineFile, MistakesAreToldWithTheirPlace) {
   expect_refused("[1]", "m.yaml:1:1: ", "a list");
   expect_refused(with("overlap:", "overlop:"), "m.yaml:11:1: ", "overlap");
   expect_refused(with("half_factor:", "halve_factor:"), "m.yaml:5:3: ", "half_factor");
-  expect_refused(with("  float64_factor: 2\n", ""), "m.yaml:2:3: ", "kernel.float64_factor is missing");
+  expect_refused(with("  float64_factor: 2\n", ""),
+                 "m.yaml:1:1: ", "kernel.float64_factor is missing, expected time with");
   expect_refused(with("ranks_per_node: 16\n", ""), "m.yaml:1:1: ", "ranks_per_node is missing");
   expect_refused(with("overlap: 0", "overlap: 1.5"), "m.yaml:11:10: ", "0 to 1");
   expect_refused(with("overlap: 0", "overlap: -0.5"), "m.yaml:11:10: ", "overlap");

@@ -1,5 +1,6 @@
 // How files are put in place: new ones, replaced ones, ones that may not be replaced, and what dead processes left.
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -299,6 +300,40 @@ TEST_F(NewFiles, AReservationThatIsNotOursIsLeftAlone) {
   EXPECT_EQ(names(), (Names{"b.lock", "out", "out.lock"}));
 }
 
+/// Without the rights of root, who may open everything.
+class AsNobody {
+ public:
+  AsNobody() { EXPECT_EQ(seteuid(getuid() == 0 ? 65534 : getuid()), 0); }
+  ~AsNobody() { EXPECT_EQ(seteuid(getuid()), 0); }
+};
+
+TEST_F(NewFiles, AReservationThatMayOnlyBeReadIsOneAllTheSame) {
+  chmod(folder.path().c_str(), 0777);
+  const std::string lock = make("out.lock", "annulus: process 7 on elsewhere since today\nmakes out\n");
+  chmod(lock.c_str(), 0444);
+  {
+    const int owner = open(lock.c_str(), O_RDONLY);
+    EXPECT_EQ(flock(owner, LOCK_EX | LOCK_NB), 0);
+    const AsNobody nobody;
+    const std::string message = error([&] { NewFile(path, false); });
+    EXPECT_EQ(message.find(path + ": another run makes this output already: process 7 on elsewhere since today"), 0u)
+        << message;
+    close(owner);
+  }
+  {
+    const AsNobody nobody;  // and its owner is dead now
+    put(path, false, "text");
+  }
+  EXPECT_EQ(content_of(path), "text");
+  EXPECT_EQ(names(), Names{"out"});
+  std::filesystem::remove(path);
+  chmod(make("out.lock", "").c_str(), 0);
+  const AsNobody nobody;
+  const std::string message = error([&] { NewFile(path, false); });
+  EXPECT_EQ(message, lock + ": cannot be opened: Permission denied; it keeps others from making " + path +
+                         ": remove it, or ask its owner to, if no run makes that file");
+}
+
 TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   std::string dead;
   // The child's own name, with its number and start.
@@ -325,15 +360,17 @@ TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   for (const std::string& file : stay) std::ofstream(file) << "half";
   for (const std::string& file : {dead, reborn}) std::ofstream(file) << "half";
 
-  const Leftovers found = find_leftovers(path);
-  EXPECT_EQ(found.unknown, Names{elsewhere});
-  EXPECT_EQ(Names(found.dead).size(), 2u);
-  testing::internal::CaptureStderr();
-  put(path, true, "whole");
-  const std::string said = testing::internal::GetCapturedStderr();
+  const auto said_while_made = [&] {
+    testing::internal::CaptureStderr();
+    put(path, true, "whole");
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string said = said_while_made();
   EXPECT_EQ(said.find("annulus: warning: " + elsewhere + ": 4 bytes, written 0 minutes ago by a process of another"),
             0u)
       << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(said_while_made(), "") << "a checkpoint is made many times; its user has read it";
   for (const std::string& file : {dead, reborn}) EXPECT_FALSE(std::filesystem::exists(file)) << file;
   for (const std::string& file : stay) EXPECT_TRUE(std::filesystem::exists(file)) << file;
 }

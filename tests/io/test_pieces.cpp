@@ -8,6 +8,7 @@
 #include "annulus/io/finite.hpp"
 #include "annulus/io/generated.hpp"
 #include "annulus/io/transfer.hpp"
+#include "support/random_normal.hpp"
 
 namespace annulus::io {
 namespace {
@@ -76,12 +77,12 @@ TEST(Generated, DependsOnTheGlobalIndexOnly) {
     for (std::size_t i = 0; i < 6; ++i) {
       EXPECT_EQ(some[(b * 3 + 0) * 6 + i], all[(b * 5 + 1) * 6 + i]);
       EXPECT_EQ(some[(b * 3 + 2) * 6 + i], all[(b * 5 + 4) * 6 + i]);
-      EXPECT_EQ(all[(b * 5 + 4) * 6 + i], core::random_normal(3, TensorId::k, Index((b * 5 + 4) * 6 + i)));
+      EXPECT_EQ(all[(b * 5 + 4) * 6 + i], test::random_normal(3, TensorId::k, Index((b * 5 + 4) * 6 + i)));
     }
   }
   // q has the query heads; tensors and seeds differ.
   const auto q = made<double>(what, TensorId::q, {{4, 5}}, 2 * 12);
-  EXPECT_EQ(q[12], core::random_normal(3, TensorId::q, (5 + 4) * 12));
+  EXPECT_EQ(q[12], test::random_normal(3, TensorId::q, (5 + 4) * 12));
   EXPECT_NE(made<double>(what, TensorId::v, {{0, 5}}, 60), all);
   EXPECT_NE(made<double>({what.shape, what.type, 4}, TensorId::k, {{0, 5}}, 60), all);
 }
@@ -97,7 +98,7 @@ TEST(Generated, IsTheDefinitionWhoeverMakesIt) {
   for (Index b = 0; b < 2; ++b) {
     for (const Interval& interval : rows) {
       for (Index i = (b * 1501 + interval.begin) * Index(row); i < (b * 1501 + interval.end) * Index(row); ++i) {
-        ASSERT_EQ(numbers[at++], core::random_normal(11, TensorId::v, i)) << i;
+        ASSERT_EQ(numbers[at++], test::random_normal(11, TensorId::v, i)) << i;
       }
     }
   }
@@ -107,18 +108,18 @@ TEST(Generated, IsTheDefinitionWhoeverMakesIt) {
 TEST(Generated, TensorsMayBeScaled) {
   std::vector<double> numbers(6);
   fill_tensor(3, {TensorId::wq, DType::float64, 1, 4, 3, 0.1}, {{1, 3}}, numbers.data());
-  for (Index i = 0; i < 6; ++i) EXPECT_EQ(numbers[std::size_t(i)], 0.1f * core::random_normal(3, TensorId::wq, 3 + i));
+  for (Index i = 0; i < 6; ++i) EXPECT_EQ(numbers[std::size_t(i)], 0.1f * test::random_normal(3, TensorId::wq, 3 + i));
 }
 
 TEST(Generated, IsRoundedToItsType) {
   GenerateSettings what{{1, 3, 1, 1, 2}, DType::float32, 3};
-  EXPECT_EQ(made<float>(what, TensorId::q, {{1, 2}}, 2)[1], core::random_normal(3, TensorId::q, 3));
+  EXPECT_EQ(made<float>(what, TensorId::q, {{1, 2}}, 2)[1], test::random_normal(3, TensorId::q, 3));
   what.type = DType::float16;
   EXPECT_EQ(made<core::Half>(what, TensorId::q, {{1, 2}}, 2)[1].bits,
-            core::to_half(core::random_normal(3, TensorId::q, 3)).bits);
+            core::to_half(test::random_normal(3, TensorId::q, 3)).bits);
   what.type = DType::bfloat16;
   EXPECT_EQ(made<core::BFloat16>(what, TensorId::q, {{1, 2}}, 2)[1].bits,
-            core::to_bfloat16(core::random_normal(3, TensorId::q, 3)).bits);
+            core::to_bfloat16(test::random_normal(3, TensorId::q, 3)).bits);
 }
 
 TEST(Generated, ObjectsToShapesThatCannotBe) {

@@ -80,7 +80,7 @@ void write_input(const std::string& path, const GenerateSettings& what, const co
 TEST(ResultFile, WrittenByThreeRanksAndReadByTwo) {
   const comm::Communicator all(MPI_COMM_WORLD);
   const SharedFolder folder(all);
-  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+  for (const DType type : core::all_dtypes) {
     const std::string path = folder / (std::string(core::name_of(type)) + ".h5");
     const GenerateSettings what{{2, 29, 4, 2, 5}, type, 11};
     const FirstRanks three(all, 3);

@@ -174,7 +174,8 @@ TEST(LookAtDataset, NamesWhatIsWrong) {
     }
     return "no error";
   };
-  EXPECT_EQ(error([&] { look_at_dataset(path, "ints"); }), path + ": dataset ints is 64-bit integer, expected a float");
+  EXPECT_EQ(error([&] { look_at_dataset(path, "ints"); }),
+            path + ": dataset ints is 64-bit integer, expected float64, float32, float16 or bfloat16");
   EXPECT_EQ(error([&] { look_at_dataset(path, "out"); }), path + ": no dataset out (in the file: /ints, /two texts)");
   for (const std::string name : {"ints", "two texts"}) {
     EXPECT_EQ(error([&] { read_text_dataset(path, name); }).find(path + ": dataset " + name + " holds no text"), 0u);

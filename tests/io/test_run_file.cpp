@@ -1,12 +1,14 @@
 // Good run files: what they mean, and input/reference.yaml against the code.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "annulus/io/run_file.hpp"
+#include "annulus/io/run_file_keys.hpp"
 
 namespace annulus::io {
 namespace {
@@ -17,8 +19,6 @@ using pattern::Pair;
 
 const std::string good = "input: {file: a.h5}\noutput: {file: b.h5}\n";
 
-/// A key of a section that is there only when the run file has it.
-bool is_optional(const KeyInfo& key) { return key.name.starts_with("layer.") || key.name.starts_with("train."); }
 const std::string with_layer = "layer: {heads: 4}\ntrain: {steps: 3, rate: 0.5, checkpoint: c.h5}\n";
 
 std::string text_of(const std::string& path) {
@@ -179,10 +179,9 @@ TEST(RunFile, ResolvedTextHasEveryKey) {
   const std::string resolved = resolved_text(parse_run_file(good, "/data/run.yaml", {}).settings);
   EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  axes: bshd\n  q: /q\n"), 0u) << resolved;
   EXPECT_NE(resolved.find("\nattention:\n  semantics: longnet\n  segments: [all]\n"), std::string::npos) << resolved;
-  for (const KeyInfo& key : run_file_keys()) {
-    if (key.name.starts_with("input.generate.") || is_optional(key)) continue;
-    const std::string word(key.name.substr(key.name.rfind('.') + 1));
-    EXPECT_NE(resolved.find("\n  " + word + ": "), std::string::npos) << word;
+  for (const Key<Settings>& key : run_file_keys()) {
+    if (!key.has_section(Settings{})) continue;
+    EXPECT_NE(resolved.find(fmt::format("\n  {}: ", word_of(key.name))), std::string::npos) << key.name;
   }
 }
 
@@ -285,6 +284,7 @@ TEST(ReferenceFile, IsAccepted) {
   EXPECT_EQ(parse_run_file(generating, "/data/run.yaml", {}).settings.input.generate->shape.sequence, 65536);
 }
 
+// A run file in which every default is written out means what one without them means.
 TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
   std::stringstream lines(with_everything(text_of(ANNULUS_REFERENCE)));
   std::map<std::string, std::pair<std::string, std::string>> listed;  // key -> value, comment
@@ -299,36 +299,57 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
     const std::string key = fmt::format("{}", fmt::join(path, "."));
     if (part[3].length() > 0) listed[key] = {part[3], part[4]};
   }
-  for (const KeyInfo& key : run_file_keys()) {
-    const auto found = listed.find(std::string(key.name));
-    if (found == listed.end()) {
-      ADD_FAILURE() << key.name << " is not in reference.yaml";
-      continue;
+  Settings defaults;
+  defaults.input.generate.emplace();
+  const Settings alone = defaults;  // a layer makes q, k, v itself
+  defaults.layer.emplace();
+  defaults.train.emplace();
+  for (const Key<Settings>& key : run_file_keys()) {
+    ASSERT_TRUE(listed.contains(key.name)) << key.name << " is not in reference.yaml";
+    const auto& [value, comment] = listed[key.name];
+    const std::string fallback = key.write(defaults);
+    if (!fallback.empty()) {
+      EXPECT_EQ(value, fallback) << key.name;
     }
-    const auto& [value, comment] = found->second;
-    if (!key.fallback.empty()) {
-      EXPECT_EQ(value, key.fallback) << key.name;
-    }
+    EXPECT_TRUE(!key.required || fallback.empty()) << key.name << " is required and has a default";
     EXPECT_EQ(comment, key.range) << key.name;
+    EXPECT_EQ(key.text(alone).empty(), !key.has_section(alone) || fallback.empty() || key.name == "input.axes");
   }
   EXPECT_EQ(listed.size(), run_file_keys().size()) << "reference.yaml has keys the code does not know";
 }
 
-TEST(ReferenceFile, DefaultsInTheTableAreThoseOfTheCode) {
-  // A run file in which every default is written out means what one without them means.
-  for (const KeyInfo& key : run_file_keys()) {
-    if (key.fallback.empty() || key.name == "attention.segments" || key.name == "attention.dilations") continue;
-    const bool generate = key.name.starts_with("input.generate.");
-    const std::string base = generate           ? "input: {generate: {sequence: 4, heads: 1}}\noutput: {file: b.h5}\n"
-                             : is_optional(key) ? good + with_layer
-                                                : good;
-    const std::string plain = resolved_text(parse_run_file(base, "/data/run.yaml", {}).settings);
-    const std::string written = fmt::format("{}={}", key.name, key.fallback);
-    EXPECT_EQ(resolved_text(parse_run_file(base, "/data/run.yaml", {written}).settings), plain) << written;
+// What one key writes, it reads: also the words that a table adds later.
+TEST(RunFile, EveryWordOfAChoiceIsReadAndWritten) {
+  const std::string generate = "input: {generate: {sequence: 4, heads: 2}}\noutput: {file: b.h5}\n";
+  int words = 0;
+  for (const Key<Settings>& key : run_file_keys()) {
+    const std::regex choices("^([a-z_0-9]+( \\| [a-z_0-9]+)+)([ ;:].*)?$");
+    std::smatch part;
+    if (!std::regex_match(key.range, part, choices)) continue;
+    const bool input = key.name == "input.axes", optional = !key.has_section(Settings{});
+    const std::string base =
+        (!input && !optional) || key.name.starts_with("input.generate.") ? generate : good + with_layer;
+    std::istringstream list(part[1]);
+    for (std::string word; list >> word;) {
+      if (word == "|" || key.name == "attention.group_scale") continue;
+      const Settings s = parse_run_file(input ? good : base, "/data/run.yaml", {key.name + "=" + word}).settings;
+      EXPECT_EQ(key.text(s), word) << key.name;
+      ++words;
+    }
   }
-  const std::vector<std::string> dense{"attention.segments=[all]", "attention.dilations=[1]"};
-  EXPECT_EQ(resolved_text(parse_run_file(good, "/data/run.yaml", dense).settings),
-            resolved_text(parse_run_file(good, "/data/run.yaml", {}).settings));
+  EXPECT_GE(words, int(core::all_dtypes.size() + pattern::semantics_table.size() + pattern::partition_table.size()));
+}
+
+TEST(RunFile, PathsOfAStreamStartInTheCurrentFolder) {
+  const std::string here = std::filesystem::current_path().string();
+  for (const char* stream : {"/dev/stdin", "/dev/fd/63", "/proc/self/fd/0"}) {
+    const Settings s = parse_run_file(good, stream, {}).settings;
+    EXPECT_EQ(s.input.file, here + "/a.h5") << stream;
+    EXPECT_EQ(s.output.file, here + "/b.h5") << stream;
+  }
+  for (const std::string folder : {"/dev/shm", "/process", "/dev/fd/x"}) {
+    EXPECT_EQ(parse_run_file(good, folder + "/run.yaml", {}).settings.output.file, folder + "/b.h5");
+  }
 }
 
 }  // namespace

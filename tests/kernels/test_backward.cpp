@@ -130,7 +130,7 @@ AttentionCase dilated_problem() {
 }
 
 TEST(Backward, WholeProblemsInEveryType) {
-  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+  for (const DType type : core::all_dtypes) {
     for (const bool causal : {false, true}) {
       for (const bool with_dlse : {false, true}) {
         AttentionCase problem = dilated_problem();

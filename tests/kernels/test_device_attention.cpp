@@ -15,8 +15,6 @@ namespace {
 
 using core::Precision;
 
-constexpr DType all_types[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
-
 double tolerance(const WorkCase& test) {
   const double rounding = core::forward_tolerance(test.precision == Precision::float32 ? DType::float32 : test.type);
   return std::max(rounding, core::forward_tolerance(test.type));
@@ -74,7 +72,7 @@ TYPED_TEST_SUITE(DeviceAttention, Backends);
 TYPED_TEST(DeviceAttention, TeamsHaveAllThreads) { expect_teams_of_all_threads<TypeParam>(); }
 
 TYPED_TEST(DeviceAttention, EveryTypeAndHeadSize) {
-  for (const DType type : all_types) {
+  for (const DType type : core::all_dtypes) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
       for (const Index head_dim : {1, 5, 32, 64, 80, 127, 256}) {
         for (const bool causal : {false, true}) {

@@ -76,7 +76,7 @@ TYPED_TEST_SUITE(DeviceBackward, Backends);
 TYPED_TEST(DeviceBackward, TeamsHaveAllThreads) { expect_teams_of_all_threads<TypeParam>(); }
 
 TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
-  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+  for (const DType type : core::all_dtypes) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
       for (const Mask mask : all_masks) {
         const BackwardCase test = awkward_case(20, type, precision, mask);
@@ -234,7 +234,7 @@ TYPED_TEST(DeviceBackward, PollsBetweenLaunches) {
 TYPED_TEST(DeviceBackward, DeltaOfRows) {
   // dout.out - dlse with (batch, row, head) far apart in memory: rows of a (2, 3, 2, 4) tensor inside a larger one.
   const Index rows = 3, heads = 2, D = 4, states = 2 * rows * heads;
-  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+  for (const DType type : core::all_dtypes) {
     for (const DType sums : {DType::float64, DType::float32}) {
       const auto out = random_values(core::TensorId::q, 2 * (rows + 1) * heads * D, type),
                  dout = random_values(core::TensorId::dout, states * D, type),
@@ -264,7 +264,7 @@ TYPED_TEST(DeviceBackward, FinishedInPlaceAndInEveryType) {
   const Index rows = 7, heads = 5, D = 6, count = 2 * rows * heads * D;
   for (const DType sums : {DType::float64, DType::float32}) {
     const std::vector<double> values = random_values(core::TensorId::k, count, sums);
-    for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    for (const DType type : core::all_dtypes) {
       const DeviceTensor from = to_device(values, sums, rows, heads, D),
                          apart = to_device(std::vector<double>(std::size_t(count), 1234.0), type, rows, heads, D);
       const DeviceTensor& to = type == sums ? from : apart;

@@ -24,15 +24,13 @@ void expect_right(const HostCase& test, const std::string& what) {
 }
 
 constexpr Index head_sizes[] = {1, 3, 5, 8, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256};
-constexpr std::pair<DType, Precision> all_types[] = {
-    {DType::float64, Precision::float64},  {DType::float64, Precision::float32}, {DType::float32, Precision::float64},
-    {DType::float32, Precision::float32},  {DType::float16, Precision::float64}, {DType::float16, Precision::float32},
-    {DType::bfloat16, Precision::float64}, {DType::bfloat16, Precision::float32}};
+const auto all_types = types_and_precisions();
 
 TEST(HostAttend, EveryHeadSizeInBothPrecisions) {
   for (const Index D : head_sizes) {
     for (const bool causal : {false, true}) {
-      for (const auto& [type, precision] : {all_types[0], all_types[3]}) {
+      for (const auto& [type, precision] :
+           {std::pair(DType::float64, Precision::float64), std::pair(DType::float32, Precision::float32)}) {
         HostCase test = plain_case(53, 53, D, causal);
         test.type = type;
         test.precision = precision;

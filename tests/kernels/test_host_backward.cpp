@@ -15,10 +15,7 @@ using core::WorkItem;
 using core::WorkList;
 
 constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
-constexpr std::pair<DType, Precision> all_types[] = {
-    {DType::float64, Precision::float64},  {DType::float64, Precision::float32}, {DType::float32, Precision::float64},
-    {DType::float32, Precision::float32},  {DType::float16, Precision::float64}, {DType::float16, Precision::float32},
-    {DType::bfloat16, Precision::float64}, {DType::bfloat16, Precision::float32}};
+const auto all_types = types_and_precisions();
 
 std::string name_of(Mask mask) { return mask == Mask::all ? "all" : mask == Mask::upto ? "upto" : "after"; }
 
@@ -67,7 +64,8 @@ TEST(HostBackward, TheDefinitionIsTheDerivativeOfTheForwardPass) {
 TEST(HostBackward, EveryHeadSizeInBothPrecisionsAndEveryMask) {
   for (const Index D : {1, 3, 5, 8, 16, 17, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256}) {
     for (const Mask mask : all_masks) {
-      for (const auto& [type, precision] : {all_types[0], all_types[3]}) {
+      for (const auto& [type, precision] :
+           {std::pair(DType::float64, Precision::float64), std::pair(DType::float32, Precision::float32)}) {
         BackwardCase test = backward_case(53, 59, D, mask);
         test.type = type;
         test.precision = precision;

@@ -32,8 +32,8 @@ Numbers counting(Index count) {
 TEST(Matrix, OperationsReachEveryNumber) {
   constexpr Index rows = 3, columns = 10001;  // rows longer than what one team takes
   const Numbers values = counting(rows * columns);
-  for (const DType from : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
-    for (const DType to : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+  for (const DType from : core::all_dtypes) {
+    for (const DType to : core::all_dtypes) {
       const Filled source(values, from, rows);
       const Filled target(Numbers(values.size(), std::nan("")), to, rows);
       copy(source.matrix, target.matrix);

@@ -67,8 +67,7 @@ inline std::vector<Case> awkward_cases() {
 
 inline std::vector<Case> storage_cases() {
   std::vector<Case> cases;
-  for (const core::DType type :
-       {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
+  for (const core::DType type : core::all_dtypes) {
     for (const bool causal : {false, true}) {
       const pattern::Pattern pattern{
           pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 3}}, causal, false};

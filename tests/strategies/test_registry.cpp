@@ -17,8 +17,11 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
     EXPECT_FALSE(strategy->description().empty());
     EXPECT_EQ(find(strategy->name()), strategy.get());
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"single", "allgather", "allgather_overlap", "ring_blocking", "ring",
-                                               "rotation", "ring_bidirectional", "onesided", "ulysses", "hybrid"}));
+  // Users' scripts name these.
+  for (const char* name : {"single", "allgather", "allgather_overlap", "ring_blocking", "ring", "rotation",
+                           "ring_bidirectional", "onesided", "ulysses", "hybrid"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
   EXPECT_EQ(find("auto"), nullptr);
   EXPECT_EQ(find("rings"), nullptr);
 }

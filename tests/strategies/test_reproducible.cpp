@@ -208,8 +208,7 @@ TEST(Reproducible, SemanticsCausalDocumentsAndGroupedHeads) {
 
 TEST(Reproducible, EveryStorageTypeAndPrecision) {
   std::vector<Case> cases;
-  for (const core::DType type :
-       {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
+  for (const core::DType type : core::all_dtypes) {
     for (const bool causal : {false, true}) {
       const std::string name = fmt::format("{}{}", core::name_of(type), causal ? ", causal" : "");
       cases.push_back(

@@ -39,10 +39,9 @@ Case draw(std::mt19937_64& random, int ranks) {
   if (random() % 2 == 0) {
     problem.scale = std::min(most, one_of(random, {0.0, 0.01, 0.3, 1.0, 2.5, 7.0})) / std::sqrt(double(shape.head_dim));
   }
-  using pattern::PartitionKind;
-  problem.partition = one_of<std::optional<PartitionKind>>(
-      random, {std::nullopt, PartitionKind::contiguous, PartitionKind::zigzag, PartitionKind::block_cyclic});
-  if (problem.partition == PartitionKind::block_cyclic) problem.block_size = 1 + Index(random() % 9);
+  const std::size_t partition = random() % (1 + pattern::partition_table.size());  // 0: none is asked for
+  if (partition > 0) problem.partition = pattern::partition_table[partition - 1].value;
+  if (problem.partition == pattern::PartitionKind::block_cyclic) problem.block_size = 1 + Index(random() % 9);
   do {
     problem.ulysses_ranks = 1 + int(random() % std::uint64_t(ranks));
   } while (ranks % problem.ulysses_ranks != 0);

@@ -37,6 +37,15 @@ auto with_storage(DType type, Visit&& visit) {
   return visit(double{});
 }
 
+/// Every storage type with every arithmetic.
+inline std::vector<std::pair<DType, core::Precision>> types_and_precisions() {
+  std::vector<std::pair<DType, core::Precision>> all;
+  for (const DType type : core::all_dtypes) {
+    for (const core::Precision precision : core::all_precisions) all.emplace_back(type, precision);
+  }
+  return all;
+}
+
 /// The numbers as they lie in memory or in a file, rounded to `type`.
 inline std::vector<std::byte> to_storage(const std::vector<double>& values, DType type) {
   std::vector<std::byte> bytes(values.size() * core::bytes_of(type));

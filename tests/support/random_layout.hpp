@@ -51,7 +51,8 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   pattern::Layout& layout = drawn.layout;
   layout.kv_heads = draw(1, 3);
   layout.heads = layout.kv_heads * draw(1, 3);
-  layout.pattern.semantics = pattern::Semantics(draw(0, 2));
+  layout.pattern.semantics =
+      pattern::semantics_table[std::size_t(draw(0, Index(pattern::semantics_table.size()) - 1))].value;
   layout.pattern.causal = draw(0, 1) == 1;
   const Index pairs =
       layout.pattern.semantics == pattern::Semantics::grouped ? draw(1, std::min<Index>(3, layout.heads)) : draw(1, 3);

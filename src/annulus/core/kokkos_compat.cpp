@@ -12,21 +12,19 @@ namespace annulus::core {
 namespace {
 
 #if defined(KOKKOS_ENABLE_CUDA)
-int device_count() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
+#define GPU(name) cuda##name
+using DeviceProperties = cudaDeviceProp;
 #elif defined(KOKKOS_ENABLE_HIP)
-int device_count() {
-  int count = 0;
-  return hipGetDeviceCount(&count) == hipSuccess ? count : 0;
-}
-#else
-int device_count() { return 0; }
+#define GPU(name) hip##name
+using DeviceProperties = hipDeviceProp_t;
 #endif
 
-bool starts_with(std::string_view word, std::string_view beginning) {
-  return word.substr(0, beginning.size()) == beginning;
+int device_count() {
+  int count = 0;
+#if defined(GPU)
+  if (GPU(GetDeviceCount)(&count) != GPU(Success)) count = 0;
+#endif
+  return count;
 }
 
 }  // namespace
@@ -36,11 +34,11 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
   // Only the prefixed ones: version 3.4 would take --help and --threads for its own.
   // Kokkos' advice to set OMP_PROC_BIND is kept quiet: followed under mpirun, it puts all ranks of a node on one core.
   std::string quiet = "--kokkos-disable-warnings", gpu;
-  const auto is_theirs = [](char* word) { return starts_with(word, "--kokkos-"); };
+  const auto is_theirs = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   std::vector<char*> words{argv[0]};
   std::copy_if(argv + 1, argv + argc, std::back_inserter(words), is_theirs);
-  const bool names_device =
-      std::any_of(words.begin(), words.end(), [](char* word) { return starts_with(word, "--kokkos-device-id"); });
+  const bool names_device = std::any_of(words.begin(), words.end(),
+                                        [](std::string_view word) { return word.starts_with("--kokkos-device-id"); });
   char** end = std::remove_if(argv + 1, argv + argc, is_theirs);
   words.push_back(quiet.data());
   const int devices = device_count();
@@ -80,20 +78,12 @@ std::string kokkos_backends() {
 }
 
 std::string device_name() {
-#if defined(KOKKOS_ENABLE_CUDA)
+#if defined(GPU)
   int device = 0;
-  cudaDeviceProp properties{};
-  if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess) {
-    return fmt::format("{} (device {})", properties.name, device);
-  }
-  return "unknown GPU";
-#elif defined(KOKKOS_ENABLE_HIP)
-  int device = 0;
-  hipDeviceProp_t properties{};
-  if (hipGetDevice(&device) == hipSuccess && hipGetDeviceProperties(&properties, device) == hipSuccess) {
-    return fmt::format("{} (device {})", properties.name, device);
-  }
-  return "unknown GPU";
+  DeviceProperties properties{};
+  const bool known =
+      GPU(GetDevice)(&device) == GPU(Success) && GPU(GetDeviceProperties)(&properties, device) == GPU(Success);
+  return known ? fmt::format("{} (device {})", properties.name, device) : "unknown GPU";
 #else
   const int threads = Kokkos::DefaultExecutionSpace().concurrency();
   return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");

@@ -1,7 +1,8 @@
 #include "annulus/core/memory.hpp"
 
 #include <algorithm>
-#include <fstream>
+
+#include "annulus/core/memory_bounds.hpp"
 
 namespace annulus::core {
 
@@ -47,22 +48,8 @@ MemoryLedger& memory_ledger() {
   return ledger;
 }
 
-namespace {
+Index peak_resident_bytes() { return numbers_in("/proc/self/status")["VmHWM:"] * 1024; }
 
-/// The number of KiB behind `key` in a file of the proc file system, in bytes; 0 where there is none.
-Index proc_bytes(const char* path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;) {
-    Index kib = 0;
-    if (word == key && file >> kib) return kib * 1024;
-  }
-  return 0;
-}
-
-}  // namespace
-
-Index peak_resident_bytes() { return proc_bytes("/proc/self/status", "VmHWM:"); }
-
-Index resident_bytes() { return proc_bytes("/proc/self/status", "VmRSS:"); }
+Index resident_bytes() { return numbers_in("/proc/self/status")["VmRSS:"] * 1024; }
 
 }  // namespace annulus::core

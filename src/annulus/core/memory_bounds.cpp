@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <sstream>
 
@@ -29,17 +28,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// "MemAvailable:  123 kB" or "inactive_file 123": the number behind every first word.
-std::map<std::string, Index> numbers_of(const std::string& path) {
-  std::map<std::string, Index> numbers;
-  for (const std::string& line : lines_of(path)) {
-    std::stringstream words(line);
-    std::string word;
-    if (Index number = 0; words >> word >> number) numbers[word] = number;
-  }
-  return numbers;
-}
-
 /// A number that stands alone in a file; none where there is no such file or it says "max".
 std::optional<Index> number_in(const fs::path& path) {
   std::ifstream file(path);
@@ -60,7 +48,7 @@ const CgroupFiles version2{{"memory.max", "memory.high"}, "memory.current", "ina
 
 /// Bytes that a group leaves free; none where it has no limit.
 std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
-  const auto stat = numbers_of((group / "memory.stat").string());
+  const auto stat = numbers_in((group / "memory.stat").string());
   const auto entry = [&](const char* word, Index otherwise) {
     const auto found = stat.find(word);
     return found == stat.end() ? otherwise : found->second;
@@ -122,7 +110,7 @@ void add_limits(const std::string& root, std::vector<MemoryBound>& bounds) {
   const Limit limits[] = {{"Max address space", "VmSize:", "address space limit (ulimit -v)"},
                           {"Max data size", "VmData:", "data limit (ulimit -d)"}};
   const std::vector<std::string> lines = lines_of(root + "/proc/self/limits");
-  auto used = numbers_of(root + "/proc/self/status");
+  auto used = numbers_in(root + "/proc/self/status");
   for (const Limit& limit : limits) {
     for (const std::string& line : lines) {
       if (line.compare(0, limit.words.size(), limit.words) != 0) continue;
@@ -135,9 +123,19 @@ void add_limits(const std::string& root, std::vector<MemoryBound>& bounds) {
 
 }  // namespace
 
+std::map<std::string, Index> numbers_in(const std::string& path) {
+  std::map<std::string, Index> numbers;
+  for (const std::string& line : lines_of(path)) {
+    std::stringstream words(line);
+    std::string word;
+    if (Index number = 0; words >> word >> number) numbers[word] = number;
+  }
+  return numbers;
+}
+
 std::vector<MemoryBound> memory_bounds(const std::string& root) {
   std::vector<MemoryBound> bounds;
-  const auto node = numbers_of(root + "/proc/meminfo");
+  const auto node = numbers_in(root + "/proc/meminfo");
   if (const auto free = node.find("MemAvailable:"); free != node.end()) {
     bounds.push_back({"free memory of the node", free->second * kib, "node"});
   }

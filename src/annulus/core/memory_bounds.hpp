@@ -1,12 +1,17 @@
 // What keeps a process from using more memory: its node, its memory cgroup and those above it, its own limits.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
+
+/// "MemAvailable:  123 kB" or "inactive_file 123": the number behind every first word of a file of the proc file
+/// system; none where there is no such file.
+std::map<std::string, Index> numbers_in(const std::string& path);
 
 struct MemoryBound {
   std::string name;       ///< for the user: "memory cgroup /job_7/step_0"

@@ -7,7 +7,7 @@
 
 namespace annulus::core {
 
-/// The numbers of one tensor, and how they are stored: scale * random_normal(seed, tensor, index), a float32 product,
+/// The numbers of one tensor, and how they are stored: scale * number of random.hpp, a float32 product,
 /// rounded to `type`. So files of different types hold the same numbers, as far as the type goes.
 struct Normals {
   std::uint64_t seed = 1;

@@ -143,10 +143,4 @@ KOKKOS_FORCEINLINE_FUNCTION NormalPair box_muller(Words words) {
           radius * detail::float_of(detail::bits_of(s) ^ exchange ^ sin_sign)};
 }
 
-/// Number `index` of a tensor, standard normal: the definition, for one number.
-inline float random_normal(std::uint64_t seed, TensorId tensor, Index index) {
-  const NormalPair pair = box_muller(threefry(words_of(seed), counter_of(tensor, index / 2)));
-  return index % 2 == 0 ? pair.even : pair.odd;
-}
-
 }  // namespace annulus::core

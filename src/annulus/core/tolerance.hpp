@@ -1,11 +1,6 @@
 // How far a result may lie from the float64 definition: what `verify` allows and the tests hold.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <span>
-
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
@@ -35,20 +30,6 @@ constexpr double gradient_tolerance(DType type) {
     default:
       return forward_tolerance(type);
   }
-}
-
-/// max |actual - reference| / max(1, max |reference|) over two ranges of one length; infinity as soon as one number is
-/// not finite and the other is not the same infinity (the lse of a row without keys is -inf in both).
-inline double error_of(std::span<const double> actual, std::span<const double> reference) {
-  double error = 0;
-  double size = 1;
-  for (std::size_t i = 0; i < reference.size(); ++i) {
-    if (actual[i] == reference[i] && std::isinf(reference[i])) continue;
-    if (!std::isfinite(actual[i]) || !std::isfinite(reference[i])) return std::numeric_limits<double>::infinity();
-    error = std::max(error, std::abs(actual[i] - reference[i]));
-    size = std::max(size, std::abs(reference[i]));
-  }
-  return error / size;
 }
 
 }  // namespace annulus::core

@@ -3,10 +3,11 @@
 // Axis order, stated once: q, out, dout are (B, S, H, D), k and v are (B, S, Hkv, D), lse is (B, S, H), all row-major,
 // so the D numbers of one (batch, row, head) are contiguous and the next row of the same head lies H * D numbers
 // further on.
-//   B batch   S sequence   H query heads   Hkv key/value heads   D head size   P ranks   w segment   r dilation   o
-//   offset
+//   B batch   S sequence   H query heads   Hkv key/value heads   D head size
+//   P ranks   w segment    r dilation      o offset
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -66,6 +67,10 @@ enum class DType { float64, float32, float16, bfloat16 };
 
 /// Type of scores, running sums and accumulators.
 enum class Precision { float64, float32 };
+
+/// Every one of them, for lists of choices and the tests' loops.
+inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::float16, DType::bfloat16};
+inline constexpr std::array all_precisions{Precision::float32, Precision::float64};
 
 constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
 constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }

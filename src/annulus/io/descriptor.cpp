@@ -1,6 +1,5 @@
 #include "annulus/io/descriptor.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,13 @@
 #include "annulus/core/error.hpp"
 
 namespace annulus::io {
+
+const char* kind_of_file(const struct stat& about) {
+  if (S_ISDIR(about.st_mode)) return "a folder";
+  if (S_ISFIFO(about.st_mode)) return "a FIFO";
+  if (S_ISSOCK(about.st_mode)) return "a socket";
+  return S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode) ? "a device" : "no regular file";
+}
 
 Descriptor::Descriptor(const std::string& path, int flags, mode_t mode)
     : id_(open(path.c_str(), flags | O_CLOEXEC, mode)) {

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <string>
 
 #include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::io {
+
+/// What is there instead of a regular file, in words: "a folder", "a FIFO".
+const char* kind_of_file(const struct stat& about);
 
 class Descriptor {
  public:

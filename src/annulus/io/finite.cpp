@@ -30,7 +30,7 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
 
 /// Without the sign, bits of finite numbers are in the order of what they stand for; vectorises as above.
 template <class Bits, class Stored>
-double largest(const Stored* numbers, Index count) {
+double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
   const Bits* bits = reinterpret_cast<const Bits*>(numbers);
   Bits most = 0;
@@ -38,6 +38,21 @@ double largest(const Stored* numbers, Index count) {
   Stored value;
   std::memcpy(static_cast<void*>(&value), &most, sizeof value);
   return core::load_as<double>(value);
+}
+
+/// Calls visit(numbers as they are stored, bits of the exponent).
+template <class Visit>
+auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
+  switch (type) {
+    case core::DType::float64:
+      return visit(static_cast<const double*>(numbers), std::uint64_t(0x7ff0000000000000u));
+    case core::DType::float32:
+      return visit(static_cast<const float*>(numbers), std::uint32_t(0x7f800000u));
+    case core::DType::float16:
+      return visit(static_cast<const core::Half*>(numbers), std::uint16_t(0x7c00u));
+    default:
+      return visit(static_cast<const core::BFloat16*>(numbers), std::uint16_t(0x7f80u));
+  }
 }
 
 /// Global row of row `local` of the intervals laid one after another.
@@ -52,31 +67,11 @@ Index global_row(const std::vector<core::Interval>& rows, Index local) {
 }  // namespace
 
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count) {
-  switch (type) {
-    case core::DType::float64:
-      return find<std::uint64_t>(static_cast<const double*>(numbers), count, 0x7ff0000000000000u);
-    case core::DType::float32:
-      return find<std::uint32_t>(static_cast<const float*>(numbers), count, 0x7f800000u);
-    case core::DType::float16:
-      return find<std::uint16_t>(static_cast<const core::Half*>(numbers), count, std::uint16_t(0x7c00u));
-    case core::DType::bfloat16:
-      return find<std::uint16_t>(static_cast<const core::BFloat16*>(numbers), count, std::uint16_t(0x7f80u));
-  }
-  return std::nullopt;
+  return with_stored(numbers, type, [&](auto* stored, auto exponent) { return find(stored, count, exponent); });
 }
 
 double largest_magnitude(const void* numbers, core::DType type, Index count) {
-  switch (type) {
-    case core::DType::float64:
-      return largest<std::uint64_t>(static_cast<const double*>(numbers), count);
-    case core::DType::float32:
-      return largest<std::uint32_t>(static_cast<const float*>(numbers), count);
-    case core::DType::float16:
-      return largest<std::uint16_t>(static_cast<const core::Half*>(numbers), count);
-    case core::DType::bfloat16:
-      return largest<std::uint16_t>(static_cast<const core::BFloat16*>(numbers), count);
-  }
-  return 0;
+  return with_stored(numbers, type, [&](auto* stored, auto exponent) { return largest(stored, count, exponent); });
 }
 
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
@@ -108,6 +103,14 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
   for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
     if (!text.empty()) throw comm::AgreedError(core::ErrorKind::failure, text);
   }
+}
+
+void check_finite(const std::string& where, const MatrixPart& part, core::DType type, const std::string& expected) {
+  const auto found = find_non_finite(part.host, type, part.kept.count());
+  if (!found) return;
+  const Index columns = part.kept.columns.size();
+  core::fail(core::ErrorKind::failure, "{} holds {} at [{}, {}], {}", where, found->value,
+             part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns, expected);
 }
 
 }  // namespace annulus::io

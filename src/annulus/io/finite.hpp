@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/io/part_transfer.hpp"
 #include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
@@ -27,6 +28,11 @@ double largest_magnitude(const void* numbers, core::DType type, core::Index coun
 /// counts over this rank's (B, rows, ...).
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
+                  const std::string& expected = "expected finite numbers");
+
+/// Throws Error(failure) where what is kept of a matrix holds a NaN or infinity: "WHERE holds nan at [3, 7], ...". On
+/// this rank alone.
+void check_finite(const std::string& where, const MatrixPart& part, core::DType type,
                   const std::string& expected = "expected finite numbers");
 
 }  // namespace annulus::io

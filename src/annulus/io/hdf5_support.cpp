@@ -1,12 +1,10 @@
 #include "annulus/io/hdf5_support.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "annulus/io/descriptor.hpp"
 
 namespace annulus::io {
 namespace {
@@ -96,13 +94,6 @@ bool exists(hid_t file, const std::string& name) {
          comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.c_str(), H5P_DEFAULT) > 0;
 }
 
-const char* kind_of_file(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
-}
-
 }  // namespace
 
 void quiet_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
@@ -129,7 +120,7 @@ std::optional<DType> dtype_of(hid_t type) {
   if (H5Tget_class(type) != H5T_FLOAT) return std::nullopt;
   FloatLayout found{H5Tget_size(type), 0, 0, 0, 0, 0, H5Tget_ebias(type)};
   H5Tget_fields(type, &found.sign, &found.exponent, &found.exponent_bits, &found.mantissa, &found.mantissa_bits);
-  for (const DType known : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+  for (const DType known : core::all_dtypes) {
     if (found == layout_of(known)) return known;
   }
   return std::nullopt;
@@ -159,20 +150,18 @@ TypeId text_type() {
   return type;
 }
 
-void check_openable(const std::string& path, bool to_write) {
+struct stat check_openable(const std::string& path, bool to_write) {
   const comm::Blocked inside("the opening of " + path);
   struct stat found {};
   // Looked at first: to open a device can do something. Without blocking: a FIFO may come in between.
-  bool known = stat(path.c_str(), &found) == 0;
-  if (!known || S_ISREG(found.st_mode)) {
-    const int descriptor = open(path.c_str(), (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
-    if (descriptor < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
-    known = fstat(descriptor, &found) == 0;
-    close(descriptor);
+  if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {
+    const Descriptor descriptor(path, (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK);
+    if (fstat(descriptor.id(), &found) != 0) {
+      fail(ErrorKind::failure, "{}: cannot be looked at: {}", path, std::strerror(errno));
+    }
   }
-  if (known && !S_ISREG(found.st_mode)) {
-    fail(ErrorKind::failure, "{}: is {}, expected an HDF5 file", path, kind_of_file(found.st_mode));
-  }
+  if (!S_ISREG(found.st_mode)) fail(ErrorKind::failure, "{}: is {}, expected an HDF5 file", path, kind_of_file(found));
+  return found;
 }
 
 FileId open_alone(const std::string& path, bool to_write) {
@@ -209,12 +198,11 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
                               "{}: cannot open dataset {}", path, name));
 }
 
-std::vector<hsize_t> extents_of(hid_t dataset) {
+std::vector<Index> extents_of(hid_t dataset) {
   const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
-  const int rank = H5Sget_simple_extent_ndims(space);
-  std::vector<hsize_t> extents(std::size_t(std::max(rank, 0)));
-  if (rank > 0) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
-  return extents;
+  std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
+  if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  return {extents.begin(), extents.end()};
 }
 
 }  // namespace annulus::io

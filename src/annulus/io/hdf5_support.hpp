@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hdf5.h>
+#include <sys/stat.h>
 
 #include <optional>
 #include <string>
@@ -13,6 +14,8 @@
 #include "annulus/core/types.hpp"
 
 namespace annulus::io {
+
+using core::Index;
 
 /// Stops HDF5 from printing its error stack to stderr: its reason goes into our messages instead.
 void quiet_hdf5();
@@ -73,8 +76,8 @@ std::string describe_type(hid_t type);
 TypeId text_type();
 
 /// Throws Error(failure) when this rank cannot open `path`, or when it is a folder, a FIFO or a device, which HDF5
-/// would wait for.
-void check_openable(const std::string& path, bool to_write);
+/// would wait for. Tells what it opened.
+struct stat check_openable(const std::string& path, bool to_write);
 
 /// Opens a file on this rank alone. Throws Error(failure) that tells a missing file, a folder, a file of another
 /// format and a damaged one apart.
@@ -88,6 +91,6 @@ FileId create_alone(const std::string& path);
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
 
 /// Extents of a dataset.
-std::vector<hsize_t> extents_of(hid_t dataset);
+std::vector<Index> extents_of(hid_t dataset);
 
 }  // namespace annulus::io

@@ -1,12 +1,11 @@
 #include "annulus/io/layer_file.hpp"
 
 #include "annulus/io/dataset_checks.hpp"
-#include "annulus/io/root.hpp"
+#include "annulus/io/finite.hpp"
 
 namespace annulus::io {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::fail;
 
@@ -33,13 +32,7 @@ std::vector<WantedWeight> weights_of(const LayerSettings& layer, Index width, In
   return all;
 }
 
-struct Description {
-  core::Shape shape;
-  Index width = 0;
-  DType type = DType::float32;
-};
-
-Description describe(hid_t file, const Settings& settings, LayerWants wants) {
+FileContents describe(hid_t file, const Settings& settings, LayerWants wants) {
   const std::string& path = *settings.input.file;
   const LayerSettings& layer = *settings.layer;
   const char* row_axes = "(batch, sequence, width)";
@@ -69,57 +62,29 @@ Description describe(hid_t file, const Settings& settings, LayerWants wants) {
   };
   if (wants.dy) check_like_x(layer.dy, "layer.dy names it, compute.backward: true reads it");
   if (wants.target) check_like_x(settings.train->target, "train.target names it");
-  return {{x.extents[0], x.extents[1], layer.heads, layer.kv_heads, head_dim}, width, x.type};
+  return {{x.extents[0], x.extents[1], layer.heads, layer.kv_heads, head_dim}, x.type, AxisOrder::bshd, width, {}};
 }
 
 }  // namespace
 
-LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm)
-    : file_{*settings.input.file, identity_together(*settings.input.file, comm), {}} {
-  const std::vector<Index> seen = numbers_from_root(comm, [&] {
-    const FileId file = open_alone(file_.path, false);
-    const auto [s, width, type] = describe(file, settings, wants);
-    std::vector<Index> numbers{s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, width, Index(type)};
-    const pattern::Documents documents = read_documents(file, file_.path, settings.input.documents, s.sequence);
-    numbers.insert(numbers.end(), documents.begin(), documents.end());
-    return numbers;
-  });
-  shape_ = {seen[0], seen[1], seen[2], seen[3], seen[4]};
-  width_ = seen[5];
-  type_ = DType(seen[6]);
-  documents_.assign(seen.begin() + 7, seen.end());
-  const DatasetInfo like_x{{shape_.batch, shape_.sequence, width_}, type_};
+LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm) {
+  file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}};
+  contents_ = agreed_contents(file_.path, settings.input.documents, comm,
+                              [&](hid_t file) { return describe(file, settings, wants); });
+  const DatasetInfo like_x{{shape().batch, shape().sequence, width()}, type()};
   file_.datasets[settings.layer->x] = like_x;
   if (wants.dy) file_.datasets[settings.layer->dy] = like_x;
   if (wants.target) file_.datasets[settings.train->target] = like_x;
-  for (const WantedWeight& weight : weights_of(*settings.layer, width_, shape_.head_dim)) {
-    file_.datasets[weight.dataset] = {weight.extents, type_};
+  for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
+    file_.datasets[weight.dataset] = {weight.extents, type()};
   }
-}
-
-void LayerFile::read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
-                     const comm::Communicator& comm) const {
-  read_checked_rows(file_, tensors, rows, comm, max_piece_bytes);
-}
-
-void LayerFile::read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const {
-  read_checked_parts(file_, parts, comm);
-}
-
-void check_part(const std::string& what, const MatrixPart& part, DType type, const std::string& expected) {
-  const auto found = find_non_finite(part.host, type, part.kept.count());
-  if (!found) return;
-  const Index columns = part.kept.columns.size();
-  fail(ErrorKind::failure, "{} holds {} at [{}, {}], {}", what, found->value,
-       part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns, expected);
 }
 
 void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
   transfer_parts(file, Direction::read, parts, comm);
   comm::agree(comm, [&] {
     for (const MatrixPart& part : parts) {
-      check_part(fmt::format("{}: dataset {}", file.path, part.dataset), part, file.at(part.dataset).type,
-                 "expected finite numbers");
+      check_finite(fmt::format("{}: dataset {}", file.path, part.dataset), part, file.at(part.dataset).type);
     }
   });
 }

@@ -1,13 +1,16 @@
 // The datasets of an attention layer in an HDF5 file: looked at by rank 0, read by every rank.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "annulus/io/input_file.hpp"
 #include "annulus/io/part_transfer.hpp"
-#include "annulus/io/tensor_file.hpp"
+#include "annulus/io/settings.hpp"
 
 namespace annulus::io {
+
+/// Reads parts of matrices and refuses NaN and infinity in them; collective.
+void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
 /// Gradients and targets a run reads beside x.
 struct LayerWants {
@@ -15,44 +18,17 @@ struct LayerWants {
   bool target = false;
 };
 
-class LayerFile {
+class LayerFile : public InputFile {
  public:
   /// Checks x, the weights, and what else is wanted against each other; collective. settings.layer is set. Throws the
-  /// same Error(failure) on every rank, naming file, dataset, what was found and what was expected.
+  /// same Error(failure) on every rank, naming file, dataset, what was found and what was expected. x, dy and target
+  /// are (B, S, E).
   LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm);
 
-  /// batch, sequence, heads, kv_heads, head_dim.
-  const core::Shape& shape() const { return shape_; }
-  /// E: numbers of a row of x.
-  Index width() const { return width_; }
-  /// Of x and all weights.
-  core::DType type() const { return type_; }
-  const pattern::Documents& documents() const { return documents_; }
-
-  /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of x, dy or target, (B, rows, E) in
-  /// type(); collective. NaN and infinity are errors that name dataset, place and value; so is a file that is no more
-  /// the one that was checked.
-  void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
-            const comm::Communicator& comm) const;
-
-  /// What later openings are held against.
-  const SeenFile& seen() const { return file_; }
-
   /// Reads this rank's parts of weights; collective: every rank names the same datasets. Errors as in read().
-  void read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const;
-
- private:
-  SeenFile file_;
-  core::Shape shape_;
-  Index width_ = 0;
-  core::DType type_ = core::DType::float32;
-  pattern::Documents documents_;
+  void read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const {
+    read_checked_parts(seen(), parts, comm);
+  }
 };
-
-/// Throws Error(failure) where a part holds a NaN or infinity: "WHAT holds inf at [2, 7], EXPECTED".
-void check_part(const std::string& what, const MatrixPart& part, core::DType type, const std::string& expected);
-
-/// Reads parts of matrices and refuses NaN and infinity in them; collective.
-void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
 }  // namespace annulus::io

@@ -1,7 +1,5 @@
 #include "annulus/io/place.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -24,24 +22,6 @@ constexpr off_t flush_bytes = off_t(64) << 20;  // some seconds on a slow disk
 std::string folder_of(const std::string& file) {
   const std::string folder = std::filesystem::path(file).parent_path().string();
   return folder.empty() ? "." : folder;
-}
-
-/// What is there instead of a regular file, in words.
-const char* word_for(std::filesystem::file_type type) {
-  using std::filesystem::file_type;
-  switch (type) {
-    case file_type::directory:
-      return "a folder";
-    case file_type::fifo:
-      return "a FIFO";
-    case file_type::socket:
-      return "a socket";
-    case file_type::block:
-    case file_type::character:
-      return "a device";
-    default:
-      return "no regular file";
-  }
 }
 
 /// Writes a file's content to disk piece by piece, so that no single call takes long: what a slow disk is given at once
@@ -86,11 +66,9 @@ void check_place(const std::string& file, bool overwrite) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
     fail(ErrorKind::failure, "{}: cannot write in the output folder {}: {}", file, folder, std::strerror(errno));
   }
-  const std::filesystem::file_status there = std::filesystem::symlink_status(file, error);
-  if (!std::filesystem::exists(there)) return;
-  if (!std::filesystem::is_regular_file(there)) {
-    fail(ErrorKind::failure, "{}: is {}, expected a file", file, word_for(there.type()));
-  }
+  struct stat there {};
+  if (lstat(file.c_str(), &there) != 0) return;
+  if (!S_ISREG(there.st_mode)) fail(ErrorKind::failure, "{}: is {}, expected a file", file, kind_of_file(there));
   if (!overwrite) {
     fail(ErrorKind::failure,
          "{}: the output exists already; set output.overwrite: true (generate, plan --calibrate: --overwrite) or name "

@@ -36,6 +36,21 @@ std::string owner_of(const Descriptor& descriptor) {
   return text.substr(0, text.find('\n'));
 }
 
+/// Opens the file, which another user may have made so that we can only read it: a lock needs no more.
+Descriptor open_lock(const std::string& path, const std::string& file) {
+  constexpr int how = O_NOFOLLOW | O_NONBLOCK;
+  const bool read_only =
+      faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) != 0 && errno == EACCES;
+  if (!read_only) return Descriptor(path, O_RDWR | O_CREAT | how, 0666);
+  try {
+    return Descriptor(path, O_RDONLY | how);
+  } catch (const core::Error& error) {
+    fail(ErrorKind::failure,
+         "{}; it keeps others from making {}: remove it, or ask its owner to, if no run makes that file", error.what(),
+         file);
+  }
+}
+
 }  // namespace
 
 Reservation::Reservation(const std::string& file) : path_(lock_of(file)) {
@@ -45,7 +60,7 @@ Reservation::Reservation(const std::string& file) : path_(lock_of(file)) {
 
 /// Opens and locks the file; false when it is no longer the one under that name.
 bool Reservation::take(const std::string& file) {
-  descriptor_ = Descriptor(path_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666);
+  descriptor_ = open_lock(path_, file);
   struct stat about {};
   if (fstat(descriptor_.id(), &about) != 0 || !S_ISREG(about.st_mode)) {
     fail(ErrorKind::failure, "{}: is in the way: {} is reserved by a file of that name, and this is no file", path_,

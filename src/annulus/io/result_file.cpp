@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/collective.hpp"
 #include "annulus/io/place.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/transfer.hpp"
@@ -35,11 +35,6 @@ Index bytes_of(const Record& record) {
   return Index(bytes);
 }
 
-SpaceId make_space(const std::vector<Index>& extents) {
-  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
-  return SpaceId(check_hdf5(H5Screate_simple(int(sizes.size()), sizes.data(), nullptr), "HDF5 extents"));
-}
-
 void add_text_attribute(hid_t object, const std::string& name, const std::string& text) {
   const TypeId type = text_type();
   const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
@@ -69,7 +64,7 @@ void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors
   FileId file = create_alone(path);
   for (const TensorSpec& tensor : tensors) {
     const TypeId type = file_type(tensor.type);
-    const DatasetId dataset = make_dataset(file, tensor.name, type, make_space(tensor.extents));
+    const DatasetId dataset = make_dataset(file, tensor.name, type, space_of(tensor.extents));
     add_text_attribute(dataset, "axes", tensor.axes);
     add_text_attribute(dataset, "dtype", std::string(core::name_of(tensor.type)));
   }
@@ -86,7 +81,7 @@ void add_run(hid_t file, const Record& record) {
   check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
              "writing /run/settings");
   for (const Column& column : record.columns) {
-    const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, make_space(column.extents));
+    const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, space_of(column.extents));
     add_text_attribute(dataset, "unit", column.unit);
     const Index count = std::accumulate(column.extents.begin(), column.extents.end(), Index(1), std::multiplies<>());
     core::require(count == Index(column.values.size()), [&] { return "values of column " + column.name; });

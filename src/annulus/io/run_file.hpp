@@ -2,21 +2,22 @@
 // `FILE:LINE:COLUMN: ` (1-based), or with `--set a.b=value: ` where an override is to blame.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/io/keys.hpp"
 #include "annulus/io/settings.hpp"
+#include "annulus/io/suggest.hpp"
 
 namespace annulus::io {
 
 /// Settings and where each of them was written.
 struct RunFile {
   Settings settings;
-  std::string name;                                        ///< of the file, as the user wrote it
-  std::map<std::string, std::string, std::less<>> places;  ///< key or section -> "FILE:LINE:COLUMN: " or "--set ...: "
+  std::string name;  ///< of the file, as the user wrote it
+  Places places;
 
   /// What to put in front of an error about `key` ("distribution.strategy"): its place when the user gave it, else the
   /// nearest enclosing section's, else the file's first line.
@@ -41,18 +42,5 @@ std::vector<std::string> differences(const Settings& made, const Settings& asked
 
 /// Throws Error(usage) when `grouped` has more pairs than there are heads; for shapes known only from the input file.
 void check_heads(const RunFile& run, Index heads);
-
-/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near. Capitals do not count, and
-/// other programs' names are known: bf16, half, yes.
-std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
-
-/// One key of the run file, as its user reads about it.
-struct KeyInfo {
-  std::string_view name;      ///< with its sections: "attention.scale"
-  std::string_view fallback;  ///< default as YAML; empty when the key has none and must be given
-  std::string_view range;     ///< what may be written, with the unit
-};
-/// Every key there is, in the order of input/reference.yaml.
-std::vector<KeyInfo> run_file_keys();
 
 }  // namespace annulus::io

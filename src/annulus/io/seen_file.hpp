@@ -6,11 +6,42 @@
 #include <string>
 #include <vector>
 
+#include "annulus/comm/communicator.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/axes.hpp"
-#include "annulus/io/file_identity.hpp"
 
 namespace annulus::io {
+
+using core::Index;
+
+/// Which file a path leads to, and in which state, as stat(2) has it. The time of the last status change is not among
+/// it: a file may be linked or given other rights while it is read, and whoever writes to it changes the time of the
+/// last write.
+struct FileState {
+  Index device = 0;
+  Index inode = 0;
+  Index bytes = 0;
+  Index modified = 0;  ///< ns since 1970
+  bool operator==(const FileState&) const = default;
+};
+
+/// Looked up on this rank alone. Throws Error(failure) where there is no such file, it cannot be read or is none (a
+/// folder, a pipe).
+FileState state_of(const std::string& path);
+
+/// Every rank's own look at the file, which must have the size and time that rank 0 finds; collective. Device and inode
+/// may differ between hosts: of a file system that each mounts, or of copies. Throws the same Error(failure) on every
+/// rank.
+FileState agreed_state(const std::string& path, const comm::Communicator& comm);
+
+/// Throws Error(failure) that says what changed unless the file is still what it was. On this rank alone.
+void check_unchanged(const std::string& path, const FileState& seen);
+
+// Names of before.
+using FileIdentity = FileState;
+inline FileState identity_together(const std::string& path, const comm::Communicator& comm) {
+  return agreed_state(path, comm);
+}
 
 /// Extents and storage type of a dataset of floats, and what the axes of a tensor are.
 struct DatasetInfo {
@@ -21,7 +52,7 @@ struct DatasetInfo {
 
 struct SeenFile {
   std::string path;
-  FileIdentity identity;                        ///< as this rank finds it
+  FileState state;                              ///< as this rank finds it
   std::map<std::string, DatasetInfo> datasets;  ///< those that are read, by their names
 
   /// An internal error for a dataset that is not among them.
@@ -36,20 +67,20 @@ struct SeenFile {
 /// the last read. Throws Error(failure) when it changed, also where a change made `read` fail. On this rank alone.
 template <class Read>
 void while_unchanged(const SeenFile& file, Read&& read) {
-  check_unchanged(file.path, file.identity);
+  check_unchanged(file.path, file.state);
   try {
     read();
   } catch (const core::Error&) {
-    check_unchanged(file.path, file.identity);
+    check_unchanged(file.path, file.state);
     throw;
   }
-  check_unchanged(file.path, file.identity);
+  check_unchanged(file.path, file.state);
 }
 
 /// The same by all ranks together: `read` throws AgreedErrors only; collective.
 template <class Read>
 void while_unchanged(const SeenFile& file, const comm::Communicator& comm, Read&& read) {
-  const auto check = [&] { comm::agree(comm, [&] { check_unchanged(file.path, file.identity); }); };
+  const auto check = [&] { comm::agree(comm, [&] { check_unchanged(file.path, file.state); }); };
   check();
   try {
     read();

@@ -1,10 +1,10 @@
+#include "annulus/io/suggest.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <numeric>
 #include <utility>
-
-#include "annulus/io/run_file.hpp"
 
 namespace annulus::io {
 namespace {

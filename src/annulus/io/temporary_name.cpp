@@ -16,6 +16,7 @@
 #include <fstream>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 
 namespace annulus::io {
@@ -81,9 +82,10 @@ std::optional<Maker> maker_of(const std::string& name, const std::string& base) 
   return maker;
 }
 
-void warn(const std::string& path) {
+void warn_once(const std::string& path) {
+  static std::set<std::string> said;  // a training makes its checkpoint many times
   struct stat about {};
-  if (lstat(path.c_str(), &about) != 0) return;  // gone meanwhile
+  if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone meanwhile, or known
   fmt::print(stderr,
              "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container; "
              "remove it if nothing there makes this file any more\n",
@@ -106,10 +108,9 @@ std::string temporary_name(const std::string& file) {
   return fmt::format("{}.tmp.{}.{}-{}.{}", file, this_machine(), process, start_of(process), random_digits());
 }
 
-Leftovers find_leftovers(const std::string& file) {
+void remove_leftovers(const std::string& file) {
   const std::filesystem::path path(file);
   const std::string here = this_machine();
-  Leftovers found;
   std::error_code error;
   std::filesystem::directory_iterator entry(path.has_parent_path() ? path.parent_path() : ".", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -117,18 +118,11 @@ Leftovers find_leftovers(const std::string& file) {
     std::error_code ignored;
     if (!maker || !std::filesystem::is_regular_file(entry->symlink_status(ignored))) continue;
     if (maker->machine != here) {
-      found.unknown.push_back(entry->path().string());
+      warn_once(entry->path().string());
     } else if (is_dead(*maker)) {
-      found.dead.push_back(entry->path().string());
+      unlink(entry->path().c_str());  // another run may be first
     }
   }
-  return found;
-}
-
-void remove_leftovers(const std::string& file) {
-  const Leftovers found = find_leftovers(file);
-  for (const std::string& path : found.dead) unlink(path.c_str());  // another run may be first
-  for (const std::string& path : found.unknown) warn(path);
 }
 
 }  // namespace annulus::io

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace annulus::io {
 
@@ -15,14 +14,8 @@ std::string random_digits();
 /// process ids come again.
 std::string temporary_name(const std::string& file);
 
-/// What earlier processes left behind while they made `file`.
-struct Leftovers {
-  std::vector<std::string> dead;     ///< paths whose makers no longer exist
-  std::vector<std::string> unknown;  ///< paths that another machine (or container) makes or made
-};
-Leftovers find_leftovers(const std::string& file);
-
-/// Removes those of dead makers, and warns on stderr of the others, with size and age. Call on one rank.
+/// Removes what dead processes of this machine left behind while they made `file`; warns on stderr, once of each, of
+/// what another machine (or container) makes or made, with size and age. Call on one rank.
 void remove_leftovers(const std::string& file);
 
 }  // namespace annulus::io

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "annulus/io/file_identity.hpp"
+#include "annulus/io/seen_file.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/tensor_file.hpp"
 
@@ -49,7 +49,7 @@ void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& dat
 
 }  // namespace
 
-io::SeenFile seen_file(const std::string& path, const io::FileIdentity& identity,
+io::SeenFile seen_file(const std::string& path, const io::FileState& identity,
                        const std::vector<io::TensorSpec>& datasets) {
   io::SeenFile seen{path, identity, {}};
   for (const io::TensorSpec& spec : datasets) seen.datasets[spec.name] = {spec.extents, spec.type, spec.order};

@@ -95,7 +95,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
                        return std::vector<Index>{std::filesystem::exists(file, ignored)};
                      }).at(0) != 0;
   if (!there) return std::nullopt;
-  const io::FileIdentity identity = io::identity_together(file, comm);
+  const io::FileState identity = io::agreed_state(file, comm);
   const Index steps =
       io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
   const io::SeenFile seen = verify::seen_file(file, identity, training_specs(training.problem, steps));

@@ -128,7 +128,7 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
   }
   comm::agree(comm, [&] {
     for (const io::MatrixPart& part : parts) {
-      io::check_part("the result's " + part.dataset, part, problem.attention.type,
+      io::check_finite("the result's " + part.dataset, part, problem.attention.type,
                      causes_of_no_number(problem.attention, comm.rank()));
     }
   });

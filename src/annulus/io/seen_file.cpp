@@ -1,14 +1,7 @@
-#include "annulus/io/file_identity.hpp"
+#include "annulus/io/seen_file.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 
-#include "annulus/comm/activity.hpp"
 #include "annulus/io/hdf5_support.hpp"
 #include "annulus/io/root.hpp"
 
@@ -31,7 +24,7 @@ std::string time_text(Index nanoseconds) {
 }
 
 /// What differs: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
-std::string changes(const FileIdentity& before, const FileIdentity& now) {
+std::string changes(const FileState& before, const FileState& now) {
   std::string text;
   const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };
   if (before.device != now.device) add(fmt::format("device {} -> {}", before.device, now.device));
@@ -45,29 +38,22 @@ std::string changes(const FileIdentity& before, const FileIdentity& now) {
 
 }  // namespace
 
-FileIdentity identity_of(const std::string& path) {
-  check_openable(path, false);
-  const comm::Blocked inside("the opening of " + path);
-  // Opened, because only that makes a network file system ask its server; not blocking, because a pipe would.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
-  struct stat status {};
-  const int code = fstat(descriptor, &status) == 0 ? 0 : errno;
-  close(descriptor);
-  if (code != 0) fail(ErrorKind::failure, "{}: cannot be looked at: {}", path, std::strerror(code));
+FileState state_of(const std::string& path) {
+  // Opened, because only that makes a network file system ask its server.
+  const struct stat status = check_openable(path, false);
   return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size),
           Index(status.st_mtim.tv_sec) * second + Index(status.st_mtim.tv_nsec)};
 }
 
-FileIdentity identity_together(const std::string& path, const comm::Communicator& comm) {
+FileState agreed_state(const std::string& path, const comm::Communicator& comm) {
   const std::vector<Index> root = numbers_from_root(comm, [&] {
-    const FileIdentity found = identity_of(path);
+    const FileState found = state_of(path);
     return std::vector<Index>{found.bytes, found.modified};
   });
-  FileIdentity mine;
+  FileState mine;
   comm::agree(comm, [&] {
-    mine = identity_of(path);
-    const FileIdentity expected{mine.device, mine.inode, root.at(0), root.at(1)};
+    mine = state_of(path);
+    const FileState expected{mine.device, mine.inode, root.at(0), root.at(1)};
     if (mine == expected) return;
     fail(ErrorKind::failure, "{}: is another file here than on rank 0: {}; every host must see the same one", path,
          changes(expected, mine));
@@ -75,8 +61,8 @@ FileIdentity identity_together(const std::string& path, const comm::Communicator
   return mine;
 }
 
-void check_unchanged(const std::string& path, const FileIdentity& seen) {
-  FileIdentity now = identity_of(path);
+void check_unchanged(const std::string& path, const FileState& seen) {
+  FileState now = state_of(path);
   now.device = seen.device;  // a network file system that was mounted anew meanwhile has another number
   if (now == seen) return;
   fail(ErrorKind::failure,
