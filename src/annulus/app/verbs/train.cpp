@@ -20,7 +20,7 @@
 namespace annulus::app {
 namespace {
 
-/// A layer with its tensors, under way.
+/// A training in progress: the layer with its tensors.
 class Training {
  public:
   Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
