@@ -106,11 +106,11 @@ void LayerFile::read_weights(const std::vector<MatrixPart>& parts, const comm::C
   read_checked_parts(file_, parts, comm);
 }
 
-void check_part(const std::string& what, const MatrixPart& part, DType type, const std::string& expected) {
+void check_finite(const std::string& where, const MatrixPart& part, DType type, const std::string& expected) {
   const auto found = find_non_finite(part.host, type, part.kept.count());
   if (!found) return;
   const Index columns = part.kept.columns.size();
-  fail(ErrorKind::failure, "{} holds {} at [{}, {}], {}", what, found->value,
+  fail(ErrorKind::failure, "{} holds {} at [{}, {}], {}", where, found->value,
        part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns, expected);
 }
 
@@ -118,8 +118,8 @@ void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& par
   transfer_parts(file, Direction::read, parts, comm);
   comm::agree(comm, [&] {
     for (const MatrixPart& part : parts) {
-      check_part(fmt::format("{}: dataset {}", file.path, part.dataset), part, file.at(part.dataset).type,
-                 "expected finite numbers");
+      check_finite(fmt::format("{}: dataset {}", file.path, part.dataset), part, file.at(part.dataset).type,
+                   "expected finite numbers");
     }
   });
 }

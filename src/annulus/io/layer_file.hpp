@@ -49,8 +49,8 @@ class LayerFile {
   pattern::Documents documents_;
 };
 
-/// Throws Error(failure) where a part holds a NaN or infinity: "WHAT holds inf at [2, 7], EXPECTED".
-void check_part(const std::string& what, const MatrixPart& part, core::DType type, const std::string& expected);
+/// Throws Error(failure) where a part holds a NaN or infinity: "WHERE holds inf at [2, 7], EXPECTED".
+void check_finite(const std::string& where, const MatrixPart& part, core::DType type, const std::string& expected);
 
 /// Reads parts of matrices and refuses NaN and infinity in them; collective.
 void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);

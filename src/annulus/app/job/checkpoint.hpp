@@ -29,8 +29,7 @@ struct TrainingData {
 
 /// A training: what it is about and what it goes by.
 struct TrainingJob {
-  const Request& request;
-  const layer::LayerProblem& problem;
+  const Request& request;  ///< with a layer
   std::vector<TrainingData> data;
 };
 

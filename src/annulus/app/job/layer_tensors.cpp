@@ -7,6 +7,7 @@
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/fingerprint.hpp"
+#include "annulus/io/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -113,8 +114,8 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
   }
   comm::agree(comm, [&] {
     for (const io::MatrixPart& part : parts) {
-      io::check_part("the result's " + part.dataset, part, problem.attention.type,
-                     causes_of_no_number(problem.attention, comm.rank()));
+      io::check_finite("the result's " + part.dataset, part, problem.attention.type,
+                       causes_of_no_number(problem.attention, comm.rank()));
     }
   });
   file.write_parts(parts);
