@@ -54,6 +54,18 @@ class ProgramTest : public testing::Test {
     return outcome;
   }
 
+  /// Every verb, as the program itself lists them in its help.
+  std::vector<std::string> verbs() const {
+    std::istringstream help(annulus(0, "--help").out);
+    std::vector<std::string> names;
+    std::string line;
+    while (std::getline(help, line) && line != "Subcommands:") continue;
+    while (std::getline(help, line) && line.starts_with("  ")) {
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+    return names;
+  }
+
   /// `annulus ARGUMENTS` on `ranks` ranks; 0 means without a launcher.
   Outcome annulus(int ranks, const std::string& arguments) const {
     // Open MPI's mpirun would wait a second before it ends the ranks that a failed one leaves behind.

@@ -33,7 +33,12 @@ class Errors : public ProgramTest {
 };
 
 TEST_F(Errors, CommandLine) {
-  expect("", 2, {"no verb", "run, generate, verify, plan, train, list, info"});
+  const std::vector<std::string> names = verbs();
+  ASSERT_GE(names.size(), 7u);
+  expect("", 2, {"no verb", fmt::format("expected one of {}\n", fmt::join(names, ", "))});
+  for (const std::string& name : names) {
+    expect(name + " --frobnicate", 2, {name + ": there is no option '--frobnicate'"}, {0});
+  }
   expect("runn x.yaml", 2, {"'runn'", "'run'"});
   expect("run", 2, {"file"});
   expect("run --frobnicate x.yaml", 2, {"frobnicate"});

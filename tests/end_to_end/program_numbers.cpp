@@ -120,6 +120,7 @@ TEST_F(Numbers, ASegmentLongerThanEverythingIsNoted) {
 }
 
 TEST_F(Numbers, EveryVerbThatSpeaksOfTilesObeysTheVariable) {
+  generate();
   const std::string run = deck("{segments: [8, all], dilations: [1, 2]}", "{reproducible: true}");
   const std::string file = run.substr(run.find(' ') + 1);
   for (const std::string& words : {std::string("info"), run, run + " --dry-run", "plan " + file}) {

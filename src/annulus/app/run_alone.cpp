@@ -43,7 +43,7 @@ std::string run_self_alone(const char* word, double patience_seconds) {
   variables.push_back(nullptr);
   std::string argument = word;
   char* const arguments[] = {path.data(), argument.data(), nullptr};
-  posix_spawn_file_actions_t actions;  // its complaints are expected, and nobody's business
+  posix_spawn_file_actions_t actions;  // its complaints are expected: no user has to see them
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);

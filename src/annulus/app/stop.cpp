@@ -70,7 +70,7 @@ void end_quietly_on_signals(int status) { final_status = status; }
 void watch_for_stop() {
   struct sigaction action {};
   action.sa_handler = note_request;
-  action.sa_flags = SA_RESTART;  // reads and writes under way go on
+  action.sa_flags = SA_RESTART;  // reads and writes in flight continue
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

@@ -37,12 +37,6 @@ FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 /// Throws Error(failure) that says what changed unless the file is still what it was. On this rank alone.
 void check_unchanged(const std::string& path, const FileState& seen);
 
-// Names of before.
-using FileIdentity = FileState;
-inline FileState identity_together(const std::string& path, const comm::Communicator& comm) {
-  return agreed_state(path, comm);
-}
-
 /// Extents and storage type of a dataset of floats, and what the axes of a tensor are.
 struct DatasetInfo {
   std::vector<Index> extents;  ///< as in the file

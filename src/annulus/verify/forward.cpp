@@ -65,20 +65,24 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector
   return all;
 }
 
+void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {
+  const double* const found = rows_.row(x).data() + (b * heads_ + h) * input_.shape.head_dim;
+  for (std::size_t d = 0; d < expected.size(); ++d) {
+    deviation.compare(found[d], expected[d], [&] { return input_.index_text(b, x, h, Index(d)); });
+  }
+}
+
 ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& file,
                                   const std::vector<QueryRow>& rows) {
-  const Shape& s = input.shape;
-  ForwardDeviations found;
-  RowReader out(file, "out"), lse(file, "lse");
+  VectorCheck out(input, file, "out", input.shape.heads);
+  RowReader found(file, "lse");
+  Deviation lse;
   for (const QueryRow& row : rows) {
-    const Index head = row.b * s.heads + row.h;
-    found.lse.compare(lse.row(row.x)[std::size_t(head)], row.lse, [&] { return input.place(row.b, row.x, row.h); });
-    for (Index d = 0; d < s.head_dim; ++d) {
-      found.out.compare(out.row(row.x)[std::size_t(head * s.head_dim + d)], row.out[std::size_t(d)],
-                        [&] { return input.place(row.b, row.x, row.h, d); });
-    }
+    out.compare(row.b, row.x, row.h, row.out);
+    lse.compare(found.row(row.x)[std::size_t(row.b * input.shape.heads + row.h)], row.lse,
+                [&] { return input.index_text(row.b, row.x, row.h); });
   }
-  return found;
+  return {out.deviation, lse};
 }
 
 }  // namespace annulus::verify

@@ -30,6 +30,22 @@ void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit);
 
+/// Vectors (D) of recomputed rows against a (B, S, heads, D) tensor of the result; rows ascend.
+class VectorCheck {
+ public:
+  VectorCheck(const VerifyInput& input, const io::SeenFile& file, const std::string& dataset, Index heads)
+      : input_(input), rows_(file, dataset), heads_(heads) {}
+
+  void compare(Index b, Index x, Index h, const Numbers& expected);
+
+  Deviation deviation;
+
+ private:
+  const VerifyInput& input_;
+  RowReader rows_;
+  Index heads_;
+};
+
 /// Rows of out and lse in `file` against recomputed ones.
 struct ForwardDeviations {
   Deviation out, lse;

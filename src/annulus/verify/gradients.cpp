@@ -59,21 +59,6 @@ class Definition {
   const Shape& shape_;
 };
 
-Deviation compare_dq(const VerifyInput& input, const io::SeenFile& file, const std::vector<QueryRow>& rows) {
-  const Shape& s = input.shape;
-  const std::vector<Numbers> dq = recompute_dq(input, rows);
-  Deviation deviation;
-  RowReader found(file, "dq");
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const QueryRow& row = rows[i];
-    for (Index d = 0; d < s.head_dim; ++d) {
-      deviation.compare(found.row(row.x)[std::size_t((row.b * s.heads + row.h) * s.head_dim + d)],
-                        dq[i][std::size_t(d)], [&] { return input.place(row.b, row.x, row.h, d); });
-    }
-  }
-  return deviation;
-}
-
 // ---- dk, dv ----
 
 /// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
@@ -214,22 +199,18 @@ GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFil
                                      const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
                                      bool recompute_viewers) {
   const Shape& s = input.shape;
-  GradientDeviations deviations;
-  deviations.dq = compare_dq(input, file, queries);
+  VectorCheck dq(input, file, "dq", s.heads), dk(input, file, "dk", s.kv_heads), dv(input, file, "dv", s.kv_heads);
+  const std::vector<Numbers> expected = recompute_dq(input, queries);
+  for (std::size_t i = 0; i < queries.size(); ++i) dq.compare(queries[i].b, queries[i].x, queries[i].h, expected[i]);
   const auto results = [&](Interval rows) -> RowResults {
     if (recompute_viewers) return recompute_results(input, rows);
     return {read_as_double(file, "out", rows), read_as_double(file, "lse", rows)};
   };
-  RowReader dk(file, "dk"), dv(file, "dv");
   for (const KeyRow& row : recompute_keys(input, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
-    for (Index d = 0; d < s.head_dim; ++d) {
-      const auto at = std::size_t((row.b * s.kv_heads + row.head) * s.head_dim + d);
-      const auto place = [&] { return input.place(row.b, row.p, row.head, d); };
-      deviations.dk.compare(dk.row(row.p)[at], row.dk[std::size_t(d)], place);
-      deviations.dv.compare(dv.row(row.p)[at], row.dv[std::size_t(d)], place);
-    }
+    dk.compare(row.b, row.p, row.head, row.dk);
+    dv.compare(row.b, row.p, row.head, row.dv);
   }
-  return deviations;
+  return {dq.deviation, dk.deviation, dv.deviation};
 }
 
 }  // namespace annulus::verify

@@ -89,10 +89,10 @@ RowReader::RowReader(const io::SeenFile& file, const std::string& dataset)
 RowReader::RowReader(const VerifyInput& input, TensorId tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
-std::string VerifyInput::place(Index b, Index x, Index h, Index d) const {
+std::string VerifyInput::index_text(Index b, Index x, Index h, Index d) const {
   return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h, d}, order), ", "));
 }
-std::string VerifyInput::place(Index b, Index x, Index h) const {
+std::string VerifyInput::index_text(Index b, Index x, Index h) const {
   return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h}, order), ", "));
 }
 

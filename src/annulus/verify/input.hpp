@@ -33,8 +33,8 @@ class VerifyInput {
   virtual Numbers rows(core::TensorId tensor, Interval rows) const = 0;
 
   /// "[1, 5, 0, 3]": where a number of row x and head h stands in the file.
-  std::string place(Index b, Index x, Index h, Index d) const;
-  std::string place(Index b, Index x, Index h) const;
+  std::string index_text(Index b, Index x, Index h, Index d) const;
+  std::string index_text(Index b, Index x, Index h) const;
 
   core::Shape shape;
   core::DType type;

@@ -16,7 +16,7 @@ using layer::Weight;
 /// Multiply-adds of products that a rank does at most to recompute everything: some ten seconds.
 constexpr double largest_products = 1e10;
 
-/// All of it can be recomputed in some seconds: the attention's (query, head, key) triples as in verify_gradients.hpp,
+/// All of it can be recomputed in some seconds: the attention's (query, head, key) triples as in gradients.hpp,
 /// and the products. Those of the forward pass every rank repeats, for the rows its queries and keys meet may be any;
 /// those of the gradients, twice as many, the ranks share.
 bool can_recompute_all(const LayerInput& input, int ranks) {

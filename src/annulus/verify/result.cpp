@@ -75,7 +75,7 @@ io::SeenFile look_at_result(const io::RunFile& run, const std::vector<io::Tensor
     if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
-  const io::SeenFile seen = seen_file(file, io::identity_together(file, comm), datasets);
+  const io::SeenFile seen = seen_file(file, io::agreed_state(file, comm), datasets);
   io::on_root(comm, [&] { check_result(run, datasets); });
   return seen;
 }

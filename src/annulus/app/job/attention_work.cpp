@@ -51,7 +51,7 @@ class AttentionWork : public Work {
     HostSide out(tensors_.out), lse(tensors_.lse);
     out.from_device();
     lse.from_device();
-    check_results(job_, {{"out", out.data(), job_.problem.shape.heads}}, comm_);
+    check_results(job_, {{"out", out.data(), tensors_.out.bytes()}}, rows().intervals(), comm_);
     const LseFindings findings = look_at_lse(job_, lse.data(), comm_);
     file.write({{"out", out.data()}, {"lse", lse.data()}}, rows().intervals());
     return findings;
@@ -83,9 +83,9 @@ class AttentionWork : public Work {
     const Index kv_bytes = tensors_.dkv.bytes() / 2;
     HostSide dq(tensors_.dq), dk(tensors_.dkv.data(), kv_bytes), dv(tensors_.dkv.at(kv_bytes), kv_bytes);
     for (HostSide* side : {&dq, &dk, &dv}) side->from_device();
-    const core::Shape& s = job_.problem.shape;
-    check_results(job_, {{"dq", dq.data(), s.heads}, {"dk", dk.data(), s.kv_heads}, {"dv", dv.data(), s.kv_heads}},
-                  comm_);
+    check_results(job_,
+                  {{"dq", dq.data(), tensors_.dq.bytes()}, {"dk", dk.data(), kv_bytes}, {"dv", dv.data(), kv_bytes}},
+                  rows().intervals(), comm_);
     file.write({{"dq", dq.data()}, {"dk", dk.data()}, {"dv", dv.data()}}, rows().intervals());
   }
 

@@ -70,7 +70,7 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
          request.run.name, fmt::join(changes, "; "));
   }
-  verify::check_datasets(file, weight_specs("", training.problem), why);
+  verify::check_datasets(file, weight_specs("", *training.request.layer), why);
   if (steps > request.run.settings.train->steps) {
     fail(ErrorKind::usage, "{}train.steps is {}, and {} has {} steps done", request.run.where("train.steps"),
          request.run.settings.train->steps, file, steps);
@@ -98,12 +98,12 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   const io::FileState identity = io::agreed_state(file, comm);
   const Index steps =
       io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
-  const io::SeenFile seen = verify::seen_file(file, identity, training_specs(training.problem, steps));
+  const io::SeenFile seen = verify::seen_file(file, identity, training_specs(*training.request.layer, steps));
   TrainingState state;
   state.losses.resize(std::size_t(steps));
   const io::Rectangle all{{0, steps}, {0, 1}};
   io::read_checked_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
-  state.weights = load_weights(seen, training.problem, comm);
+  state.weights = load_weights(seen, *training.request.layer, comm);
   return state;
 }
 
@@ -116,7 +116,7 @@ std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, I
 void save_training(io::ResultFile& file, const TrainingJob& training, const TrainingState& state,
                    const std::vector<io::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
-  write_weights("", state.weights, training.problem, comm, file);
+  write_weights("", state.weights, *training.request.layer, comm, file);
   const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
       {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}});

@@ -29,8 +29,7 @@ struct TrainingData {
 
 /// A training: what it is about and what it goes by.
 struct TrainingJob {
-  const Request& request;
-  const layer::LayerProblem& problem;
+  const Request& request;  ///< with a layer
   std::vector<TrainingData> data;
 };
 
@@ -39,7 +38,7 @@ struct TrainingJob {
 /// older version made it, which did not say what numbers, rank 0 warns: to refuse would make the steps done worthless.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// Datasets of a file with the weights and so many losses.
+/// Datasets of a file with the weights and this many losses.
 std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses);
 
 /// Writes weights and losses to `file`, which was made for them, and finishes it with the job's settings; collective.

@@ -23,7 +23,7 @@ struct Asked {
   RunFileWords words;
   Purpose purpose = Purpose::run;
   std::optional<int> ranks{};            ///< empty: those that were launched
-  std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the nodes at hand
+  std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
 };
 
 /// The one way to a job, for every verb that computes or plans; collective. Throws the same Error on every rank, as

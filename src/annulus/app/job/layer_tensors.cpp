@@ -99,20 +99,6 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
   return io::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
 }
 
-void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,
-                const comm::Communicator& comm, const io::ResultFile& file) {
-  const comm::Place place("the writing of " + name);
-  HostSide host(rows);
-  host.from_device();
-  const strategies::Problem& problem = layer.problem().attention;
-  const Index count = rows.bytes() / Index(core::bytes_of(problem.type));
-  io::check_finite("the result's " + name, io::find_non_finite(host.data(), problem.type, count),
-                   layer.rows().intervals(),
-                   {{problem.shape.batch, problem.shape.sequence, layer.problem().width}, problem.type}, comm,
-                   causes_of_no_number(problem, comm.rank()));
-  file.write({{name, host.data()}}, layer.rows().intervals());
-}
-
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
                    const comm::Communicator& comm, const io::ResultFile& file) {
   const comm::Place place("the writing of the weights");
@@ -129,7 +115,7 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
   comm::agree(comm, [&] {
     for (const io::MatrixPart& part : parts) {
       io::check_finite("the result's " + part.dataset, part, problem.attention.type,
-                     causes_of_no_number(problem.attention, comm.rank()));
+                       causes_of_no_number(problem.attention, comm.rank()));
     }
   });
   file.write_parts(parts);

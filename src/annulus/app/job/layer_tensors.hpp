@@ -31,9 +31,6 @@ layer::Weights load_weights(const Request& request, const layer::LayerProblem& p
 layer::Weights load_weights(const io::SeenFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// This rank's rows of a (B, S, E) tensor, which have to be numbers.
-void write_rows(const std::string& name, const core::Buffer& rows, const layer::Layer& layer,
-                const comm::Communicator& comm, const io::ResultFile& file);
 /// Weights, or their gradients, as weight_specs(prefix); they have to be numbers.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
                    const comm::Communicator& comm, const io::ResultFile& file);

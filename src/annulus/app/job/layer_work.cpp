@@ -2,6 +2,7 @@
 #include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/work.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/io/finite.hpp"
 #include "annulus/layer/predict.hpp"
 
@@ -25,7 +26,7 @@ class LayerWork : public Work {
 
   /// q and k were made on the way: whether the scores had room is known now.
   LseFindings write_outputs(const io::ResultFile& file) override {
-    write_rows("y", forward_.y, layer_, comm_, file);
+    write("y", forward_.y, file);
     forward_.y = {};
     const strategies::Tensors& saved = forward_.saved;
     const core::DType type = job_.problem.type;
@@ -47,7 +48,7 @@ class LayerWork : public Work {
   void write_gradients(const io::ResultFile& file) override {
     weights_ = {};
     x_ = dy_ = {};
-    write_rows("dx", backward_.dx, layer_, comm_, file);
+    write("dx", backward_.dx, file);
     write_weights("d", backward_.gradients, layer_.problem(), comm_, file);
   }
 
@@ -59,6 +60,14 @@ class LayerWork : public Work {
   }
 
  private:
+  void write(const std::string& name, const core::Buffer& rows, const io::ResultFile& file) const {
+    const comm::Place place("the writing of " + name);
+    HostSide host(rows);
+    host.from_device();
+    check_results(job_, {{name, host.data(), rows.bytes()}}, layer_.rows().intervals(), comm_);
+    file.write({{name, host.data()}}, layer_.rows().intervals());
+  }
+
   const Job& job_;
   const comm::Communicator& comm_;
   const layer::Layer layer_;

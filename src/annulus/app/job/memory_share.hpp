@@ -1,4 +1,4 @@
-// How much memory a rank may use on the nodes at hand.
+// How much memory a rank may use on the available nodes.
 #pragma once
 
 #include <string>

@@ -23,22 +23,19 @@ Range range_of(core::Precision precision) {
   return {FLT_MIN, FLT_MAX, FLT_MANT_DIG};
 }
 
-const std::vector<core::Interval>& own_rows(const Job& job, const comm::Communicator& comm) {
-  return job.partition[std::size_t(comm.rank())].intervals();
-}
-Index numbers_of_lse(const Job& job, const comm::Communicator& comm) {
-  const core::Shape& s = job.problem.shape;
-  return s.batch * job.partition[std::size_t(comm.rank())].count() * s.heads;
-}
-
 double number_at(const void* numbers, core::DType type, Index i) {
   if (type == core::DType::float64) return static_cast<const double*>(numbers)[i];
   return double(static_cast<const float*>(numbers)[i]);
 }
 
-/// A result as it lies in the file: `extents` with the sequence in front of the heads.
-io::DatasetInfo result_info(const Job& job, const std::vector<Index>& extents) {
-  return {io::reordered(extents, job.order()), job.problem.type, job.order()};
+/// Throws AgreedError(failure) about what was found in a result's rows; collective.
+void check_found(const Request& request, const std::string& name, const std::optional<io::NonFinite>& found,
+                 const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
+  const auto& all = request.results;
+  const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  core::require(spec != all.end(), [&] { return "the result has no dataset " + name; });
+  io::check_finite("the result's " + name, found, rows, {spec->extents, spec->type, spec->order}, comm,
+                   causes_of_no_number(request.problem, comm.rank()));
 }
 
 /// |lse| from which on neighbouring scores differ by 2 in base 2.
@@ -86,28 +83,26 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
           problem.precision == core::Precision::float32 ? ", or use compute.precision: float64" : ""));
 }
 
-void check_results(const Job& job, const std::vector<ResultRows>& tensors, const comm::Communicator& comm) {
-  const core::Shape& s = job.problem.shape;
-  const Index rows = s.batch * job.partition[std::size_t(comm.rank())].count();
-  for (const ResultRows& tensor : tensors) {
-    const auto found = io::find_non_finite(tensor.numbers, job.problem.type, rows * tensor.heads * s.head_dim);
-    io::check_finite("the result's " + tensor.name, found, own_rows(job, comm),
-                     result_info(job, {s.batch, s.sequence, tensor.heads, s.head_dim}), comm,
-                     causes_of_no_number(job.problem, comm.rank()));
+void check_results(const Request& request, const std::vector<HostRows>& tensors,
+                   const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
+  for (const HostRows& tensor : tensors) {
+    const core::DType type = request.problem.type;
+    const auto found = io::find_non_finite(tensor.data, type, tensor.bytes / Index(core::bytes_of(type)));
+    check_found(request, tensor.name, found, rows, comm);
   }
 }
 
 LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
   const core::Shape& s = job.problem.shape;
-  const core::DType type = core::lse_type(job.problem.type);
+  const pattern::StoredRows& rows = job.partition[std::size_t(comm.rank())];
+  const Index count = s.batch * rows.count() * s.heads;
   std::optional<io::NonFinite> found;
-  for (Index i = 0; i < numbers_of_lse(job, comm) && !found; ++i) {
-    const double value = number_at(lse, type, i);
+  for (Index i = 0; i < count && !found; ++i) {
+    const double value = number_at(lse, core::lse_type(job.problem.type), i);
     if (!std::isfinite(value) && !(value < 0)) found = {i, value};
   }
-  io::check_finite("the result's lse", found, own_rows(job, comm), result_info(job, {s.batch, s.sequence, s.heads}),
-                   comm, causes_of_no_number(job.problem, comm.rank()));
-  return count_lse(job, lse, numbers_of_lse(job, comm), comm);
+  check_found(job, "lse", found, rows.intervals(), comm);
+  return count_lse(job, lse, count, comm);
 }
 
 LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {

@@ -18,14 +18,15 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
 /// What a NaN or infinity on this rank may come from, for the end of a message.
 std::string causes_of_no_number(const strategies::Problem& problem, int rank);
 
-/// A result's rows on this rank, on the host: (B, rows, heads, D).
-struct ResultRows {
+/// Rows of a dataset of the result on the host.
+struct HostRows {
   std::string name;
-  const void* numbers;
-  Index heads;
+  const void* data;
+  Index bytes;
 };
-/// Throws AgreedError(failure) that names the first NaN or infinity; collective.
-void check_results(const Job& job, const std::vector<ResultRows>& tensors, const comm::Communicator& comm);
+/// Throws AgreedError(failure) that names the first NaN or infinity in these rows of this rank; collective.
+void check_results(const Request& request, const std::vector<HostRows>& tensors,
+                   const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
 /// What the log-sum-exps of all ranks' rows tell.
 struct LseFindings {

@@ -23,19 +23,4 @@ struct Pass {
 Pass run_pass(const comm::Communicator& comm, const std::string& name,
               const std::function<layer::LayerMetrics(const strategies::Progress&)>& work);
 
-/// Sums the wall time of several pieces of work.
-struct Stopwatch {
-  double seconds = 0;
-
-  template <class Work>
-  auto time(Work&& work) {
-    struct Stop {
-      double& sum;
-      double start = core::wall_seconds();
-      ~Stop() { sum += core::wall_seconds() - start; }
-    } stop{seconds};
-    return work();
-  }
-};
-
 }  // namespace annulus::app

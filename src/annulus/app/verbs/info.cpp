@@ -1,5 +1,5 @@
-// `annulus info`: versions, back ends, devices, MPI, transfers, threads and binding, one line each; every rank's place
-// is named.
+// `annulus info`: versions, back ends, devices, MPI, transfers, threads and binding, one line each; every rank's
+// location is named.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -18,7 +18,7 @@
 namespace annulus::app {
 namespace {
 
-void line(std::string_view name, std::string_view text) { fmt::print("  {:<18} {}\n", name, text); }
+void line(std::string_view name, std::string_view text) { print_line(name, text, 18); }
 
 /// CPUs this process may run on, as ranges: "0-3,8".
 std::string bound_cpus() {
@@ -41,8 +41,8 @@ std::string bound_cpus() {
 void print_info(const comm::Communicator& comm) {
   const std::string lesser_tiles = agree_on_instruction_set(comm);
   comm::choose_transfers(comm::GpuAware::automatic, comm, try_device_self_send);
-  const std::string place = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
-  const std::vector<std::string> places = comm.gather_all(place);
+  const std::string location = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
+  const std::vector<std::string> locations = comm.gather_all(location);
   const MemoryShare memory = memory_share(comm);
   const comm::WindowRoom windows = comm::window_room();
   if (!comm.is_root()) return;
@@ -57,7 +57,7 @@ void print_info(const comm::Communicator& comm) {
   if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));
   if (windows.bytes >= 0)
     line("windows", fmt::format("{} free in {}", describe_bytes(double(windows.bytes)), windows.folder));
-  for (std::size_t rank = 0; rank < places.size(); ++rank) line(fmt::format("rank {}", rank), places[rank]);
+  for (std::size_t rank = 0; rank < locations.size(); ++rank) line(fmt::format("rank {}", rank), locations[rank]);
 }
 
 }  // namespace

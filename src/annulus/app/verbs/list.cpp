@@ -1,6 +1,7 @@
 // `annulus list`: strategies, semantics, shardings and partitions, one line each.
 #include <fmt/format.h>
 
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/strategies/strategy.hpp"
@@ -8,7 +9,7 @@
 namespace annulus::app {
 namespace {
 
-void line(std::string_view name, std::string_view text) { fmt::print("  {:<18} {}\n", name, text); }
+void line(std::string_view name, std::string_view text) { print_line(name, text, 18); }
 
 void print_list() {
   fmt::print("strategies (distribution.strategy)\n");

@@ -41,7 +41,7 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
   const std::string partition = candidate.partition ? std::string(pattern::name_of(*candidate.partition)) : "-";
   fmt::print("{} {:<18} {:<12} ", taken ? '*' : ' ', candidate.strategy->name(), partition);
   if (!candidate.cost) {
-    fmt::print("no closed form for so many ranks\n");
+    fmt::print("no closed form for this many ranks\n");
     return;
   }
   const planner::Cost& cost = *candidate.cost;

@@ -24,34 +24,39 @@ struct Given {
 /// From the checked job to the tensors in the file.
 Measurements compute(const Job& job, Work& work, const comm::Communicator& comm, const io::ResultFile& file) {
   Measurements measured;
-  Stopwatch read, write;
+  double read = 0, write = 0;  // seconds
+  const auto timed = [](double& sum, const auto& part) {
+    const double start = core::wall_seconds();
+    part();
+    sum += core::wall_seconds() - start;
+  };
   core::memory_ledger().reset_peak();
-  read.time([&] { work.read_inputs(); });
+  timed(read, [&] { work.read_inputs(); });
   const Pass forward =
       run_pass(comm, work.name(false), [&](const strategies::Progress& progress) { return work.forward(progress); });
-  measured.lse = write.time([&] { return work.write_outputs(file); });
+  timed(write, [&] { measured.lse = work.write_outputs(file); });
   std::optional<Pass> backward;
   if (job.run.settings.compute.gradients) {
     check_gradients_mean_something(job, measured.lse);
     core::memory_ledger().reset_peak();
-    read.time([&] { work.read_gradients(); });
+    timed(read, [&] { work.read_gradients(); });
     backward =
         run_pass(comm, work.name(true), [&](const strategies::Progress& progress) { return work.backward(progress); });
-    write.time([&] { work.write_gradients(file); });
+    timed(write, [&] { work.write_gradients(file); });
   }
   const comm::Place place("the gathering of what was measured");
   const bool layer = job.layer.has_value();
   measured.ranks = comm.size();
-  measured.read_seconds = comm.max(read.seconds);
-  measured.write_seconds = comm.max(write.seconds);
+  measured.read_seconds = comm.max(read);
+  measured.write_seconds = comm.max(write);
   measured.forward = gather(forward, work.predicted_bytes(false), layer, comm);
   if (backward) measured.backward = gather(*backward, work.predicted_bytes(true), layer, comm);
   // What belongs to the run as a whole stands beside the forward pass's numbers.
   std::vector<io::Column>& columns = measured.forward.per_rank;
   columns.insert(columns.begin(), per_rank("rows", "row", double(forward.metrics.attention.rows), comm));
   columns.push_back(per_rank("peak_resident_bytes", "byte", double(core::peak_resident_bytes()), comm));
-  columns.push_back(per_rank("read_seconds", "s", read.seconds, comm));
-  columns.push_back(per_rank("write_seconds", "s", write.seconds, comm));
+  columns.push_back(per_rank("read_seconds", "s", read, comm));
+  columns.push_back(per_rank("write_seconds", "s", write, comm));
   return measured;
 }
 

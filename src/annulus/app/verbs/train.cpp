@@ -20,7 +20,7 @@
 namespace annulus::app {
 namespace {
 
-/// A layer with its tensors, under way.
+/// A training in progress: the layer with its tensors.
 class Training {
  public:
   Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
@@ -151,7 +151,7 @@ class Training {
   const io::TrainSettings& settings_;
   layer::Layer layer_;
   io::ResultFile result_;  // made before the first step, so that its name and its room are taken
-  TrainingJob training_{job_, layer_.problem(), {}};
+  TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
 };

@@ -1,5 +1,5 @@
 // What a verb of the command line says of itself. The table of all verbs feeds parsing, help and complaints; a new verb
-// is one file and one line of verbs.cpp.
+// is one file, and its name in verbs.cpp.
 #pragma once
 
 #include <functional>

@@ -4,13 +4,7 @@
 
 namespace annulus::app {
 
-Verb run_verb();
-Verb generate_verb();
-Verb verify_verb();
-Verb plan_verb();
-Verb train_verb();
-Verb list_verb();
-Verb info_verb();
+Verb run_verb(), generate_verb(), verify_verb(), plan_verb(), train_verb(), list_verb(), info_verb();
 
 std::vector<Verb> verbs() {
   return {run_verb(), generate_verb(), verify_verb(), plan_verb(), train_verb(), list_verb(), info_verb()};
