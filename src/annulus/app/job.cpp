@@ -114,12 +114,6 @@ void check_can_be_reproducible(const io::RunFile& run) {
         "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false",
         run.where("compute.reproducible"));
   }
-  if (!kernels::reproducible(kernels::default_backend())) {
-    core::fail(core::ErrorKind::usage,
-               "{}compute.reproducible: true needs the host back end: this build computes on a device, which adds up "
-               "many keys at a time; expected false",
-               run.where("compute.reproducible"));
-  }
 }
 
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
