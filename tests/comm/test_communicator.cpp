@@ -6,6 +6,14 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/comm/window.hpp"
 
+namespace {
+int communicators_freed = 0;
+}
+extern "C" int MPI_Comm_free(MPI_Comm* comm) {
+  ++communicators_freed;
+  return PMPI_Comm_free(comm);
+}
+
 namespace annulus::comm {
 namespace {
 
@@ -52,6 +60,31 @@ TEST(Communicator, SplitsByColourAndKeepsTheOrder) {
   EXPECT_EQ(half.sum(1), half.size());
   int value = 0;
   EXPECT_NE(MPI_Send(&value, 1, MPI_INT, half.size(), 0, half.handle()), MPI_SUCCESS) << "errors are returned";
+}
+
+TEST(Communicator, IsNotFreedWhereAnErrorUnwinds) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const int before = communicators_freed;
+  // The others may never come to the end of theirs: freeing would wait for them, and the error would wait with it.
+  EXPECT_THROW(
+      {
+        const Communicator part = comm.split(comm.rank() % 2);
+        throw std::runtime_error("in the middle");
+      },
+      std::runtime_error);
+  EXPECT_EQ(communicators_freed, before);
+  // One that is made and used while an error unwinds ends as all do.
+  struct AtTheEnd {
+    const Communicator& comm;
+    ~AtTheEnd() { comm.split(0).barrier(); }
+  };
+  EXPECT_THROW(
+      {
+        const AtTheEnd end{comm};
+        throw std::runtime_error("in the middle");
+      },
+      std::runtime_error);
+  EXPECT_EQ(communicators_freed, before + 1);
 }
 
 TEST(Communicator, FindsTheRanksOfItsNode) {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "annulus/kernels/device/team_backward.hpp"
-#include "annulus/kernels/device/team_gradient.hpp"
+#include "annulus/kernels/device/epilogue.hpp"
+#include "annulus/kernels/device/launch.hpp"
 #include "kernels/backward_case.hpp"
 #include "kernels/device_case.hpp"
 
@@ -44,15 +44,15 @@ Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known
   const kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
                                            normalizers.view, delta.view, test.scale(), test.output_scale};
   for (const core::WorkList& list : test.calls) {
-    kernels::device::team_backward<ExecSpace, Tuning>(list, shape, test.precision, operands,
-                                                      {dq.view, dk.view, dv.view}, poll, team_size);
+    kernels::device::launch_attend_backward<ExecSpace, Tuning>(list, shape, test.precision, operands,
+                                                               {dq.view, dk.view, dv.view}, poll, team_size);
   }
   // Filled with a number that is no result, so that an element nobody writes shows.
   const auto finished = [&](const DeviceTensor& sums, Index rows, Index heads, double unit) {
     const Index count = shape.batch * rows * heads * D;
     const DeviceTensor to = to_device(std::vector<double>(std::size_t(count), 1234.0), test.sums(), rows, heads, D);
-    kernels::device::team_gradient<ExecSpace>({shape.batch, rows, heads, heads, D}, rows, sums.view, to.view, unit,
-                                              team_size);
+    kernels::device::launch_gradient<ExecSpace>({shape.batch, rows, heads, heads, D}, rows, sums.view, to.view, unit,
+                                                team_size);
     return from_device(to.buffer, count, test.sums());
   };
   return {finished(dq, test.query_rows, shape.heads, test.scale()),

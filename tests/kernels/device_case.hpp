@@ -8,8 +8,8 @@
 #include <string>
 
 #include "annulus/kernels/attention.hpp"
-#include "annulus/kernels/device/team_attend.hpp"
-#include "annulus/kernels/device/team_finish.hpp"
+#include "annulus/kernels/device/epilogue.hpp"
+#include "annulus/kernels/device/launch.hpp"
 #include "kernels/work_case.hpp"
 
 namespace annulus::test {
@@ -103,8 +103,8 @@ kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, cons
   kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
   poison(state.acc);
   for (const core::WorkList& list : test.calls) {
-    kernels::device::team_attend<ExecSpace, Tuning>(list, {q.view, k.view, v.view, test.scale()}, state, poll,
-                                                    team_size);
+    kernels::device::launch_attend<ExecSpace, Tuning>(list, {q.view, k.view, v.view, test.scale()}, state, poll,
+                                                      team_size);
   }
   // Filled with a number that is no result, so that an element nobody writes shows.
   const Index rows = test.states();
@@ -113,7 +113,7 @@ kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, cons
   const DeviceTensor out = to_device(unwritten, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(rows), 1234.0), lse_type, test.query_rows, shape.heads, 1);
-  kernels::device::team_finish<ExecSpace>(state, {out.view, lse.view}, test.output_scale, team_size);
+  kernels::device::launch_finish<ExecSpace>(state, {out.view, lse.view}, test.output_scale, team_size);
   return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
 }
 

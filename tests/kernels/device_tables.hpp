@@ -8,7 +8,7 @@
 
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/work_item.hpp"
-#include "annulus/kernels/device/device_work.hpp"
+#include "annulus/kernels/device/work.hpp"
 
 namespace annulus::kernels::device {
 
@@ -31,7 +31,7 @@ std::vector<Element> on_host(const Element* device, core::Index count) {
   return copy;
 }
 
-/// The view of a DeviceWork or BackwardWork made of `list`, to be read on the host.
+/// The view of a DeviceWork or DeviceWork made of `list`, to be read on the host.
 template <class Work>
 struct HostCopy {
   HostCopy(const Work& work, const core::WorkList& list)

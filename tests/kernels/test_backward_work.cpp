@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "annulus/kernels/device/backward_work.hpp"
+#include "annulus/kernels/device/work.hpp"
 #include "kernels/device_tables.hpp"
 
 namespace annulus::kernels::device {
@@ -14,13 +14,13 @@ namespace {
 template <Owner owner>
 void expect_every_row_once(Index teams, Index rows_of_first, Index rows_of_last) {
   const core::WorkList list = two_items();
-  const BackwardWork work(list, 2, owner, 32);
+  const DeviceWork work(list, 2, owner, 32);
   ASSERT_EQ(work.teams(), teams);
-  const HostCopy<BackwardWork> host(work, list);
+  const HostCopy<DeviceWork> host(work, list);
   std::set<std::tuple<Index, Index, Index>> seen;  // the number of keys tells the items apart
   Index rows = 0;
   for (Index team = 0; team < work.teams(); ++team) {
-    const OwnedTile tile = host.view.tile_of<owner>(team);
+    const TeamTile tile = host.view.tile_of<owner>(team);
     EXPECT_TRUE(seen.insert({tile.item.key.count, tile.batch, tile.begin}).second) << team;
     EXPECT_EQ(tile.begin % 32, 0);
     EXPECT_TRUE(tile.batch == 0 || tile.batch == 1);
@@ -38,14 +38,14 @@ TEST(BackwardWork, EveryTileBelongsToOneTeam) {
 
 TEST(BackwardWork, LongestWorkFirst) {
   const core::WorkList list = two_items();
-  const BackwardWork queries(list, 1, Owner::queries, 32), keys(list, 1, Owner::keys, 32);
+  const DeviceWork queries(list, 1, Owner::queries, 32), keys(list, 1, Owner::keys, 32);
   EXPECT_EQ(HostCopy(queries, list).view.tile_of<Owner::queries>(0).begin, 128);
   EXPECT_EQ(HostCopy(keys, list).view.tile_of<Owner::keys>(0).begin, 0);
 }
 
 TEST(BackwardWork, QueriesAreRowsThenHeads) {
   const core::WorkList list = two_items();
-  const BackwardWork work(list, 1, Owner::queries, 32);
+  const DeviceWork work(list, 1, Owner::queries, 32);
   const HostCopy host(work, list);
   Index number = 0;
   for (const std::size_t r : {1, 2, 3}) {
@@ -58,7 +58,7 @@ TEST(BackwardWork, QueriesAreRowsThenHeads) {
       }
     }
   }
-  EXPECT_EQ(number, queries_of(list.items[0]));
+  EXPECT_EQ(number, owned_rows(list.items[0], Owner::queries));
   const ItemRow key = host.view.key_of(list.items[0], 4);  // the second of the second run
   EXPECT_EQ(key.t, 1);
   EXPECT_EQ(key.row, 12);
@@ -67,7 +67,7 @@ TEST(BackwardWork, QueriesAreRowsThenHeads) {
 
 TEST(BackwardWork, LaunchesFollowTheWork) {
   constexpr double everything = std::numeric_limits<double>::max();
-  const BackwardWork queries(two_items(), 2, Owner::queries, 32), keys(two_items(), 2, Owner::keys, 32);
+  const DeviceWork queries(two_items(), 2, Owner::queries, 32), keys(two_items(), 2, Owner::keys, 32);
   // D = 4. A team of item 0 does 3 products of 32 queries and 73 keys, 24 flops a pair, or 4 of 32 keys and 140
   // queries, 32 flops a pair; one of the last item 24 * 3 * 40 / 2, or 32 * 32 * 3 / 2.
   EXPECT_EQ(queries.launches(4, 5 * 56064.0), (std::vector<Index>{5, 10, 12}));
@@ -75,7 +75,7 @@ TEST(BackwardWork, LaunchesFollowTheWork) {
   EXPECT_EQ(keys.launches(4, 4 * 143360.0), (std::vector<Index>{4, 10}));
   EXPECT_EQ(keys.launches(4, 6 * 143360.0 + 1536 + 1535), (std::vector<Index>{7, 10}));
   EXPECT_EQ(keys.launches(4, everything), (std::vector<Index>{10}));
-  EXPECT_TRUE(BackwardWork(core::WorkList{}, 2, Owner::keys, 32).launches(4, 1).empty());
+  EXPECT_TRUE(DeviceWork(core::WorkList{}, 2, Owner::keys, 32).launches(4, 1).empty());
 }
 
 }  // namespace

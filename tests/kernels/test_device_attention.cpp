@@ -186,7 +186,7 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
   kernels::State state(shape, test.query_rows, test.precision);
   const kernels::Operands operands{q.view, k.view, v.view, test.scale()};
   const int team_size = TypeParam::team_size();
-  kernels::device::team_attend<Space, Tuning>(test.calls[0], operands, state, {}, team_size);
+  kernels::device::launch_attend<Space, Tuning>(test.calls[0], operands, state, {}, team_size);
 
   const auto change = [&](const core::Buffer& buffer, auto&& rule) {
     std::vector<double> values(std::size_t(buffer.bytes()) / sizeof(double));
@@ -198,11 +198,11 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
   change(state.l, [](double l) { return l / 64; });
   change(state.acc, [](double acc) { return acc / 64; });
 
-  kernels::device::team_attend<Space, Tuning>(test.calls[1], operands, state, {}, team_size);
+  kernels::device::launch_attend<Space, Tuning>(test.calls[1], operands, state, {}, team_size);
   const Index states = test.states();
   const core::TensorView out = core::contiguous_view(state.acc.data(), test.type, test.query_rows, 4, 5);  // in place
   const DeviceTensor lse = to_device(std::vector<double>(std::size_t(states)), test.type, test.query_rows, 4, 1);
-  kernels::device::team_finish<Space>(state, {out, lse.view}, 1, team_size);
+  kernels::device::launch_finish<Space>(state, {out, lse.view}, 1, team_size);
   const kernels::ReferenceResult expected = naive_answer(test);
   EXPECT_TRUE(close_to(from_device(state.acc, states * 5, test.type), expected.out, 1e-12));
   EXPECT_TRUE(close_to(from_device(lse.buffer, states, test.type), expected.lse, 1e-12));
@@ -214,7 +214,7 @@ TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
   test.fill();
   int polls = 0;
   const auto answer = device_answer<typename TypeParam::Space, Tuning>(test, TypeParam::team_size(), [&] { ++polls; });
-  const Index tiles = core::ceil_div(70, Tuning::tiles[0].query_rows);
+  const Index tiles = core::ceil_div(70, Tuning::tiles[0].owned);
   EXPECT_EQ(polls, 2 * 3 * tiles);  // batch, heads, tiles
   EXPECT_TRUE(close_to(answer.out, naive_answer(test).out, 1e-5));
 }
@@ -225,11 +225,11 @@ TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
   for (const bool spread : {false, true}) {
     kernels::State state({1, 0, 1, 1, test.D}, test.rows, Precision::float32);
     const core::TensorView keys = test.keys(spread);
-    kernels::device::team_attend<typename TypeParam::Space, typename TypeParam::Tuning>(
+    kernels::device::launch_attend<typename TypeParam::Space, typename TypeParam::Tuning>(
         test.list, {test.close.view, keys, keys, 1.0}, state, {}, TypeParam::team_size());
     const DeviceTensor out = to_device(std::vector<double>(test.count), test.type, test.rows, 1, test.D);
     const DeviceTensor lse = to_device(std::vector<double>(test.rows), DType::float32, test.rows, 1, 1);
-    kernels::device::team_finish<typename TypeParam::Space>(state, {out.view, lse.view}, 1, TypeParam::team_size());
+    kernels::device::launch_finish<typename TypeParam::Space>(state, {out.view, lse.view}, 1, TypeParam::team_size());
     out_of[spread] = from_device(out.buffer, test.count, test.type);
   }
   EXPECT_EQ(out_of[0], out_of[1]);

@@ -13,7 +13,7 @@ namespace {
 
 using core::Mask;
 using core::Precision;
-using kernels::device::BackwardTile;
+using kernels::device::TileSize;
 
 constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
 
@@ -205,7 +205,7 @@ struct OtherTuning : HostTuning {
   static constexpr int block_columns = 4;
   static constexpr bool columns_side_by_side = false;
   static constexpr int pad = 1;
-  static constexpr BackwardTile backward_tiles[] = {{6, 12}};
+  static constexpr TileSize backward_tiles[] = {{6, 12}};
 };
 
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnTiles) {
@@ -244,7 +244,7 @@ TYPED_TEST(DeviceBackward, DeltaOfRows) {
                          dlse_tensor = to_device(dlse, type, rows, heads, 1),
                          delta = to_device(std::vector<double>(std::size_t(states), 1234.0), sums, rows, heads, 1);
       for (const bool with_dlse : {true, false}) {
-        kernels::device::delta_of_rows<typename TypeParam::Space>(
+        kernels::device::launch_delta<typename TypeParam::Space>(
             {2, 0, heads, 1, D}, rows, out_tensor.view, dout_tensor.view,
             with_dlse ? dlse_tensor.view : core::TensorView{}, delta.view);
         std::vector<double> expected;
@@ -268,8 +268,8 @@ TYPED_TEST(DeviceBackward, FinishedInPlaceAndInEveryType) {
       const DeviceTensor from = to_device(values, sums, rows, heads, D),
                          apart = to_device(std::vector<double>(std::size_t(count), 1234.0), type, rows, heads, D);
       const DeviceTensor& to = type == sums ? from : apart;
-      kernels::device::team_gradient<typename TypeParam::Space>({2, rows, heads, heads, D}, rows, from.view, to.view,
-                                                                0.5, TypeParam::team_size());
+      kernels::device::launch_gradient<typename TypeParam::Space>({2, rows, heads, heads, D}, rows, from.view, to.view,
+                                                                  0.5, TypeParam::team_size());
       std::vector<double> expected = values;
       for (double& x : expected) x *= 0.5;
       EXPECT_EQ(from_device(to.buffer, count, type), rounded(expected, type));
@@ -287,7 +287,7 @@ TYPED_TEST(DeviceBackward, StoredRowsBeyondTwoToThe31) {
     const core::TensorView keys = test.keys(spread);
     const auto zeros = [&] { return to_device(std::vector<double>(test.count), DType::float32, test.rows, 1, test.D); };
     const DeviceTensor dq = zeros(), dk = zeros(), dv = zeros();
-    kernels::device::team_backward<typename TypeParam::Space, typename TypeParam::Tuning>(
+    kernels::device::launch_attend_backward<typename TypeParam::Space, typename TypeParam::Tuning>(
         test.list, {1, 0, 1, 1, test.D}, Precision::float32, {q, keys, keys, q, normalizers.view, delta.view, 1.0, 1.0},
         {dq.view, dk.view, dv.view}, {}, TypeParam::team_size());
     for (const DeviceTensor& gradient : {dq, dk, dv}) {

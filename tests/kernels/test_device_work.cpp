@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "annulus/kernels/device/device_work.hpp"
+#include "annulus/kernels/device/work.hpp"
 #include "kernels/device_tables.hpp"
 
 namespace annulus::kernels::device {
@@ -13,16 +13,16 @@ namespace {
 
 TEST(DeviceWork, EveryTileBelongsToOneTeam) {
   const core::WorkList list = two_items();
-  const DeviceWork work(list, 2, 32);
+  const DeviceWork work(list, 2, Owner::rows, 32);
   // Item 0: 3 tiles of 32, 32 and 6 rows, 2 heads; last item: 1 tile, 1 head; batch 2.
   ASSERT_EQ(work.teams(), 2 * 3 * 2 + 2 * 1 * 1);
   const HostCopy host(work, list);
   std::set<std::tuple<Index, Index, Index, Index>> seen;  // kv rows tell the items apart
   Index rows = 0;
   for (Index team = 0; team < work.teams(); ++team) {
-    const TeamTile tile = host.view.tile_of(team);
-    EXPECT_TRUE(seen.insert({tile.item.query.count, tile.batch, tile.head, tile.query_begin}).second) << team;
-    EXPECT_EQ(tile.query_begin % 32, 0);
+    const TeamTile tile = host.view.tile_of<Owner::rows>(team);
+    EXPECT_TRUE(seen.insert({tile.item.query.count, tile.batch, tile.head, tile.begin}).second) << team;
+    EXPECT_EQ(tile.begin % 32, 0);
     EXPECT_TRUE(tile.batch == 0 || tile.batch == 1);
     if (tile.item.query.count == 70) {
       EXPECT_TRUE(tile.head == 2 || tile.head == 5) << tile.head;
@@ -30,14 +30,14 @@ TEST(DeviceWork, EveryTileBelongsToOneTeam) {
       EXPECT_EQ(tile.head, 0);
       EXPECT_EQ(tile.item.mask, core::Mask::upto);
     }
-    rows += tile.query_rows;
+    rows += tile.count;
   }
   EXPECT_EQ(rows, 2 * (2 * 70 + 3));
 }
 
 TEST(DeviceWork, RowsOfAMapThatStartsInTheMiddleOfTheRuns) {
   const core::WorkList list = two_items();
-  const DeviceWork work(list, 1, 32);
+  const DeviceWork work(list, 1, Owner::rows, 32);
   const HostCopy host(work, list);
   Index index = 0;
   for (const std::size_t r : {1, 2, 3}) {
@@ -54,20 +54,20 @@ TEST(DeviceWork, RunsWithoutRowsArePassedOver) {
   core::WorkList list;
   list.runs = {{0, 9, 1, 0}, {1, 4, 1, 1}, {2, 9, 1, 0}, {2, 9, 1, 0}, {3, 6, 1, 1}};
   list.items = {{{0, 5, 2}, {0, 5, 2}, 0, 0, 1, 1}};
-  const DeviceWork work(list, 1, 4);
+  const DeviceWork work(list, 1, Owner::rows, 4);
   const HostCopy host(work, list);
   EXPECT_EQ(host.view.row_of(list.items[0].query, 0).row, 4);
   EXPECT_EQ(host.view.row_of(list.items[0].query, 1).row, 6);
 }
 
 TEST(DeviceWork, LaunchesCoverTheTeamsInOrder) {
-  const DeviceWork work(two_items(), 2, 32);
+  const DeviceWork work(two_items(), 2, Owner::rows, 32);
   // A team of item 0 does 4 D * 32 rows * 73 keys = 37376 flops at D = 4, one of the last item 4 D * 3 * 40 / 2 = 960.
   EXPECT_EQ(work.launches(4, 1), (std::vector<Index>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}));
   EXPECT_EQ(work.launches(4, 5 * 37376.0), (std::vector<Index>{5, 10, 14}));
   EXPECT_EQ(work.launches(4, 12 * 37376.0), (std::vector<Index>{12, 14}));
   EXPECT_EQ(work.launches(4, std::numeric_limits<double>::max()), (std::vector<Index>{14}));
-  EXPECT_TRUE(DeviceWork(core::WorkList{}, 2, 32).launches(4, 1).empty());
+  EXPECT_TRUE(DeviceWork(core::WorkList{}, 2, Owner::rows, 32).launches(4, 1).empty());
 }
 
 TEST(DeviceWork, LaunchesStayBelowTheSizeOfALeague) {
@@ -75,7 +75,7 @@ TEST(DeviceWork, LaunchesStayBelowTheSizeOfALeague) {
   core::WorkList list;
   list.runs = {{0, 0, 1, Index(1) << 31}};
   list.items = {{{0, 1, Index(1) << 31}, {0, 1, 5}, 0, 0, 1, 1}};
-  const std::vector<Index> ends = DeviceWork(list, 2, 1).launches(64, std::numeric_limits<double>::max());
+  const std::vector<Index> ends = DeviceWork(list, 2, Owner::rows, 1).launches(64, std::numeric_limits<double>::max());
   EXPECT_EQ(ends, (std::vector<Index>{Index(1) << 30, Index(2) << 30, Index(3) << 30, Index(4) << 30}));
 }
 

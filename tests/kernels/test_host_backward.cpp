@@ -266,7 +266,7 @@ TEST(HostBackward, ResultsMayTakeThePlaceOfTheirAccumulators) {
   for (const Index D : {5, 40}) {
     const std::vector<double> sums = random_values(core::TensorId::q, 7 * 3 * D, DType::float32);
     const auto finish = [&](const DeviceTensor& from, const DeviceTensor& to) {
-      kernels::host::host_finish_gradient(kernels::Gradient::dq, 1, 7, 3, D, from.view, to.view, 0.25, 1);
+      kernels::host::host_finish_gradient(kernels::Gradient::dq, {1, 7, 3, 3, D}, from.view, to.view, 0.25);
       return from_device(to.buffer, 7 * 3 * D, DType::float32);
     };
     const DeviceTensor from = to_device(sums, DType::float32, 7, 3, D);

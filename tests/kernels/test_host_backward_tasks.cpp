@@ -10,7 +10,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/kernels/host/backward_tasks.hpp"
+#include "annulus/kernels/host/tasks.hpp"
 #include "kernels/host_backward_case.hpp"
 
 namespace annulus::test {
@@ -51,9 +51,9 @@ TEST(BackwardTasks, CoverEveryKeyOnceInDescendingOrder) {
         rest[of] = list.items[std::size_t(task.item)].key.count;
       } else {
         EXPECT_FALSE(task.highest);
-        EXPECT_EQ(task.place, place[of] + 1);
+        EXPECT_EQ(task.number, place[of] + 1);
       }
-      place[of] = task.place;
+      place[of] = task.number;
       EXPECT_EQ(task.first + task.count, rest[of]);
       EXPECT_EQ(task.first % 48, 0);
       EXPECT_LE(task.count, 192);

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
-#include "annulus/kernels/reference.hpp"
 #include "support/attention_case.hpp"
+#include "support/reference_attention.hpp"
 #include "support/tolerance.hpp"
 
 namespace annulus::kernels {

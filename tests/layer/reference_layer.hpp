@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "annulus/kernels/reference.hpp"
+#include "support/reference_attention.hpp"
 
 namespace annulus::test {
 

@@ -14,7 +14,7 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/core/types.hpp"
-#include "annulus/kernels/reference.hpp"
+#include "support/reference_attention.hpp"
 
 namespace annulus::test {
 

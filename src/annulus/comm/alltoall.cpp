@@ -1,7 +1,6 @@
 #include "annulus/comm/alltoall.hpp"
 
-#include "annulus/comm/requests.hpp"
-#include "annulus/comm/staging.hpp"
+#include "annulus/comm/exchange.hpp"
 
 namespace annulus::comm {
 namespace {
@@ -26,23 +25,18 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   source.load();
   Requests requests;
   // Step d receives from rank - d and sends to rank + d: at any time every rank is the target of about one other.
+  const auto type_of = [](const Staged& array, const Piece& piece) {
+    return Datatype::columns(array.block(), piece.rows, piece.columns);
+  };
   for (int d = 0; d < comm.size(); ++d) {
     const int peer = core::wrap(comm.rank() - d, comm.size());
     const Piece& piece = receives[std::size_t(peer)];
-    if (piece.empty()) continue;
-    const Datatype type = Datatype::columns(target.block(), piece.rows, piece.columns);
-    check_mpi(MPI_Irecv(target.block().data, 1, type.handle(), peer, 0, comm.handle(),
-                        requests.add({Outstanding::Kind::receive, peer, type.bytes(), ""})),
-              "MPI_Irecv");
+    if (!piece.empty()) start_receive(requests, comm, peer, 0, target.block().data, type_of(target, piece));
   }
   for (int d = 0; d < comm.size(); ++d) {
     const int peer = core::wrap(comm.rank() + d, comm.size());
     const Piece& piece = sends[std::size_t(peer)];
-    if (piece.empty()) continue;
-    const Datatype type = Datatype::columns(source.block(), piece.rows, piece.columns);
-    check_mpi(MPI_Isend(source.block().data, 1, type.handle(), peer, 0, comm.handle(),
-                        requests.add({Outstanding::Kind::send, peer, type.bytes(), ""})),
-              "MPI_Isend");
+    if (!piece.empty()) start_send(requests, comm, peer, 0, source.block().data, type_of(source, piece));
   }
   requests.wait();
   target.store();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 #include "annulus/comm/requests.hpp"
 
@@ -30,13 +31,15 @@ MPI_Comm duplicate(MPI_Comm parent) {
 
 Communicator::Communicator(MPI_Comm parent) : Communicator(Owned{duplicate(parent)}) {}
 
-Communicator::Communicator(Owned owned) : comm_(owned.handle) {
+Communicator::Communicator(Owned owned) : comm_(owned.handle), exceptions_(std::uncaught_exceptions()) {
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
-Communicator::~Communicator() { blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_); }
+Communicator::~Communicator() {
+  if (std::uncaught_exceptions() <= exceptions_) blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_);
+}
 
 Communicator Communicator::split(int colour) const {
   MPI_Comm part = MPI_COMM_NULL;

@@ -29,6 +29,8 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
 class Communicator {
  public:
   explicit Communicator(MPI_Comm parent);
+  /// Collective, but not while an error ends this rank's part: the communicator is then left to the end of the program,
+  /// since freeing it would wait for ranks that may be waiting for this one.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -70,6 +72,7 @@ class Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  int exceptions_;  // under way when it was made
 };
 
 /// An error every rank knows of and throws alike: the program can end in good order, with one message.

@@ -2,13 +2,24 @@
 
 namespace annulus::comm {
 
+void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type) {
+  check_mpi(MPI_Irecv(data, 1, type.handle(), peer, tag, comm.handle(),
+                      requests.add({Outstanding::Kind::receive, peer, type.bytes()})),
+            "MPI_Irecv");
+}
+
+void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
+                const Datatype& type) {
+  check_mpi(MPI_Isend(data, 1, type.handle(), peer, tag, comm.handle(),
+                      requests.add({Outstanding::Kind::send, peer, type.bytes()})),
+            "MPI_Isend");
+}
+
 void Exchange::start_receive(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
   const RowBlock& block = incoming_.emplace_back(message.block).block();
   if (exchange_probe != nullptr) exchange_probe->before_receive(message.block);
-  check_mpi(MPI_Irecv(block.first_row(), 1, Datatype::rows(block).handle(), message.peer, tag, comm_.handle(),
-                      requests_.add({Outstanding::Kind::receive, message.peer, block.bytes()})),
-            "MPI_Irecv");
+  comm::start_receive(requests_, comm_, message.peer, tag, block.first_row(), Datatype::rows(block));
 }
 
 void Exchange::start_send(const Message& message, int tag) {
@@ -17,9 +28,7 @@ void Exchange::start_send(const Message& message, int tag) {
   Staged& staged = outgoing_.emplace_back(message.block);
   staged.load();
   const RowBlock& block = staged.block();
-  check_mpi(MPI_Isend(block.first_row(), 1, Datatype::rows(block).handle(), message.peer, tag, comm_.handle(),
-                      requests_.add({Outstanding::Kind::send, message.peer, block.bytes()})),
-            "MPI_Isend");
+  comm::start_send(requests_, comm_, message.peer, tag, block.first_row(), Datatype::rows(block));
 }
 
 void Exchange::start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
@@ -39,26 +48,17 @@ void Exchange::wait() {
 }
 
 void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
-  const auto send_all = [&] {
-    for (const Message& send : sends) {
-      start_send(send, tag);
-      wait();
-    }
-  };
-  const auto receive_all = [&] {
-    for (const Message& receive : receives) {
-      start_receive(receive, tag);
+  const auto one_by_one = [&](const std::vector<Message>& messages, auto start_one) {
+    for (const Message& message : messages) {
+      (this->*start_one)(message, tag);
       wait();
     }
   };
   // Some even rank of a ring has an odd neighbour, also when P is odd, so the chain of waiting sends always ends.
-  if (comm_.rank() % 2 == 0) {
-    send_all();
-    receive_all();
-  } else {
-    receive_all();
-    send_all();
-  }
+  const bool even = comm_.rank() % 2 == 0;
+  if (even) one_by_one(sends, &Exchange::start_send);
+  one_by_one(receives, &Exchange::start_receive);
+  if (!even) one_by_one(sends, &Exchange::start_send);
 }
 
 }  // namespace annulus::comm

@@ -1,4 +1,4 @@
-// One hop on the wire: messages out and in.
+// Messages, and one hop on the wire: messages out and in.
 #pragma once
 
 #include <deque>
@@ -9,6 +9,11 @@
 #include "annulus/comm/staging.hpp"
 
 namespace annulus::comm {
+
+/// Starts receiving, or sending, one `type` at `data`; requests.wait() ends it.
+void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
+void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
+                const Datatype& type);
 
 /// A message to or from a peer; no message at all where `block.rows` is empty.
 struct Message {

@@ -15,7 +15,6 @@ namespace annulus::comm {
 class Gather {
  public:
   explicit Gather(const Communicator& comm) : comm_(comm) {}
-  ~Gather();
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
@@ -32,19 +31,13 @@ class Gather {
   void finish();
 
  private:
-  /// Notes the receives among the completed requests.
-  void note(int completed);
-  std::vector<Outstanding> outstanding() const;
-  Outstanding about(std::size_t request) const;
-
   const Communicator& comm_;
-  std::vector<MPI_Request> requests_;  // receives first, then sends
-  std::vector<int> indices_;           // of completed requests, as MPI reports them
-  std::vector<int> peers_;             // of the receives
-  std::deque<Staged> incoming_;        // of the receives; a deque: messages under way keep their addresses
-  std::optional<Staged> outgoing_;     // one copy serves all peers
-  std::deque<std::size_t> arrived_;    // receives not handed out yet
+  std::vector<int> peers_;           // of the receives
+  std::deque<Staged> incoming_;      // of the receives; a deque: messages under way keep their addresses
+  std::optional<Staged> outgoing_;   // one copy serves all peers
+  std::deque<std::size_t> arrived_;  // receives not handed out yet
   std::size_t handed_out_ = 0;
+  Requests requests_;  // receives first, then sends; behind the buffers, as in Exchange
 };
 
 }  // namespace annulus::comm

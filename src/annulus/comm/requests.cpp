@@ -61,25 +61,6 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   }
 }
 
-int test_some(std::vector<MPI_Request>& requests, std::vector<int>& finished,
-              const std::function<Outstanding(std::size_t)>& about) {
-  // Kept between calls, because polls are many.
-  static thread_local std::vector<MPI_Status> statuses;
-  if (statuses.size() < requests.size()) statuses.resize(requests.size());
-  int count = 0;
-  const int code = MPI_Testsome(int(requests.size()), requests.data(), &count, finished.data(), statuses.data());
-  if (code == MPI_ERR_IN_STATUS) {
-    for (int i = 0; i < count; ++i) {
-      const int error = statuses[std::size_t(i)].MPI_ERROR;
-      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
-      core::fail(core::ErrorKind::failure, "{}: {}", describe_one(about(std::size_t(finished[std::size_t(i)]))),
-                 mpi_error(error));
-    }
-  }
-  check_mpi(code, "MPI_Testsome");
-  return count;
-}
-
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
@@ -95,28 +76,45 @@ Requests::~Requests() {
 MPI_Request* Requests::add(const Outstanding& what) {
   about_.push_back(what);
   finished_.push_back(0);
+  statuses_.emplace_back();
   return &requests_.emplace_back(MPI_REQUEST_NULL);
 }
 
-void Requests::advance() {
+void Requests::advance(const std::function<void(std::size_t)>& completed) {
   if (requests_.empty()) return;
-  const int count = test_some(requests_, finished_, [this](std::size_t i) { return about_[i]; });
+  int count = 0;
+  const int code = MPI_Testsome(int(requests_.size()), requests_.data(), &count, finished_.data(), statuses_.data());
+  if (code == MPI_ERR_IN_STATUS) {
+    for (int i = 0; i < count; ++i) {
+      const int error = statuses_[std::size_t(i)].MPI_ERROR;
+      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
+      core::fail(core::ErrorKind::failure, "{}: {}", describe_one(about_[std::size_t(finished_[std::size_t(i)])]),
+                 mpi_error(error));
+    }
+  }
+  check_mpi(code, "MPI_Testsome");
   if (count == MPI_UNDEFINED) {  // none is left
     requests_.clear();
     about_.clear();
     finished_.clear();
-  } else if (count > 0) {
-    watchdog_progress();
+    statuses_.clear();
+    return;
   }
+  if (completed) {
+    for (int i = 0; i < count; ++i) completed(std::size_t(finished_[std::size_t(i)]));
+  }
+  if (count > 0) watchdog_progress();
 }
 
 void Requests::wait() {
-  wait_until(
-      [this] {
-        advance();
-        return empty();
-      },
-      [this] { return outstanding(); });
+  wait([this] {
+    advance();
+    return empty();
+  });
+}
+
+void Requests::wait(const std::function<bool()>& done) {
+  wait_until(done, [this] { return outstanding(); });
 }
 
 std::vector<Outstanding> Requests::outstanding() const {

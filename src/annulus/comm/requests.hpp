@@ -31,12 +31,6 @@ std::string describe(const std::vector<Outstanding>& outstanding);
 /// that has become hopeless; `outstanding` says what is waited for. `done` lets MPI move data.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
-/// MPI_Testsome: how many of the requests completed just now, their places in `finished`; MPI_UNDEFINED: none is left.
-/// Throws Error(failure) with what a request was about, so with the peer, where MPI says that it failed: a dead rank is
-/// noticed here, also between two pieces of computation.
-int test_some(std::vector<MPI_Request>& requests, std::vector<int>& finished,
-              const std::function<Outstanding(std::size_t)>& about);
-
 /// Requests started together and waited for together.
 class Requests {
  public:
@@ -48,17 +42,23 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Where the MPI call puts its request; valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is under way.
-  void advance();
+  /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
+  /// now, counted from 0 in the order of add(). Cheap when nothing is under way. Throws Error(failure) with what a
+  /// request was about, so with the peer, where MPI says that it failed: a dead rank is noticed here, also between two
+  /// pieces of computation.
+  void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all are complete; see wait_until().
   void wait();
+  /// Returns when done() says true, which calls advance().
+  void wait(const std::function<bool()>& done);
 
  private:
   std::vector<Outstanding> outstanding() const;
 
   std::vector<MPI_Request> requests_;  // MPI_REQUEST_NULL: complete
   std::vector<Outstanding> about_;
-  std::vector<int> finished_;  // room for MPI's answer
+  std::vector<int> finished_;  // room for MPI's answers
+  std::vector<MPI_Status> statuses_;
 };
 
 /// Waits for one collective that was started without blocking: `start` gets the MPI_Request*, returns MPI's code.

@@ -14,23 +14,22 @@ int as_int(Index value, const char* what) {
 
 }  // namespace
 
+Datatype Datatype::committed() && {
+  check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  return std::move(*this);
+}
+
 Datatype Datatype::contiguous(Index bytes, MPI_Datatype number) {
-  MPI_Datatype type = MPI_DATATYPE_NULL;
   int size = 1;
   check_mpi(MPI_Type_size(number, &size), "MPI_Type_size");
-  check_mpi(MPI_Type_contiguous(as_int(bytes / size, "numbers of a row"), number, &type), "MPI_Type_contiguous");
-  check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
-  return Datatype(type);
+  return made("MPI_Type_contiguous", MPI_Type_contiguous, as_int(bytes / size, "numbers of a row"), number).committed();
 }
 
 Datatype Datatype::rows(const RowBlock& block, MPI_Datatype number) {
   const Datatype row = contiguous(block.row_bytes, number);
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-  check_mpi(MPI_Type_create_hvector(as_int(block.parts, "parts"), as_int(block.rows.size(), "rows"),
-                                    MPI_Aint(block.held * block.row_bytes), row.handle(), &type),
-            "MPI_Type_create_hvector");
-  check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
-  return Datatype(type);
+  return made("MPI_Type_create_hvector", MPI_Type_create_hvector, as_int(block.parts, "parts"),
+              as_int(block.rows.size(), "rows"), MPI_Aint(block.held * block.row_bytes), row.handle())
+      .committed();
 }
 
 Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
@@ -40,54 +39,41 @@ Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held
   std::vector<MPI_Datatype> handles;
   std::vector<MPI_Aint> starts;
   for (const RowRun& run : runs) {
-    MPI_Datatype piece = MPI_DATATYPE_NULL;
-    check_mpi(
-        MPI_Type_create_hvector(as_int(run.count, "rows"), 1, MPI_Aint(run.stride * row_bytes), row.handle(), &piece),
-        "MPI_Type_create_hvector");
-    handles.push_back(pieces.emplace_back(Datatype(piece)).handle());
+    pieces.push_back(made("MPI_Type_create_hvector", MPI_Type_create_hvector, as_int(run.count, "rows"), 1,
+                          MPI_Aint(run.stride * row_bytes), row.handle()));
+    handles.push_back(pieces.back().handle());
     starts.push_back(MPI_Aint(run.from * row_bytes));
   }
   const std::vector<int> ones(runs.size(), 1);
-  MPI_Datatype part = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
-  check_mpi(
-      MPI_Type_create_struct(as_int(Index(runs.size()), "runs"), ones.data(), starts.data(), handles.data(), &part),
-      "MPI_Type_create_struct");
-  const Datatype owned(part);
-  check_mpi(MPI_Type_create_hvector(as_int(parts, "parts"), 1, MPI_Aint(held * row_bytes), part, &type),
-            "MPI_Type_create_hvector");
-  Datatype whole(type);
-  check_mpi(MPI_Type_commit(&whole.type_), "MPI_Type_commit");
-  return whole;
-}
-
-Index Datatype::bytes() const {
-  MPI_Count bytes = 0;
-  check_mpi(MPI_Type_size_x(type_, &bytes), "MPI_Type_size_x");
-  return Index(bytes);
+  const Datatype part = made("MPI_Type_create_struct", MPI_Type_create_struct, as_int(Index(runs.size()), "runs"),
+                             ones.data(), starts.data(), handles.data());
+  return made("MPI_Type_create_hvector", MPI_Type_create_hvector, as_int(parts, "parts"), 1, MPI_Aint(held * row_bytes),
+              part.handle())
+      .committed();
 }
 
 Datatype Datatype::columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns) {
   // From the inside out: the bytes of a row, as far apart as rows; intervals of rows; parts.
   const Datatype bytes = contiguous(columns.size());
-  const Datatype row = made("MPI_Type_create_resized", [&](MPI_Datatype* type) {
-    return MPI_Type_create_resized(bytes.handle(), 0, MPI_Aint(array.row_bytes), type);
-  });
+  const Datatype row =
+      made("MPI_Type_create_resized", MPI_Type_create_resized, bytes.handle(), MPI_Aint(0), MPI_Aint(array.row_bytes));
   std::vector<int> counts;
   std::vector<MPI_Aint> begins;
   for (const core::Interval& interval : rows) {
     counts.push_back(as_int(interval.size(), "rows"));
     begins.push_back(MPI_Aint(interval.begin * array.row_bytes + columns.begin));
   }
-  const Datatype part = made("MPI_Type_create_hindexed", [&](MPI_Datatype* type) {
-    return MPI_Type_create_hindexed(as_int(Index(rows.size()), "intervals"), counts.data(), begins.data(), row.handle(),
-                                    type);
-  });
-  Datatype parts = made("MPI_Type_create_hvector", [&](MPI_Datatype* type) {
-    return MPI_Type_create_hvector(as_int(array.parts, "parts"), 1, MPI_Aint(array.held * array.row_bytes),
-                                   part.handle(), type);
-  });
-  check_mpi(MPI_Type_commit(&parts.type_), "MPI_Type_commit");
-  return parts;
+  const Datatype part = made("MPI_Type_create_hindexed", MPI_Type_create_hindexed,
+                             as_int(Index(rows.size()), "intervals"), counts.data(), begins.data(), row.handle());
+  return made("MPI_Type_create_hvector", MPI_Type_create_hvector, as_int(array.parts, "parts"), 1,
+              MPI_Aint(array.held * array.row_bytes), part.handle())
+      .committed();
+}
+
+Index Datatype::bytes() const {
+  MPI_Count bytes = 0;
+  check_mpi(MPI_Type_size_x(type_, &bytes), "MPI_Type_size_x");
+  return Index(bytes);
 }
 
 Datatype::~Datatype() {

@@ -54,13 +54,15 @@ class Datatype {
 
  private:
   explicit Datatype(MPI_Datatype type) : type_(type) {}
-  /// A type, not yet committed, that MPI call `call` makes.
-  template <class Make>
-  static Datatype made(const char* call, Make&& make) {
-    MPI_Datatype type = MPI_DATATYPE_NULL;
-    check_mpi(make(&type), call);
-    return Datatype(type);
+  /// The type that call(arguments..., &type), one of MPI's, makes, for use in others.
+  template <class Call, class... Arguments>
+  static Datatype made(const char* name, Call* call, Arguments... arguments) {
+    Datatype made(MPI_DATATYPE_NULL);
+    check_mpi(call(arguments..., &made.type_), name);
+    return made;
   }
+  /// One for messages.
+  Datatype committed() &&;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 

@@ -35,8 +35,9 @@ std::string_view host_instruction_set();
 /// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
 /// the same bits however the keys of a row are cut into calls, items and tiles and the rows among threads, if the calls
 /// come in the canonical order (keys of row x: x, x - 1, ..., 0 by Mask::upto, then the last one ... x + 1 by
-/// Mask::after), the back end is reproducible() and the lift is reproducible_lift. Without lift a key whose weight
-/// falls below 2^-110 of the heaviest one may or may not be counted.
+/// Mask::after) and the lift is reproducible_lift: on each back end for itself, the host one on one instruction set,
+/// the device one on one kind of device. Without lift a key whose weight falls below 2^-110 of the heaviest one may or
+/// may not be counted.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
@@ -64,10 +65,6 @@ class State {
 /// The lift of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one, which no
 /// output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20 keys.
 inline constexpr int reproducible_lift = 64;
-
-/// Whether attend() of this back end gives the same bits for any cut (see State): both do, each for itself; the host
-/// one on one instruction set, the device one on one kind of device.
-bool reproducible(Backend backend);
 
 /// Adds `from` to `into`, both over the same rows, heads and precision and of the same lift: as if `into` had seen the
 /// keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled by an

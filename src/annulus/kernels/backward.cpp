@@ -1,13 +1,7 @@
-// Which back end makes the gradients.
 #include "annulus/kernels/backward.hpp"
 
 #include "annulus/core/error.hpp"
-#include "annulus/kernels/device/backward_backend.hpp"
-#if defined(ANNULUS_HAS_HOST_TILES)
-#include "annulus/kernels/host/host_backend.hpp"
-#else
-#include "annulus/kernels/no_host_backend.hpp"
-#endif
+#include "annulus/kernels/backend.hpp"
 
 namespace annulus::kernels {
 
@@ -36,15 +30,7 @@ void check(const BackwardOperands& operands, const GradientViews& gradients, cor
 
 void backward_delta(Backend backend, const core::Shape& shape, Index rows, const TensorView& out,
                     const TensorView& dout, const TensorView& dlse, const TensorView& delta) {
-  if (backend == Backend::device) {
-    device_backward_delta(shape, rows, out, dout, dlse, delta);
-    return;
-  }
-#if defined(ANNULUS_HAS_HOST_TILES)
-  host::host_backward_delta(shape, rows, out, dout, dlse, delta);
-#else
-  no_host_backend();
-#endif
+  functions_of(backend).backward_delta(shape, rows, out, dout, dlse, delta);
 }
 
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, Index rows,
@@ -52,37 +38,17 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
                      const std::function<void()>& poll) {
   check(operands, gradients, precision);
   if (work.empty()) return;
-  if (backend == Backend::device) {
-    device_attend_backward(work, shape, rows, precision, operands, gradients, poll);
-    return;
-  }
-#if defined(ANNULUS_HAS_HOST_TILES)
-  host::host_attend_backward(work, shape, rows, precision, operands, gradients, poll);
-#else
-  no_host_backend();
-#endif
+  functions_of(backend).attend_backward(work, shape, rows, precision, operands, gradients, poll);
 }
 
 Index attend_backward_bytes(Backend backend, const core::Shape& shape, Index rows, core::Precision precision) {
-  if (backend == Backend::device) return device_attend_backward_bytes(shape, rows, precision);
-#if defined(ANNULUS_HAS_HOST_TILES)
-  return host::host_attend_backward_bytes(shape, rows, precision);
-#else
-  no_host_backend();
-#endif
+  return functions_of(backend).attend_backward_bytes(shape, rows, precision);
 }
 
 void finish_gradient(Backend backend, Gradient which, Index batch, Index rows, Index heads, Index head_dim,
                      const TensorView& accumulator, const TensorView& to, double scale, double output_scale) {
-  if (backend == Backend::device) {
-    device_finish_gradient(which, batch, rows, heads, head_dim, accumulator, to, scale, output_scale);
-    return;
-  }
-#if defined(ANNULUS_HAS_HOST_TILES)
-  host::host_finish_gradient(which, batch, rows, heads, head_dim, accumulator, to, scale, output_scale);
-#else
-  no_host_backend();
-#endif
+  functions_of(backend).finish_gradient(which, {batch, rows, heads, heads, head_dim}, accumulator, to, scale,
+                                        output_scale);
 }
 
 }  // namespace annulus::kernels

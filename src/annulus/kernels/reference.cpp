@@ -130,28 +130,4 @@ void ReferenceRow::finish(std::span<double> out, double& lse) const {
   lse = max_ + std::log(sum_);
 }
 
-ReferenceResult reference_forward(const core::Shape& shape, const ReferencePattern& pattern,
-                                  const std::vector<double>& q, const std::vector<double>& k,
-                                  const std::vector<double>& v) {
-  const Index D = shape.head_dim;
-  const auto key_vector = [&](const std::vector<double>& tensor, Index b, Index row, Index head) {
-    return std::span(tensor).subspan(((b * shape.sequence + row) * shape.kv_heads + head / shape.group()) * D, D);
-  };
-  ReferenceResult result;
-  result.out.resize(q.size());
-  result.lse.resize(q.size() / D);
-  for (Index b = 0; b < shape.batch; ++b) {
-    for (Index x = 0; x < shape.sequence; ++x) {
-      for (Index h = 0; h < shape.heads; ++h) {
-        const Index at = (b * shape.sequence + x) * shape.heads + h;
-        ReferenceRow row(pattern, shape, h, x, std::span(q).subspan(at * D, D));
-        const Interval keys = key_range(pattern, shape.sequence, shape.heads, h, x);
-        for (Index p = keys.begin; p < keys.end; ++p) row.add(p, key_vector(k, b, p, h), key_vector(v, b, p, h));
-        row.finish(std::span(result.out).subspan(at * D, D), result.lse[at]);
-      }
-    }
-  }
-  return result;
-}
-
 }  // namespace annulus::kernels

@@ -75,30 +75,4 @@ class ReferenceRow {
   std::vector<double> acc_;  // the same sum times v
 };
 
-/// out (B, S, H, D) and lse (B, S, H).
-struct ReferenceResult {
-  std::vector<double> out;
-  std::vector<double> lse;
-};
-
-/// Forward attention of a small problem: O(B H S^2 D) work. q is (B, S, H, D), k and v are (B, S, Hkv, D).
-ReferenceResult reference_forward(const core::Shape& shape, const ReferencePattern& pattern,
-                                  const std::vector<double>& q, const std::vector<double>& k,
-                                  const std::vector<double>& v);
-
-/// dq (B, S, H, D), dk and dv (B, S, Hkv, D).
-struct ReferenceGradients {
-  std::vector<double> dq;
-  std::vector<double> dk;
-  std::vector<double> dv;
-};
-
-/// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
-/// (B, S, H, D), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
-/// its dout and dlse.
-ReferenceGradients reference_backward(const core::Shape& shape, const ReferencePattern& pattern,
-                                      const std::vector<double>& q, const std::vector<double>& k,
-                                      const std::vector<double>& v, const std::vector<double>& dout,
-                                      const std::vector<double>& dlse = {});
-
 }  // namespace annulus::kernels

@@ -4,7 +4,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/attention.hpp"
-#include "annulus/kernels/device/team_softmax.hpp"
+#include "annulus/kernels/device/softmax.hpp"
 
 namespace annulus::kernels {
 

@@ -5,27 +5,12 @@
 #include <limits>
 
 #include "annulus/core/error.hpp"
-#include "annulus/core/storage.hpp"
-#include "annulus/core/types.hpp"
+#include "annulus/core/with_type.hpp"
 
 namespace annulus::layer {
 
 using core::Index;
-
-/// Calls visit(Number{}) with the C++ type that stores `type`.
-template <class Visit>
-void with_type(core::DType type, Visit&& visit) {
-  switch (type) {
-    case core::DType::float64:
-      return visit(double{});
-    case core::DType::float32:
-      return visit(float{});
-    case core::DType::float16:
-      return visit(core::Half{});
-    case core::DType::bfloat16:
-      return visit(core::BFloat16{});
-  }
-}
+using core::with_type;
 
 /// A team's part of for_each_element(): up to `block` neighbours in a row.
 template <class Body>

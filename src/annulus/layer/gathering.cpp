@@ -59,7 +59,13 @@ WeightStream::Pair WeightStream::fetch(Weight matrix) {
   return pair;
 }
 
-WholeWeight WeightStream::next() {
+WholeWeight WeightStream::get(Weight matrix) {
+  if (problem_.sharding != Sharding::fsdp) {
+    coming_ = fetch(matrix);
+  } else {
+    core::require(handed_out_ < order_.size() && order_[handed_out_] == matrix,
+                  [&] { return fmt::format("{} is asked for out of order", name_of(matrix)); });
+  }
   in_use_.clear();  // before more memory is asked for
   in_use_ = std::move(coming_);
   coming_.clear();

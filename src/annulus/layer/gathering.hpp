@@ -31,16 +31,16 @@ struct WholeWeight {
   Matrix bias;    ///< (1, out); empty where there is none or none was asked for
 };
 
-/// Hands out weights, one matrix with its bias after another in the order of their use. With fsdp the next one is
-/// gathered while the one in use is used, so that two are complete at most, and freed afterwards; else they are simply
-/// the parts that the rank keeps. Collective: all ranks use the same order.
+/// Hands out weights, matrices with their biases. With fsdp in the order of their use: the next one is gathered while
+/// the one in use is used, so that two are complete at most, and freed afterwards; collective, all ranks use the same
+/// order. Else they are simply the parts that the rank keeps, in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,
                std::vector<Weight> order, bool with_biases, LayerMetrics& metrics);
 
-  /// The next of the order; valid until the following call.
-  WholeWeight next();
+  /// Valid until the following call.
+  WholeWeight get(Weight matrix);
   /// Lets messages move.
   void progress();
 

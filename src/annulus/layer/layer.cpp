@@ -31,17 +31,13 @@ Layer::Layer(LayerProblem problem, const strategies::Strategy& strategy, const c
 
 ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
                              const strategies::Progress& progress) const {
-  const bool by_heads = problem_.sharding == Sharding::tensor;
-  const Pass pass{problem_, partition_, strategy_, by_heads ? alone_ : comm_, own_comm_, progress};
-  return by_heads ? forward_by_heads(pass, weights, x) : forward_by_rows(pass, weights, x);
+  return layer::forward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x);
 }
 
 BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                                const core::Buffer& dy, const strategies::Progress& progress) const {
-  const bool by_heads = problem_.sharding == Sharding::tensor;
-  const Pass pass{problem_, partition_, strategy_, by_heads ? alone_ : comm_, own_comm_, progress};
-  return by_heads ? backward_by_heads(pass, weights, x, std::move(saved), dy)
-                  : backward_by_rows(pass, weights, x, std::move(saved), dy);
+  return layer::backward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x,
+                         std::move(saved), dy);
 }
 
 double Layer::loss(core::Buffer& y, const core::Buffer& target) const {

@@ -63,6 +63,8 @@ class Layer {
   double loss(core::Buffer& y, const core::Buffer& target) const;
 
  private:
+  const comm::Communicator& attention_comm() const { return problem_.sharding == Sharding::tensor ? alone_ : comm_; }
+
   LayerProblem problem_;
   const strategies::Strategy& strategy_;
   const comm::Communicator& comm_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "annulus/kernels/backward.hpp"
-#include "annulus/layer/products.hpp"
+#include "annulus/layer/passes.hpp"
 #include "annulus/strategies/computation.hpp"
 
 namespace annulus::layer {
@@ -91,86 +91,55 @@ Index results_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * problem.output_row_bytes();
 }
 
-/// What the attention's kernels keep once they have worked on so many rows.
+/// What the attention's kernels keep once they have worked on this many rows.
 Index kept_by_kernels(const Problem& problem, Index rows, bool backward) {
+  if (problem.shape.heads == 0) return 0;
   const Index forward = strategies::kernel_memory(problem, rows);
   if (!backward) return forward;
   return forward + kernels::attend_backward_bytes(problem.backend, problem.shape, rows, problem.precision);
 }
 
-/// Attention of a rank that has all rows of its heads, of which there may be none.
-strategies::Prediction alone(const Problem& problem, bool backward) {
-  if (problem.shape.heads == 0) return {};
-  const strategies::Strategy& single = *strategies::find("single");
-  const pattern::Partition all = pattern::root_partition(problem.shape.sequence, 1);
-  return backward ? single.predict_backward(problem, all, 0) : single.predict(problem, all, 0);
-}
-
-MemoryPrediction predict_by_rows(const LayerProblem& layer, const strategies::Strategy& strategy,
-                                 const pattern::Partition& partition, int rank) {
-  const Problem& problem = layer.attention;
-  const Sizes sizes(layer, partition, rank);
-  const Index rows = partition[std::size_t(rank)].count(), all_rows = problem.shape.batch * rows;
-  const Index x = sizes.stored(sizes.rows_of_x(rows)), rooms = sizes.rooms(all_rows);
-  const Index saved = heads_bytes(problem, rows) + results_bytes(problem, rows),
-              dout = all_rows * problem.query_row_bytes();
-  const Index forward_gathered = sizes.gathered({Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true);
-  const Index backward_gathered = sizes.gathered({Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false);
-  MemoryPrediction memory{.weights = sizes.kept_weights()};
-  memory.forward = memory.weights + x + rooms + forward_gathered +
-                   std::max(strategy.predict(problem, partition, rank).memory_bytes,
-                            saved + x + kept_by_kernels(problem, rows, false));
-  memory.backward = 2 * memory.weights + 2 * x + rooms + backward_gathered +
-                    std::max({saved + dout + sizes.gradient_pieces(),
-                              strategy.predict_backward(problem, partition, rank).memory_bytes,
-                              gradients_bytes(problem, rows) + kept_by_kernels(problem, rows, true) +
-                                  sizes.summed_and_stored(sizes.rows_of_x(rows)) + sizes.gradient_pieces()});
-  return memory;
-}
-
-MemoryPrediction predict_by_heads(const LayerProblem& layer, const pattern::Partition& partition, int rank) {
-  const int ranks = int(partition.size());
-  const Problem problem = strategies::narrowed(layer.attention, query_heads(layer, rank, ranks));
-  const Sizes sizes(layer, partition, rank);
-  const Index rows = partition[std::size_t(rank)].count(), n = problem.shape.sequence;
-  const Index x = sizes.stored(sizes.rows_of_x(rows)), all_x = sizes.stored(sizes.rows_of_x(n));
-  const Index heads = heads_bytes(problem, n), saved = heads + results_bytes(problem, n);
-  const Index rooms = sizes.rooms(problem.shape.batch * n), dout = problem.shape.batch * n * problem.query_row_bytes();
-  const Index sum = sizes.summed_and_stored(sizes.rows_of_x(rows)) + sizes.row_pieces(rows);
-  const Index attention = alone(problem, false).memory_bytes, attention_backward = alone(problem, true).memory_bytes;
-  const bool works = problem.shape.heads > 0;
-  const Index kernels = works ? kept_by_kernels(problem, n, false) : 0,
-              kernels_backward = works ? kept_by_kernels(problem, n, true) : 0;
-  MemoryPrediction memory{.weights = sizes.kept_weights()};
-  memory.forward = memory.weights + x + rooms + std::max({heads + all_x, attention, saved + kernels + sum});
-  // Of a K/V head that several ranks keep, another rank's share is no larger than the gradient that it is added to.
-  memory.backward =
-      2 * memory.weights + 2 * x + rooms +
-      std::max({saved + dout + all_x + sizes.gradient_in_sums(), attention_backward,
-                gradients_bytes(problem, n) + kernels_backward + std::max(all_x + 2 * sizes.gradient_in_sums(), sum)});
-  return memory;
-}
-
 }  // namespace
 
-MemoryPrediction predict_memory(const LayerProblem& problem, const strategies::Strategy& strategy,
+MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Strategy& strategy,
                                 const pattern::Partition& partition, int rank) {
-  MemoryPrediction memory = problem.sharding == Sharding::tensor ? predict_by_heads(problem, partition, rank)
-                                                                 : predict_by_rows(problem, strategy, partition, rank);
-  const Sizes sizes(problem, partition, rank);
-  memory.training =
-      std::max(memory.forward, memory.backward) + sizes.stored(sizes.rows_of_x(partition[std::size_t(rank)].count()));
+  const bool by_heads = layer.sharding == Sharding::tensor;
+  const Problem problem = problem_of(layer, rank, int(partition.size()));
+  const Sizes sizes(layer, partition, rank);
+  const Index own = partition[std::size_t(rank)].count(), rows = by_heads ? problem.shape.sequence : own;
+  const Index x = sizes.stored(sizes.rows_of_x(own));
+  const Index gathered_x = by_heads ? sizes.stored(sizes.rows_of_x(rows)) : 0;
+  const Index heads = heads_bytes(problem, rows), saved = heads + results_bytes(problem, rows);
+  const Index dout = problem.shape.batch * rows * problem.query_row_bytes();
+  const Index rooms = sizes.rooms(problem.shape.batch * rows);
+  // Of a K/V head that several ranks keep, another rank's share is no larger than the gradient that it is added to.
+  const Index gradient = by_heads ? sizes.gradient_in_sums() : sizes.gradient_pieces();
+  const Index sum = sizes.summed_and_stored(sizes.rows_of_x(own)) + (by_heads ? sizes.row_pieces(own) : gradient);
+  const auto attention = [&](bool backward) {
+    return predict_attention(layer, strategy, partition, rank, backward).memory_bytes;
+  };
+  MemoryPrediction memory{.weights = sizes.kept_weights()};
+  memory.forward = memory.weights + x + rooms + sizes.gathered({Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true) +
+                   std::max({heads + gathered_x, attention(false),
+                             saved + kept_by_kernels(problem, rows, false) + (by_heads ? sum : x)});
+  memory.backward = 2 * memory.weights + 2 * x + rooms +
+                    sizes.gathered({Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false) +
+                    std::max({saved + dout + gathered_x + gradient, attention(true),
+                              gradients_bytes(problem, rows) + kept_by_kernels(problem, rows, true) +
+                                  std::max(by_heads ? gathered_x + 2 * gradient : 0, sum)});
+  memory.training = std::max(memory.forward, memory.backward) + x;
   return memory;
 }
 
-strategies::Prediction predict_attention(const LayerProblem& problem, const strategies::Strategy& strategy,
+strategies::Prediction predict_attention(const LayerProblem& layer, const strategies::Strategy& strategy,
                                          const pattern::Partition& partition, int rank, bool backward) {
-  const Problem& attention = problem.attention;
-  if (problem.sharding == Sharding::tensor) {
-    return alone(strategies::narrowed(attention, query_heads(problem, rank, int(partition.size()))), backward);
-  }
-  return backward ? strategy.predict_backward(attention, partition, rank)
-                  : strategy.predict(attention, partition, rank);
+  const Problem problem = problem_of(layer, rank, int(partition.size()));
+  const auto predict = [&](const strategies::Strategy& one, const pattern::Partition& among, int of) {
+    return backward ? one.predict_backward(problem, among, of) : one.predict(problem, among, of);
+  };
+  if (layer.sharding != Sharding::tensor) return predict(strategy, partition, rank);
+  if (problem.shape.heads == 0) return {};
+  return predict(*strategies::find("single"), pattern::root_partition(problem.shape.sequence, 1), 0);
 }
 
 }  // namespace annulus::layer

@@ -15,12 +15,12 @@ struct MemoryPrediction {
 };
 
 /// `partition` is partition_of() these ranks, whose number may be any; `strategy` as given to the layer.
-MemoryPrediction predict_memory(const LayerProblem& problem, const strategies::Strategy& strategy,
+MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Strategy& strategy,
                                 const pattern::Partition& partition, int rank);
 
 /// What the attention alone costs one rank: with `tensor` its heads, of all rows and without messages. For the messages
 /// of the layer itself see LayerMetrics.
-strategies::Prediction predict_attention(const LayerProblem& problem, const strategies::Strategy& strategy,
+strategies::Prediction predict_attention(const LayerProblem& layer, const strategies::Strategy& strategy,
                                          const pattern::Partition& partition, int rank, bool backward);
 
 }  // namespace annulus::layer

@@ -18,10 +18,11 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/kernels/backward.hpp"
-#include "annulus/kernels/device/any_type.hpp"
-#include "annulus/kernels/device/backward_work.hpp"
-#include "annulus/kernels/device/team_tools.hpp"
+#include "annulus/kernels/device/blocks.hpp"
+#include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/tuning.hpp"
+#include "annulus/kernels/device/work.hpp"
+#include "annulus/kernels/numbers.hpp"
 
 namespace annulus::kernels::device {
 
@@ -31,7 +32,7 @@ namespace annulus::kernels::device {
 ///   indices   t, row, head of the owned rows and of those met
 template <class Tuning, Owner owner>
 struct BackwardLayout {
-  BackwardTile tile;
+  TileSize tile;
   int head_dim;
 
   KOKKOS_FUNCTION int own_stride() const { return head_dim + Tuning::pad; }
@@ -54,16 +55,18 @@ struct BackwardLayout {
   KOKKOS_FUNCTION int indices() const { return 3 * (tile.owned + tile.met); }
 };
 
-template <class ExecSpace, class Tuning, class Storage, class T, Owner owner>
+template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner>
 class BackwardTeam {
  public:
   using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
+  static constexpr Owner owner = kOwner;
+  static constexpr auto& tiles = Tuning::backward_tiles;
   using Layout = BackwardLayout<Tuning, owner>;
   template <class Element>
   using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
 
-  BackwardWorkView work;
+  DeviceWorkView work;
   Index first_team;  ///< of this launch
   BackwardOperands operands;
   GradientViews gradients;
@@ -80,11 +83,11 @@ class BackwardTeam {
     const Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
     load_owned(c);
     const core::WorkItem& item = c.tile.item;
-    const Index all = owns_queries ? item.key.count : queries_of(item);
+    const Index all = owns_queries ? item.key.count : owned_rows(item, Owner::queries);
     for (Index first = 0; first < all; first += layout.tile.met) {
       const Index left = all - first;
       const int count = left < layout.tile.met ? int(left) : layout.tile.met;
-      if (!any_visible(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
+      if (!sees_any(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
       look_up(c, c.met_rows, count, round_up(count, Tuning::block_columns), !owns_queries,
               [&](int j) { return met_row(item, first + j); });
       load_transposed(c, owns_queries ? operands.k : operands.q, owns_queries ? T(1) : score_factor, count);
@@ -113,9 +116,8 @@ class BackwardTeam {
   /// Where this team finds its things.
   struct Context {
     const Member& team;
-    OwnedTile tile;
-    Index lowest_t;  // of the owned rows
-    Index highest_t;
+    TeamTile tile;
+    CombRange owned_t;
     T* own;
     T* own_too;
     T* met;
@@ -127,7 +129,7 @@ class BackwardTeam {
     Rows own_rows;
     Rows met_rows;
 
-    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Member& member, const OwnedTile& owned)
+    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Member& member, const TeamTile& owned)
         : team(member), tile(owned) {
       const Layout& layout = kernel.layout;
       const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
@@ -143,8 +145,7 @@ class BackwardTeam {
       own_rows = {indices.data(), indices.data() + layout.tile.owned, indices.data() + 2 * layout.tile.owned};
       Index* rest = indices.data() + 3 * layout.tile.owned;
       met_rows = {rest, rest + layout.tile.met, rest + 2 * layout.tile.met};
-      lowest_t = kernel.owned_row(tile.item, tile.begin).t;
-      highest_t = kernel.owned_row(tile.item, tile.begin + tile.count - 1).t;
+      owned_t = {kernel.owned_row(tile.item, tile.begin).t, kernel.owned_row(tile.item, tile.begin + tile.count - 1).t};
     }
   };
 
@@ -158,23 +159,14 @@ class BackwardTeam {
 
   /// Whether any owned row and any row between comb indices `first` and `last` (in the order of meeting) see each
   /// other.
-  KOKKOS_FUNCTION bool any_visible(const Context& c, Index first, Index last) const {
-    switch (c.tile.item.mask) {
-      case core::Mask::all:
-        return true;
-      case core::Mask::upto:  // the lowest key and the highest query
-        return owns_queries ? last <= c.highest_t : c.lowest_t <= last;
-      case core::Mask::after:  // the highest key and the lowest query
-        return owns_queries ? first > c.lowest_t : c.highest_t > first;
-    }
-    return true;
+  KOKKOS_FUNCTION bool sees_any(const Context& c, Index first, Index last) const {
+    return owns_queries ? any_visible(c.tile.item.mask, c.owned_t, {last, first})
+                        : any_visible(c.tile.item.mask, {first, last}, c.owned_t);
   }
 
   KOKKOS_FUNCTION bool hidden(const Context& c, int i, int j) const {
-    const Index query_t = owns_queries ? c.own_rows.t[i] : c.met_rows.t[j];
-    const Index key_t = owns_queries ? c.met_rows.t[j] : c.own_rows.t[i];
-    return (c.tile.item.mask == core::Mask::upto && key_t > query_t) ||
-           (c.tile.item.mask == core::Mask::after && key_t <= query_t);
+    return owns_queries ? is_hidden(c.tile.item.mask, c.own_rows.t[i], c.met_rows.t[j])
+                        : is_hidden(c.tile.item.mask, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
   /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Blocks reach up to

@@ -1,23 +1,46 @@
-#include "annulus/kernels/device/device_backend.hpp"
-
-#include <Kokkos_Core.hpp>
-
-#include "annulus/kernels/device/team_attend.hpp"
-#include "annulus/kernels/device/team_finish.hpp"
+// The portable back end: Kokkos teams and scratch memory on the default execution space.
+#include "annulus/kernels/backend.hpp"
+#include "annulus/kernels/device/epilogue.hpp"
+#include "annulus/kernels/device/launch.hpp"
 
 namespace annulus::kernels {
+namespace {
 
+using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
+using Tuning = device::TuningOf<Space>::type;
 
-void device_attend(const core::WorkList& work, const Operands& operands, State& state,
-                   const std::function<void()>& poll) {
-  using Tuning = device::TuningOf<Space>::type;
-  device::team_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
+/// Tiles live in the teams' scratch memory, which is nobody's allocation.
+Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
+
+void attend(const core::WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll) {
+  device::launch_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
 }
 
-void device_finish(const State& state, const Finished& to, double output_scale) {
-  using Tuning = device::TuningOf<Space>::type;
-  device::team_finish<Space>(state, to, output_scale, Tuning::team_size);
+void finish(const State& state, const Finished& to, double output_scale) {
+  device::launch_finish<Space>(state, to, output_scale, Tuning::team_size);
 }
+
+void attend_backward(const core::WorkList& work, const core::Shape& shape, Index /*rows*/, core::Precision precision,
+                     const BackwardOperands& operands, const GradientViews& gradients,
+                     const std::function<void()>& poll) {
+  device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
+}
+
+void finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
+                     const core::TensorView& to, double scale, double output_scale) {
+  const double unit = which == Gradient::dv ? output_scale : scale;
+  device::launch_gradient<Space>(shape, shape.sequence, accumulator, to, unit, Tuning::team_size);
+}
+
+}  // namespace
+
+const BackendFunctions device_backend{.attend = attend,
+                                      .attend_bytes = no_bytes,
+                                      .finish = finish,
+                                      .backward_delta = device::launch_delta<Space>,
+                                      .attend_backward = attend_backward,
+                                      .attend_backward_bytes = no_bytes,
+                                      .finish_gradient = finish_gradient};
 
 }  // namespace annulus::kernels

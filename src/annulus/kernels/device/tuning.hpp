@@ -18,15 +18,9 @@
 
 namespace annulus::kernels::device {
 
-/// Rows of queries and of keys that a team works on at a time; multiples of the block.
-struct TileSize {
-  int query_rows;
-  int key_rows;
-};
-
-/// Rows that a team of the backward kernels owns, and rows of the other side that it meets at a time; multiples of the
+/// Rows that a team owns (forward: queries), and rows of the other side that it meets at a time; multiples of the
 /// block.
-struct BackwardTile {
+struct TileSize {
   int owned;
   int met;
 };
@@ -41,7 +35,7 @@ struct HostTuning {
   static constexpr int row_parts = 1;  ///< threads that share the softmax of one row
   /// In order of preference.
   static constexpr TileSize tiles[] = {{64, 64}};
-  static constexpr BackwardTile backward_tiles[] = {{64, 64}};
+  static constexpr TileSize backward_tiles[] = {{64, 64}};
   /// Work between two calls of poll, some milliseconds at 10 GFLOP/s per thread.
   static double flops_per_launch(int concurrency) { return 5e7 * concurrency; }
 };
@@ -56,7 +50,7 @@ struct GpuTuning {
   static constexpr int pad = 1;
   static constexpr int row_parts = 4;
   static constexpr TileSize tiles[] = {{32, 64}, {32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}};
-  static constexpr BackwardTile backward_tiles[] = {{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}, {4, 8}};
+  static constexpr TileSize backward_tiles[] = {{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}, {4, 8}};
   /// Some milliseconds at 5 TFLOP/s. (A GPU's concurrency() counts its resident threads: of no use here.)
   static double flops_per_launch(int /*concurrency*/) { return 2e10; }
 };

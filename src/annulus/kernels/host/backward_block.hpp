@@ -11,17 +11,6 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of a tile, a multiple of MR and NR: what P and dS hold at a time.
-constexpr int kTileKeys = 96;
-
-/// Numbers from one row of P (or dS) to the next. Not a power of two: a column of a block would otherwise fall into few
-/// sets of the first-level cache.
-template <class T>
-constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
-
-/// Rows of queries are padded to this: whole groups of MR, and whole steps of kUnroll.
-constexpr int kRowStep = 12;
-
 template <class T, int NV>
 using Block = Vec<T>[kRowBlock][NV];
 

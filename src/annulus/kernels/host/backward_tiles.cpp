@@ -1,14 +1,12 @@
 // The backward operations of one instruction set (see tiles.cpp). Tile after tile of kTileKeys keys:
 //   for groups of MR rows: P, dS    for blocks of MR keys: dV, dK    for groups of MR rows: dQ
 // with P and dS of all rows for one tile in the caches.
+#include "annulus/kernels/host/backward_tiles.hpp"
+
 #include "annulus/kernels/host/backward_block.hpp"
-#include "annulus/kernels/host/backward_functions.hpp"
-#include "annulus/kernels/host/backward_pack.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
-
-static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0 && kRowStep % kRowBlock == 0);
 
 struct Range {
   int begin;
@@ -131,6 +129,8 @@ void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T
   }
 }
 
+}  // namespace
+
 template <class T>
 void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
@@ -143,30 +143,7 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
   }
 }
 
-/// 96, 48, 24 or 12: a multiple of NR, and of MR = 6 or 12 for every NR >= 4.
-template <class T>
-constexpr int kKeyStep = 3 * kKeyBlock<T>;
-static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
-
-template <class T>
-constexpr BackwardFunctions<T> kTable = {
-    kRowBlock,
-    kKeyBlock<T>,
-    kUnroll<T>,
-    kRowStep,
-    kKeyStep<T>,
-    kStripStride<T>,
-    {pack_keys<T, double>, pack_keys<T, float>, pack_keys<T, HalfBits>, pack_keys<T, BFloat16Bits>},
-    {pack_slabs<T, double>, pack_slabs<T, float>, pack_slabs<T, HalfBits>, pack_slabs<T, BFloat16Bits>},
-    load_rows<T>,
-    store_rows<T>,
-    add_chunks<T>,
-    {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
-    {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
-
-}  // namespace
-
-const BackwardFunctions<float> float_backward = kTable<float>;
-const BackwardFunctions<double> double_backward = kTable<double>;
+template void add_chunks<float>(const QueryChunk<float>&, const KeyChunk<float>&, const Strips<float>&);
+template void add_chunks<double>(const QueryChunk<double>&, const KeyChunk<double>&, const Strips<double>&);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

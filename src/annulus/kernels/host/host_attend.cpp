@@ -1,61 +1,67 @@
-// attend() on the host: a work list's tasks dealt to the threads.
+// attend() and attend_backward() on the host: a work list's tasks dealt to the threads.
 #include <algorithm>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/with_type.hpp"
+#include "annulus/kernels/host/backward_runner.hpp"
+#include "annulus/kernels/host/forward_runner.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
 #include "annulus/kernels/host/run_on_threads.hpp"
-#include "annulus/kernels/host/task_runner.hpp"
 
 namespace annulus::kernels::host {
-
 namespace {
 
-template <class T>
-void attend_in(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
-               const TileFunctions<T>& tiles, const TileSizes& sizes) {
-  TaskRunner<T> runner(tiles, work, operands, state, sizes);
-  const Index threads = Kokkos::DefaultHostExecutionSpace().concurrency();
-  const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads);
-  const auto caller = std::this_thread::get_id();
-  const auto poll_after_tile = [&] {
-    if (poll && std::this_thread::get_id() == caller) poll();
-  };
-  std::atomic<bool> failed{false};  // tasks wait for nobody, so nobody asks
-  run_on_threads(
-      "annulus::attend", Index(tasks.size()), [&](Index i) { runner.run(tasks[i], poll_after_tile); }, poll, failed);
-  if (poll) poll();
+Index threads() { return Kokkos::DefaultHostExecutionSpace().concurrency(); }
+
+void check_head_dim(const core::Shape& shape) {
+  core::require(shape.head_dim >= 1 && shape.head_dim <= kMaxHeadDim,
+                [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
 }
 
 }  // namespace
 
 void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
                  InstructionSet set, const TileSizes& sizes) {
-  const Index d = state.shape.head_dim;
-  core::require(d >= 1 && d <= kMaxHeadDim,
-                [&] { return fmt::format("head size {} is not 1 ... {}", d, kMaxHeadDim); });
-  if (state.precision == core::Precision::float64) {
-    attend_in(work, operands, state, poll, tiles_of<double>(set), sizes);
-  } else {
-    attend_in(work, operands, state, poll, tiles_of<float>(set), sizes);
-  }
+  check_head_dim(state.shape);
+  core::with_precision(state.precision, [&](auto number) {
+    ForwardRunner<decltype(number)> runner(tiles_of<decltype(number)>(set), work, operands, state, sizes);
+    const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads());
+    run_on_threads("annulus::attend", Index(tasks.size()), poll,
+                   [&](Index i, const auto& poll_here, const auto&) { runner.run(tasks[i], poll_here); });
+  });
 }
-
-namespace {
-
-template <class T>
-Index task_bytes(const core::Shape& shape, Index rows, const TileFunctions<T>& tiles) {
-  const Layout<T> layout(tiles, shape.head_dim, {});
-  const Index most = std::max(layout.max_rows, shape.group());  // a task has at least one query row with all its heads
-  return Sizes<T>(tiles, layout, std::min(most, rows * shape.group())).bytes();
-}
-
-}  // namespace
 
 Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
   if (rows == 0) return 0;
-  const Index one = precision == core::Precision::float64 ? task_bytes(shape, rows, tiles_of<double>(set))
-                                                          : task_bytes(shape, rows, tiles_of<float>(set));
-  return one * Kokkos::DefaultHostExecutionSpace().concurrency();
+  return threads() * core::with_precision(precision, [&](auto number) {
+           const auto& tiles = tiles_of<decltype(number)>(set);
+           const ForwardLayout layout(tiles, shape.head_dim, {});
+           const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
+           return Scratch::bytes_of(
+               [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group())); });
+         });
+}
+
+void host_attend_backward(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                          const BackwardOperands& operands, const GradientViews& gradients,
+                          const std::function<void()>& poll, InstructionSet set) {
+  check_head_dim(shape);
+  core::with_precision(precision, [&](auto number) {
+    const auto& tiles = tiles_of<decltype(number)>(set);
+    const BackwardLayout layout(tiles, shape, rows);
+    const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
+    BackwardRunner runner(tiles, layout, work, operands, gradients, tasks.size());
+    run_on_threads("annulus::attend_backward", Index(tasks.size()), poll,
+                   [&](Index i, const auto& poll_here, const auto& wait) { runner.run(tasks[i], wait, poll_here); });
+  });
+}
+
+Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
+  return threads() * core::with_precision(precision, [&](auto number) {
+           const auto& tiles = tiles_of<decltype(number)>(set);
+           const BackwardLayout layout(tiles, shape, rows);
+           return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys); });
+         });
 }
 
 }  // namespace annulus::kernels::host

@@ -1,5 +1,5 @@
-// Entry points of the host back end: attend() and finish() of attention.hpp, and those of backward.hpp, on the vector
-// units of the processor. Only for tensors in host memory.
+// The host back end: the functions of attention.hpp and backward.hpp on the vector units of the processor, in any
+// instruction set that is usable here. Only for tensors in host memory.
 #pragma once
 
 #include <functional>
@@ -7,12 +7,24 @@
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
 
 namespace annulus::kernels::host {
 
 using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
+
+/// The table of T, float or double. Throws Error where the set is not usable here.
+template <class T>
+const TileFunctions<T>& tiles_of(InstructionSet set);
+
+/// Index of a storage type in a table's arrays.
+inline int storage_index(core::DType type) {
+  static_assert(int(core::DType::float64) == 0 && int(core::DType::float32) == 1 && int(core::DType::float16) == 2 &&
+                int(core::DType::bfloat16) == 3);
+  return int(type);
+}
 
 /// Keys of a packed tile, and query rows times heads of a task; 0: what tuning.hpp says. Tests show that no bit of a
 /// result depends on them.
@@ -44,9 +56,8 @@ void host_attend_backward(const core::WorkList& work, const core::Shape& shape, 
 core::Index host_attend_backward_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,
                                        InstructionSet set = best_instruction_set());
 
-/// Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them already.
-void host_finish_gradient(Gradient which, core::Index batch, core::Index rows, core::Index heads, core::Index head_dim,
-                          const core::TensorView& accumulator, const core::TensorView& to, double scale,
-                          double output_scale, InstructionSet set = best_instruction_set());
+/// (B, S, H, D) of `shape` both. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them.
+void host_finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
+                          const core::TensorView& to, double scale, InstructionSet set = best_instruction_set());
 
 }  // namespace annulus::kernels::host

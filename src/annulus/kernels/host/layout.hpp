@@ -33,6 +33,23 @@ constexpr int kGroupVectors = kGroupRows<T> / kLanes<T>;
 /// Keys of a strip: 48 rows of them in float take 18 KiB of the first-level cache.
 constexpr int kStripKeys = 96;
 
+/// Backward: keys of a tile, a multiple of MR and NR: what P and dS hold at a time.
+constexpr int kTileKeys = 96;
+
+/// Numbers from one row of P (or dS) to the next. Not a power of two: a column of a block would otherwise fall into few
+/// sets of the first-level cache.
+template <class T>
+constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
+
+/// Rows of queries are padded to this: whole groups of MR, and whole steps of kUnroll.
+constexpr int kRowStep = 12;
+
+/// 96, 48, 24 or 12: a multiple of NR, and of MR = 6 or 12 for every NR >= 4.
+template <class T>
+constexpr int kKeyStep = 3 * kKeyBlock<T>;
+static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
+static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0 && kRowStep % kRowBlock == 0);
+
 /// Steps of the inner loops unrolled by hand: they run over whole multiples, over zeros at the end.
 template <class T>
 constexpr int kUnroll = kLanes<T> < 4 ? kLanes<T> : 4;

@@ -3,6 +3,7 @@
 
 #include "annulus/kernels/host/convert.hpp"
 #include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
@@ -48,32 +49,36 @@ ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_d
       __builtin_prefetch(static_cast<const char*>(rows[i]) + byte);
 }
 
-template <class T, class Storage>
-void pack_keys(const void* const* rows, int count, int head_dim, T* keys) {
-  constexpr int n = kLanes<T>, block = kKeyBlock<T>;
+/// kWidth rows side by side.
+template <class T, class Storage, int kWidth>
+void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, T factor, T* panels) {
+  constexpr int n = kLanes<T>;
   const int depth = padded_depth<T>(head_dim);
-  for (int first = 0; first < count; first += n) {
+  for (std::int64_t first = 0; first < count; first += n) {
     if (first + 2 * n <= count) prefetch_rows<Storage>(rows + first + n, n, head_dim);
-    T* panel = keys + std::int64_t(first / block) * block * depth + first % block;
+    T* panel = panels + first / kWidth * kWidth * depth + first % kWidth;
     for (int d = 0; d < depth; d += n) {
       Vec<T> a[n];
       load_transposed<T, Storage>(rows + first, d, head_dim, a);
-      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * block, a[i]);
+      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * kWidth, a[i] * factor);
     }
   }
 }
 
+/// Columns cut into slabs of NR side by side, zero beyond head_dim.
 template <class T, class Storage>
-void pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
+void pack_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<T>& factors,
+                T* slabs) {
   constexpr int n = kLanes<T>, block = kKeyBlock<T>;
   constexpr int ahead = 8;
-  for (int key = 0; key < count; ++key) {
-    if (key + ahead < count) prefetch_rows<Storage>(rows + key + ahead, 1, head_dim);
-    const auto* row = static_cast<const Storage*>(rows[key]);
-    for (int d = 0; d < head_dim; d += n) {
-      T* slab = values + std::int64_t(d / block) * block * capacity;
-      store(slab + key * block + d % block, load_some_as<T>(row + d, head_dim - d));
-    }
+  for (int i = 0; i < count; ++i) {
+    if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
+    const auto* row = static_cast<const Storage*>(rows[i]);
+    const T factor = factors.of[i * factors.step];
+    T* to = slabs + i * block;
+    for (int d = 0; d < head_dim; d += block, to += std::int64_t(capacity) * block)
+      for (int v = 0; v < block; v += n)
+        store(to + v, load_some_as<T>(row + d + v, d + v < head_dim ? head_dim - d - v : 0) * factor);
   }
 }
 
@@ -92,20 +97,52 @@ void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   }
 }
 
-/// kQueryBlock rows side by side.
-template <class T, class Storage>
-void pack_queries(const void* const* rows, std::int64_t count, int head_dim, T factor, T* queries) {
-  constexpr int n = kLanes<T>, width = kQueryBlock<T>;
-  const int depth = padded_depth<T>(head_dim);
-  for (std::int64_t first = 0; first < count; first += n) {
-    if (first + 2 * n <= count) prefetch_rows<Storage>(rows + first + n, n, head_dim);
-    T* panel = queries + first / width * width * depth + first % width;
-    for (int d = 0; d < depth; d += n) {
-      Vec<T> a[n];
-      load_transposed<T, Storage>(rows + first, d, head_dim, a);
-      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * width, a[i] * factor);
+/// Row i of accumulators in blocks [block][slab][MR][NR]; further slabs lie MR * NR numbers on.
+template <class T, class Number>
+ANNULUS_INLINE Number* block_row(Number* blocks, std::int64_t i, int head_dim) {
+  return blocks + (i / kRowBlock * slab_count<T>(head_dim) * kRowBlock + i % kRowBlock) * kKeyBlock<T>;
+}
+
+template <class T>
+void load_rows(const T* const* rows, std::int64_t count, std::int64_t padded, int head_dim, T* blocks) {
+  constexpr int n = kLanes<T>, nr = kKeyBlock<T>, ahead = 8;
+  const int columns = slab_count<T>(head_dim) * nr;
+  for (std::int64_t i = 0; i < padded; ++i) {
+    if (i + ahead < count) prefetch_rows<T>(reinterpret_cast<const void* const*>(rows + i + ahead), 1, head_dim);
+    T* to = block_row<T>(blocks, i, head_dim);
+    for (int d = 0; d < columns; d += n) {
+      const int rest = i < count && d < head_dim ? head_dim - d : 0;
+      store(to + d / nr * kRowBlock * nr + d % nr, rest > 0 ? load_some_as<T>(rows[i] + d, rest) : Vec<T>{});
     }
   }
+}
+
+template <class T>
+void store_rows(const T* blocks, std::int64_t count, int head_dim, T* const* rows) {
+  constexpr int n = kLanes<T>, nr = kKeyBlock<T>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T* from = block_row<T>(blocks, i, head_dim);
+    for (int d = 0; d < head_dim; d += n) {
+      const T* part = from + d / nr * kRowBlock * nr + d % nr;
+      if (d + n <= head_dim) {
+        store_unaligned(rows[i] + d, load<Vec<T>>(part));
+      } else {
+        for (int j = 0; d + j < head_dim; ++j) rows[i][d + j] = part[j];
+      }
+    }
+  }
+}
+
+template <class T, class Storage>
+T dot(const void* a, const void* b, int head_dim) {
+  constexpr int n = kLanes<T>;
+  const auto *x = static_cast<const Storage*>(a), *y = static_cast<const Storage*>(b);
+  Vec<T> sum = {};
+  for (int d = 0; d < head_dim; d += n)
+    sum = fma(load_some_as<T>(x + d, head_dim - d), load_some_as<T>(y + d, head_dim - d), sum);
+  T total = 0;
+  for (int i = 0; i < n; ++i) total += sum[i];
+  return total;
 }
 
 template <class T, class Storage>

@@ -17,18 +17,18 @@ class RowWalk {
     for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
   }
   /// Comb index and stored row of the next row, which must exist, then steps over it.
-  struct Place {
+  struct Row {
     core::Index t;
     core::Index row;
   };
-  Place next() {
+  Row next() {
     while (at_ >= run_->count) {  // only ever before a row that exists, so the last run is not passed
       at_ -= run_->count;
       ++run_;
     }
-    const Place place{run_->t + at_, run_->row + at_ * run_->stride};
+    const Row row{run_->t + at_, run_->row + at_ * run_->stride};
     ++at_;
-    return place;
+    return row;
   }
 
  private:
@@ -40,14 +40,10 @@ class RowWalk {
 ///   keys t = 2 3 | 7 8 9:   t = 3 sees 2, t = 6 sees 2, t = 8 sees 4
 class VisibleKeys {
  public:
-  VisibleKeys(const core::WorkList& work, const core::RowMap& keys, core::Mask mask)
-      : run_(work.runs.data() + keys.first_run),
-        end_(run_ + keys.runs),
-        count_(keys.count),
-        causal_(mask == core::Mask::upto) {}
+  VisibleKeys(const core::WorkList& work, const core::RowMap& keys)
+      : run_(work.runs.data() + keys.first_run), end_(run_ + keys.runs) {}
 
   core::Index at(core::Index t) {
-    if (!causal_) return count_;
     while (run_ != end_ && run_->t + run_->count - 1 <= t) before_ += run_++->count;
     return run_ == end_ ? before_ : before_ + std::max<core::Index>(0, t - run_->t + 1);
   }
@@ -55,9 +51,7 @@ class VisibleKeys {
  private:
   const core::Run* run_;
   const core::Run* end_;
-  core::Index count_;
   core::Index before_ = 0;  // keys of the runs passed
-  bool causal_;
 };
 
 /// Which keys of an item a query row sees, as positions of the keys taken in descending order of t: position i is key
@@ -66,7 +60,7 @@ class VisibleKeys {
 class SeenKeys {
  public:
   SeenKeys(const core::WorkList& work, const core::WorkItem& item)
-      : upto_(work, item.key, core::Mask::upto), mask_(item.mask), count_(item.key.count) {}
+      : upto_(work, item.key), mask_(item.mask), count_(item.key.count) {}
 
   struct Range {
     core::Index begin;

@@ -14,16 +14,22 @@
 
 namespace annulus::kernels::host {
 
-/// Lets every thread take the next task, run_task(i), until none is left; task i is started after tasks 0 ... i - 1
-/// were. The calling thread polls when it is done before the others, until they are (in its own tasks run_task does).
-/// Exceptions do not leave a parallel region by themselves: the first one is kept, no task is started any more,
-/// `failed` becomes true, and the calling thread throws it again.
+/// What a waiting task ends with when another one failed; nobody sees it, the first error is the one thrown.
+struct Abandoned {};
+
+/// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left; task i is started after
+/// tasks 0 ... i - 1 were.
+///   poll_here()   polls in the calling thread, does nothing in others; the calling thread also polls when it is done
+///                 before the others, until they are, and at the end
+///   wait(ready)   returns once ready() holds, for tasks that wait for others
+/// Exceptions do not leave a parallel region by themselves: the first one is kept, no task is started any more, waiting
+/// ones end, and the calling thread throws it again.
 template <class RunTask>
-void run_on_threads(const char* label, core::Index tasks, const RunTask& run_task, const std::function<void()>& poll,
-                    std::atomic<bool>& failed) {
+void run_on_threads(const char* label, core::Index tasks, const std::function<void()>& poll, const RunTask& run_task) {
   using Space = Kokkos::DefaultHostExecutionSpace;
   std::atomic<core::Index> next{0};
   std::atomic<int> working{0};
+  std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::mutex error_mutex;
   const auto guarded = [&](const auto& work) {
@@ -37,10 +43,20 @@ void run_on_threads(const char* label, core::Index tasks, const RunTask& run_tas
     }
   };
   const auto caller = std::this_thread::get_id();
+  const auto poll_here = [&] {
+    if (poll && std::this_thread::get_id() == caller) poll();
+  };
+  const auto wait = [&](const auto& ready) {
+    while (!ready()) {
+      if (failed) throw Abandoned{};
+      poll_here();
+      std::this_thread::yield();
+    }
+  };
   const auto worker = [&](const int) {
     ++working;
     guarded([&] {
-      for (core::Index i = next++; i < tasks; i = next++) run_task(i);
+      for (core::Index i = next++; i < tasks; i = next++) run_task(i, poll_here, wait);
     });
     --working;
     if (!poll || std::this_thread::get_id() != caller) return;
@@ -55,6 +71,7 @@ void run_on_threads(const char* label, core::Index tasks, const RunTask& run_tas
   Kokkos::parallel_for(label, Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), worker);
   Space().fence();
   if (error) std::rethrow_exception(error);
+  if (poll) poll();
 }
 
 }  // namespace annulus::kernels::host

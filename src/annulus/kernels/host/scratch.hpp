@@ -13,25 +13,36 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch();
 
-  /// Makes room for `bytes` and forgets what was taken. What the memory holds is undefined. Throws Error.
-  void start(core::Index bytes);
+  /// What `make(scratch)` returns, which takes its arrays from it; what was taken before is forgotten. What the memory
+  /// holds is undefined. Throws Error.
+  template <class Make>
+  auto fill(const Make& make) {
+    start(bytes_of(make));
+    return make(*this);
+  }
+  /// Bytes that it takes.
+  template <class Make>
+  static core::Index bytes_of(const Make& make) {
+    Scratch measure;
+    make(measure);
+    return measure.used_;
+  }
 
-  /// `count` numbers of T, aligned to a cache line, from what start() made room for.
+  /// `count` numbers of T, aligned to a cache line.
   template <class T>
   T* take(core::Index count) {
-    T* taken = reinterpret_cast<T*>(memory_ + used_);
-    used_ += bytes_for<T>(count);
+    T* taken = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
+    used_ += core::ceil_div(count * core::Index(sizeof(T)), cache_line) * cache_line;
     return taken;
-  }
-  template <class T>
-  static core::Index bytes_for(core::Index count) {
-    return core::ceil_div(count * core::Index(sizeof(T)), cache_line) * cache_line;
   }
 
   /// The calling thread's own.
   static Scratch& of_this_thread();
 
  private:
+  /// Makes room for `bytes` and forgets what was taken.
+  void start(core::Index bytes);
+
   static constexpr core::Index cache_line = 64;
   std::byte* memory_ = nullptr;
   core::Index size_ = 0;

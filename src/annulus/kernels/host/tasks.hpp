@@ -1,5 +1,9 @@
-// Cutting a work list into tasks for threads: (batch entry, item, some of its query rows with all its heads). Tasks
-// share nothing: each packs the keys it needs for itself.
+// Cutting a work list into tasks for threads.
+//   forward    (batch entry, item, some of its query rows with all its heads): tasks share nothing
+//   backward   (batch entry, item, some of its keys with all query rows that see them): a task alone adds to dk and dv
+//   of
+//              its keys. To dq of a query row the tasks of an item add one after another, higher keys first: a task may
+//              touch a chunk of query rows as soon as the one of the next higher keys is done with it
 #pragma once
 
 #include <vector>
@@ -23,5 +27,21 @@ struct Task {
 /// Tasks of a work list for every batch entry, most costly first; rows without any key are in none. Tasks hold at most
 /// `max_rows` query rows times heads (or one query row), and where that leaves too few for `threads`, less.
 std::vector<Task> make_tasks(const core::WorkList& work, core::Index batch, core::Index max_rows, core::Index threads);
+
+struct BackwardTask {
+  core::Index batch = 0;
+  core::Index item = 0;   ///< index into WorkList::items
+  core::Index first = 0;  ///< keys [first, first + count) of the item's piece
+  core::Index count = 0;
+  core::Index number = 0;  ///< 0, 1, ... before sorting: the task of the next higher keys has number - 1
+  bool highest = false;    ///< no task has higher keys
+  core::Index cost = 0;    ///< about how many (query row, head, key) it and the tasks that wait for it compute
+};
+
+/// Tasks of a work list for every batch entry, of at most `max_keys` keys each, a multiple of `key_step` but for the
+/// last keys of an item; smaller where that leaves too few for `threads`. Those on which most depends come first, so
+/// tasks of one item and batch entry come with descending keys, and items of equal size take turns.
+std::vector<BackwardTask> make_backward_tasks(const core::WorkList& work, core::Index batch, core::Index max_keys,
+                                              core::Index key_step, core::Index threads);
 
 }  // namespace annulus::kernels::host

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "annulus/kernels/host/backward_chunks.hpp"
+
 namespace annulus::kernels::host {
 
 /// 16-bit storage as these files see it (core/storage.hpp needs Kokkos and so cannot be used here).
@@ -57,23 +59,50 @@ struct KeyTile {
   int capacity;
 };
 
-/// The tile operations of one instruction set in arithmetic type T. Rows are given as addresses of their first number.
+/// What rows are multiplied by while they are packed: row i by of[i * step], where a step of 0 means one for all.
+template <class T>
+struct RowFactors {
+  const T* of;
+  int step;
+};
+
+/// The operations of one instruction set in arithmetic type T. Rows are given as addresses of their first number.
 template <class T>
 struct TileFunctions {
-  int group_rows;   // G
-  int query_block;  // W
-  int row_block;    // MR
-  int value_block;  // NR, two vectors
-  int key_step;     // tiles have room for a multiple of this many keys
-  int strip_keys;   // keys that a group takes at a time
-  int depth_step;   // D is padded to a multiple of this
-  /// rows: [count] addresses, count a multiple of W. factor: scale * log2(e).
-  void (*pack_queries[kStorageTypes])(const void* const* rows, std::int64_t count, int head_dim, T factor, T* queries);
-  /// rows: [count] addresses.
-  void (*pack_keys[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
-  void (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
-  /// Adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys numbers.
+  int group_rows;         // G
+  int query_block;        // W
+  int row_block;          // MR
+  int column_block;       // NR, two vectors: value columns, or keys of a backward panel
+  int key_step;           // forward tiles have room for a multiple of this many keys
+  int strip_keys;         // keys that a group takes at a time
+  int depth_step;         // D is padded to a multiple of this
+  int backward_row_step;  // query rows of a chunk are padded to a multiple of this
+  int backward_key_step;  // and its keys of this: the least common multiple of MR and NR
+  int strip_stride;       // of P and dS
+
+  using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, T factor, T* panels);
+  /// [panel][depth][W] and [panel][depth][NR], every number times `factor`: `count` is a multiple of W or NR.
+  Pack pack_queries[kStorageTypes];
+  Pack pack_transposed[kStorageTypes];
+  /// [key][depth]
+  void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
+  /// [slab][capacity][NR], every number of row i times its factor.
+  void (*pack_slabs[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity,
+                                    const RowFactors<T>& factors, T* slabs);
+  /// Accumulators of `count` rows to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
+  /// MR, and columns beyond head_dim with zeros.
+  void (*load_rows)(const T* const* rows, std::int64_t count, std::int64_t padded, int head_dim, T* blocks);
+  void (*store_rows)(const T* blocks, std::int64_t count, int head_dim, T* const* rows);
+
+  /// Forward: adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys
+  /// numbers.
   void (*add_tile)(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores);
+  /// Backward: adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to
+  /// dk and dv row after row, ascending.
+  void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
+
+  /// sum_d a[d] * b[d]; both of the storage type.
+  T (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);
   /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type: zeros have no sign.
   void (*store_row[kStorageTypes])(const T* acc, int head_dim, T factor, void* out);
 };

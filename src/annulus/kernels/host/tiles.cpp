@@ -4,6 +4,7 @@
 //   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
 // Running maxima hardly ever rise after the first strips (online_softmax.hpp). So where rows see all of a strip, scores
 // become weights at once, with the maxima as they are; only if one had to rise the strip is done again, in order.
+#include "annulus/kernels/host/backward_tiles.hpp"
 #include "annulus/kernels/host/block.hpp"
 #include "annulus/kernels/host/online_softmax.hpp"
 #include "annulus/kernels/host/pack.hpp"
@@ -209,18 +210,29 @@ void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores) {
 
 template <class T>
 constexpr TileFunctions<T> kTable = {
-    kGroupRows<T>,
-    kQueryBlock<T>,
-    kRowBlock,
-    kKeyBlock<T>,
-    kScoreKeys,
-    kStripKeys,
-    kUnroll<T>,
-    {pack_queries<T, double>, pack_queries<T, float>, pack_queries<T, HalfBits>, pack_queries<T, BFloat16Bits>},
-    {pack_rows<T, double>, pack_rows<T, float>, pack_rows<T, HalfBits>, pack_rows<T, BFloat16Bits>},
-    {pack_values<T, double>, pack_values<T, float>, pack_values<T, HalfBits>, pack_values<T, BFloat16Bits>},
-    add_tile<T>,
-    {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
+    .group_rows = kGroupRows<T>,
+    .query_block = kQueryBlock<T>,
+    .row_block = kRowBlock,
+    .column_block = kKeyBlock<T>,
+    .key_step = kScoreKeys,
+    .strip_keys = kStripKeys,
+    .depth_step = kUnroll<T>,
+    .backward_row_step = kRowStep,
+    .backward_key_step = kKeyStep<T>,
+    .strip_stride = kStripStride<T>,
+    .pack_queries = {pack_side_by_side<T, double, kQueryBlock<T>>, pack_side_by_side<T, float, kQueryBlock<T>>,
+                     pack_side_by_side<T, HalfBits, kQueryBlock<T>>,
+                     pack_side_by_side<T, BFloat16Bits, kQueryBlock<T>>},
+    .pack_transposed = {pack_side_by_side<T, double, kKeyBlock<T>>, pack_side_by_side<T, float, kKeyBlock<T>>,
+                        pack_side_by_side<T, HalfBits, kKeyBlock<T>>, pack_side_by_side<T, BFloat16Bits, kKeyBlock<T>>},
+    .pack_rows = {pack_rows<T, double>, pack_rows<T, float>, pack_rows<T, HalfBits>, pack_rows<T, BFloat16Bits>},
+    .pack_slabs = {pack_slabs<T, double>, pack_slabs<T, float>, pack_slabs<T, HalfBits>, pack_slabs<T, BFloat16Bits>},
+    .load_rows = load_rows<T>,
+    .store_rows = store_rows<T>,
+    .add_tile = add_tile<T>,
+    .add_chunks = add_chunks<T>,
+    .dot = {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
+    .store_row = {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "annulus/kernels/device/device_list.hpp"
+#include "annulus/kernels/device/work.hpp"
 
 #include <algorithm>
 
@@ -27,22 +27,28 @@ core::Buffer copy_of(const std::vector<Element>& elements) {
 
 }  // namespace
 
-DeviceList::DeviceList(const core::WorkList& work, Index batch, int tile_rows, const TeamsOf& teams_of) {
+DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows) : owner_(owner) {
   for (const core::WorkItem& item : work.items) {
-    if (queries_of(item) == 0 || item.key.count == 0) continue;
+    if (item.query.count * item.head_count == 0 || item.key.count == 0) continue;
     items_.push_back({item, teams_});
-    teams_ += batch * teams_of(item);
+    teams_ += batch * core::ceil_div(owned_rows(item, owner), tile_rows) * (owner == Owner::rows ? item.head_count : 1);
   }
   run_buffer_ = copy_of(device_runs(work));
   item_buffer_ = copy_of(items_);
-  view_ = {{static_cast<const DeviceRun*>(run_buffer_.data())},
-           static_cast<const DeviceItem*>(item_buffer_.data()),
-           Index(items_.size()),
-           batch,
-           tile_rows};
+  view_ = {static_cast<const DeviceRun*>(run_buffer_.data()), static_cast<const DeviceItem*>(item_buffer_.data()),
+           Index(items_.size()), tile_rows};
 }
 
-std::vector<Index> DeviceList::launches(double flops, const TeamFlops& team_flops) const {
+double DeviceWork::team_flops(const core::WorkItem& item, Index head_dim) const {
+  // Products of D multiplications and additions per (query, key): q.k and P v; q.k, dout.v and dq; or q.k, dout.v, dk
+  // and dv.
+  const double products = owner_ == Owner::rows ? 2 : owner_ == Owner::queries ? 3 : 4;
+  const Index met = owner_ == Owner::keys ? item.query.count * item.head_count : item.key.count;
+  const double pairs = double(std::min<Index>(owned_rows(item, owner_), view_.tile_rows)) * double(met);
+  return 2 * products * double(head_dim) * pairs * (item.mask == core::Mask::all ? 1.0 : 0.5);
+}
+
+std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {
   constexpr Index most_teams = Index(1) << 30;  // a league's size is an int
   std::vector<Index> ends;
   Index begin = 0;
@@ -54,7 +60,7 @@ std::vector<Index> DeviceList::launches(double flops, const TeamFlops& team_flop
   };
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Index item_end = i + 1 < items_.size() ? items_[i + 1].first_team : teams_;
-    const double each = team_flops(items_[i].item);
+    const double each = team_flops(items_[i].item, head_dim);
     for (Index team = items_[i].first_team; team < item_end;) {
       // How many of the item's teams this launch still takes; one at least when it has none yet.
       const double fit = std::min(left / each, double(most_teams - (team - begin)));

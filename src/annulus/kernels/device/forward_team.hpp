@@ -15,11 +15,12 @@
 
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
-#include "annulus/core/tensor_view.hpp"
-#include "annulus/kernels/device/device_work.hpp"
-#include "annulus/kernels/device/team_softmax.hpp"
-#include "annulus/kernels/device/team_tools.hpp"
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/device/blocks.hpp"
+#include "annulus/kernels/device/mask.hpp"
+#include "annulus/kernels/device/softmax.hpp"
 #include "annulus/kernels/device/tuning.hpp"
+#include "annulus/kernels/device/work.hpp"
 
 namespace annulus::kernels::device {
 
@@ -36,6 +37,12 @@ struct StatePointers {
   KOKKOS_FUNCTION Index at(Index batch, Index row, Index head) const { return (batch * rows + row) * heads + head; }
 };
 
+template <class T>
+StatePointers<T> pointers_of(const State& state) {
+  return {static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()), static_cast<T*>(state.acc.data()),
+          state.rows, state.shape.heads};
+}
+
 /// Sizes and places of a team's scratch memory.
 ///   numbers   q (query rows x D), kv (D x key rows, then key rows x D), s (query rows x key rows),
 ///             m, fresh_m, shrink, l (query rows), part_m (row_parts x query rows)
@@ -46,39 +53,38 @@ struct ScratchLayout {
   int head_dim;
 
   KOKKOS_FUNCTION int q_stride() const { return head_dim + Tuning::pad; }
-  KOKKOS_FUNCTION int k_stride() const { return tile.key_rows + Tuning::pad; }
+  KOKKOS_FUNCTION int k_stride() const { return tile.met + Tuning::pad; }
   KOKKOS_FUNCTION int v_stride() const { return round_up(head_dim, Tuning::block_columns); }
-  KOKKOS_FUNCTION int s_stride() const { return tile.key_rows + Tuning::pad; }
+  KOKKOS_FUNCTION int s_stride() const { return tile.met + Tuning::pad; }
 
-  KOKKOS_FUNCTION int q_size() const { return tile.query_rows * q_stride(); }
+  KOKKOS_FUNCTION int q_size() const { return tile.owned * q_stride(); }
   KOKKOS_FUNCTION int kv_size() const {
     const int k = head_dim * k_stride();
-    const int v = tile.key_rows * v_stride();
+    const int v = tile.met * v_stride();
     return k > v ? k : v;
   }
-  KOKKOS_FUNCTION int s_size() const { return tile.query_rows * s_stride(); }
-  KOKKOS_FUNCTION int numbers() const {
-    return q_size() + kv_size() + s_size() + (4 + Tuning::row_parts) * tile.query_rows;
-  }
-  KOKKOS_FUNCTION int indices() const { return 2 * (tile.query_rows + tile.key_rows); }
+  KOKKOS_FUNCTION int s_size() const { return tile.owned * s_stride(); }
+  KOKKOS_FUNCTION int numbers() const { return q_size() + kv_size() + s_size() + (4 + Tuning::row_parts) * tile.owned; }
+  KOKKOS_FUNCTION int indices() const { return 2 * (tile.owned + tile.met); }
 };
 
 template <class ExecSpace, class Tuning, class Storage, class T>
-class AttendTeam {
+class ForwardTeam {
  public:
   using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   template <class Element>
   using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
 
+  static constexpr Owner owner = Owner::rows;
+  static constexpr auto& tiles = Tuning::tiles;
+
   DeviceWorkView work;
   Index first_team;  ///< of this launch
-  core::TensorView q;
-  core::TensorView k;
-  core::TensorView v;
+  Operands operands;
   StatePointers<T> state;
-  T scale;  ///< scale * log2(e)
-  T lift;
+  T score_factor;  ///< scale * log2(e)
+  T exponent_bias;
   ScratchLayout<Tuning> layout;
   int scratch_level;
 
@@ -88,17 +94,14 @@ class AttendTeam {
   }
 
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    Context c(*this, team, work.tile_of(first_team + team.league_rank()));
+    Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
     load_queries(c);
     const core::RowMap& keys = c.tile.item.key;
-    const core::Mask mask = c.tile.item.mask;
-    for (Index first = 0; first < keys.count; first += layout.tile.key_rows) {
+    for (Index first = 0; first < keys.count; first += layout.tile.met) {
       const Index left = keys.count - first;
-      const int count = left < layout.tile.key_rows ? int(left) : layout.tile.key_rows;
-      // Positions `first`, first + 1, ... descend in t: tiles that lie after the last query come first, and once a tile
-      // begins at or before the first query, so do all later ones.
-      if (mask == core::Mask::upto && key_at(keys, first + count - 1).t > c.last_query_t) continue;
-      if (mask == core::Mask::after && key_at(keys, first).t <= c.first_query_t) break;
+      const int count = left < layout.tile.met ? int(left) : layout.tile.met;
+      const CombRange key_t{key_at(keys, first + count - 1).t, key_at(keys, first).t};  // positions descend in t
+      if (!any_visible(c.tile.item.mask, {c.first_query_t, c.last_query_t}, key_t)) continue;
       load_keys(c, first, count);
       multiply_scores(c, count);
       update_rows(c, count);
@@ -127,12 +130,12 @@ class AttendTeam {
     Index* key_row;
     Index* key_t;
 
-    KOKKOS_FUNCTION Context(const AttendTeam& kernel, const Member& member, const TeamTile& team_tile)
+    KOKKOS_FUNCTION Context(const ForwardTeam& kernel, const Member& member, const TeamTile& team_tile)
         : team(member), tile(team_tile) {
       const ScratchLayout<Tuning>& layout = kernel.layout;
       const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
       const Scratch<Index> indices(team.team_scratch(kernel.scratch_level), std::size_t(layout.indices()));
-      const int rows = layout.tile.query_rows;
+      const int rows = layout.tile.owned;
       q = numbers.data();
       kv = q + layout.q_size();
       s = kv + layout.kv_size();
@@ -144,11 +147,16 @@ class AttendTeam {
       query_row = indices.data();
       query_t = query_row + rows;
       key_row = query_t + rows;
-      key_t = key_row + layout.tile.key_rows;
-      first_query_t = kernel.work.row_of(tile.item.query, tile.query_begin).t;
-      last_query_t = kernel.work.row_of(tile.item.query, tile.query_begin + tile.query_rows - 1).t;
+      key_t = key_row + layout.tile.met;
+      first_query_t = kernel.work.row_of(tile.item.query, tile.begin).t;
+      last_query_t = kernel.work.row_of(tile.item.query, tile.begin + tile.count - 1).t;
     }
   };
+
+  /// Row 0 of one head.
+  KOKKOS_FUNCTION static const Storage* head_of(const core::TensorView& tensor, Index batch, Index head) {
+    return static_cast<const Storage*>(tensor.data) + batch * tensor.batch_stride + head * tensor.head_stride;
+  }
 
   /// Row number `position` of a map of keys taken in descending order of t.
   KOKKOS_FUNCTION CombRow key_at(const core::RowMap& keys, Index position) const {
@@ -169,15 +177,16 @@ class AttendTeam {
 
   KOKKOS_FUNCTION void load_queries(const Context& c) const {
     const TeamTile& tile = c.tile;
-    const int padded = round_up(tile.query_rows, Tuning::block_rows);
-    const auto query = [&](int i) { return work.row_of(tile.item.query, tile.query_begin + i); };
-    look_up(c, tile.query_rows, padded, query, c.query_row, c.query_t);
+    const int padded = round_up(tile.count, Tuning::block_rows);
+    const auto query = [&](int i) { return work.row_of(tile.item.query, tile.begin + i); };
+    look_up(c, tile.count, padded, query, c.query_row, c.query_t);
     c.team.team_barrier();
-    const Storage* from = static_cast<const Storage*>(q.data) + tile.batch * q.batch_stride + tile.head * q.head_stride;
+    const core::TensorView& q = operands.q;
+    const Storage* from = head_of(q, tile.batch, tile.head);
     for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
-      c.q[i * layout.q_stride() + d] = scale * core::load_as<T>(from[c.query_row[i] * q.row_stride + d]);
+      c.q[i * layout.q_stride() + d] = score_factor * core::load_as<T>(from[c.query_row[i] * q.row_stride + d]);
     });
-    for (int i = c.team.team_rank(); i < tile.query_rows; i += c.team.team_size()) {
+    for (int i = c.team.team_rank(); i < tile.count; i += c.team.team_size()) {
       const Index at = state.at(tile.batch, c.query_row[i], tile.head);
       c.m[i] = state.m[at];
       c.l[i] = state.l[at];
@@ -190,17 +199,16 @@ class AttendTeam {
     look_up(
         c, count, padded, [&](int j) { return key_at(c.tile.item.key, first + j); }, c.key_row, c.key_t);
     c.team.team_barrier();  // the rows are looked up, and the last tile's V is no longer read
-    const Storage* from =
-        static_cast<const Storage*>(k.data) + c.tile.batch * k.batch_stride + c.tile.item.kv_head * k.head_stride;
+    const Storage* from = head_of(operands.k, c.tile.batch, c.tile.item.kv_head);
     for_each_element(c.team, padded, layout.head_dim, [&](int j, int d) {
-      c.kv[d * layout.k_stride() + j] = core::load_as<T>(from[c.key_row[j] * k.row_stride + d]);
+      c.kv[d * layout.k_stride() + j] = core::load_as<T>(from[c.key_row[j] * operands.k.row_stride + d]);
     });
     c.team.team_barrier();
   }
 
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
     const core::Mask mask = c.tile.item.mask;
-    for_each_block<Tuning>(c.team, c.tile.query_rows, count, [&](int row, int column, int step) {
+    for_each_block<Tuning>(c.team, c.tile.count, count, [&](int row, int column, int step) {
       T sum[Tuning::block_rows][Tuning::block_columns] = {};
       multiply_block<Tuning::columns_side_by_side>(sum, c.q + row * layout.q_stride(), layout.q_stride(), c.kv + column,
                                                    layout.k_stride(), step, layout.head_dim);
@@ -208,7 +216,7 @@ class AttendTeam {
         for (int b = 0; b < Tuning::block_columns; ++b) {
           const int i = row + r;
           const int j = column + b * step;
-          const bool hidden = mask != core::Mask::all && (c.key_t[j] > c.query_t[i]) == (mask == core::Mask::upto);
+          const bool hidden = is_hidden(mask, c.query_t[i], c.key_t[j]);
           c.s[i * layout.s_stride() + j] = hidden ? T(-INFINITY) : sum[r][b];
         }
       }
@@ -219,7 +227,7 @@ class AttendTeam {
   /// Turns scores into weights and brings m, l and shrink up to date; row_parts threads share a row. The V tile takes
   /// the place of K meanwhile.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
-    const int rows = c.tile.query_rows;
+    const int rows = c.tile.count;
     load_values(c, count);
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
       const T* s = c.s + i * layout.s_stride();
@@ -244,12 +252,12 @@ class AttendTeam {
   KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
     T largest = T(-INFINITY);
     for (int other = 0; other < Tuning::row_parts; ++other) {
-      const T m = c.part_m[other * c.tile.query_rows + i];
+      const T m = c.part_m[other * c.tile.count + i];
       largest = m > largest ? m : largest;
     }
     const T before = c.m[i], fresh = largest > before ? shift_above(largest) : before;
     T* s = c.s + i * layout.s_stride();
-    for (int j = part; j < count; j += Tuning::row_parts) s[j] = weight_of(s[j], fresh, lift);
+    for (int j = part; j < count; j += Tuning::row_parts) s[j] = weight_of(s[j], fresh, exponent_bias);
     if (part > 0) return;
     c.fresh_m[i] = fresh;
     c.shrink[i] = before == T(-INFINITY) ? T(0) : power_of_two((before - fresh) / 2);
@@ -257,11 +265,11 @@ class AttendTeam {
 
   /// V tile: kv[j][d], columns up to a whole block filled with zeros.
   KOKKOS_FUNCTION void load_values(const Context& c, int count) const {
-    const Storage* from =
-        static_cast<const Storage*>(v.data) + c.tile.batch * v.batch_stride + c.tile.item.kv_head * v.head_stride;
+    const Storage* from = head_of(operands.v, c.tile.batch, c.tile.item.kv_head);
     for_each_element(c.team, count, layout.v_stride(), [&](int j, int d) {
       const bool inside = d < layout.head_dim;
-      c.kv[j * layout.v_stride() + d] = inside ? core::load_as<T>(from[c.key_row[j] * v.row_stride + d]) : T(0);
+      c.kv[j * layout.v_stride() + d] =
+          inside ? core::load_as<T>(from[c.key_row[j] * operands.v.row_stride + d]) : T(0);
     });
   }
 
@@ -270,7 +278,7 @@ class AttendTeam {
   KOKKOS_FUNCTION void for_each_accumulator(const Context& c, int row, int column, int step, const Visit& visit) const {
     for (int r = 0; r < Tuning::block_rows; ++r) {
       const int i = row + r;
-      if (i >= c.tile.query_rows) break;
+      if (i >= c.tile.count) break;
       T* acc = state.acc + state.at(c.tile.batch, c.query_row[i], c.tile.head) * layout.head_dim;
       for (int b = 0; b < Tuning::block_columns; ++b) {
         const int d = column + b * step;
@@ -280,7 +288,7 @@ class AttendTeam {
   }
 
   KOKKOS_FUNCTION void add_values(const Context& c, int count) const {
-    for_each_block<Tuning>(c.team, c.tile.query_rows, layout.head_dim, [&](int row, int column, int step) {
+    for_each_block<Tuning>(c.team, c.tile.count, layout.head_dim, [&](int row, int column, int step) {
       T sum[Tuning::block_rows][Tuning::block_columns] = {};
       for_each_accumulator(c, row, column, step, [&](int r, int b, T shrink, T& acc) {
         // An empty state's accumulator may hold anything.
@@ -294,7 +302,7 @@ class AttendTeam {
 
   /// No barrier: every thread stores the rows whose m and l it brought up to date itself.
   KOKKOS_FUNCTION void store_rows(const Context& c) const {
-    for (int i = c.team.team_rank(); i < c.tile.query_rows; i += c.team.team_size()) {
+    for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {
       const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);
       state.m[at] = c.m[i];
       state.l[at] = c.l[i];

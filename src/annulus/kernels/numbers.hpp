@@ -7,18 +7,23 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 
-namespace annulus::kernels::device {
-
-using core::Index;
+namespace annulus::kernels {
 
 /// Number of element (batch, row, head, 0).
-KOKKOS_INLINE_FUNCTION Index number_of(const core::TensorView& tensor, Index batch, Index row, Index head) {
+KOKKOS_INLINE_FUNCTION core::Index number_of(const core::TensorView& tensor, core::Index batch, core::Index row,
+                                             core::Index head) {
   return batch * tensor.batch_stride + row * tensor.row_stride + head * tensor.head_stride;
+}
+
+/// Its address. For host code.
+inline void* address(const core::TensorView& tensor, core::Index batch, core::Index row, core::Index head) {
+  return static_cast<std::byte*>(tensor.data) +
+         number_of(tensor, batch, row, head) * core::Index(core::bytes_of(tensor.type));
 }
 
 /// Number `at` of a tensor as a T.
 template <class T>
-KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, Index at) {
+KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, core::Index at) {
   switch (tensor.type) {
     case core::DType::float64:
       return core::load_as<T>(static_cast<const double*>(tensor.data)[at]);
@@ -34,7 +39,7 @@ KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, Index at) {
 
 /// Stores x as number `at` of a tensor.
 template <class T>
-KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, Index at, T x) {
+KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, core::Index at, T x) {
   switch (tensor.type) {
     case core::DType::float64:
       return core::store_as(static_cast<double*>(tensor.data)[at], x);
@@ -47,4 +52,4 @@ KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, Index a
   }
 }
 
-}  // namespace annulus::kernels::device
+}  // namespace annulus::kernels

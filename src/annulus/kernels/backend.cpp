@@ -1,0 +1,27 @@
+// Which back end does the work: the one place that knows what was compiled.
+#include "annulus/kernels/backend.hpp"
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/instruction_set.hpp"
+
+namespace annulus::kernels {
+
+const BackendFunctions& functions_of(Backend backend) {
+  if (backend == Backend::device) return device_backend;
+#if defined(ANNULUS_HAS_HOST_TILES)
+  return host_backend;
+#else
+  core::fail(core::ErrorKind::failure,
+             "this build computes on a device and has no host back end; expected Backend::device");
+#endif
+}
+
+std::string_view host_instruction_set() {
+#if defined(ANNULUS_HAS_HOST_TILES)
+  return core::name_of(core::best_instruction_set());
+#else
+  return "none";
+#endif
+}
+
+}  // namespace annulus::kernels

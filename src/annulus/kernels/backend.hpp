@@ -1,0 +1,34 @@
+// The functions of one back end: those of attention.hpp and backward.hpp, without the back end in front.
+#pragma once
+
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backward.hpp"
+
+namespace annulus::kernels {
+
+struct BackendFunctions {
+  using Index = core::Index;
+  using Poll = std::function<void()>;
+
+  void (*attend)(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+  Index (*attend_bytes)(const core::Shape& shape, Index rows, core::Precision precision);
+  void (*finish)(const State& state, const Finished& to, double output_scale);
+  void (*backward_delta)(const core::Shape& shape, Index rows, const core::TensorView& out,
+                         const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
+  void (*attend_backward)(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                          const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
+  Index (*attend_backward_bytes)(const core::Shape& shape, Index rows, core::Precision precision);
+  void (*finish_gradient)(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
+                          const core::TensorView& to, double scale, double output_scale);
+};
+
+/// Of teams on the default execution space.
+extern const BackendFunctions device_backend;
+/// Of the processor's vector units, with the best instruction set there is; only for tensors in host memory. Missing
+/// where the default execution space is a GPU.
+extern const BackendFunctions host_backend;
+
+/// Throws Error(failure) where this build has no such back end.
+const BackendFunctions& functions_of(Backend backend);
+
+}  // namespace annulus::kernels

@@ -1,0 +1,94 @@
+// Launches the teams of both passes over a work list. Templates of execution space and tuning, so that tests run every
+// combination, the GPU's numbers on host threads included.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <functional>
+#include <limits>
+#include <numbers>
+
+#include "annulus/core/with_type.hpp"
+#include "annulus/kernels/device/backward_team.hpp"
+#include "annulus/kernels/device/forward_team.hpp"
+
+namespace annulus::kernels::device {
+
+/// Where and when teams run.
+struct Launch {
+  const core::WorkList& list;
+  Index batch;
+  int head_dim;
+  const std::function<void()>& poll;
+  int team_size;
+};
+
+/// Runs a kernel that has its tensors and factors already: chooses its tile, the first of its table whose scratch
+/// memory fits into level 0 (fast, small), or else the first one in level 1, and cuts the teams into launches with
+/// polls between.
+template <class ExecSpace, class Tuning, class Kernel>
+void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
+  kernel.layout = {Kernel::tiles[0], launch.head_dim};
+  kernel.scratch_level = 1;
+  for (const TileSize tile : Kernel::tiles) {
+    if (Kernel::scratch_bytes({tile, launch.head_dim}) > std::size_t(Kernel::Policy::scratch_size_max(0))) continue;
+    kernel.layout.tile = tile;
+    kernel.scratch_level = 0;
+    break;
+  }
+  const DeviceWork work(launch.list, launch.batch, Kernel::owner, kernel.layout.tile.owned);
+  kernel.work = work.view();
+  kernel.first_team = 0;
+  const auto& poll = launch.poll;
+  const double flops = poll ? Tuning::flops_per_launch(ExecSpace().concurrency()) : std::numeric_limits<double>::max();
+  for (const Index end : work.launches(launch.head_dim, flops)) {
+    typename Kernel::Policy policy(int(end - kernel.first_team), launch.team_size);
+    policy.set_scratch_size(kernel.scratch_level, Kokkos::PerTeam(int(Kernel::scratch_bytes(kernel.layout))));
+    Kokkos::parallel_for(label, policy, kernel);
+    ExecSpace().fence();
+    if (poll) poll();
+    kernel.first_team = end;
+  }
+}
+
+/// attend() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.
+template <class ExecSpace, class Tuning>
+void launch_attend(const core::WorkList& list, const Operands& operands, State& state,
+                   const std::function<void()>& poll, int team_size) {
+  const Launch launch{list, state.shape.batch, int(state.shape.head_dim), poll, team_size};
+  core::with_type(operands.q.type, [&](auto stored) {
+    core::with_precision(state.precision, [&](auto number) {
+      using T = decltype(number);
+      ForwardTeam<ExecSpace, Tuning, decltype(stored), T> kernel;
+      kernel.operands = operands;
+      kernel.state = pointers_of<T>(state);
+      kernel.score_factor = T(operands.scale * std::numbers::log2e);
+      kernel.exponent_bias = T(state.lift);
+      launch_teams<ExecSpace, Tuning>("annulus::attend", kernel, launch);
+    });
+  });
+}
+
+/// attend_backward() likewise, one launch for dq and one for dk and dv. Accumulators are the sums without `scale` (dq,
+/// dk) and `output_scale` (dv).
+template <class ExecSpace, class Tuning>
+void launch_attend_backward(const core::WorkList& list, const core::Shape& shape, core::Precision precision,
+                            const BackwardOperands& operands, const GradientViews& gradients,
+                            const std::function<void()>& poll, int team_size) {
+  const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
+  const auto run = [&](auto kernel) {
+    kernel.operands = operands;
+    kernel.gradients = gradients;
+    kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
+    launch_teams<ExecSpace, Tuning>("annulus::attend_backward", kernel, launch);
+  };
+  core::with_type(operands.q.type, [&](auto stored) {
+    core::with_precision(precision, [&](auto number) {
+      using Storage = decltype(stored);
+      using T = decltype(number);
+      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries>{});
+      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys>{});
+    });
+  });
+}
+
+}  // namespace annulus::kernels::device

@@ -1,0 +1,153 @@
+// A WorkList as teams read it: in device memory, its items cut into tiles of rows, one for each team. A team owns a
+// tile, meets all rows of the other side of its item, and alone writes what belongs to its rows, so that no number is
+// added atomically:
+//   Owner::rows      forward: query rows of one head
+//   Owner::queries   backward: (row, head) pairs, makes dq
+//   Owner::keys      backward: key rows, makes dk and dv
+// Team numbers run through the items in order. Example: tiles of 32 rows, batch 2, one item of 70 query rows, 4 heads
+// and 50 keys: 2 * 4 * 3 = 24 teams own rows, 2 * 9 own its 280 queries, 2 * 2 own its keys.
+//
+// The queries of an item are its (row, head) pairs, rows first. Example: 3 rows and heads 2 and 5 are the queries
+//   number     0  1  2  3  4  5
+//   row        0  0  1  1  2  2
+//   head       2  5  2  5  2  5
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <vector>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/work_item.hpp"
+
+namespace annulus::kernels::device {
+
+using core::Index;
+
+enum class Owner { rows, queries, keys };
+
+/// A run, and how many rows all runs of the list before it hold.
+struct DeviceRun {
+  core::Run run;
+  Index rows_before;
+};
+
+/// An item, and the number of its first team.
+struct DeviceItem {
+  core::WorkItem item;
+  Index first_team;
+};
+
+/// Comb index and stored row of one row of a map.
+struct CombRow {
+  Index t;
+  Index row;
+};
+
+/// The same of one query or key of an item, with its head.
+struct ItemRow {
+  Index t;
+  Index row;
+  Index head;
+};
+
+/// What one team owns: rows [begin, begin + count) of the item's `owned_rows`.
+struct TeamTile {
+  core::WorkItem item;
+  Index batch;
+  Index head;  ///< of the query rows; with Owner::queries and Owner::keys rows bring their own
+  Index begin;
+  int count;
+};
+
+/// Rows of an item that teams own, of one head where a team has only one.
+KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
+  if (owner == Owner::keys) return item.key.count;
+  return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;
+}
+
+/// For device code; DeviceWork owns the memory.
+struct DeviceWorkView {
+  const DeviceRun* runs;
+  const DeviceItem* items;
+  Index item_count;
+  int tile_rows;
+
+  /// Row number `index` of the map, 0 <= index < map.count.
+  KOKKOS_FUNCTION CombRow row_of(const core::RowMap& map, Index index) const;
+  KOKKOS_FUNCTION ItemRow query_of(const core::WorkItem& item, Index number) const {
+    const CombRow found = row_of(item.query, number / item.head_count);
+    return {found.t, found.row, item.head_first + number % item.head_count * item.head_stride};
+  }
+  KOKKOS_FUNCTION ItemRow key_of(const core::WorkItem& item, Index number) const {
+    const CombRow found = row_of(item.key, number);
+    return {found.t, found.row, item.kv_head};
+  }
+  /// The item that team number `team` works on: the last one whose first team is not beyond it.
+  KOKKOS_FUNCTION const DeviceItem& item_of(Index team) const;
+  template <Owner owner>
+  KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
+};
+
+/// Owner of a list's copy in device memory.
+class DeviceWork {
+ public:
+  /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows`: rows that a team
+  /// owns.
+  DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows);
+
+  const DeviceWorkView& view() const { return view_; }
+  Index teams() const { return teams_; }
+
+  /// Cuts the teams 0 ... teams() into launches of about `flops` floating point operations, at least one team and at
+  /// most 2^30 each; returns the end of each.
+  std::vector<Index> launches(Index head_dim, double flops) const;
+
+ private:
+  /// Of one team of an item.
+  double team_flops(const core::WorkItem& item, Index head_dim) const;
+
+  Owner owner_;
+  std::vector<DeviceItem> items_;  // the host's copy, for launches()
+  core::Buffer run_buffer_;
+  core::Buffer item_buffer_;
+  DeviceWorkView view_{};
+  Index teams_ = 0;
+};
+
+KOKKOS_INLINE_FUNCTION const DeviceItem& DeviceWorkView::item_of(Index team) const {
+  Index low = 0;
+  Index high = item_count;
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (items[middle].first_team <= team ? low : high) = middle;
+  }
+  return items[low];
+}
+
+KOKKOS_INLINE_FUNCTION CombRow DeviceWorkView::row_of(const core::RowMap& map, Index index) const {
+  const Index target = runs[map.first_run].rows_before + index;
+  Index low = map.first_run;
+  Index high = map.first_run + map.runs;
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (runs[middle].rows_before <= target ? low : high) = middle;
+  }
+  const Index step = target - runs[low].rows_before;
+  return {runs[low].run.t + step, runs[low].run.row + step * runs[low].run.stride};
+}
+
+template <Owner owner>
+KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
+  const DeviceItem& found = item_of(team);
+  const core::WorkItem& item = found.item;
+  const Index heads = owner == Owner::rows ? item.head_count : 1;  // neighbouring teams: the same rows, other heads
+  const Index owned = owned_rows(item, owner), tiles = (owned + tile_rows - 1) / tile_rows;
+  const Index number = team - found.first_team, rest = number / heads;
+  // The longest work first: with causal the last queries see the most keys, and the first keys are seen most.
+  const Index tile = owner == Owner::keys ? rest % tiles : tiles - 1 - rest % tiles;
+  const Index left = owned - tile * tile_rows;
+  return {item, rest / tiles, item.head_first + number % heads * item.head_stride, tile * tile_rows,
+          left < tile_rows ? int(left) : tile_rows};
+}
+
+}  // namespace annulus::kernels::device

@@ -1,0 +1,13 @@
+// The backward pass of one pair of chunks, in the instruction set that is compiled; see TileFunctions::add_chunks.
+#pragma once
+
+#include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// T is float or double.
+template <class T>
+void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips);
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,69 @@
+// The host back end's table, and those of the instruction sets.
+#include "annulus/kernels/host/host_backend.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "annulus/core/error.hpp"
+#include "annulus/kernels/backend.hpp"
+
+namespace annulus::kernels {
+namespace host {
+namespace {
+
+/// The table for T of the two.
+template <class T>
+const TileFunctions<T>& pick(const TileFunctions<float>& narrow, const TileFunctions<double>& wide) {
+  if constexpr (std::is_same_v<T, double>) {
+    return wide;
+  } else {
+    return narrow;
+  }
+}
+
+}  // namespace
+
+template <class T>
+const TileFunctions<T>& tiles_of(InstructionSet set) {
+  const auto usable = usable_instruction_sets();
+  core::require(std::find(usable.begin(), usable.end(), set) != usable.end(),
+                [&] { return fmt::format("this processor or build has no {} tiles", name_of(set)); });
+#if defined(ANNULUS_HAS_X86_TILES)
+  if (set == InstructionSet::avx512) return pick<T>(avx512::float_tiles, avx512::double_tiles);
+  if (set == InstructionSet::avx2) return pick<T>(avx2::float_tiles, avx2::double_tiles);
+#endif
+  return pick<T>(baseline::float_tiles, baseline::double_tiles);
+}
+
+template const TileFunctions<float>& tiles_of<float>(InstructionSet);
+template const TileFunctions<double>& tiles_of<double>(InstructionSet);
+
+}  // namespace host
+
+using core::Precision;
+using core::Shape;
+using core::TensorView;
+using Poll = BackendFunctions::Poll;
+
+const BackendFunctions host_backend{
+    .attend = [](const core::WorkList& work, const Operands& operands, State& state,
+                 const Poll& poll) { host::host_attend(work, operands, state, poll); },
+    .attend_bytes = [](const Shape& shape, core::Index rows,
+                       Precision precision) { return host::host_attend_bytes(shape, rows, precision); },
+    .finish = [](const State& state, const Finished& to,
+                 double output_scale) { host::host_finish(state, to, output_scale); },
+    .backward_delta = [](const Shape& shape, core::Index rows, const TensorView& out, const TensorView& dout,
+                         const TensorView& dlse,
+                         const TensorView& delta) { host::host_backward_delta(shape, rows, out, dout, dlse, delta); },
+    .attend_backward =
+        [](const core::WorkList& work, const Shape& shape, core::Index rows, Precision precision,
+           const BackwardOperands& operands, const GradientViews& gradients,
+           const Poll& poll) { host::host_attend_backward(work, shape, rows, precision, operands, gradients, poll); },
+    .attend_backward_bytes =
+        [](const Shape& shape, core::Index rows, Precision precision) {
+          return host::host_attend_backward_bytes(shape, rows, precision);
+        },
+    .finish_gradient = [](Gradient which, const Shape& shape, const TensorView& accumulator, const TensorView& to,
+                          double scale, double) { host::host_finish_gradient(which, shape, accumulator, to, scale); }};
+
+}  // namespace annulus::kernels

@@ -1,0 +1,152 @@
+#include "annulus/layer/passes.hpp"
+
+#include <algorithm>
+
+#include "annulus/layer/heads.hpp"
+
+namespace annulus::layer {
+namespace {
+
+/// Gradients of the weights that this rank keeps.
+class WeightGradients {
+ public:
+  explicit WeightGradients(Work& work)
+      : work_(work),
+        gradients_(make_weights(work.pass.layer, work.pass.comm.rank(), work.pass.comm.size(), "weight gradients")) {}
+
+  /// Of a matrix and its bias, from what went in and the gradient of what came out.
+  void make(Weight weight, const Matrix& in, const Matrix& dout) {
+    make_one(weight, [&](core::Interval rows, const Matrix& piece) {
+      work_.products.weight_gradient(in.take_columns(rows), dout, piece);
+    });
+    if (!work_.pass.layer.has(bias_of(weight))) return;
+    make_one(bias_of(weight), [&](core::Interval rows, const Matrix& piece) {
+      work_.products.bias_gradient(dout.take_columns(rows), as_row(piece));
+    });
+  }
+
+  Weights take() { return std::move(gradients_); }
+
+ private:
+  using Make = std::function<void(core::Interval rows, const Matrix& piece)>;
+
+  /// A bias of n numbers is kept as n rows, and made as one.
+  static Matrix as_row(const Matrix& bias) { return matrix_at(bias.data, bias.type, bias.columns, bias.rows); }
+
+  /// make(rows, piece) writes what this rank's rows give to rows `rows` of the gradient; `piece` has the arithmetic
+  /// type and no gaps.
+  void make_one(Weight weight, const Make& make) {
+    const Pass& pass = work_.pass;
+    const Box box = kept(pass.layer, weight, pass.comm.rank(), pass.comm.size());
+    const Matrix to = matrix_at(gradients_[weight].data(), pass.type(), box.rows.size(), box.columns.size());
+    core::Buffer owner;
+    if (!pass.by_heads()) return sum_over_ranks(weight, make, to);
+    const Matrix sum = make_matrix(owner, "weight gradient in sums", work_.products.arithmetic(), to.rows, to.columns);
+    make({0, to.rows}, sum);
+    if (is_of_keys(weight)) work_.sum_shared(is_bias(weight) ? as_row(sum) : sum);
+    copy(sum, to);
+  }
+
+  void sum_over_ranks(Weight weight, const Make& make, const Matrix& to) {
+    const comm::Communicator& comm = work_.pass.comm;
+    const Box box = whole(work_.pass.layer, weight);
+    const Index columns = box.columns.end;
+    const auto rows_of = [&](int rank) { return core::even_part(box.rows.end, comm.size(), rank); };
+    const core::Interval own = rows_of(comm.rank());
+    std::vector<Index> numbers;
+    for (int p = 0; p < comm.size(); ++p) numbers.push_back(rows_of(p).size() * columns);
+    core::Buffer owner;
+    const Matrix sum = make_matrix(owner, "pieces of sums", work_.products.arithmetic(), own.size(), columns);
+    const auto make_piece = [&](int rank, void* piece) {
+      make(rows_of(rank), matrix_at(piece, sum.type, rows_of(rank).size(), columns));
+    };
+    work_.sum_pieces(numbers, make_piece, sum.data);
+    // fsdp: the piece is what this rank keeps. none: the others' pieces are gathered beside it.
+    const bool all = work_.pass.layer.sharding == Sharding::none;
+    copy(sum, all ? to.take_rows(own) : to);
+    if (all) RowGathering(comm, to, work_.metrics).wait();
+  }
+
+  Work& work_;
+  Weights gradients_;
+};
+
+}  // namespace
+
+ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buffer& x) {
+  const strategies::Problem& problem = pass.problem;
+  ForwardResult result;
+  Work work(pass, weights, {Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true, result.metrics);
+  strategies::Tensors& tensors = result.saved;
+  tensors.q = core::Buffer("q", pass.row_count() * problem.query_row_bytes());
+  tensors.kv = core::Buffer("kv", problem.kv_block_bytes(pass.rows().count()));
+  const HeadTensors heads(problem, pass.rows().count(), tensors.q, tensors.kv);
+  {
+    core::Buffer owner;
+    const Matrix in = work.gather_rows(x, owner, "gathered x");
+    for (const Projection projection : all_projections) {
+      const WholeWeight w = work.weights.get(weight_of(projection));
+      work.products.forward(in, w.matrix, w.bias, heads[projection]);
+    }
+  }
+  if (problem.shape.heads > 0) {
+    heads.turn(pass.layer.rope, pass.rows(), Turn::forward);
+    result.metrics.attention =
+        pass.strategy.forward(problem, pass.attention_partition, pass.attention_comm, tensors, work.progress());
+  }
+  const WholeWeight wo = work.weights.get(Weight::wo);
+  const Matrix out = matrix_at(tensors.out.data(), pass.type(), pass.row_count(), wo.matrix.rows);
+  result.y = work.own_rows("y", pass.type(), [&](int rank, core::Interval rows, const Matrix& piece) {
+    // The bias belongs to the sum, so only one share has it: the owner's.
+    work.products.forward(out.take_rows(rows), wo.matrix, rank == pass.comm.rank() ? wo.bias : Matrix{}, piece);
+  });
+  work.finish();
+  return result;
+}
+
+BackwardResult backward(const Pass& pass, const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
+                        const core::Buffer& dy) {
+  BackwardResult result;
+  Work work(pass, weights, {Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false, result.metrics);
+  WeightGradients gradients(work);
+  const strategies::Problem& problem = pass.problem;
+  {
+    core::Buffer owner;
+    const Matrix all_dy = work.gather_rows(dy, owner, "gathered dy");
+    const Index columns = problem.shape.heads * problem.shape.head_dim;
+    const Matrix out = matrix_at(saved.out.data(), pass.type(), pass.row_count(), columns);
+    const Matrix dout = make_matrix(saved.dout, "dout", pass.type(), pass.row_count(), columns);
+    work.products.input_gradient(all_dy, work.weights.get(Weight::wo).matrix, dout, false);
+    gradients.make(Weight::wo, out, all_dy);
+  }
+  if (problem.shape.heads > 0) {
+    result.metrics.attention =
+        pass.strategy.backward(problem, pass.attention_partition, pass.attention_comm, saved, work.progress());
+  }
+  for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.normalizers, &saved.dout}) *done = {};
+
+  const HeadTensors heads(problem, pass.rows().count(), saved.dq, saved.dkv);
+  if (problem.shape.heads > 0) heads.turn(pass.layer.rope, pass.rows(), Turn::back);
+  if (pass.by_heads()) {
+    core::Buffer owner;
+    const Matrix all_x = work.gather_rows(x, owner, "gathered x");
+    for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
+  }
+  // By rows a gradient is summed while the next weight comes; dx adds up in the order of the weights' use.
+  auto order = all_projections;
+  if (!pass.by_heads()) std::reverse(order.begin(), order.end());
+  result.dx = work.own_rows("dx", work.products.arithmetic(), [&](int, core::Interval rows, const Matrix& piece) {
+    for (const Projection projection : order) {
+      const WholeWeight w = work.weights.get(weight_of(projection));
+      work.products.input_gradient(heads[projection].take_rows(rows), w.matrix, piece, projection != order.front());
+      if (pass.by_heads()) continue;
+      const Matrix own_x = matrix_at(x.data(), pass.type(), pass.row_count(), pass.width());
+      gradients.make(weight_of(projection), own_x, heads[projection]);
+    }
+  });
+  result.gradients = gradients.take();
+  work.finish();
+  return result;
+}
+
+}  // namespace annulus::layer

@@ -1,0 +1,112 @@
+// Rows of x and y, pieces of sums and weights between ranks, while this one computes.
+#include "annulus/comm/collectives.hpp"
+#include "annulus/comm/reduce_scatter.hpp"
+#include "annulus/layer/passes.hpp"
+#include "annulus/layer/shared_heads.hpp"
+
+namespace annulus::layer {
+
+strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks) {
+  if (layer.sharding != Sharding::tensor) return layer.attention;
+  return strategies::narrowed(layer.attention, query_heads(layer, rank, ranks));
+}
+
+Pass::Pass(const LayerProblem& layer, const pattern::Partition& partition, const strategies::Strategy& strategy,
+           const comm::Communicator& attention_comm, const comm::Communicator& comm,
+           const strategies::Progress& progress)
+    : layer(layer),
+      partition(partition),
+      problem(problem_of(layer, comm.rank(), comm.size())),
+      attention_partition(by_heads() ? pattern::root_partition(problem.shape.sequence, 1) : partition),
+      strategy(strategy),
+      attention_comm(attention_comm),
+      comm(comm),
+      progress(progress) {}
+
+Work::Work(const Pass& pass, const Weights& kept, std::vector<Weight> order, bool with_biases, LayerMetrics& metrics)
+    : pass(pass),
+      metrics(metrics),
+      weights(pass.layer, pass.comm, kept, std::move(order), with_biases, metrics),
+      products(pass.problem.sum_type(), [this] { poll(); }),
+      exchange_(pass.comm) {}
+
+void Work::poll() {
+  weights.progress();
+  exchange_.progress();
+}
+
+strategies::Progress Work::progress() {
+  return [this](double share, const std::string& place) {
+    poll();
+    if (pass.progress) pass.progress(share, place);
+  };
+}
+
+void Work::count(std::pair<Index, Index> bytes) {
+  metrics.bytes_sent += bytes.first;
+  metrics.bytes_received += bytes.second;
+}
+
+Matrix Work::gather_rows(const core::Buffer& own, core::Buffer& owner, const char* purpose) {
+  const Index rows = pass.own_rows().count(), n = pass.rows().count(), batch = pass.problem.shape.batch;
+  if (!pass.by_heads()) return matrix_at(own.data(), pass.type(), pass.row_count(), pass.width());
+  const Index row_bytes = pass.width() * Index(core::bytes_of(pass.type()));
+  const Matrix all = make_matrix(owner, purpose, pass.type(), pass.row_count(), pass.width());
+  std::vector<core::Interval> owners;
+  for (int p = 0; p < pass.comm.size(); ++p) owners.push_back(core::even_part(n, pass.comm.size(), p));
+  core::timed_wait(metrics, [&] {
+    comm::allgather_rows(pass.comm, {own.data(), batch, rows, row_bytes, {0, rows}},
+                         {all.data, batch, n, row_bytes, {0, n}}, owners);
+  });
+  count({own.bytes() * (pass.comm.size() - 1), row_bytes * pass.row_count() - own.bytes()});
+  return all;
+}
+
+core::Buffer Work::own_rows(const char* purpose, core::DType type,
+                            const std::function<void(int rank, core::Interval rows, const Matrix& piece)>& make) {
+  core::Buffer owner;
+  if (!pass.by_heads()) {
+    const Matrix rows = make_matrix(owner, purpose, type, pass.own_row_count(), pass.width());
+    make(pass.comm.rank(), {0, rows.rows}, rows);
+    return stored(rows, owner, pass.type(), purpose);
+  }
+  const Index batch = pass.problem.shape.batch, n = pass.rows().count();
+  const auto rows_of = [&](int rank) { return core::even_part(n, pass.comm.size(), rank); };
+  std::vector<Index> numbers;
+  for (int p = 0; p < pass.comm.size(); ++p) numbers.push_back(batch * rows_of(p).size() * pass.width());
+  const Matrix sum = make_matrix(owner, purpose, products.arithmetic(), pass.own_row_count(), pass.width());
+  const auto make_piece = [&](int rank, void* data) {
+    const core::Interval rows = rows_of(rank);
+    const Matrix piece = matrix_at(data, sum.type, batch * rows.size(), pass.width());
+    for (Index b = 0; b < batch; ++b) {
+      make(rank, {b * n + rows.begin, b * n + rows.end}, piece.take_rows({b * rows.size(), (b + 1) * rows.size()}));
+    }
+  };
+  sum_pieces(numbers, make_piece, sum.data);
+  return stored(sum, owner, pass.type(), purpose);
+}
+
+void Work::sum_pieces(const std::vector<Index>& numbers, const std::function<void(int rank, void* piece)>& make,
+                      void* sum) {
+  const double start = core::wall_seconds();
+  double making = 0;
+  const auto timed_make = [&](int rank, void* piece) {
+    const double before = core::wall_seconds();
+    make(rank, piece);
+    making += core::wall_seconds() - before;
+  };
+  count(comm::reduce_scatter(pass.comm, exchange_, pass.problem.precision, numbers, timed_make, sum));
+  metrics.wait_seconds += core::wall_seconds() - start - making;
+}
+
+void Work::sum_shared(const Matrix& gradient) {
+  core::timed_wait(metrics, [&] { count(sum_shared_heads(pass.layer, pass.comm, gradient)); });
+}
+
+void Work::finish() {
+  metrics.product_seconds = products.metrics().seconds;
+  metrics.product_cpu_seconds = products.metrics().cpu_seconds;
+  metrics.product_flops = products.metrics().flops;
+}
+
+}  // namespace annulus::layer

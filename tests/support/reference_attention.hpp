@@ -1,0 +1,108 @@
+// Whole results of small problems by the definition (kernels/reference.hpp), forward and backward, in float64.
+#pragma once
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "annulus/kernels/reference.hpp"
+
+namespace annulus::kernels {
+
+/// out (B, S, H, D) and lse (B, S, H).
+struct ReferenceResult {
+  std::vector<double> out;
+  std::vector<double> lse;
+};
+
+/// Forward attention of a small problem: O(B H S^2 D) work. q is (B, S, H, D), k and v are (B, S, Hkv, D).
+inline ReferenceResult reference_forward(const core::Shape& shape, const ReferencePattern& pattern,
+                                         const std::vector<double>& q, const std::vector<double>& k,
+                                         const std::vector<double>& v) {
+  const core::Index D = shape.head_dim;
+  const auto key_vector = [&](const std::vector<double>& tensor, core::Index b, core::Index row, core::Index head) {
+    return std::span(tensor).subspan(((b * shape.sequence + row) * shape.kv_heads + head / shape.group()) * D, D);
+  };
+  ReferenceResult result;
+  result.out.resize(q.size());
+  result.lse.resize(q.size() / D);
+  for (core::Index b = 0; b < shape.batch; ++b) {
+    for (core::Index x = 0; x < shape.sequence; ++x) {
+      for (core::Index h = 0; h < shape.heads; ++h) {
+        const core::Index at = (b * shape.sequence + x) * shape.heads + h;
+        ReferenceRow row(pattern, shape, h, x, std::span(q).subspan(at * D, D));
+        const core::Interval keys = key_range(pattern, shape.sequence, shape.heads, h, x);
+        for (core::Index p = keys.begin; p < keys.end; ++p) row.add(p, key_vector(k, b, p, h), key_vector(v, b, p, h));
+        row.finish(std::span(result.out).subspan(at * D, D), result.lse[at]);
+      }
+    }
+  }
+  return result;
+}
+
+/// dq (B, S, H, D), dk and dv (B, S, Hkv, D).
+struct ReferenceGradients {
+  std::vector<double> dq;
+  std::vector<double> dk;
+  std::vector<double> dv;
+};
+
+namespace detail {
+using core::Index;
+using Vector = std::span<const double>;
+
+inline double dot(Vector a, Vector b) {
+  double sum = 0;
+  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+/// to += factor * x
+inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
+  for (std::size_t d = 0; d < x.size(); ++d) to[std::size_t(first) + d] += factor * x[d];
+}
+}  // namespace detail
+
+/// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
+/// (B, S, H, D), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
+/// its dout and dlse.
+/// The gradients by their definition, pair of rows after pair of rows. With g = 1 / number of pairs where group_scale
+/// asks for it, else 1, and out = g sum_p P v_p:
+///   delta = dout.out - dlse       dS = P (g dout.v - delta)
+///   dq = scale sum_p dS k         dk = scale sum_x dS q         dv = g sum_x P dout
+inline ReferenceGradients reference_backward(const core::Shape& shape, const ReferencePattern& pattern,
+                                             const std::vector<double>& q, const std::vector<double>& k,
+                                             const std::vector<double>& v, const std::vector<double>& dout,
+                                             const std::vector<double>& dlse = {}) {
+  using namespace detail;
+  const Index S = shape.sequence, H = shape.heads, D = shape.head_dim;
+  const double output_scale = pattern.group_scale ? 1.0 / double(pattern.pairs.size()) : 1.0;
+  const ReferenceResult forward = reference_forward(shape, pattern, q, k, v);
+  const auto vector = [D](const std::vector<double>& tensor, Index first) { return Vector(tensor).subspan(first, D); };
+
+  ReferenceGradients gradients;
+  gradients.dq.resize(q.size());
+  gradients.dk.resize(k.size());
+  gradients.dv.resize(v.size());
+  for (Index row = 0; row < shape.batch * S * H; ++row) {  // (batch, row, head) in memory order
+    const Index h = row % H, x = row / H % S, b = row / H / S;
+    const Index at = row * D;
+    const double lse = forward.lse[row];
+    const double delta = dot(vector(dout, at), vector(forward.out, at)) - (dlse.empty() ? 0.0 : dlse[row]);
+    const core::Interval document = document_of(pattern, S, x);
+    const core::Interval keys = key_range(pattern, S, H, h, x);
+    for (Index p = keys.begin; p < keys.end; ++p) {
+      const Index times = multiplicity(pattern, H, h, x, p, document);
+      if (times == 0) continue;
+      const Index key_at = ((b * S + p) * shape.kv_heads + h / shape.group()) * D;
+      const double P = double(times) * std::exp(pattern.scale * dot(vector(q, at), vector(k, key_at)) - lse);
+      const double dS = P * (output_scale * dot(vector(dout, at), vector(v, key_at)) - delta);
+      add(gradients.dq, at, pattern.scale * dS, vector(k, key_at));
+      add(gradients.dk, key_at, pattern.scale * dS, vector(q, at));
+      add(gradients.dv, key_at, output_scale * P, vector(dout, at));
+    }
+  }
+  return gradients;
+}
+
+}  // namespace annulus::kernels
