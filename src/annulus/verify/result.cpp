@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "annulus/io/seen_file.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/io/seen_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::verify {

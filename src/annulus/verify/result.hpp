@@ -9,7 +9,7 @@
 namespace annulus::verify {
 
 /// A file with these datasets, to be read from.
-io::SeenFile seen_file(const std::string& path, const io::FileIdentity& identity,
+io::SeenFile seen_file(const std::string& path, const io::FileState& identity,
                        const std::vector<io::TensorSpec>& datasets);
 
 /// Throws Error(failure) where a dataset is missing or other than it should be, "expected ... WHY". On this rank alone.
