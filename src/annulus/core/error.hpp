@@ -33,7 +33,7 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A broken promise inside the program (not a user's mistake): throws with the place in the source. The message is a
+/// A broken promise inside the program (not a user's mistake): throws with its line in the source. The message is a
 /// callable, so that nothing is formatted while the promise holds.
 template <class Message>
 void require(bool holds, Message&& message, std::source_location where = std::source_location::current()) {

@@ -16,7 +16,7 @@ std::string_view name_of(InstructionSet set);
 /// and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// The last of them that limit_instruction_set() allows: what is used where nobody asks for another one.
+/// The last of them that limit_instruction_set() allows: what is used unless another one is asked for.
 InstructionSet best_instruction_set();
 
 /// From now on no better one than `most` is used, by any thread; for jobs whose ranks have to use the same. Before that

@@ -1,7 +1,7 @@
 // What the kernel is told: integers only.
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
-// rank holds pieces of combs, in blocks of stored rows. A Run says where a stretch of comb indices lies in such a
+// rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
 // block; causal attention inside a comb is simply t_key <= t_query (Mask::upto), so the kernel needs no global row
 // numbers, no dilation and no ranks.
 //

@@ -17,8 +17,8 @@ constexpr std::string_view name_of(AxisOrder order) { return order == AxisOrder:
 constexpr std::size_t sequence_axis(AxisOrder order) { return order == AxisOrder::bshd ? 1 : 2; }
 constexpr std::size_t heads_axis(AxisOrder order) { return order == AxisOrder::bshd ? 2 : 1; }
 
-/// One entry per axis (extents, a place, names), (batch, sequence, heads, ...), in the order of a file; and back, for
-/// the two axes only change places.
+/// One entry per axis (extents, an index, names), (batch, sequence, heads, ...), in the order of a file; and back, for
+/// the two axes are only exchanged.
 template <class Entry>
 std::vector<Entry> reordered(std::vector<Entry> axes, AxisOrder order) {
   if (order == AxisOrder::bhsd) std::swap(axes.at(1), axes.at(2));

@@ -36,14 +36,14 @@ std::string short_form(Index number) {
 bool KeyValue::is_word(std::string_view word) const { return node.kind == YamlNode::Kind::scalar && node.text == word; }
 
 void KeyValue::refuse(const std::string& expected) const {
-  core::fail(core::ErrorKind::usage, "{}{}: found {}, expected {}", node.place, name, describe(node), expected);
+  core::fail(core::ErrorKind::usage, "{}{}: found {}, expected {}", node.location, name, describe(node), expected);
 }
 
 const std::vector<YamlNode>& KeyValue::list() const {
   if (node.kind == YamlNode::Kind::scalar) refuse("a list, for example [" + node.text + "]");
   if (node.kind != YamlNode::Kind::list) refuse("a list");
   if (node.items.empty()) {
-    core::fail(core::ErrorKind::usage, "{}{}: the list is empty, one entry at least", node.place, name);
+    core::fail(core::ErrorKind::usage, "{}{}: the list is empty, one entry at least", node.location, name);
   }
   return node.items;
 }

@@ -26,7 +26,7 @@ struct KeyValue {
 
   /// True when it is the plain or quoted word.
   bool is_word(std::string_view word) const;
-  /// Throws Error(usage) with the place, the key, what was found and what is expected.
+  /// Throws Error(usage) with the location, the key, what was found and what is expected.
   [[noreturn]] void refuse(const std::string& expected) const;
   /// The entries of a list of one at least. Throws Error(usage).
   const std::vector<YamlNode>& list() const;

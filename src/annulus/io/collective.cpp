@@ -41,7 +41,7 @@ void move_selected(const Target& target, Direction direction, hid_t stored, hid_
 
 FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm) {
   quiet_hdf5();
-  // A node that does not see the file is found here, where nobody waits inside a collective open.
+  // A node that does not see the file is found here, where no rank waits inside a collective open.
   comm::agree(comm, [&] { check_openable(path, direction == Direction::write); });
   FileId file;
   comm::agree(comm, [&] {
@@ -57,7 +57,7 @@ FileId open_collectively(const std::string& path, Direction direction, const com
 
 PropertyId collective_transfer() {
   PropertyId transfer(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "HDF5 transfer"));
-  // Collective calls in which every rank moves its own rows: they are long contiguous stretches, which aggregators
+  // Collective calls in which every rank moves its own rows: they are long contiguous ranges, which aggregators
   // would only copy once more. And aggregated writes lose errors: with Open MPI 4.1.4 on 3 and 4 ranks a write beyond
   // the file-size limit came back as a success on every rank.
   check_hdf5(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE), "HDF5 collective transfer");

@@ -19,7 +19,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-/// Eight chains of multiplications side by side, because one waits for itself: memory is the limit then.
+/// Eight chains of multiplications side by side, because each product waits for the one before it in its chain; memory
+/// is the limit then.
 constexpr std::size_t lanes = 8;
 using Lanes = std::array<std::uint64_t, lanes>;
 

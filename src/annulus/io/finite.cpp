@@ -79,7 +79,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
                   const std::string& expected) {
   constexpr Index none = INT64_MAX;
   const std::vector<Index> extents = reordered(info.extents, info.order);
-  Index place = none;  // in the global tensor
+  Index position = none;  // in the global tensor
   std::string message;
   if (found) {
     Index local_rows = 0, row_numbers = 1;
@@ -90,7 +90,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
     std::vector<Index> at(extents.size());
     at[0] = row / local_rows;
     at[1] = global_row(rows, row % local_rows);
-    place = (at[0] * extents[1] + at[1]) * row_numbers + inside;
+    position = (at[0] * extents[1] + at[1]) * row_numbers + inside;
     for (std::size_t axis = extents.size() - 1; axis >= 2; --axis) {
       at[axis] = inside % extents[axis];
       inside /= extents[axis];
@@ -98,9 +98,9 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
     message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(reordered(at, info.order), ", "),
                           expected);
   }
-  const Index first = -comm.max(-place);
+  const Index first = -comm.max(-position);
   if (first == none) return;
-  for (const std::string& text : comm.gather_all(place == first ? message : std::string())) {
+  for (const std::string& text : comm.gather_all(position == first ? message : std::string())) {
     if (!text.empty()) throw comm::AgreedError(core::ErrorKind::failure, text);
   }
 }

@@ -24,7 +24,7 @@ std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, 
 double largest_magnitude(const void* numbers, core::DType type, core::Index count);
 
 /// Every rank learns of the NaN or infinity that comes first in the global tensor (B, S, ...), if there is one, as an
-/// AgreedError that names it and its place in the file, in the words of the rank that has it; collective. `found`
+/// AgreedError that names it and its index in the file, in the words of the rank that has it; collective. `found`
 /// counts over this rank's (B, rows, ...).
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,

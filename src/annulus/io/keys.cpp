@@ -31,21 +31,21 @@ std::string meant(const std::string& word, const Names& words, const Names& name
 
 /// check_words() of one section, "" the whole file.
 void check_section(const YamlNode& node, const std::string& section, const Names& names, const std::string& what,
-                   Places& places) {
+                   Locations& locations) {
   const Names words = words_in(section, names);
   if (node.kind != YamlNode::Kind::section) {
-    fail(ErrorKind::usage, "{}{}: found {}, expected a section with the keys {}", node.place,
+    fail(ErrorKind::usage, "{}{}: found {}, expected a section with the keys {}", node.location,
          section.empty() ? what : section, describe(node), fmt::join(words, ", "));
   }
   for (std::size_t i = 0; i < node.entries.size(); ++i) {
     const auto& [word, value] = node.entries[i];
     if (std::find(words.begin(), words.end(), word) == words.end()) {
-      fail(ErrorKind::usage, "{}unknown key '{}'{}{}", node.key_places[i], word,
+      fail(ErrorKind::usage, "{}unknown key '{}'{}{}", node.key_locations[i], word,
            section.empty() ? "" : " in " + section, meant(word, words, names));
     }
     const std::string name = section.empty() ? word : section + "." + word;
-    places[name] = node.key_places[i];
-    if (!words_in(name, names).empty()) check_section(value, name, names, what, places);
+    locations[name] = node.key_locations[i];
+    if (!words_in(name, names).empty()) check_section(value, name, names, what, locations);
   }
 }
 
@@ -64,17 +64,17 @@ const YamlNode* find_path(const YamlNode& root, std::string_view name) {
   return parent == nullptr ? nullptr : parent->find(word_of(name));
 }
 
-Places check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what) {
-  Places places{{"", root.place}};
-  check_section(root, "", names, what, places);
-  return places;
+Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what) {
+  Locations locations{{"", root.location}};
+  check_section(root, "", names, what, locations);
+  return locations;
 }
 
-const std::string& place_of(const Places& places, std::string_view key) {
-  auto found = places.find(key);
-  while (found == places.end()) {
+const std::string& location_of(const Locations& locations, std::string_view key) {
+  auto found = locations.find(key);
+  while (found == locations.end()) {
     key = section_of(key);  // "" at last, which is the whole file
-    found = places.find(key);
+    found = locations.find(key);
   }
   return found->second;
 }

@@ -10,7 +10,7 @@
 namespace annulus::io {
 
 /// A key, or the name of a section -> where it was written: "FILE:LINE:COLUMN: " or "--set ...: ". "": the whole file.
-using Places = std::map<std::string, std::string, std::less<>>;
+using Locations = std::map<std::string, std::string, std::less<>>;
 
 /// One key of a file that fills a `Root`.
 template <class Root>
@@ -64,30 +64,31 @@ const YamlNode* find_path(const YamlNode& root, std::string_view name);
 
 /// Refuses words that are none of the keys `names` and sections that are none, and notes where all were written. `what`
 /// is a name for the whole: "a run file". Throws Error(usage).
-Places check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
+Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
-/// The place of the key, else of the nearest section around it that was written.
-const std::string& place_of(const Places& places, std::string_view key);
+/// The location of the key, else of the nearest section around it that was written.
+const std::string& location_of(const Locations& locations, std::string_view key);
 
 /// Reads all keys that the file has, after check_words(). Throws Error(usage).
 template <class Root>
-Places read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, const std::string& what,
-                 const std::string& folder, Root& to) {
+Locations read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, const std::string& what,
+                    const std::string& folder, Root& to) {
   std::vector<std::string> names;
   for (const Key<Root>& key : keys) names.push_back(key.name);
-  Places places = check_words(file, names, what);
+  Locations locations = check_words(file, names, what);
   for (const Key<Root>& key : keys) {
     if (const YamlNode* node = find_path(file, key.name)) key.read({*node, key.name, folder}, to);
   }
-  return places;
+  return locations;
 }
 
 /// Throws Error(usage) where a required key of a section that is there is missing.
 template <class Root>
-void check_required(const std::vector<Key<Root>>& keys, const Places& places, const Root& root) {
+void check_required(const std::vector<Key<Root>>& keys, const Locations& locations, const Root& root) {
   for (const Key<Root>& key : keys) {
-    if (!key.required || !key.has_section(root) || places.contains(key.name)) continue;
-    core::fail(core::ErrorKind::usage, "{}{} is missing, expected {}", place_of(places, key.name), key.name, key.range);
+    if (!key.required || !key.has_section(root) || locations.contains(key.name)) continue;
+    core::fail(core::ErrorKind::usage, "{}{} is missing, expected {}", location_of(locations, key.name), key.name,
+               key.range);
   }
 }
 

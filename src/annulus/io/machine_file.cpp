@@ -25,7 +25,7 @@ Codec<double> share() {
     to = 0;
     if (value.is_word("0")) return;
     positive().read(value, to);
-    if (to > 1) fail(ErrorKind::usage, "{}{}: found {}, expected 0 to 1", value.node.place, value.name, to);
+    if (to > 1) fail(ErrorKind::usage, "{}{}: found {}, expected 0 to 1", value.node.location, value.name, to);
   };
   return {"", read, measured().write};
 }
@@ -50,7 +50,7 @@ const Keys& machine_keys() {
     Section kernel(keys, "kernel", [](auto& machine) { return &machine; });
     Section inside(keys, "inside_node", [](auto& machine) { return &machine.inside_node; });
     Section between(keys, "between_nodes", [](auto& machine) { return &machine.between_nodes; });
-    kernel.field("head_dims", &Machine::kernel, head_dims(), "rates hold for heads of up to so many numbers");
+    kernel.field("head_dims", &Machine::kernel, head_dims(), "rates hold for heads of up to this many numbers");
     kernel.field("seconds_per_gflop", &Machine::kernel, column(&KernelRate::seconds_per_gflop, measured(4)),
                  "s of one rank per GFLOP of attention, float32, all ranks computing");
     kernel.field("float64_factor", &Machine::float64_factor, measured(), "time with float64 arithmetic over float32");
@@ -81,11 +81,11 @@ Machine parse_machine_file(const std::string& text, const std::string& path) {
   const YamlNode root = parse_yaml(text, path);
   Machine machine;
   machine.source = path;
-  const Places places = read_keys(machine_keys(), root, "a machine file", "", machine);
-  check_required(machine_keys(), places, machine);
+  const Locations locations = read_keys(machine_keys(), root, "a machine file", "", machine);
+  check_required(machine_keys(), locations, machine);
   const YamlNode& rates = *find_path(root, "kernel.seconds_per_gflop");
   if (const std::size_t sizes = find_path(root, "kernel.head_dims")->items.size(); rates.items.size() != sizes) {
-    fail(ErrorKind::usage, "{}kernel.seconds_per_gflop: {} entries, kernel.head_dims has {}", rates.place,
+    fail(ErrorKind::usage, "{}kernel.seconds_per_gflop: {} entries, kernel.head_dims has {}", rates.location,
          rates.items.size(), sizes);
   }
   return machine;

@@ -21,7 +21,7 @@ class UnfinishedFile {
  public:
   /// A file that is there. Throws Error(failure) when the path is not the file with this inode.
   UnfinishedFile(std::string path, ino_t inode);
-  /// Removes it, if it is still that file and nobody has released it.
+  /// Removes it, if it is still that file and it was not released.
   ~UnfinishedFile();
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;

@@ -16,7 +16,7 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-/// C and YAML 1.1 read 010 as 8 and 0x10 as 16, other programs as 10, or as 0: nobody can know what was meant.
+/// C and YAML 1.1 read 010 as 8 and 0x10 as 16, other programs as 10, or as 0: which was meant cannot be known.
 bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }

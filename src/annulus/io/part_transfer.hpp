@@ -1,4 +1,4 @@
-// Rectangular parts of matrices and vectors between host memory and a file, by all ranks together: weights, of which
+// Rectangular parts of matrices and vectors between host memory and a file, collectively: weights, of which
 // every rank keeps a part.
 #pragma once
 

@@ -8,7 +8,7 @@
 namespace annulus::io {
 
 /// Keeps other runs from making the same file while this lives: NAME.lock beside it, locked (flock) by this process.
-/// The lock ends with the process however that ends, so a dead one never blocks anybody, and the file left behind is
+/// The lock ends with the process however that ends, so a dead one never blocks another, and the file left behind is
 /// taken over by the next. Where the file system has no locks nothing is reserved: two runs then find each other at the
 /// end.
 class Reservation {

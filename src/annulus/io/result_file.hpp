@@ -1,7 +1,7 @@
 // HDF5 files this program makes. They appear under their final name complete or not at all (new_file.hpp).
 //
 // Rank 0 alone makes the layout, before anything is computed, and adds the records at the end; the tensors' numbers are
-// written by all ranks together. Between calls HDF5 has no file open.
+// written collectively. Between calls HDF5 has no file open.
 #pragma once
 
 #include <optional>

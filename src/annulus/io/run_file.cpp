@@ -19,9 +19,10 @@ using core::fail;
 /// Puts the value of one --set into the tree, in place of what the file says.
 void apply_override(YamlNode& root, const std::string& argument) {
   const std::size_t equals = argument.find('=');
-  const std::string place = "--set " + argument + ": ";
-  if (equals == std::string::npos || equals == 0) fail(ErrorKind::usage, "{}expected --set section.key=value", place);
-  YamlNode value = parse_yaml(argument.substr(equals + 1), "", place);
+  const std::string location = "--set " + argument + ": ";
+  if (equals == std::string::npos || equals == 0)
+    fail(ErrorKind::usage, "{}expected --set section.key=value", location);
+  YamlNode value = parse_yaml(argument.substr(equals + 1), "", location);
 
   YamlNode* node = &root;
   std::stringstream path(argument.substr(0, equals));
@@ -30,20 +31,20 @@ void apply_override(YamlNode& root, const std::string& argument) {
     if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
     if (node->find(word) == nullptr) {
       node->entries.emplace_back(word, YamlNode{});
-      node->entries.back().second.place = place;
-      node->key_places.push_back(place);
+      node->entries.back().second.location = location;
+      node->key_locations.push_back(location);
     }
     const auto same = [&](const auto& entry) { return entry.first == word; };
     const auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
     YamlNode* child = &found->second;
     if (path.eof()) {
-      node->key_places[std::size_t(found - node->entries.begin())] = place;
+      node->key_locations[std::size_t(found - node->entries.begin())] = location;
       *child = std::move(value);
       return;
     }
     node = child;
   }
-  fail(ErrorKind::usage, "{}expected --set section.key=value", place);
+  fail(ErrorKind::usage, "{}expected --set section.key=value", location);
 }
 
 /// Where relative paths of a run file start: its folder, and the current one for /dev/stdin and for <(...) of a shell.
@@ -55,18 +56,20 @@ std::string folder_of_paths(const std::string& path) {
 
 }  // namespace
 
-std::string RunFile::where(std::string_view key) const { return places.empty() ? name + ": " : place_of(places, key); }
+std::string RunFile::where(std::string_view key) const {
+  return locations.empty() ? name + ": " : location_of(locations, key);
+}
 
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides) {
   RunFile run;
   run.name = path;
   YamlNode root = parse_yaml(text, path);
   for (const std::string& argument : overrides) apply_override(root, argument);
-  if (root.kind == YamlNode::Kind::null) fail(ErrorKind::usage, "{}the run file is empty", root.place);
+  if (root.kind == YamlNode::Kind::null) fail(ErrorKind::usage, "{}the run file is empty", root.location);
   if (find_path(root, "input.generate") != nullptr) run.settings.input.generate.emplace();
   if (find_path(root, "layer") != nullptr) run.settings.layer.emplace();
   if (find_path(root, "train") != nullptr) run.settings.train.emplace();
-  run.places = read_keys(run_file_keys(), root, "a run file", folder_of_paths(path), run.settings);
+  run.locations = read_keys(run_file_keys(), root, "a run file", folder_of_paths(path), run.settings);
   const auto entries = [&](const char* name) {
     const YamlNode* node = find_path(root, name);
     return node == nullptr ? 0 : node->items.size();

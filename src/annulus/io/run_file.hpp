@@ -17,10 +17,10 @@ namespace annulus::io {
 struct RunFile {
   Settings settings;
   std::string name;  ///< of the file, as the user wrote it
-  Places places;
+  Locations locations;
 
-  /// What to put in front of an error about `key` ("distribution.strategy"): its place when the user gave it, else the
-  /// nearest enclosing section's, else the file's first line.
+  /// What to put in front of an error about `key` ("distribution.strategy"): its location when the user gave it, else
+  /// the nearest enclosing section's, else the file's first line.
   std::string where(std::string_view key) const;
 };
 

@@ -10,18 +10,18 @@
 namespace annulus::io {
 namespace {
 
-bool given(const RunFile& run, std::string_view key) { return run.places.contains(key); }
+bool given(const RunFile& run, std::string_view key) { return run.locations.contains(key); }
 
-/// Throws Error(usage): the place of `key`, and what is wrong with it.
+/// Throws Error(usage): the location of `key`, and what is wrong with it.
 template <class... Args>
 [[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
   core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// The place without its colon, to be named inside a message.
-std::string place_name(const RunFile& run, std::string_view key) {
-  const std::string place = run.where(key);
-  return place.substr(0, place.size() - 2);
+/// The location without its colon, to be named inside a message.
+std::string location_name(const RunFile& run, std::string_view key) {
+  const std::string location = run.where(key);
+  return location.substr(0, location.size() - 2);
 }
 
 void check_input(const RunFile& run) {
@@ -29,7 +29,7 @@ void check_input(const RunFile& run) {
   const bool generate = given(run, "input.generate");
   if (input.file && generate) {
     refuse(run, "input.generate", "input.generate and input.file ({}) exclude each other",
-           place_name(run, "input.file"));
+           location_name(run, "input.file"));
   }
   if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
   if (!generate) return;
@@ -92,7 +92,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   if (segments != dilations) {
     refuse(run, "attention.dilations",
            "attention.dilations has {}, attention.segments ({}) has {}: one of each per pair", dilations,
-           place_name(run, "attention.segments"), segments);
+           location_name(run, "attention.segments"), segments);
   }
   if (pattern.group_scale && pattern.semantics != pattern::Semantics::grouped) {
     refuse(run, "attention.group_scale", "attention.group_scale: true needs attention.semantics: grouped, which is {}",
@@ -133,7 +133,7 @@ void check_output(const RunFile& run) {
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations) {
   const Settings& settings = run.settings;
   check_input(run);
-  check_required(run_file_keys(), run.places, settings);
+  check_required(run_file_keys(), run.locations, settings);
   complete_generate(run);
   check_attention(run, segments, dilations);
   if (settings.input.dlse && !settings.compute.gradients) {

@@ -6,7 +6,7 @@
 namespace annulus::io {
 
 /// Fills in what follows from other settings (kv_heads) and refuses what is missing or contradicts itself. Throws
-/// Error(usage) with the place of the key to change. `segments` and `dilations` are the lengths of the two lists.
+/// Error(usage) with the location of the key to change. `segments` and `dilations` are the lengths of the two lists.
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations);
 
 }  // namespace annulus::io

@@ -50,7 +50,7 @@ Codec<double> base_of_rope() {
     for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
       const std::string& word = value.node.entries[i].first;
       if (word == "base") return positive().read({value.node.entries[i].second, "layer.rope.base", value.folder}, to);
-      core::fail(core::ErrorKind::usage, "{}unknown key '{}' in {}{}", value.node.key_places[i], word, value.name,
+      core::fail(core::ErrorKind::usage, "{}unknown key '{}' in {}{}", value.node.key_locations[i], word, value.name,
                  suggest(word, {"base"}));
     }
     value.refuse(expected);
@@ -141,8 +141,9 @@ void add_distribution(Keys& keys) {
   distribution.field("gpu_aware", &D::gpu_aware,
                      choice<GpuAware>({{"auto", GpuAware::automatic}, {"on", GpuAware::on}, {"off", GpuAware::off}}),
                      "{}; on hands device memory to MPI, off stages it in host memory");
-  distribution.field("stall_timeout", &D::stall_timeout, positive(),
-                     "seconds, above 0; a run in which no rank gets on, or a call hangs, for so long is ended");
+  distribution.field(
+      "stall_timeout", &D::stall_timeout, positive(),
+      "seconds, above 0; a run is ended in which no rank makes progress, or a call hangs, for this long");
   distribution.field("machine", &D::machine, optional("none", path()),
                      "none, or path of a machine file (plan --calibrate) that strategy auto goes by");
 }

@@ -1,5 +1,5 @@
 // A file of tensors as it was when it was looked at first. Every later opening is held against that: files are opened
-// anew for each group of datasets, hours apart, and somebody may have put another one in their place.
+// anew for each group of datasets, hours apart, and another program may have replaced them.
 #pragma once
 
 #include <map>
@@ -52,7 +52,7 @@ struct SeenFile {
   /// An internal error for a dataset that is not among them.
   const DatasetInfo& at(const std::string& dataset) const {
     const auto found = datasets.find(dataset);
-    core::require(found != datasets.end(), [&] { return path + ": nobody has looked at dataset " + dataset; });
+    core::require(found != datasets.end(), [&] { return path + ": dataset was never looked at: " + dataset; });
     return found->second;
   }
 };
@@ -71,7 +71,7 @@ void while_unchanged(const SeenFile& file, Read&& read) {
   check_unchanged(file.path, file.state);
 }
 
-/// The same by all ranks together: `read` throws AgreedErrors only; collective.
+/// The same on all ranks, collectively: `read` throws AgreedErrors only.
 template <class Read>
 void while_unchanged(const SeenFile& file, const comm::Communicator& comm, Read&& read) {
   const auto check = [&] { comm::agree(comm, [&] { check_unchanged(file.path, file.state); }); };

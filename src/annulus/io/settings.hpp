@@ -1,4 +1,4 @@
-// What a run file says, as plain structs. Text stops here: nobody behind the app room sees YAML.
+// What a run file says, as plain structs. Text stops here: no room but io and app sees YAML.
 #pragma once
 
 #include <cstdint>

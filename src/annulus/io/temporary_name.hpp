@@ -1,4 +1,4 @@
-// Names of files that are being made: NAME.tmp.<machine>.<process>.<random> beside NAME. Nobody can guess one, two
+// Names of files that are being made: NAME.tmp.<machine>.<process>.<random> beside NAME. They cannot be guessed, two
 // processes never share one, and it tells whether whoever makes the file is still alive.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace annulus::io {
 
-/// 16 hexadecimal digits that nobody can guess.
+/// 16 hexadecimal digits that cannot be guessed.
 std::string random_digits();
 
 /// A name that no other process makes. <machine> is a hash of host name, boot and pid namespace, so that equal process

@@ -36,7 +36,7 @@ bool fits(const FoundDataset& tensor, const FoundDataset& q, AxisOrder order) {
   return q.extents[heads_axis(order)] % tensor.extents[heads_axis(order)] == 0;
 }
 
-/// Refuses tensors in PyTorch's order that nobody has announced, as far as they can be told.
+/// Refuses tensors in PyTorch's order that neither the run file nor the file announces, as far as they can be told.
 void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v) {
   constexpr const char* hint =
       "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";

@@ -75,7 +75,7 @@ struct Rows {
     const Index bytes = piece.empty() ? 0 : piece.front().batch.size() * rows * row_bytes();
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(std::size_t(bytes));
     if (direction == Direction::write) {
-      for_each_stretch(piece, [&](Index in_host, Index walked, Index count) {
+      for_each_range(piece, [&](Index in_host, Index walked, Index count) {
         std::memcpy(buffer.get() + walked, host + in_host, std::size_t(count));
       });
     }
@@ -83,17 +83,17 @@ struct Rows {
     check_hdf5(H5Sselect_all(memory), "HDF5 selection");
     move_selected(target, direction, stored, memory, buffer.get(), transfer);
     if (direction == Direction::read) {
-      for_each_stretch(piece, [&](Index in_host, Index walked, Index count) {
+      for_each_range(piece, [&](Index in_host, Index walked, Index count) {
         std::memcpy(host + in_host, buffer.get() + walked, std::size_t(count));
       });
     }
   }
 
-  /// Calls visit(offset in host memory, offset in the walk through the file, bytes) for every stretch of a piece that
+  /// Calls visit(offset in host memory, offset in the walk through the file, bytes) for every range of a piece that
   /// is contiguous in both. File (B, H, S, ...): batch entry by entry, head by head, all rows of the piece's boxes.
   /// Memory: (B, rows, H, ...).
   template <class Visit>
-  void for_each_stretch(const std::vector<Box>& piece, Visit&& visit) const {
+  void for_each_range(const std::vector<Box>& piece, Visit&& visit) const {
     if (piece.empty()) return;
     const Index heads = info().extents[1], bytes = bytes_from(3);  // of one row of one head
     Index walked = 0;

@@ -1,4 +1,4 @@
-// Rows between host memory and a dataset, by all ranks together.
+// Rows between host memory and a dataset, collectively.
 #pragma once
 
 #include <string>

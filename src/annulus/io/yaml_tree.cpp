@@ -18,23 +18,24 @@ constexpr int max_nodes = 10000;
 
 class TreeBuilder {
  public:
-  TreeBuilder(const std::string& name, const std::string& fixed_place) : name_(name), fixed_place_(fixed_place) {}
+  TreeBuilder(const std::string& name, const std::string& fixed_location)
+      : name_(name), fixed_location_(fixed_location) {}
 
-  std::string place(const YAML::Mark& mark) const {
-    if (!fixed_place_.empty()) return fixed_place_;
+  std::string location(const YAML::Mark& mark) const {
+    if (!fixed_location_.empty()) return fixed_location_;
     // Marks count from 0; an empty document has none.
     return fmt::format("{}:{}:{}: ", name_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1);
   }
 
   YamlNode build(const YAML::Node& from) {
     YamlNode node;
-    node.place = place(from.Mark());
+    node.location = location(from.Mark());
     if (++nodes_ > max_nodes) {
-      fail(ErrorKind::usage, "{}more than {} values; aliases that multiply?", node.place, max_nodes);
+      fail(ErrorKind::usage, "{}more than {} values; aliases that multiply?", node.location, max_nodes);
     }
     const std::string& tag = from.Tag();  // "?" plain, "!" quoted, else written by the user
     if (!tag.empty() && tag != "?" && tag != "!") {
-      fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.place, tag);
+      fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.location, tag);
     }
     if (from.IsScalar()) {
       node.kind = YamlNode::Kind::scalar;
@@ -52,24 +53,24 @@ class TreeBuilder {
 
  private:
   void add_entry(YamlNode& section, const YAML::Node& key, const YAML::Node& value) {
-    const std::string at = place(key.Mark());
+    const std::string at = location(key.Mark());
     if (!key.IsScalar()) fail(ErrorKind::usage, "{}a key must be a word", at);
     const std::string& word = key.Scalar();
     if (word == "<<") fail(ErrorKind::usage, "{}merge keys (<<) are not understood, write the keys out", at);
     const auto same = [&](const auto& entry) { return entry.first == word; };
     const auto earlier = std::find_if(section.entries.begin(), section.entries.end(), same);
     if (earlier != section.entries.end()) {
-      const std::string& first = section.key_places[std::size_t(earlier - section.entries.begin())];
+      const std::string& first = section.key_locations[std::size_t(earlier - section.entries.begin())];
       fail(ErrorKind::usage, "{}duplicate key '{}', the first is at {}", at, word, first.substr(0, first.size() - 2));
     }
     section.entries.emplace_back(word, build(value));
     YamlNode& added = section.entries.back().second;
-    if (added.kind == YamlNode::Kind::null) added.place = at;  // nothing is nowhere: its key is what the user sees
-    section.key_places.push_back(at);
+    if (added.kind == YamlNode::Kind::null) added.location = at;  // nothing is nowhere: its key is what the user sees
+    section.key_locations.push_back(at);
   }
 
   std::string name_;
-  std::string fixed_place_;
+  std::string fixed_location_;
   int nodes_ = 0;
 };
 
@@ -91,7 +92,7 @@ int last_marker(const std::string& text) {
 /// yaml-cpp's complaint in words that help.
 [[noreturn]] void explain(const YAML::Exception& error, const std::string& text, const TreeBuilder& builder) {
   if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // its words for more than 500 levels
-    fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.place(error.mark));
+    fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.location(error.mark));
   }
   const std::vector<std::string> lines = lines_of(text);
   if (std::size_t(error.mark.line) < lines.size()) {
@@ -100,10 +101,11 @@ int last_marker(const std::string& text) {
     YAML::Mark mark = error.mark;
     mark.column = int(tab);
     if (tab < line.find_first_not_of(" \t")) {
-      fail(ErrorKind::usage, "{}not valid YAML: a tab in the indentation, only spaces may indent", builder.place(mark));
+      fail(ErrorKind::usage, "{}not valid YAML: a tab in the indentation, only spaces may indent",
+           builder.location(mark));
     }
   }
-  fail(ErrorKind::usage, "{}not valid YAML: {}", builder.place(error.mark), error.msg);
+  fail(ErrorKind::usage, "{}not valid YAML: {}", builder.location(error.mark), error.msg);
 }
 
 }  // namespace
@@ -119,14 +121,14 @@ YamlNode* YamlNode::find(std::string_view key) {
   return const_cast<YamlNode*>(static_cast<const YamlNode*>(this)->find(key));
 }
 
-YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_place) {
-  TreeBuilder builder(name, fixed_place);
+YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
+  TreeBuilder builder(name, fixed_location);
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
       YAML::Mark mark = documents[1].Mark();
       if (mark.is_null() || documents[1].IsNull()) mark.line = last_marker(text), mark.column = 0;
-      fail(ErrorKind::usage, "{}a second YAML document, one is expected", builder.place(mark));
+      fail(ErrorKind::usage, "{}a second YAML document, one is expected", builder.location(mark));
     }
     return builder.build(documents.empty() ? YAML::Node() : documents[0]);
   } catch (const YAML::Exception& error) {
