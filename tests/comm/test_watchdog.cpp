@@ -66,38 +66,38 @@ TEST(Requests, PollThatMpiFailsNamesThePeer) {
   requests_fail = false;
 }
 
-TEST(Board, EveryRankChangesAndReadsItWithoutTheOthers) {
+TEST(Heartbeat, EveryRankChangesAndReadsItWithoutTheOthers) {
   const Communicator comm(MPI_COMM_WORLD);
-  Board board(comm);
+  Heartbeat heartbeat(comm);
   Index before = 0;
   // One rank after another, twice: every change is one that all see.
   for (int turn = 0; turn < 2 * comm.size(); ++turn) {
-    if (turn % comm.size() == comm.rank()) board.change(Board::progress);
-    while (board.look()[Board::progress] == before) {
+    if (turn % comm.size() == comm.rank()) heartbeat.change(Heartbeat::progress);
+    while (heartbeat.look()[Heartbeat::progress] == before) {
     }
-    before = board.look()[Board::progress];
+    before = heartbeat.look()[Heartbeat::progress];
     EXPECT_GT(before, 0);
-    EXPECT_EQ(board.look()[Board::alarm], 0);
+    EXPECT_EQ(heartbeat.look()[Heartbeat::alarm], 0);
     comm.barrier();
   }
-  board.change(Board::alarm);  // all at once: one of them stands
-  while (board.look()[Board::alarm] == 0) {
+  heartbeat.change(Heartbeat::alarm);  // all at once: one of them stands
+  while (heartbeat.look()[Heartbeat::alarm] == 0) {
   }
-  EXPECT_EQ(board.look()[Board::progress], before);
+  EXPECT_EQ(heartbeat.look()[Heartbeat::progress], before);
 }
 
-TEST(Board, AlarmIsNotLostWhileAWriteOfProgressIsUnderWay) {
+TEST(Heartbeat, AlarmIsNotLostWhileAWriteOfProgressIsUnderWay) {
   const Communicator comm(MPI_COMM_WORLD);
-  Board board(comm);
+  Heartbeat heartbeat(comm);
   if (comm.rank() == comm.size() - 1) {
-    board.change(Board::progress);
+    heartbeat.change(Heartbeat::progress);
     requests_stay_open = true;
-    board.change(Board::alarm);
+    heartbeat.change(Heartbeat::alarm);
     requests_stay_open = false;
   }
   comm.barrier();
   bool heard = false;
-  for (int i = 0; i < 100000 && !heard; ++i) heard = board.look()[Board::alarm] > 0;
+  for (int i = 0; i < 100000 && !heard; ++i) heard = heartbeat.look()[Heartbeat::alarm] > 0;
   EXPECT_TRUE(heard);
   comm.barrier();
 }

@@ -126,12 +126,12 @@ struct Bits {
 };
 
 /// Runs the calls, tile sizes drawn anew for each where `dice` is given.
-Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSet set, Dice* dice, int lift) {
+Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSet set, Dice* dice, int exponent_bias) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  kernels::State state(shape, test.query_rows, test.precision, lift);
+  kernels::State state(shape, test.query_rows, test.precision, exponent_bias);
   poison(state.acc);
   for (const WorkList& list : calls) {
     const TileSizes sizes = dice ? TileSizes{dice->between(1, 300), dice->between(1, 200)} : TileSizes{};
@@ -280,10 +280,10 @@ TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
 
 TEST(HostMerge, RefusesStatesOfOtherShapes) {
   const core::Shape shape{1, 0, 2, 2, 8};
-  const kernels::State few(shape, 3, Precision::float32), lifted(shape, 4, Precision::float32, 64);
+  const kernels::State few(shape, 3, Precision::float32), biased(shape, 4, Precision::float32, 64);
   kernels::State into(shape, 4, Precision::float32);
   EXPECT_THROW(kernels::merge_states(kernels::Backend::host, few, into), core::Error);
-  EXPECT_THROW(kernels::merge_states(kernels::Backend::host, lifted, into), core::Error);
+  EXPECT_THROW(kernels::merge_states(kernels::Backend::host, biased, into), core::Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, HostBits,

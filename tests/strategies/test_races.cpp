@@ -14,44 +14,51 @@
 #include "support/attention_case.hpp"
 #include "support/random_layout.hpp"
 
-namespace annulus::strategies {
 namespace {
 
-/// Fills the rows with bytes 0xff: NaN in every storage type.
-void poison(const comm::RowBlock& block) {
-  const Index bytes = block.rows.size() * block.row_bytes;
-  const std::vector<unsigned char> nan(std::size_t(bytes), 0xff);
-  for (Index part = 0; part < block.parts; ++part) {
-    auto* rows = static_cast<std::byte*>(block.data) + (part * block.held + block.rows.begin) * block.row_bytes;
-    core::copy_to_device(rows, nan.data(), bytes);
-  }
-}
-
-/// Between hops and messages while it lives. Delays differ from rank to rank and from seed to seed.
+/// Between this program and its messages while it lives. Delays differ from rank to rank and from seed to seed.
 class Trouble {
  public:
-  Trouble(std::uint64_t seed, int rank) : random_(seed * 1000 + std::uint64_t(rank)) {
-    probe_.before_receive = [this](const comm::RowBlock& block) {
-      ++receives;
-      poison(block);
-      dawdle();
-    };
-    probe_.before_send = [this] { dawdle(); };
-    comm::exchange_probe = &probe_;
-  }
-  ~Trouble() { comm::exchange_probe = nullptr; }
+  Trouble(std::uint64_t seed, int rank) : random_(seed * 1000 + std::uint64_t(rank)) { current = this; }
+  ~Trouble() { current = nullptr; }
   Trouble(const Trouble&) = delete;
   Trouble& operator=(const Trouble&) = delete;
 
-  Index receives = 0;
-
- private:
+  /// Fills the rows that are to be received with bytes 0xff: NaN in every storage type.
+  void before_receive(void* rows, int count, MPI_Datatype type, MPI_Comm comm) {
+    ++receives;
+    int bytes = 0, position = 0;
+    MPI_Type_size(type, &bytes);
+    const std::vector<unsigned char> nan(std::size_t(count) * std::size_t(bytes), 0xff);
+    MPI_Unpack(nan.data(), int(nan.size()), &position, rows, count, type, comm);
+    dawdle();
+  }
   void dawdle() {
     if (random_() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 3000));
   }
+
+  static inline Trouble* current = nullptr;
+  annulus::core::Index receives = 0;
+
+ private:
   std::mt19937_64 random_;
-  comm::ExchangeProbe probe_;
 };
+
+}  // namespace
+
+extern "C" int MPI_Irecv(void* rows, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                         MPI_Request* request) {
+  if (Trouble::current != nullptr) Trouble::current->before_receive(rows, count, type, comm);
+  return PMPI_Irecv(rows, count, type, peer, tag, comm, request);
+}
+extern "C" int MPI_Isend(const void* rows, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+                         MPI_Request* request) {
+  if (Trouble::current != nullptr) Trouble::current->dawdle();
+  return PMPI_Isend(rows, count, type, peer, tag, comm, request);
+}
+
+namespace annulus::strategies {
+namespace {
 
 Problem make_problem(core::Shape shape, pattern::Pattern pattern, std::optional<pattern::PartitionKind> partition) {
   Problem problem;

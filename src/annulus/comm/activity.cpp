@@ -4,8 +4,8 @@
 
 namespace annulus::comm {
 
-Place::Place(std::string name) { record().push_place(std::move(name)); }
-Place::~Place() { record().pop_place(); }
+Place::Place(std::string name) { record().push_scope(std::move(name)); }
+Place::~Place() { record().pop_scope(); }
 
 Blocked::Blocked(std::string what) : before_(record().begin(Doing::blocked, std::move(what))) {}
 Blocked::~Blocked() { record().go_back(std::move(before_)); }

@@ -38,9 +38,9 @@ class Blocked {
   Doing before_;
 };
 
-/// This rank got on: a request completed, the kernel advanced, a piece of work is done. Cheap enough for every poll.
-/// Work that lasts long should say so now and then, at least several times within the time-out: where MPI moves data
-/// only inside its calls (TCP), other ranks hear of it in no other way. Throws Error(failure) when MPI fails.
+/// This rank made progress: a request completed, the kernel advanced, a piece of work is done. Cheap enough for every
+/// poll. Work that lasts long should say so now and then, at least several times within the time-out: where MPI moves
+/// data only inside its calls (TCP), other ranks hear of it in no other way. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
 /// Calls function(args...), a call of MPI or HDF5 that may block, where the watchdog sees it, and returns its result.

@@ -18,13 +18,11 @@ void start_send(Requests& requests, const Communicator& comm, int peer, int tag,
 void Exchange::start_receive(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
   const RowBlock& block = incoming_.emplace_back(message.block).block();
-  if (exchange_probe != nullptr) exchange_probe->before_receive(message.block);
   comm::start_receive(requests_, comm_, message.peer, tag, block.first_row(), Datatype::rows(block));
 }
 
 void Exchange::start_send(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
-  if (exchange_probe != nullptr) exchange_probe->before_send();
   Staged& staged = outgoing_.emplace_back(message.block);
   staged.load();
   const RowBlock& block = staged.block();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "annulus/comm/requests.hpp"
@@ -32,7 +31,7 @@ class Exchange {
   /// Posts the receives first, then the sends, and returns at once. `tag` tells hops apart; several messages from one
   /// rank to another match in the order of their two lists.
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
+  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();
   /// Returns when all messages are complete and received rows lie where they belong.
   void wait();
@@ -45,18 +44,9 @@ class Exchange {
   void start_receive(const Message& message, int tag);
 
   const Communicator& comm_;
-  std::deque<Staged> outgoing_;  // a deque: messages under way keep their addresses
+  std::deque<Staged> outgoing_;  // a deque: messages in flight keep their addresses
   std::deque<Staged> incoming_;
-  Requests requests_;  // behind the buffers: when an error unwinds, messages end before their buffers do
+  Requests requests_;  // declared after the buffers: when an error unwinds, messages end before their buffers do
 };
-
-/// What tests put between a hop and its messages. `before_receive` may overwrite the rows that are to be received,
-/// `before_send` may take its time.
-struct ExchangeProbe {
-  std::function<void(const RowBlock& block)> before_receive;
-  std::function<void()> before_send;
-};
-/// Null but in tests.
-inline const ExchangeProbe* exchange_probe = nullptr;
 
 }  // namespace annulus::comm

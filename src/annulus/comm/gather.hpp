@@ -23,7 +23,7 @@ class Gather {
   ///   blocks  [P]: where each rank's rows go, sized as that rank's `own`; this rank's entry is not used
   /// A block without rows is no message.
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
+  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();
   /// The next rank whose rows lie where they belong, in the order of arrival; waits for one. Nothing when all came.
   std::optional<int> next();
@@ -33,11 +33,11 @@ class Gather {
  private:
   const Communicator& comm_;
   std::vector<int> peers_;           // of the receives
-  std::deque<Staged> incoming_;      // of the receives; a deque: messages under way keep their addresses
+  std::deque<Staged> incoming_;      // of the receives; a deque: messages in flight keep their addresses
   std::optional<Staged> outgoing_;   // one copy serves all peers
   std::deque<std::size_t> arrived_;  // receives not handed out yet
   std::size_t handed_out_ = 0;
-  Requests requests_;  // receives first, then sends; behind the buffers, as in Exchange
+  Requests requests_;  // receives first, then sends; declared after the buffers, as in Exchange
 };
 
 }  // namespace annulus::comm

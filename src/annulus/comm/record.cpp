@@ -11,14 +11,14 @@
 
 namespace annulus::comm {
 
-void Record::push_place(std::string name) {
+void Record::push_scope(std::string name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  places_.push_back(std::move(name));
+  scopes_.push_back(std::move(name));
 }
 
-void Record::pop_place() {
+void Record::pop_scope() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  places_.pop_back();
+  scopes_.pop_back();
 }
 
 Doing Record::begin(Doing::Activity activity, std::string what) {
@@ -33,7 +33,7 @@ void Record::go_back(Doing before) {
   if (before.activity == Doing::working) before.since = core::wall_seconds();
   const std::lock_guard<std::mutex> lock(mutex_);
   ++signs_;
-  if (doing_.activity == Doing::blocked) change_heartbeat();
+  if (doing_.activity == Doing::blocked) count_beat();
   doing_ = std::move(before);
 }
 
@@ -42,19 +42,19 @@ void Record::wait_for(const std::vector<Outstanding>& outstanding) {
   outstanding_ = outstanding;
 }
 
-void Record::set_heartbeat(Index* number) {
+void Record::set_beats(Index* number) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  heartbeat_ = number;
+  beats_ = number;
 }
 
 Doing::Activity Record::beat() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (doing_.activity == Doing::working) change_heartbeat();
+  if (doing_.activity == Doing::working) count_beat();
   return doing_.activity;
 }
 
-void Record::change_heartbeat() {
-  if (heartbeat_ != nullptr) ++std::atomic_ref<Index>(*heartbeat_);
+void Record::count_beat() {
+  if (beats_ != nullptr) ++std::atomic_ref<Index>(*beats_);
 }
 
 std::string Record::text() {
@@ -62,7 +62,7 @@ std::string Record::text() {
   const std::string doing = doing_.activity == Doing::working   ? "computing"
                             : doing_.activity == Doing::waiting ? "waiting"
                                                                 : "inside " + doing_.what;
-  const std::string where = places_.empty() ? "" : fmt::format(" in {}", fmt::join(places_, ", "));
+  const std::string where = scopes_.empty() ? "" : fmt::format(" in {}", fmt::join(scopes_, ", "));
   const bool waits = doing_.activity == Doing::waiting && !outstanding_.empty();
   return fmt::format("{}{} for {:.1f} s{}", doing, where, core::wall_seconds() - doing_.since,
                      waits ? ": " + describe(outstanding_) : "");

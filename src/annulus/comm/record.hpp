@@ -14,8 +14,8 @@ namespace annulus::comm {
 
 class Record {
  public:
-  void push_place(std::string name);
-  void pop_place();
+  void push_scope(std::string name);
+  void pop_scope();
   /// Returns what was done before, for nesting.
   Doing begin(Doing::Activity activity, std::string what = "");
   /// A call that returned changes the heartbeat: a row of long calls is no hang.
@@ -27,7 +27,7 @@ class Record {
   std::uint64_t signs() const { return signs_; }
 
   /// Another rank can read `*number`; null: no longer, and the memory may go. See beat().
-  void set_heartbeat(Index* number);
+  void set_beats(Index* number);
   /// Changes the heartbeat if this rank is working. Returns what it is doing. For the guard's thread.
   Doing::Activity beat();
 
@@ -41,13 +41,13 @@ class Record {
   std::atomic<int> rank{-1};  ///< before MPI has told it
 
  private:
-  void change_heartbeat();
+  void count_beat();
 
   std::mutex mutex_;
-  std::vector<std::string> places_;
+  std::vector<std::string> scopes_;
   std::vector<Outstanding> outstanding_;
   Doing doing_;
-  Index* heartbeat_ = nullptr;
+  Index* beats_ = nullptr;
   std::atomic<std::uint64_t> signs_{0};
 };
 

@@ -1,4 +1,4 @@
-// Sums over ranks that nobody ever holds in full: every rank ends up with its own piece of the sum.
+// Sums over ranks that no rank ever holds in full: every rank ends up with its own piece of the sum.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Messages and collectives under way, and the one way in which this program waits for them.
+// Messages and collectives in flight, and the one way in which this program waits for them.
 #pragma once
 
 #include <mpi.h>
@@ -43,7 +43,7 @@ class Requests {
   /// Where the MPI call puts its request; valid until the next add().
   MPI_Request* add(const Outstanding& what);
   /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
-  /// now, counted from 0 in the order of add(). Cheap when nothing is under way. Throws Error(failure) with what a
+  /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) with what a
   /// request was about, so with the peer, where MPI says that it failed: a dead rank is noticed here, also between two
   /// pieces of computation.
   void advance(const std::function<void(std::size_t)>& completed = {});

@@ -31,7 +31,7 @@ class Staged {
  public:
   explicit Staged(const RowBlock& block);
 
-  /// What to hand to MPI: block().data begins `parts` stretches of rows.
+  /// What to hand to MPI: block().data begins `parts` ranges of rows.
   const RowBlock& block() const { return visible_; }
   /// Before a send: device memory -> host copy. Nothing to do for host memory.
   void load();

@@ -41,7 +41,7 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds) : comm_(com
   set_stall_timeout(timeout_seconds);
   if (comm.size() == 1) return;
   try {
-    board_.emplace(comm);
+    heartbeat_.emplace(comm);
   } catch (const AgreedError& error) {
     if (comm.is_root()) {
       fmt::print(stderr,
@@ -59,7 +59,7 @@ Watchdog::~Watchdog() {
     comm_.barrier();  // watched; in MPI_Finalize, ranks that wait for one that is still busy would look hung
   }
   current = nullptr;
-  board_.reset();
+  heartbeat_.reset();
   set_stall_timeout(timeout_before_);
 }
 
@@ -72,36 +72,36 @@ void Watchdog::progress() {
   record().sign_of_life();
   idle_ = 0;
   const double now = core::wall_seconds();
-  if (!board_ || now < next_board_) return;
-  next_board_ = now + look_interval();
+  if (!heartbeat_ || now < next_read_) return;
+  next_read_ = now + look_interval();
   const Blocked inside("MPI_Rput");
-  board_->change(Board::progress);
-  read_board();
+  heartbeat_->change(Heartbeat::progress);
+  read_heartbeat();
 }
 
 void Watchdog::look() {
   record().sign_of_life();
-  if (!board_) return;
+  if (!heartbeat_) return;
   const double now = core::wall_seconds();
   idle_ += counted(now - last_look_);
   last_look_ = now;
-  if (now >= next_board_) {
-    next_board_ = now + look_interval();
-    read_board();
+  if (now >= next_read_) {
+    next_read_ = now + look_interval();
+    read_heartbeat();
     if (comm_.is_root()) listen();
   }
-  if (idle_ >= stall_timeout() && !alarmed_) give_up();
+  if (idle_ >= stall_timeout() && !alarmed_) abort_stalled();
 }
 
-void Watchdog::read_board() {
-  const auto numbers = board_->look();
-  if (numbers[Board::progress] != progress_seen_ || numbers[Board::heartbeat] != heartbeat_seen_) idle_ = 0;
-  progress_seen_ = numbers[Board::progress];
-  heartbeat_seen_ = numbers[Board::heartbeat];
-  if (numbers[Board::alarm] > 0 && !alarmed_) join_alarm();
+void Watchdog::read_heartbeat() {
+  const auto numbers = heartbeat_->look();
+  if (numbers[Heartbeat::progress] != progress_seen_ || numbers[Heartbeat::beats] != beat_seen_) idle_ = 0;
+  progress_seen_ = numbers[Heartbeat::progress];
+  beat_seen_ = numbers[Heartbeat::beats];
+  if (numbers[Heartbeat::alarm] > 0 && !alarmed_) join_alarm();
 }
 
-/// Asks for heartbeats now and then, first for what to compare with; so early that others hear of one in time.
+/// Asks for beats now and then, first for what to compare with; so early that others hear of one in time.
 void Watchdog::listen() {
   const double first = stall_timeout() / 4, step = stall_timeout() / 16;
   if (idle_ < first) {
@@ -109,17 +109,17 @@ void Watchdog::listen() {
     return;
   }
   if (idle_ < next_listening_) return;
-  if (next_listening_ == first) board_->forget_heartbeats();
+  if (next_listening_ == first) heartbeat_->forget_beats();
   next_listening_ = idle_ + step;
-  if (!board_->hear()) return;
+  if (!heartbeat_->hear()) return;
   idle_ = 0;
-  board_->change(Board::progress);
+  heartbeat_->change(Heartbeat::progress);
 }
 
-void Watchdog::give_up() {
+void Watchdog::abort_stalled() {
   alarmed_ = true;
   record().diagnose(fmt::format("no rank made progress for {:g} s", stall_timeout()));
-  board_->change(Board::alarm);
+  heartbeat_->change(Heartbeat::alarm);
   linger(4 * look_interval());
   abort_job(stalled_status);
 }
@@ -131,10 +131,10 @@ void Watchdog::join_alarm() {
   abort_job(stalled_status);
 }
 
-/// Goes on with MPI, which may have to serve other ranks' looks at the board.
+/// Goes on with MPI, which may have to serve other ranks' reads of the heartbeat.
 void Watchdog::linger(double seconds) {
   for (const double end = core::wall_seconds() + seconds; core::wall_seconds() < end;) {
-    board_->look();
+    heartbeat_->look();
     record().sign_of_life();
     sleep_for(1e-3);
   }

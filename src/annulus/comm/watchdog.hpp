@@ -1,21 +1,21 @@
-// Ends a run whose ranks wait for each other in vain, and says who waits where for whom.
+// Ends a stalled run, whose ranks wait for each other, and says who waits where for whom.
 //
 // A run is stalled when for the time-out NO rank of it has made progress: no request completed anywhere, no call
 // returned, and no rank worked. A rank that waits only because another one still computes (an hour, if it must) is not
 // stalled. Time counts in small steps between two looks at the clock, so a job that was suspended as a whole does not
 // look stalled when it goes on.
 //
-// How a rank that waits knows that another one works: that one says so at its polls (watchdog_progress()) on a board in
-// rank 0's memory, which waiting ranks read; and its guard keeps its heartbeat going in its own memory, also where it
-// does not poll. Waiting ranks read rank 0's heartbeat with the board. When rank 0 waits, and a quarter of the time-out
-// has passed without progress, it reads the heartbeats of all others, and writes on the board that it found one.
+// How a rank that waits knows that another one works (heartbeat.hpp): that one counts progress at its polls
+// (watchdog_progress()) in rank 0's memory, which waiting ranks read; and its guard counts beats in its own memory,
+// also where it does not poll. Waiting ranks read rank 0's beats with its progress. When rank 0 waits, and a quarter of
+// the time-out has passed without progress, it reads the beats of all others, and counts as progress that it found one.
 //
 // Who notices:
 //   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It writes the
-//                     diagnosis, raises the alarm on the board, gives the others a moment to write theirs, and ends the
-//                     job by MPI_Abort(4).
+//                     diagnosis, raises the alarm, gives the others a moment to write theirs, and ends the job by
+//                     MPI_Abort(4).
 //   a call that       the guard's thread (guard.hpp), when the thread that owns MPI gave no sign of life: inside HDF5
-//   or does not return   the file system, or inside an MPI call that hangs (activity.hpp: Blocked). So one single file
+//   or does not return   the file system, or inside an MPI call that hangs (activity.hpp). So one single file
 //                     operation must not take longer than the time-out either.
 #pragma once
 
@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "annulus/comm/activity.hpp"
-#include "annulus/comm/board.hpp"
 #include "annulus/comm/guard.hpp"
+#include "annulus/comm/heartbeat.hpp"
 #include "annulus/comm/requests.hpp"
 
 namespace annulus::comm {
@@ -52,9 +52,9 @@ bool is_watched();
 /// One per process at most, made and destroyed by all ranks together. Its guard has been there since MPI started.
 class Watchdog {
  public:
-  /// Sets the stall timeout, > 0, until its end. With one rank there is nobody to wait for, and only the guard watches.
-  /// Where MPI makes no windows, rank 0 warns on stderr: waits are then not ended, since nobody knows whether another
-  /// rank still computes.
+  /// Sets the stall timeout, > 0, until its end. With one rank there is no other to wait for, and only the guard
+  /// watches. Where MPI makes no windows, rank 0 warns on stderr: waits are then not ended, since it is not known
+  /// whether another rank still computes.
   Watchdog(const Communicator& comm, double timeout_seconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -67,17 +67,17 @@ class Watchdog {
   void begin_wait();
   void look();
   void progress();
-  void read_board();
+  void read_heartbeat();
   void listen();
-  [[noreturn]] void give_up();
+  [[noreturn]] void abort_stalled();
   [[noreturn]] void join_alarm();
   void linger(double seconds);
 
   const Communicator& comm_;
   const double timeout_before_;
-  std::optional<Board> board_;  // none with one rank, or where MPI makes no windows
-  double last_look_ = 0, next_board_ = 0, idle_ = 0;
-  Index progress_seen_ = 0, heartbeat_seen_ = 0;
+  std::optional<Heartbeat> heartbeat_;  // none with one rank, or where MPI makes no windows
+  double last_look_ = 0, next_read_ = 0, idle_ = 0;
+  Index progress_seen_ = 0, beat_seen_ = 0;
   double next_listening_ = 0;  // when this long idle; rank 0's
   bool alarmed_ = false;
 };

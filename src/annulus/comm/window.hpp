@@ -13,7 +13,7 @@ namespace annulus::comm {
 
 /// Why the windows of an MPI library of this version text cannot be relied on; empty: nothing is known against them.
 std::string window_defect(std::string_view library);
-/// The same of the library at hand. Needs no MPI_Init.
+/// The same of the library in use. Needs no MPI_Init.
 std::string window_defect();
 
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
@@ -53,14 +53,14 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// Accesses to another rank's window under way, and this rank's rows that it reads or writes. Use: start() of a derived
+/// Accesses to another rank's window in flight, and this rank's rows that it reads or writes. Use: start() of a derived
 /// class, progress() now and then while computing, wait() before touching the rows.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;
   WindowAccess& operator=(const WindowAccess&) = delete;
 
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is under way.
+  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();
   /// Returns when MPI is done with this rank's rows and what was read lies there.
   void wait();
@@ -74,7 +74,7 @@ class WindowAccess {
   const Outstanding::Kind kind_;
   const char* const call_;
   std::vector<MPI_Request> requests_;
-  int owner_ = 0;               // of the window, while an access is under way
+  int owner_ = 0;               // of the window, while an access is in flight
   std::optional<Staged> rows_;  // likewise
 };
 

@@ -27,24 +27,24 @@ Backend default_backend();
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and an even
-/// integer m, no less than the largest s2,
-///   l = sum 2^(s2 - m + lift),  acc = sum 2^(s2 - m + lift) v.    Never NaN.
-/// Empty: m = -inf, l = 0, and acc counts as 0 whatever is there, so that nobody has to write it twice.
+/// integer m, no less than the largest s2 (online softmax: Milakov and Gimelshein 2018),
+///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v.    Never NaN.
+/// Empty: m = -inf, l = 0, and acc counts as 0 whatever is there, so that it need not be written twice.
 /// Layouts: m, l (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's memory.
 ///
 /// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
 /// the same bits however the keys of a row are cut into calls, items and tiles and the rows among threads, if the calls
 /// come in the canonical order (keys of row x: x, x - 1, ..., 0 by Mask::upto, then the last one ... x + 1 by
-/// Mask::after) and the lift is reproducible_lift: on each back end for itself, the host one on one instruction set,
-/// the device one on one kind of device. Without lift a key whose weight falls below 2^-110 of the heaviest one may or
-/// may not be counted.
+/// Mask::after) and the exponent bias is reproducible_lift: on each back end on its own, the host one on one
+/// instruction set, the device one on one kind of device. Without a bias a key whose weight falls below 2^-110 of the
+/// heaviest one may or may not be counted.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
-  State(const core::Shape& shape, core::Index rows, core::Precision precision, int lift = 0);
+  State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0);
   /// The same with the accumulator in memory that is there already: that of the output, when it is contiguous and of
   /// the type of the accumulator. finish() then works in place.
-  State(const core::Shape& shape, core::Index rows, core::Precision precision, int lift, core::Buffer acc);
+  State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, core::Buffer acc);
 
   /// Bytes such states take with an accumulator of their own, and bytes of that, for predictions.
   static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
@@ -56,19 +56,20 @@ class State {
   core::Shape shape;
   core::Index rows = 0;
   core::Precision precision = core::Precision::float32;
-  int lift = 0;
+  int exponent_bias = 0;
   core::Buffer m;
   core::Buffer l;
   core::Buffer acc;
 };
 
-/// The lift of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one, which no
-/// output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20 keys.
+/// The exponent bias of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one,
+/// which no output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20
+/// keys.
 inline constexpr int reproducible_lift = 64;
 
-/// Adds `from` to `into`, both over the same rows, heads and precision and of the same lift: as if `into` had seen the
-/// keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled by an
-/// exact power of two. Complete on return.
+/// Adds `from` to `into`, both over the same rows, heads and precision and of the same exponent bias: as if `into` had
+/// seen the keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled
+/// by an exact power of two. Complete on return.
 void merge_states(Backend backend, const State& from, State& into);
 
 /// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
@@ -88,8 +89,8 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
             const std::function<void()>& poll = {});
 
 /// Bytes that attend() takes at most for its own panels, all threads together, when the state has `rows` rows. The
-/// memory is kept for the next call. (On a device panels live in the teams' scratch memory, which is nobody's
-/// allocation: 0.)
+/// memory is kept for the next call. (On a device panels live in the teams' scratch memory, which is no
+/// allocation of ours: 0.)
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
 /// Query rows that attend() should be given at least where they are computed block after block: fewer would leave
@@ -104,7 +105,7 @@ struct Finished {
       {};  ///< (B, rows, H, 2) of the state's precision (normalizer.hpp); no data: not wanted
 };
 
-/// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - lift + log2 l), natural and unshifted, in lse's
+/// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted, in lse's
 /// type, and what attend_backward() needs. None depends on how l and m share the scale; out has no -0.
 /// A row that saw no key gets out = 0 and lse = -inf. `out` may be the memory of state.acc where it has its layout and
 /// type. Complete on return.

@@ -1,5 +1,6 @@
 // Gradients of attention, piece by piece like attend() (attention.hpp): probabilities are recomputed from the scores,
-// no n x n buffer exists. Formulas: with s = scale * q.k and the keys' multiplicity already in the items,
+// no n x n buffer exists (FlashAttention, Dao et al. 2022). Formulas: with s = scale * q.k and the keys' multiplicity
+// already in the items,
 //   P = exp(s - lse)   dP = output_scale * dout.v   dS = P (dP - delta)   delta = dout.out - dlse
 //   dq = scale sum_keys dS k      dk = scale sum_queries dS q      dv = output_scale sum_queries P dout
 // With grouped-query heads dk and dv of a key/value head sum over its query heads. Rows with lse = -inf give nothing.
@@ -36,8 +37,8 @@ struct GradientViews {
 };
 
 /// delta = sum_d dout * out - dlse, for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is
-/// (B, rows, H) of any storage type, or data = nullptr: zero. Where out is 0 because the row saw no key, delta matters
-/// to nobody. Complete on return.
+/// (B, rows, H) of any storage type, or data = nullptr: zero. Where out is 0 because the row saw no key, delta is
+/// not read. Complete on return.
 void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
                     const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
 

@@ -29,12 +29,12 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
 }
 
-/// Of the sum f 2^e of weights 2^(s2 - m + lift). Neither number depends on how the sum and m share the scale. Beyond
+/// Of the sum f 2^e of weights 2^(s2 - m + bias). Neither number depends on how the sum and m share the scale. Beyond
 /// 2^24 float32 has no odd integers: what rounding takes from the shift is made good in the factor.
 template <class T>
-KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double lift) {
-  const T shift = m + T(e - lift);
-  const double lost = e - lift - (double(shift) - double(m));
+KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double bias) {
+  const T shift = m + T(e - bias);
+  const double lost = e - bias - (double(shift) - double(m));
   return {shift, T(core::exp2(-lost) / f)};
 }
 

@@ -45,7 +45,7 @@ struct Merge {
   T* acc;
   Index head_dim;
 
-  /// 2^(by / 2), for an even integer by <= 0: 2^by itself may be too small for a number where weights were lifted.
+  /// 2^(by / 2), for an even integer by <= 0: 2^by itself may be too small for a number where the exponent is biased.
   KOKKOS_FUNCTION static T root(T by) { return device::power_of_two(by / 2); }
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
@@ -91,11 +91,11 @@ Index State::acc_bytes(const core::Shape& shape, Index rows, core::Precision pre
   return states_of(shape, rows) * shape.head_dim * Index(core::bytes_of(precision));
 }
 
-State::State(const core::Shape& shape, Index rows, core::Precision precision, int lift)
-    : State(shape, rows, precision, lift, core::Buffer("state", acc_bytes(shape, rows, precision))) {}
+State::State(const core::Shape& shape, Index rows, core::Precision precision, int exponent_bias)
+    : State(shape, rows, precision, exponent_bias, core::Buffer("state", acc_bytes(shape, rows, precision))) {}
 
-State::State(const core::Shape& shape, Index rows, core::Precision precision, int lift, core::Buffer memory)
-    : shape(shape), rows(rows), precision(precision), lift(lift), acc(std::move(memory)) {
+State::State(const core::Shape& shape, Index rows, core::Precision precision, int exponent_bias, core::Buffer memory)
+    : shape(shape), rows(rows), precision(precision), exponent_bias(exponent_bias), acc(std::move(memory)) {
   core::require(acc.bytes() == acc_bytes(shape, rows, precision), [&] {
     return fmt::format("{} bytes for an accumulator; expected {}", acc.bytes(), acc_bytes(shape, rows, precision));
   });
@@ -117,12 +117,12 @@ void State::clear() {
 void merge_states(Backend, const State& from, State& into) {
   const auto same = [](const State& a, const State& b) {
     return a.shape.batch == b.shape.batch && a.rows == b.rows && a.shape.heads == b.shape.heads &&
-           a.shape.head_dim == b.shape.head_dim && a.precision == b.precision && a.lift == b.lift;
+           a.shape.head_dim == b.shape.head_dim && a.precision == b.precision && a.exponent_bias == b.exponent_bias;
   };
   core::require(same(from, into), [&] {
     const auto describe = [](const State& s) {
-      return fmt::format("(B {}, rows {}, H {}, D {}, {}, lift {})", s.shape.batch, s.rows, s.shape.heads,
-                         s.shape.head_dim, name_of(s.precision), s.lift);
+      return fmt::format("(B {}, rows {}, H {}, D {}, {}, exponent bias {})", s.shape.batch, s.rows, s.shape.heads,
+                         s.shape.head_dim, name_of(s.precision), s.exponent_bias);
     };
     return fmt::format("cannot merge states {} into {}; expected the same", describe(from), describe(into));
   });

@@ -24,8 +24,9 @@ inline constexpr core::Index host_min_task_rows = 192;
 /// full, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64.
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
-/// Where these would be fewer keys, so many, in so many bytes: 768 keys at D = 128 in float32 and D = 64 in float64,
-/// 384 at D = 256 and D = 128. Against 960 KiB there: 1 to 2.5 % faster, 5 % at D = 256 (AVX-512; AVX2 2 to 4 %).
+/// Where these would be fewer keys, this many, in this many bytes: 768 keys at D = 128 in float32 and D = 64 in
+/// float64, 384 at D = 256 and D = 128. Against 960 KiB there: 1 to 2.5 % faster, 5 % at D = 256 (AVX-512; AVX2 2 to 4
+/// %).
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 

@@ -45,13 +45,13 @@ class WeightStream {
   void progress();
 
  private:
-  /// A weight under way; of the parts that this rank keeps only the description.
+  /// A weight in flight; of the parts that this rank keeps only the description.
   struct Fetched {
     core::Buffer buffer;
     Matrix matrix;
     std::unique_ptr<RowGathering> gathering;
   };
-  /// A matrix and, behind it, its bias.
+  /// A matrix and, after it, its bias.
   using Pair = std::vector<Fetched>;
 
   Pair fetch(Weight matrix);

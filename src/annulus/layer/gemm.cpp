@@ -13,7 +13,7 @@ using View =
     Kokkos::View<Number**, Kokkos::LayoutRight, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
 
 /// The matrix as Kokkos sees it: the columns of one that has no gaps. (Of the last row the view claims the gap too,
-/// which nobody touches.)
+/// which is not touched.)
 template <class Number>
 auto view_of(const Matrix& matrix) {
   const View<Number> rows(static_cast<Number*>(matrix.data), std::size_t(matrix.rows), std::size_t(matrix.stride));

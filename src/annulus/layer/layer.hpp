@@ -68,7 +68,7 @@ class Layer {
   LayerProblem problem_;
   const strategies::Strategy& strategy_;
   const comm::Communicator& comm_;
-  comm::Communicator own_comm_;  // for the layer's own messages: they may be under way while the attention exchanges
+  comm::Communicator own_comm_;  // for the layer's own messages: they may be in flight while the attention exchanges
   comm::Communicator alone_;     // this rank, for the attention of its heads
   pattern::Partition partition_;
 };

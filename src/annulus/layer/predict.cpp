@@ -21,7 +21,7 @@ class Sizes {
 
   Index stored(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.type)); }
   Index sums(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.sum_type())); }
-  /// x, y, dx or dy of so many rows.
+  /// x, y, dx or dy of this many rows.
   Index rows_of_x(Index rows) const { return problem_.attention.shape.batch * rows * problem_.width; }
   /// What is made in sums and then stored: one copy where the types are the same.
   Index summed_and_stored(Index numbers) const {
@@ -44,7 +44,7 @@ class Sizes {
     }
     return stored(most);
   }
-  /// Pieces under way in a sum over ranks: `own` and `largest` numbers; see comm::reduce_scatter().
+  /// Pieces in flight in a sum over ranks: `own` and `largest` numbers; see comm::reduce_scatter().
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
   /// Of the largest matrix, when its gradient is summed: the own piece too.
   Index gradient_pieces() const {
@@ -81,7 +81,7 @@ class Sizes {
 
 /// q and kv of `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
-/// dq and dkv of `rows` rows behind the attention, where they stay in the memory of their sums if those are larger.
+/// dq and dkv of `rows` rows after the attention, where they stay in the memory of their sums if those are larger.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;

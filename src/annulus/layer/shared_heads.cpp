@@ -31,10 +31,10 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
   std::vector<comm::Message> shares_out, shares_in, sums_out, sums_in;
   for (Index head = own.begin; head < own.end; ++head) {
     const core::Interval ranks = keepers(problem, head, comm.size());
-    const Index place = head - own.begin;
+    const Index index = head - own.begin;
     // The head's columns of every row of the gradient: a part with one row per head.
     const comm::RowBlock columns{
-        gradient.data, gradient.rows, own.size(), head_dim * Index(core::bytes_of(gradient.type)), {place, place + 1}};
+        gradient.data, gradient.rows, own.size(), head_dim * Index(core::bytes_of(gradient.type)), {index, index + 1}};
     if (rank != ranks.begin) {  // the first keeper adds up
       shares_out.push_back({int(ranks.begin), columns});
       sums_in.push_back({int(ranks.begin), columns});
@@ -43,7 +43,7 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
     for (Index p = ranks.begin + 1; p < ranks.end; ++p) {
       Arriving& share = arriving.emplace_back();
       share.numbers = make_matrix(share.buffer, "pieces of sums", gradient.type, gradient.rows, head_dim);
-      share.sum = gradient.take_columns({place * head_dim, (place + 1) * head_dim});
+      share.sum = gradient.take_columns({index * head_dim, (index + 1) * head_dim});
       shares_in.push_back({int(p), {share.numbers.data, gradient.rows, 1, columns.row_bytes, {0, 1}}});
       sums_out.push_back({int(p), columns});
     }

@@ -26,7 +26,7 @@
 
 namespace annulus::kernels::device {
 
-/// Sizes and places of a team's scratch memory.
+/// Sizes and offsets of a team's scratch memory.
 ///   numbers   own, own_too (owned x D), met (D x met, then met x D), p, ds (owned x met; one place where queries are
 ///             owned, which need no p), shift, factor, delta (of the side that is queries)
 ///   indices   t, row, head of the owned rows and of those met
@@ -170,7 +170,7 @@ class BackwardTeam {
   }
 
   /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Blocks reach up to
-  /// `padded` rows: the last row stands in for those beyond the tile, whose results nobody reads.
+  /// `padded` rows: the last row stands in for those beyond the tile, whose results are not read.
   template <class RowAt>
   KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, int padded, bool queries,
                                const RowAt& row_at) const {

@@ -10,7 +10,7 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Tuning = device::TuningOf<Space>::type;
 
-/// Tiles live in the teams' scratch memory, which is nobody's allocation.
+/// Tiles live in the teams' scratch memory, which is no allocation of ours.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
 void attend(const core::WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll) {

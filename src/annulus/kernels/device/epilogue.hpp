@@ -95,7 +95,7 @@ void launch_finish(const State& state, const Finished& to, double output_scale, 
     using T = decltype(number);
     for_each_number<ExecSpace>(
         "annulus::finish", state.shape, state.rows, team_size,
-        Finish<T>{pointers_of<T>(state), state.shape.head_dim, to, T(output_scale), double(state.lift)});
+        Finish<T>{pointers_of<T>(state), state.shape.head_dim, to, T(output_scale), double(state.exponent_bias)});
   });
 }
 

@@ -1,8 +1,9 @@
-// One team's work: a tile of query rows of one head against all key rows of its item, tile by tile, online softmax.
+// One team's work in the forward pass: a tile of query rows of one head against all key rows of its item, tile by tile
+// as in FlashAttention (Dao et al. 2022), with the online softmax (Milakov and Gimelshein 2018).
 //
 //   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, hidden ones -inf
 //   m'                                    an even integer, no less than m and all S_ij of the row
-//   P   = 2^(S - m' + lift),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
+//   P   = 2^(S - m' + bias),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
 //
 // Keys come in descending order of t and are added one after another to what was there, and the powers of two are
 // exact: like the host kernel's, results do not depend on how keys are cut into tiles and calls (State).
@@ -43,7 +44,7 @@ StatePointers<T> pointers_of(const State& state) {
           state.rows, state.shape.heads};
 }
 
-/// Sizes and places of a team's scratch memory.
+/// Sizes and offsets of a team's scratch memory.
 ///   numbers   q (query rows x D), kv (D x key rows, then key rows x D), s (query rows x key rows),
 ///             m, fresh_m, shrink, l (query rows), part_m (row_parts x query rows)
 ///   indices   query_row, query_t (query rows), key_row, key_t (key rows)
@@ -100,8 +101,7 @@ class ForwardTeam {
     for (Index first = 0; first < keys.count; first += layout.tile.met) {
       const Index left = keys.count - first;
       const int count = left < layout.tile.met ? int(left) : layout.tile.met;
-      const CombRange key_t{key_at(keys, first + count - 1).t, key_at(keys, first).t};  // positions descend in t
-      if (!any_visible(c.tile.item.mask, {c.first_query_t, c.last_query_t}, key_t)) continue;
+      if (keys_are_hidden(c, first, count)) continue;
       load_keys(c, first, count);
       multiply_scores(c, count);
       update_rows(c, count);
@@ -163,8 +163,16 @@ class ForwardTeam {
     return work.row_of(keys, keys.count - 1 - position);
   }
 
+  /// Whether no query row sees any of the keys at positions first ... first + count - 1, which descend in t.
+  KOKKOS_FUNCTION bool keys_are_hidden(const Context& c, Index first, int count) const {
+    const core::WorkItem& item = c.tile.item;
+    if (item.mask == core::Mask::all) return false;  // without looking up rows
+    return !any_visible(item.mask, {c.first_query_t, c.last_query_t},
+                        {key_at(item.key, first + count - 1).t, key_at(item.key, first).t});
+  }
+
   /// Looks up `count` rows, row_of(0), row_of(1), ... Blocks reach up to `padded` rows: the last row stands in for
-  /// those beyond the tile, whose results nobody reads.
+  /// those beyond the tile, whose results are not read.
   template <class RowOf>
   KOKKOS_FUNCTION void look_up(const Context& c, int count, int padded, const RowOf& row_of, Index* rows,
                                Index* ts) const {

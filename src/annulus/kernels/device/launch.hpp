@@ -62,7 +62,7 @@ void launch_attend(const core::WorkList& list, const Operands& operands, State& 
       kernel.operands = operands;
       kernel.state = pointers_of<T>(state);
       kernel.score_factor = T(operands.scale * std::numbers::log2e);
-      kernel.exponent_bias = T(state.lift);
+      kernel.exponent_bias = T(state.exponent_bias);
       launch_teams<ExecSpace, Tuning>("annulus::attend", kernel, launch);
     });
   });

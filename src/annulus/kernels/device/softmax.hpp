@@ -39,14 +39,14 @@ KOKKOS_INLINE_FUNCTION T shift_above(T score) {
   return shift < largest ? shift : largest;
 }
 
-/// 2^(score - shift + lift). Scores of +inf share the weight of the largest number, those of -inf have none.
+/// 2^(score - shift + bias). Scores of +inf share the weight of the largest number, those of -inf have none.
 template <class T>
-KOKKOS_INLINE_FUNCTION T weight_of(T score, T shift, T lift) {
+KOKKOS_INLINE_FUNCTION T weight_of(T score, T shift, T bias) {
   constexpr T largest = largest_number<T>;
   if (score == T(-INFINITY)) return 0;
   const T s = score > largest ? largest : score;
   const T n = core::floor(s);
-  return core::exp2(s - n) * power_of_two(n - shift + lift);
+  return core::exp2(s - n) * power_of_two(n - shift + bias);
 }
 
 }  // namespace annulus::kernels::device

@@ -22,8 +22,7 @@ struct BackwardLayout {
   BackwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, Index rows)
       : head_dim(shape.head_dim),
         depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
-        slabs(core::ceil_div(head_dim, tiles.column_block)),
-        columns(slabs * tiles.column_block) {
+        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block) {
     const Index key_bytes = (2 * depth + 3 * columns) * Index(sizeof(T));
     const Index fitting = tuning::host_key_panel_bytes / key_bytes,
                 wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
@@ -31,7 +30,7 @@ struct BackwardLayout {
     const Index most = std::min(rows * shape.group(), tuning::host_query_chunk);
     chunk_rows = core::ceil_div(most, tiles.backward_row_step) * tiles.backward_row_step;
   }
-  Index head_dim, depth, slabs, columns;
+  Index head_dim, depth, columns;
   Index max_keys;    // keys of a task
   Index chunk_rows;  // query rows, times heads, of a chunk
 };

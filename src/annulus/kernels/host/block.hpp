@@ -50,7 +50,7 @@ __attribute__((noinline)) void score_block(const T* queries, const T* keys, int 
 /// Vectors of rows of running softmax whose maxima stand.
 template <class T, int NV>
 struct StandingRows {
-  Vec<T> shift[NV];  // m - lift
+  Vec<T> shift[NV];  // m - bias
   Vec<T> sum[NV];    // takes in the weights, key after key
   Vec<T> most[NV];   // takes in the scores, to see whether the maxima may stand
 };

@@ -28,8 +28,7 @@ template <class T>
 struct ForwardLayout {
   ForwardLayout(const TileFunctions<T>& tiles, Index head_dim, const TileSizes& sizes)
       : depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
-        slabs(core::ceil_div(head_dim, tiles.column_block)),
-        columns(slabs * tiles.column_block),
+        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block),
         tile_keys(sizes.keys),
         max_rows(sizes.rows) {
     const Index strip = tiles.strip_keys, bytes = (depth + columns) * Index(sizeof(T));
@@ -37,7 +36,7 @@ struct ForwardLayout {
     if (tile_keys == 0) tile_keys = std::max<Index>(1, fitting / strip) * strip;
     if (max_rows == 0) max_rows = std::max<Index>(1, tuning::host_panel_bytes / bytes);
   }
-  Index depth, slabs, columns;
+  Index depth, columns;
   Index tile_keys;  // keys of a tile
   Index max_rows;   // query rows times heads of a task
 };
@@ -107,7 +106,7 @@ class ForwardRunner {
     const Index rows = task.count * work_.items[task.item].head_count;
     Work w = Scratch::of_this_thread().fill([&](Scratch& s) { return Work(s, tiles_, layout_, rows); });
     w.panels.head_dim = int(state_.shape.head_dim);
-    w.panels.lift = T(state_.lift);
+    w.panels.exponent_bias = T(state_.exponent_bias);
     return w;
   }
 

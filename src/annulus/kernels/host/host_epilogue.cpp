@@ -40,7 +40,7 @@ struct Split {
 
 template <class T>
 void finish_in(const State& state, const Finished& to, T output_scale, const TileFunctions<T>& tiles) {
-  const int bias = state.lift, head_dim = int(state.shape.head_dim);
+  const int bias = state.exponent_bias, head_dim = int(state.shape.head_dim);
   const T* m = static_cast<const T*>(state.m.data());
   const T* l = static_cast<const T*>(state.l.data());
   const T* acc = static_cast<const T*>(state.acc.data());

@@ -1,13 +1,13 @@
-// The running softmax of a vector of rows by rule K: base-2 scores in, weights 2^(score - m + lift) out.
+// The running softmax of a vector of rows by rule K: base-2 scores in, weights 2^(score - m + bias) out.
 //
 // m is an even integer no less than the row's largest score so far, and a weight's fraction comes from its score alone
 // (exp2.hpp). Rescaling by 2^(m_old - m_new) then is exact, so it does not matter when or how often m rises: the row's
 // sums have the same bits however its keys were cut into tiles and calls, since they are added one after another.
-// m lies kHeadroom above the score that raised it: weights are at most 2^(lift - 16) then and 2^lift until the next
-// time, so that with lift = 0 the sum of 65,536 equal weights times the largest values still is a number.
+// m lies kHeadroom above the score that raised it: weights are at most 2^(bias - 16) then and 2^bias until the next
+// time, so that with bias = 0 the sum of 65,536 equal weights times the largest values still is a number.
 //
 // What is exact needs room below, too: a key weighing 2^-126 against m has to be kept where the heaviest keys' values
-// are 0. Hence lift, which moves the weights up by that many powers of two; see State::lift.
+// are 0. Hence the exponent bias, which moves the weights up by that many powers of two; see State::exponent_bias.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -37,7 +37,7 @@ struct RunningRows {
 };
 
 /// Brings row number `row` of a group to another scale. The factor is the square of `root`, a power of two: it may be
-/// too small for a number of its own where the weights were lifted, and then has to come in two steps.
+/// too small for a number of its own where the the exponent is biased, and then has to come in two steps.
 template <class T>
 void rescale_accumulator(T* acc, int slabs, int row, T root) {
   constexpr int block = kKeyBlock<T>;
@@ -86,7 +86,7 @@ ANNULUS_INLINE void weigh(T* scores, Vec<T> shift, Vec<T>& sum) {
 /// Scores of `keys` keys, with the largest of every row, become weights.
 ///   scores [keys][kGroupRows], of which a vector of rows is worked on
 template <class T>
-ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, Vec<T> most, T lift) {
+ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
   if (any_above(most, load<Vec<T>>(rows.max))) {
     if (any_above(most, broadcast(kLargest<T>))) cut_infinite_scores(scores, keys);
@@ -95,7 +95,7 @@ ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, 
     raise_maxima(rows, lanes);
   }
   const Vec<T> max = load<Vec<T>>(rows.max);
-  const Vec<T> shift = max > -kInfinity<T> ? max - lift : Vec<T>{};  // no key seen: every weight is 2^-inf
+  const Vec<T> shift = max > -kInfinity<T> ? max - bias : Vec<T>{};  // no key seen: every weight is 2^-inf
   Vec<T> sum = load<Vec<T>>(rows.sum);
   int j = 0;
   for (; j + at_once <= keys; j += at_once) weigh<T, at_once>(scores + j * kGroupRows<T>, shift, sum);

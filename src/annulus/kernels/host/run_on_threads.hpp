@@ -14,7 +14,7 @@
 
 namespace annulus::kernels::host {
 
-/// What a waiting task ends with when another one failed; nobody sees it, the first error is the one thrown.
+/// What a waiting task ends with when another one failed; it is not seen, the first error is the one thrown.
 struct Abandoned {};
 
 /// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left; task i is started after

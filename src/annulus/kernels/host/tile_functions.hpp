@@ -31,7 +31,7 @@ inline constexpr int kMaxHeadDim = 256;
 ///   queries  [rows / W][depth][W]         already times scale * log2(e)
 ///   acc      [rows / MR][slab][MR][NR]
 ///   max      [rows]                       m: even integers, -inf while empty
-///   sum      [rows]                       l times 2^lift
+///   sum      [rows]                       l times 2^bias
 /// A row sees the keys at positions [begin, end) of its piece; neither ever ascends from one row to the next, since
 /// rows ascend in t and keys descend. Rows beyond `rows`, up to a whole group, have queries of some kind.
 template <class T>
@@ -44,7 +44,7 @@ struct QueryPanels {
   const std::int64_t* end;
   std::int64_t rows;
   int head_dim;
-  T lift;  // weights are 2^(score - m + lift)
+  T exponent_bias;  // weights are 2^(score - m + exponent_bias)
 };
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:

@@ -139,7 +139,7 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   for (int v = 0; v < vectors; ++v) {
     const Vec<T> max = load<Vec<T>>(strip.panels.max + row + v * n);
     if (any_above(broadcast(-kLargest<T>), max)) return false;
-    rows.shift[v] = max - strip.panels.lift;
+    rows.shift[v] = max - strip.panels.exponent_bias;
     rows.sum[v] = load<Vec<T>>(strip.panels.sum + row + v * n);
     rows.most[v] = max;
   }
@@ -189,7 +189,8 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capaci
     const std::int64_t row = strip.first_row + v * n;
     const RunningRows<T> rows{panels.max + row, panels.sum + row, acc, v * n, slabs};
     clear_weights(strip, v, any.begin, range.begin);
-    weigh_rows(rows, strip.scores + range.begin * kGroupRows<T> + v * n, range.end - range.begin, most[v], panels.lift);
+    weigh_rows(rows, strip.scores + range.begin * kGroupRows<T> + v * n, range.end - range.begin, most[v],
+               panels.exponent_bias);
     clear_weights(strip, v, range.end, any.end);
   }
   add_values(strip, values, capacity, acc);

@@ -1,4 +1,4 @@
-#include "annulus/comm/board.hpp"
+#include "annulus/comm/heartbeat.hpp"
 
 #include <exception>
 
@@ -19,7 +19,7 @@ void wait(MPI_Request& request) { blocking_quietly("MPI_Wait", MPI_Wait, &reques
 
 }  // namespace
 
-Board::Board(const Communicator& comm) : comm_(comm), exceptions_(std::uncaught_exceptions()) {
+Heartbeat::Heartbeat(const Communicator& comm) : comm_(comm), exceptions_(std::uncaught_exceptions()) {
   leaving_.fill(comm.rank() + 1);
   Index* numbers = nullptr;
   agree(comm, [&] {
@@ -27,16 +27,16 @@ Board::Board(const Communicator& comm) : comm_(comm), exceptions_(std::uncaught_
              comm.handle(), &numbers, &window_);
   });
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  // Nobody ever locks exclusively, so no lock needs to be asked for, which a stopped rank would not grant.
+  // No rank ever locks exclusively, so no lock needs to be asked for, which a stopped rank would not grant.
   call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
   for (Index i = 0; i < entries; ++i) numbers[i] = 0;
   check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");
-  comm.barrier();  // nobody writes before the numbers are 0
-  record().set_heartbeat(numbers + heartbeat);
+  comm.barrier();  // no rank writes before the numbers are 0
+  record().set_beats(numbers + beats);
 }
 
-Board::~Board() {
-  record().set_heartbeat(nullptr);
+Heartbeat::~Heartbeat() {
+  record().set_beats(nullptr);
   if (std::uncaught_exceptions() > exceptions_) return;
   for (MPI_Request& request : changing_) wait(request);
   wait(looking_);
@@ -45,7 +45,7 @@ Board::~Board() {
   blocking_quietly("MPI_Win_free", MPI_Win_free, &window_);
 }
 
-void Board::change(Entry entry) {
+void Heartbeat::change(Entry entry) {
   MPI_Request& request = changing_[entry];
   if (!is_done(request)) return;
   leaving_[entry] += comm_.size();
@@ -53,7 +53,7 @@ void Board::change(Entry entry) {
             "MPI_Rput");
 }
 
-void Board::let_mpi_move() const {
+void Heartbeat::let_mpi_move() const {
   // Reading one's own memory and testing what is complete need not give MPI a turn; asking for a message does. Several
   // turns, because an access takes several steps (a connection, a request, an answer).
   for (int turn = 0; turn < 8; ++turn) {
@@ -62,7 +62,7 @@ void Board::let_mpi_move() const {
   }
 }
 
-const Board::Numbers& Board::look() {
+const Heartbeat::Numbers& Heartbeat::look() {
   let_mpi_move();
   if (!is_done(looking_)) return known_;
   known_ = arriving_;
@@ -71,7 +71,7 @@ const Board::Numbers& Board::look() {
   return known_;
 }
 
-bool Board::hear() {
+bool Heartbeat::hear() {
   hearts_.resize(std::size_t(comm_.size()));
   bool beating = false;
   for (int rank = 0; rank < comm_.size(); ++rank) {
@@ -82,14 +82,13 @@ bool Board::hear() {
       heart.known = heart.arriving;
     }
     heart.asked = true;
-    check_mpi(
-        MPI_Rget(&heart.arriving, 1, MPI_INT64_T, rank, MPI_Aint(heartbeat), 1, MPI_INT64_T, window_, &heart.request),
-        "MPI_Rget");
+    check_mpi(MPI_Rget(&heart.arriving, 1, MPI_INT64_T, rank, MPI_Aint(beats), 1, MPI_INT64_T, window_, &heart.request),
+              "MPI_Rget");
   }
   return beating;
 }
 
-void Board::forget_heartbeats() {
+void Heartbeat::forget_beats() {
   for (Heart& heart : hearts_) heart.known = -1;
 }
 

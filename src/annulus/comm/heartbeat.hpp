@@ -1,6 +1,5 @@
-// Numbers that every rank may read at any time, and some write, without the help of the rank whose memory they lie in.
-// In rank 0's memory, one that changes whenever a rank gets on, and one that tells whether a rank has given up. In
-// every rank's memory, a heartbeat that this rank's guard changes while the rank works (guard.hpp).
+// Heartbeat: a window on rank 0 with two counters, progress and alarm, and on every rank one of beats, which its guard
+// counts while the rank works (guard.hpp). Access is one-sided; the rank that holds a counter may be computing.
 //
 // Plain writes, the last of which stands: adding would have MPI lock the numbers (Open MPI's component for UCX does so
 // by a flag in rank 0's memory), and a rank that is stopped in that moment would leave all others spinning inside MPI.
@@ -14,31 +13,30 @@
 
 namespace annulus::comm {
 
-/// Made and destroyed by all ranks together. One-sided, because a rank that computes cannot answer questions; no call
-/// here waits for another rank.
-class Board {
+/// Made and destroyed collectively. No call here waits for another rank.
+class Heartbeat {
  public:
-  enum Entry { progress, alarm, heartbeat, entries };
+  enum Entry { progress, alarm, beats, entries };
   using Numbers = std::array<Index, entries>;
 
   /// Throws an AgreedError naming MPI's reason where windows cannot be made.
-  explicit Board(const Communicator& comm);
+  explicit Heartbeat(const Communicator& comm);
   /// Collective, but not while an exception ends this rank's part: then the window is left to the end of the program.
-  ~Board();
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
 
   /// Writes `progress` or `alarm`: a number, > 0, that no rank has written there before. Forgotten when the last change
-  /// of the same one is still under way.
+  /// of the same one is still in flight.
   void change(Entry entry);
   /// Asks for rank 0's numbers again when the last answer has come. Returns the latest answer, at first zeros.
   const Numbers& look();
 
-  /// Asks every other rank for its heartbeat, where the last answer has come. True when one of them differs from the
+  /// Asks every other rank for its beats, where the last answer has come. True when one of them differs from the
   /// answer before. P small reads: for one rank, and seldom.
   bool hear();
   /// The next answers are the first: a change since the last time that somebody asked tells nothing.
-  void forget_heartbeats();
+  void forget_beats();
 
  private:
   struct Heart {
@@ -57,7 +55,7 @@ class Board {
   MPI_Request looking_ = MPI_REQUEST_NULL;
   Numbers arriving_{}, known_{};
   std::vector<Heart> hearts_;  // of all ranks; made when first asked for
-  int exceptions_;             // under way when the board was made
+  int exceptions_;             // under way when it was made
 };
 
 }  // namespace annulus::comm
