@@ -125,7 +125,7 @@ TEST_F(ChangedFileTest, ExtentsAndTypeAreHeldAgainstTheFirstLook) {
   for (const DatasetInfo& info :
        {DatasetInfo{{1, 12, 2, 2}, DType::float32}, DatasetInfo{{1, 12, 2, 4}, DType::float16},
         DatasetInfo{{1, 12, 4, 2}, DType::float32}, DatasetInfo{{1, 24, 4}, DType::float32}}) {
-    const SeenFile seen{path, identity_together(path, comm), {{"/q", info}}};
+    const SeenFile seen{path, agreed_state(path, comm), {{"/q", info}}};
     const std::string says = fmt::format("{}: dataset /q is float32 (1, 12, 2, 4), it was {} ({}) when the run", path,
                                          core::name_of(info.type), fmt::join(info.extents, ", "));
     const std::string together = common_error(comm, [&] {
@@ -146,7 +146,7 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   comm.barrier();
   const Rectangle all{{0, 4}, {0, 6}};
   std::vector<float> host(4 * 6 + 64, -1.0f);
-  const SeenFile seen{weights, identity_together(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
+  const SeenFile seen{weights, agreed_state(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
   const std::string message = common_error(comm, [&] {
     read_checked_parts(seen, {{"w", all, all, host.data()}}, comm);
   });
@@ -212,12 +212,12 @@ TEST_F(ChangedFileTest, EveryRankMustFindWhatRank0Finds) {
   make_input(comm, other, H5T_IEEE_F32LE, {1, 12, 2, 2, 64});
   const bool last = comm.rank() == comm.size() - 1 && comm.size() > 1;
   if (comm.size() > 1) {
-    const std::string message = common_error(comm, [&] { identity_together(last ? other : path, comm); });
+    const std::string message = common_error(comm, [&] { agreed_state(last ? other : path, comm); });
     EXPECT_EQ(message.find(fmt::format("rank {}: {}: is another file here than on rank 0: ", comm.size() - 1, other)),
               0u)
         << message;
   }
-  EXPECT_EQ(identity_together(path, comm), state_of(path));
+  EXPECT_EQ(agreed_state(path, comm), state_of(path));
 }
 
 TEST_F(ChangedFileTest, APipeIsNoFileAndNobodyWaitsForIt) {
