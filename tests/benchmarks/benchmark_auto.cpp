@@ -30,7 +30,7 @@ struct Case {
 
 std::vector<Case> grid(Index largest) {
   std::vector<Case> cases;
-  for (Index n = 1024; n <= largest; n *= 2) {
+  for (Index n = 512; n <= largest; n *= 2) {
     for (const bool causal : {false, true}) {
       for (const bool dilated : {false, true}) {
         Case one;
@@ -124,7 +124,7 @@ double noise(const std::vector<Runner>& runners) {
 }
 
 Ratio measure(const Case& one, const core::Machine& machine, int rounds, const comm::Communicator& comm) {
-  const planner::Choice choice = planner::choose(one.problem, comm.size(), 0, machine);
+  const planner::Choice choice = planner::choose(one.problem, comm.size(), std::nullopt, machine);
   std::vector<Runner> runners;
   for (const Candidate& candidate : choice.candidates) {
     Runner runner{candidate, one.problem, {}, {}, {}};

@@ -46,7 +46,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.compute.precision, std::nullopt);
   EXPECT_FALSE(s.compute.reproducible);
   EXPECT_EQ(s.distribution.strategy, "auto");
-  EXPECT_EQ(s.distribution.local_below, 32768);
+  EXPECT_FALSE(s.distribution.local_below) << "auto";
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::automatic);
   EXPECT_EQ(s.distribution.stall_timeout, 300);
   EXPECT_EQ(s.distribution.machine, std::nullopt);

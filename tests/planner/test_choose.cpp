@@ -178,14 +178,25 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   machine.overlap = 0.25;
   machine.seconds_per_copied_byte = 1e-7;
   const Problem problem = problem_of(64, {{}}, false);
-  Loads loads{{1e6, 2e6}, {5000, 5000}, {1000, 4000}, {1, 3}, {5000, 5000},         {2, 10},
-              {},         {},           77,           0,      pattern::Basis::exact};
+  Loads loads;
+  loads.kept = {1e6, 2e6};
+  loads.sent = loads.copied = {5000, 5000};
+  loads.received = {1000, 4000};
+  loads.messages = {1, 3};
+  loads.calls = {3, 7};
+  loads.setups = 2;
+  loads.intervals = {2, 10};
+  loads.memory = 77;
   machine.seconds_per_interval = 1e-4;
-  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7 + 10 * 1e-4, transfer = 3 * 1e-3 + 4000 * 1e-6;
+  machine.seconds_per_call = 1e-5;
+  machine.seconds_per_setup = 1e-2;
+  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
+  const double overhead = 10 * 1e-4 + 7 * 1e-5 + 2 * 1e-2;
   Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 0.75 * transfer);
-  EXPECT_DOUBLE_EQ(cost.seconds, compute + copy + 0.75 * transfer);
+  EXPECT_DOUBLE_EQ(cost.overhead_seconds, overhead);
+  EXPECT_DOUBLE_EQ(cost.seconds, compute + copy + overhead + 0.75 * transfer);
   EXPECT_DOUBLE_EQ(cost.balance, 2e6 / 1.5e6);
   EXPECT_EQ(cost.received_bytes, 4000);
   EXPECT_EQ(cost.total_bytes, 5000);
@@ -206,7 +217,10 @@ TEST(Cost, HidesNoMoreThanThereIsCompute) {
   machine.inside_node = {1, 1e-9};
   machine.overlap = 1;
   const Problem problem = problem_of(64, {{}}, false);
-  const Loads loads{{1000}, {0}, {0}, {1}, {}, {}, {}, {}, 0, 0, pattern::Basis::exact};
+  Loads loads;
+  loads.kept = {1000};
+  loads.sent = loads.received = {0};
+  loads.messages = {1};
   const Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.seconds, 1) << "the message alone takes a second, compute almost nothing";
 }

@@ -32,6 +32,8 @@ struct Machine {
   Link between_nodes;
   double overlap = 0.6;                   ///< share of a transfer that compute can hide, 0 ... 1
   double seconds_per_copied_byte = 1e-9;  ///< collecting rows for a message
+  double seconds_per_call = 5e-6;         ///< making work for the kernel and starting it, of a pair and a block of keys
+  double seconds_per_setup = 5e-5;        ///< a communicator or a window made and freed: all ranks meet
   double seconds_per_interval = 1e-5;     ///< planning, collecting and starting work on rows that stand alone
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes

@@ -136,8 +136,9 @@ void add_distribution(Keys& keys) {
                      "auto, or rows of a block, 1 or more; for partition block_cyclic");
   distribution.field("ulysses_ranks", &D::ulysses_ranks, optional("auto", whole(1, max_ranks)),
                      "auto: ranks of a node, or a divisor of the ranks; for strategy hybrid");
-  distribution.field("local_below", &D::local_below, whole(0, max_rows),
-                     "rows, 0 or more; strategy auto runs shorter sequences on one rank");
+  distribution.field(
+      "local_below", &D::local_below, optional("auto", whole(0, max_rows)),
+      "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: where the model says so");
   distribution.field("gpu_aware", &D::gpu_aware,
                      choice<GpuAware>({{"auto", GpuAware::automatic}, {"on", GpuAware::on}, {"off", GpuAware::off}}),
                      "{}; on hands device memory to MPI, off stages it in host memory");

@@ -52,7 +52,7 @@ struct DistributionSettings {
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
   std::optional<Index> ulysses_ranks;               ///< ranks of a group, for hybrid; empty: auto
-  Index local_below = 32768;                        ///< rows; `auto` computes shorter sequences on one rank
+  std::optional<Index> local_below;  ///< rows; `auto` computes shorter sequences on one rank; empty: auto
   comm::GpuAware gpu_aware = comm::GpuAware::automatic;
   double stall_timeout = 300;          ///< s without progress of any rank, until the run is ended
   std::optional<std::string> machine;  ///< absolute path of the machine file that `auto` goes by

@@ -134,18 +134,18 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
   return all;
 }
 
-Choice choose(const Problem& problem, int ranks, Index local_below, const core::Machine& machine) {
+Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });
-  const bool is_short = problem.shape.sequence < local_below;
+  const bool is_short = local_below && problem.shape.sequence < *local_below;
   if (ranks == 1 || (is_short && fits(*local, machine))) {
     choice.taken = std::size_t(local - choice.candidates.begin());
     choice.reason = ranks == 1 ? std::string("single: one rank")
                                : fmt::format("single: {} rows are fewer than distribution.local_below, {}",
-                                             problem.shape.sequence, local_below);
+                                             problem.shape.sequence, *local_below);
     return choice;
   }
   choice.taken = best(choice.candidates, problem, machine);

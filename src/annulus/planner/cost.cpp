@@ -66,7 +66,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   const pattern::TrafficCounts across = traffic_of(problem, groups.rows);
   const Traffic& ring = across.ring;
   loads.basis = std::max(across.basis, pattern::Basis::estimate);
-  share_work(groups, s, loads);
+  share_work(groups, s, problem.gradients ? 5 : 4, loads);
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = groups.group_of(p);
     here.share = {s.heads, s.kv_heads, core::even_part(s.heads, group, Index(p) % group)};
@@ -134,9 +134,10 @@ Counted count(const Problem& problem, const Partition& partition) {
   return counted;
 }
 
-std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
-                              const Counted& counted) {
-  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+namespace {
+
+std::optional<Loads> moved(const Strategy& strategy, const CommunicationShape& shape, const Problem& problem,
+                           const Partition& partition, const Counted& counted) {
   Loads loads;
   loads.kept = counted.kept;
   for (double& kept : loads.kept) kept *= double(problem.shape.batch);
@@ -172,13 +173,25 @@ std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, 
     case Movement::unknown:
       break;
   }
-  return enumerated(int(partition.size()), 1, 1, [&](int p) { return strategy.predict(problem, partition, p); });
+  const auto schedule = strategy.forward_schedule(problem, partition);
+  return enumerated(int(partition.size()), 1, 1, [&](int p) { return schedule->predict(p); });
+}
+
+}  // namespace
+
+std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
+                              const Counted& counted) {
+  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+  std::optional<Loads> loads = moved(strategy, shape, problem, partition, counted);
+  if (loads) add_overheads(shape, problem, partition, 1, *loads);
+  return loads;
 }
 
 Cost together(const Cost& forward, const Cost& backward) {
   Cost all = forward;
-  for (const auto part : {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds,
-                          &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes, &Cost::messages}) {
+  for (const auto part :
+       {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds, &Cost::overhead_seconds,
+        &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes, &Cost::messages}) {
     all.*part += backward.*part;
   }
   all.memory_bytes = std::max(forward.memory_bytes, backward.memory_bytes);
@@ -200,8 +213,10 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
   Cost cost;
   for (std::size_t p = 0; p < loads.kept.size(); ++p) {
     const double compute = 1e-9 * 4 * double(problem.shape.head_dim) * loads.kept[p] * rate;
-    const double copy = (loads.copied.empty() ? 0 : loads.copied[p] * machine.seconds_per_copied_byte) +
-                        (loads.intervals.empty() ? 0 : loads.intervals[p] * machine.seconds_per_interval);
+    const double copy = loads.copied.empty() ? 0 : loads.copied[p] * machine.seconds_per_copied_byte;
+    const double overhead = loads.setups * machine.seconds_per_setup +
+                            (loads.calls.empty() ? 0 : loads.calls[p] * machine.seconds_per_call) +
+                            (loads.intervals.empty() ? 0 : loads.intervals[p] * machine.seconds_per_interval);
     // Blocking ranks send, then receive: nobody does both at once.
     const double phases = shape.overlapped || shape.movement == Movement::gather ? 1 : 2;
     const double transfer =
@@ -211,10 +226,11 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
       exposed += loads.group_messages[p] * group_link.seconds_per_message +
                  loads.group_received[p] * group_link.seconds_per_byte;
     }
-    if (const double seconds = compute + copy + exposed; seconds > cost.seconds) {
+    if (const double seconds = compute + copy + overhead + exposed; seconds > cost.seconds) {
       cost.seconds = seconds;
       cost.compute_seconds = compute;
       cost.copy_seconds = copy;
+      cost.overhead_seconds = overhead;
       cost.exposed_seconds = exposed;
     }
   }

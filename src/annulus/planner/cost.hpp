@@ -1,6 +1,7 @@
 // What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
-//   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate + intervals x their overhead
+//   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
+//                       + overheads(kernel calls, communicators and windows, intervals that stand alone)
 //                       + exposed(messages x alpha + bytes x beta)
 // of a forward pass, and where gradients are asked for 2.5 times the compute and the messages of a backward pass
 // beside.
@@ -28,6 +29,8 @@ struct Loads {
   std::vector<double> received;
   std::vector<double> messages;   ///< that arrive
   std::vector<double> copied;     ///< collected from a rank's own memory before they can travel; empty: none
+  std::vector<double> calls;      ///< of the kernel: a pair and a block of keys each; empty: not counted
+  double setups = 0;              ///< communicators and windows made
   std::vector<double> intervals;  ///< stretches of rows that stand alone; empty: the whole sequence is one
   /// Of these, what the all-to-all inside groups brings: nothing hides it.
   std::vector<double> group_received, group_messages;
@@ -36,12 +39,13 @@ struct Loads {
   pattern::Basis basis = pattern::Basis::exact;
 };
 
-/// Times are seconds of the slowest rank; copy_seconds, compute_seconds and exposed_seconds are its parts.
+/// Times are seconds of the slowest rank; compute, exposed, copy and overhead are its parts.
 struct Cost {
   double seconds = 0;
   double compute_seconds = 0;
   double exposed_seconds = 0;
   double copy_seconds = 0;
+  double overhead_seconds = 0;
   double memory_bytes = 0;    ///< fullest rank
   double window_bytes = 0;    ///< fullest rank, of these in windows
   double received_bytes = 0;  ///< busiest rank

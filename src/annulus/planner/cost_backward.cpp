@@ -149,7 +149,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   const pattern::TrafficCounts counts = backward_traffic(problem, groups.rows);
   const Ways across = ways_of(problem, counts, Movement::heads_in_ring);
   loads.basis = std::max(counts.basis, pattern::Basis::estimate);
-  share_work(groups, s, loads);
+  share_work(groups, s, 7, loads);
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = groups.group_of(p);
     const core::Shape& here = groups.narrow_of(p);
@@ -174,11 +174,8 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   loads.memory = group_memory(problem, partition, groups, across);
 }
 
-}  // namespace
-
-std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
-                                       const Counted& counted) {
-  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+std::optional<Loads> moved(const Strategy& strategy, const CommunicationShape& shape, const Problem& problem,
+                           const Partition& partition, const Counted& counted) {
   Loads loads;
   loads.kept = counted.kept;
   for (double& kept : loads.kept) kept *= backward_work_factor * double(problem.shape.batch);
@@ -212,10 +209,21 @@ std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& 
     case Movement::unknown:
       break;
   }
-  std::optional<Loads> all = enumerated(int(partition.size()), backward_work_factor, 2,
-                                        [&](int p) { return strategy.predict_backward(problem, partition, p); });
+  const auto schedule = strategy.backward_schedule(problem, partition);
+  std::optional<Loads> all =
+      enumerated(int(partition.size()), backward_work_factor, 2, [&](int p) { return schedule->predict(p); });
   if (all) all->basis = loads.basis;
   return all;
+}
+
+}  // namespace
+
+std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
+                                       const Counted& counted) {
+  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+  std::optional<Loads> loads = moved(strategy, shape, problem, partition, counted);
+  if (loads) add_overheads(shape, problem, partition, 2, *loads);
+  return loads;
 }
 
 }  // namespace annulus::planner

@@ -9,12 +9,12 @@ LoadGroups::LoadGroups(const core::Shape& whole, const pattern::Partition& parti
   for (Index i = 0; i < size; ++i) narrow.push_back(strategies::narrowed(whole, core::even_part(whole.heads, size, i)));
 }
 
-void share_work(const LoadGroups& groups, const core::Shape& whole, Loads& loads) {
+void share_work(const LoadGroups& groups, const core::Shape& whole, int exchanges, Loads& loads) {
   std::vector<double> kept(groups.rows.size());
   for (std::size_t p = 0; p < loads.kept.size(); ++p) kept[groups.group_of(p)] += loads.kept[p];
   for (std::size_t p = 0; p < loads.kept.size(); ++p) {
     loads.kept[p] = kept[groups.group_of(p)] * double(groups.narrow_of(p).heads) / double(whole.heads);
-    loads.group_messages.push_back(2.0 * double(groups.size() - 1));
+    loads.group_messages.push_back(double(exchanges) * double(groups.size() - 1));
   }
 }
 

@@ -18,7 +18,7 @@ struct LoadGroups {
 };
 
 /// Deals out the work of every group to its members by their heads, as if all heads had equal work, and counts the
-/// messages of two exchanges inside groups.
-void share_work(const LoadGroups& groups, const core::Shape& whole, Loads& loads);
+/// messages of `exchanges` all-to-alls inside groups, one for each tensor.
+void share_work(const LoadGroups& groups, const core::Shape& whole, int exchanges, Loads& loads);
 
 }  // namespace annulus::planner

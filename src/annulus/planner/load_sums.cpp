@@ -19,6 +19,21 @@ void add_gathered_keys(const Problem& problem, const pattern::Partition& partiti
   }
 }
 
+void add_overheads(const CommunicationShape& shape, const Problem& problem, const pattern::Partition& partition,
+                   int kinds, Loads& loads) {
+  const bool at_once = shape.movement == Movement::none || (shape.movement == Movement::gather && !shape.overlapped);
+  const double pairs = double(problem.pattern.pairs.size());
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const double blocks = shape.movement == Movement::none && kinds == 1
+                              ? double(strategies::query_blocks(problem, partition[p].count()))
+                              : 1;
+    const double received = at_once ? 0 : loads.messages[p] / kinds;
+    loads.calls.push_back(partition[p].count() > 0 ? pairs * (blocks + received) : 0);
+  }
+  if (shape.movement == Movement::window) loads.setups = kinds;
+  if (shape.movement == Movement::heads || shape.movement == Movement::heads_in_ring) loads.setups = 2;
+}
+
 std::optional<Loads> enumerated(int ranks, double work, double messages,
                                 const std::function<Prediction(int rank)>& predict) {
   if (ranks > largest_enumerated) return std::nullopt;

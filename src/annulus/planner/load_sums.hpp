@@ -42,6 +42,11 @@ void add_traffic(const pattern::Traffic& traffic, double bytes, Loads& loads);
 /// Adds a gather of all of K and V on every rank.
 void add_gathered_keys(const Problem& problem, const pattern::Partition& partition, Loads& loads);
 
+/// Adds kernel calls, communicators and windows of a pass whose messages are counted; of these `kinds` kinds bring rows:
+/// K and V (1), or K and V and the sums of their gradients (2).
+void add_overheads(const CommunicationShape& shape, const Problem& problem, const pattern::Partition& partition,
+                   int kinds, Loads& loads);
+
 /// Loads of a strategy of unknown shape: predict(rank) tells them, up to largest_enumerated ranks. Every rank is taken
 /// to get `messages` messages from each other rank, and to do `work` times the kept triples.
 std::optional<Loads> enumerated(int ranks, double work, double messages,

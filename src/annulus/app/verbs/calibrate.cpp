@@ -24,6 +24,7 @@ namespace {
 constexpr int repeats = 7;               // the least disturbed counts
 constexpr Index large = Index(4) << 20;  // bytes of a message that measures bandwidth
 constexpr Index rows_computed = 1024;    // dense, one head and more: some milliseconds a call
+constexpr Index rows_of_call = 8;        // so few that starting the kernel is what takes the time
 
 /// Seconds of the slowest rank when all start together, in the least disturbed of some repetitions.
 double slowest(const comm::Communicator& comm, const std::function<void()>& work) {
@@ -42,16 +43,16 @@ double slowest(const comm::Communicator& comm, const std::function<void()>& work
 /// A dense problem on rows of this rank alone.
 class Kernel {
  public:
-  Kernel(Index head_dim, core::DType type, core::Precision precision) {
-    problem_.shape = {1, rows_computed, 4, 4, head_dim};
+  Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows = rows_computed) {
+    problem_.shape = {1, rows, 4, 4, head_dim};
     problem_.type = type;
     problem_.precision = precision;
     problem_.scale = 1 / std::sqrt(double(head_dim));
     problem_.pattern.causal = false;
-    problem_.documents = {0, rows_computed};
+    problem_.documents = {0, rows};
     problem_.backend = kernels::default_backend();
-    rows_ = pattern::StoredRows({{0, rows_computed}});
-    const Index bytes = rows_computed * problem_.query_row_bytes();
+    rows_ = pattern::StoredRows({{0, rows}});
+    const Index bytes = rows * problem_.query_row_bytes();
     tensors_.q = core::Buffer("q", bytes);
     tensors_.kv = core::Buffer("kv", 2 * bytes);
     core::fill_zero(tensors_.q.data(), bytes);  // equal scores: the kernel's work does not depend on the numbers
@@ -60,12 +61,14 @@ class Kernel {
 
   double gflop() const {
     return 1e-9 *
-           core::forward_flops(double(rows_computed * rows_computed * problem_.shape.heads), problem_.shape.head_dim);
+           core::forward_flops(double(rows_.count() * rows_.count() * problem_.shape.heads), problem_.shape.head_dim);
   }
-  void run(const std::function<void()>& poll = {}) {
+  void run(const std::function<void()>& poll = {}, int calls = 1) {
     core::HopMetrics metrics;
     strategies::Computation computation(problem_, rows_, tensors_, 1, {});
-    computation.add(strategies::own_block(tensors_, rows_), core::Mask::all, "", metrics, poll);
+    for (int i = 0; i < calls; ++i) {
+      computation.add(strategies::own_block(tensors_, rows_), core::Mask::all, "", metrics, poll);
+    }
     computation.finish(metrics);
   }
 
@@ -83,6 +86,21 @@ double seconds_per_gflop(const comm::Communicator& comm, Index head_dim, core::D
                    if (!alone || comm.is_root()) kernel.run();
                  }) /
          kernel.gflop();
+}
+
+double seconds_per_call(const comm::Communicator& comm) {
+  constexpr int calls = 200;
+  Kernel kernel(64, core::DType::float32, core::Precision::float32, rows_of_call);
+  return slowest(comm, [&] { kernel.run({}, calls); }) / calls;
+}
+
+/// Of a communicator; a window takes as many meetings.
+double seconds_per_setup(const comm::Communicator& comm) {
+  constexpr int times = 20;
+  const double split = slowest(comm, [&] {
+    for (int i = 0; i < times; ++i) const comm::Communicator made = comm.split(0);
+  });
+  return split / times;
 }
 
 /// Every rank sends to the next and receives from the one before.
@@ -176,6 +194,8 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
     links = several ? "inside_node is the built-in default" : "one node: between_nodes is the built-in default";
   }
   machine.seconds_per_copied_byte = measure_copy(comm);
+  machine.seconds_per_call = seconds_per_call(comm);
+  if (comm.size() > 1) machine.seconds_per_setup = seconds_per_setup(comm);
   std::vector<std::string> lines{fmt::format("Machine file of annulus, measured in {:.0f} s with {} ranks; {}",
                                              core::wall_seconds() - start, comm.size(), links)};
   for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {

@@ -17,7 +17,7 @@ void print_list() {
     const std::string reason = strategy->unavailable();
     line(strategy->name(), reason.empty() ? strategy->description() : fmt::format("not with this MPI: {}", reason));
   }
-  line("auto", "single below distribution.local_below rows or on one rank, else the cheapest that fits (see plan)");
+  line("auto", "the cheapest that fits by the cost model (see plan); single below distribution.local_below rows");
   fmt::print("reproducible (compute.reproducible)\n");
   line("true", fmt::format("{}", fmt::join(strategies::reproducible_strategies(false), ", ")));
   line("gradients", fmt::format("{}", fmt::join(strategies::reproducible_strategies(true), ", ")));
