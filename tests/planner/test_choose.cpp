@@ -184,14 +184,19 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   loads.received = {1000, 4000};
   loads.messages = {1, 3};
   loads.calls = {3, 7};
-  loads.setups = 2;
+  loads.rows = {100, 200};
+  loads.communicators = 2;
+  loads.windows = 1;
+  loads.window = 1000;
   loads.intervals = {2, 10};
   loads.memory = 77;
   machine.seconds_per_interval = 1e-4;
   machine.seconds_per_call = 1e-5;
-  machine.seconds_per_setup = 1e-2;
-  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
-  const double overhead = 10 * 1e-4 + 7 * 1e-5 + 2 * 1e-2;
+  machine.seconds_per_row = 1e-6;
+  machine.seconds_per_communicator = 1e-2;
+  machine.window = {3e-2, 1e-6};
+  const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5 + 200 * 1e-6, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
+  const double overhead = 10 * 1e-4 + 7 * 1e-5 + 2 * 1e-2 + 3e-2 + 1000 * 1e-6;
   Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 0.75 * transfer);
@@ -210,6 +215,21 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   cost = cost_of(loads, {Movement::gather, false}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "links between nodes";
   EXPECT_DOUBLE_EQ(cost.copy_seconds, 0) << "a collective packs nothing";
+}
+
+TEST(Cost, RanksThatShareCoresFinishWhatOthersLeave) {
+  core::Machine machine = core::default_machine();
+  machine.kernel = {{256, 1.0}};
+  machine.single_factor = 2 / 3.0;  // 3 ranks on 2 cores
+  machine.ranks_per_node = 3;
+  const Problem problem = problem_of(64, {{}}, false);
+  Loads loads;
+  loads.kept = {1e6, 2e6, 3e6, 0, 0, 3e6};
+  loads.sent = loads.received = loads.messages = std::vector<double>(6);
+  const double second = 4e-9 * 16 * 1e6;
+  EXPECT_DOUBLE_EQ(cost_of(loads, {Movement::direct, true}, problem, machine).compute_seconds, 2 * second);
+  machine.ranks_per_node = 1;
+  EXPECT_DOUBLE_EQ(cost_of(loads, {Movement::direct, true}, problem, machine).compute_seconds, 3 * second);
 }
 
 TEST(Cost, HidesNoMoreThanThereIsCompute) {

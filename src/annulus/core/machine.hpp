@@ -33,8 +33,10 @@ struct Machine {
   double overlap = 0.6;                   ///< share of a transfer that compute can hide, 0 ... 1
   double seconds_per_copied_byte = 1e-9;  ///< collecting rows for a message
   double seconds_per_call = 5e-6;         ///< making work for the kernel and starting it, of a pair and a block of keys
-  double seconds_per_setup = 5e-5;        ///< a communicator or a window made and freed: all ranks meet
-  double seconds_per_interval = 1e-5;     ///< planning, collecting and starting work on rows that stand alone
+  double seconds_per_row = 1e-7;          ///< packing a row of one head for a pair, and its running softmax
+  double seconds_per_communicator = 5e-5;  ///< made and freed: all ranks meet
+  Link window = {5e-4, 1e-9};              ///< a window made, filled and freed: once, and for each of its bytes
+  double seconds_per_interval = 1e-5;      ///< planning, collecting and starting work on rows that stand alone
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
   std::string memory_source;   ///< what sets that bound, for the user; empty: `source`

@@ -1,5 +1,7 @@
 #include "annulus/io/machine_file.hpp"
 
+#include <set>
+
 #include "annulus/io/keys.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/text_file.hpp"
@@ -69,14 +71,20 @@ const Keys& machine_keys() {
               "s per byte of rows collected for a message");
     top.field("seconds_per_call", &Machine::seconds_per_call, measured(),
               "s to make work for the kernel and start it, for each pair and block of keys");
-    top.field("seconds_per_setup", &Machine::seconds_per_setup, measured(),
-              "s to make and free a communicator or a window, at which all ranks meet");
+    top.field("seconds_per_row", &Machine::seconds_per_row, measured(),
+              "s to pack a row of one head for a pair, and for its running softmax");
+    top.field("seconds_per_communicator", &Machine::seconds_per_communicator, measured(),
+              "s to make and free one, at which all ranks meet");
+    Section window(keys, "window", [](auto& machine) { return &machine.window; });
+    window.field("seconds_per_message", &Link::seconds_per_message, measured(),
+                 "s to make and free a window that all ranks read");
+    window.field("seconds_per_byte", &Link::seconds_per_byte, measured(), "s per byte of it");
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
-    // Machine files from before these overheads were measured are read, too.
-    for (Key<Machine>& key : keys) {
-      key.required = key.name != "seconds_per_call" && key.name != "seconds_per_setup";
-    }
+    // Machine files from before these were measured are read, too.
+    const std::set<std::string> later{"seconds_per_call", "seconds_per_row", "seconds_per_communicator",
+                                      "window.seconds_per_message", "window.seconds_per_byte"};
+    for (Key<Machine>& key : keys) key.required = later.count(key.name) == 0;
     return keys;
   }();
   return table;

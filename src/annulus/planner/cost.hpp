@@ -1,7 +1,7 @@
 // What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
-//                       + overheads(kernel calls, communicators and windows, intervals that stand alone)
+//                       + overheads(kernel calls, rows, communicators, windows, intervals that stand alone)
 //                       + exposed(messages x alpha + bytes x beta)
 // of a forward pass, and where gradients are asked for 2.5 times the compute and the messages of a backward pass
 // beside.
@@ -27,10 +27,12 @@ struct Loads {
   std::vector<double> kept;
   std::vector<double> sent;
   std::vector<double> received;
-  std::vector<double> messages;   ///< that arrive
-  std::vector<double> copied;     ///< collected from a rank's own memory before they can travel; empty: none
-  std::vector<double> calls;      ///< of the kernel: a pair and a block of keys each; empty: not counted
-  double setups = 0;              ///< communicators and windows made
+  std::vector<double> messages;  ///< that arrive
+  std::vector<double> copied;    ///< collected from a rank's own memory before they can travel; empty: none
+  std::vector<double> calls;     ///< of the kernel: a pair and a block of keys each; empty: not counted
+  std::vector<double> rows;      ///< of one head and a pair each, that the kernel packs; empty: not counted
+  double communicators = 0;      ///< made and freed
+  double windows = 0;
   std::vector<double> intervals;  ///< stretches of rows that stand alone; empty: the whole sequence is one
   /// Of these, what the all-to-all inside groups brings: nothing hides it.
   std::vector<double> group_received, group_messages;

@@ -13,8 +13,6 @@ namespace {
 using pattern::Partition;
 using pattern::Traffic;
 
-constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
-
 /// Both ways of one kind of exchange: rows as in the forward pass, and sums, of which a rank sends and receives
 /// `messages` at a time at most. Sums in one order go from neighbour to neighbour, however the rows move.
 struct Ways {

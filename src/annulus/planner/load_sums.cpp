@@ -30,8 +30,15 @@ void add_overheads(const CommunicationShape& shape, const Problem& problem, cons
     const double received = at_once ? 0 : loads.messages[p] / kinds;
     loads.calls.push_back(partition[p].count() > 0 ? pairs * (blocks + received) : 0);
   }
-  if (shape.movement == Movement::window) loads.setups = kinds;
-  if (shape.movement == Movement::heads || shape.movement == Movement::heads_in_ring) loads.setups = 2;
+  const bool heads = shape.movement == Movement::heads || shape.movement == Movement::heads_in_ring;
+  double each = 0;  // rows of one head that pairs pick of a row
+  for (const pattern::Pair& pair : problem.pattern.pairs) each += double(problem.shape.heads) / double(pair.dilation);
+  if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
+  for (const pattern::StoredRows& rows : partition) {
+    loads.rows.push_back((kinds == 1 ? 1 : backward_work_factor) * double(problem.shape.batch * rows.count()) * each);
+  }
+  if (shape.movement == Movement::window) loads.windows = kinds;
+  if (heads) loads.communicators = 2;
 }
 
 std::optional<Loads> enumerated(int ranks, double work, double messages,

@@ -10,6 +10,9 @@
 
 namespace annulus::planner {
 
+/// Work of a backward pass over that of a forward pass.
+inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
+
 inline double most(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
@@ -42,7 +45,7 @@ void add_traffic(const pattern::Traffic& traffic, double bytes, Loads& loads);
 /// Adds a gather of all of K and V on every rank.
 void add_gathered_keys(const Problem& problem, const pattern::Partition& partition, Loads& loads);
 
-/// Adds kernel calls, communicators and windows of a pass whose messages are counted; of these `kinds` kinds bring rows:
+/// Adds kernel calls, rows, communicators and windows of a pass whose messages are counted; of these `kinds` kinds bring rows:
 /// K and V (1), or K and V and the sums of their gradients (2).
 void add_overheads(const CommunicationShape& shape, const Problem& problem, const pattern::Partition& partition,
                    int kinds, Loads& loads);

@@ -11,6 +11,7 @@
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/exchange.hpp"
 #include "annulus/comm/runtime.hpp"
+#include "annulus/comm/window.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/machine_file.hpp"
 #include "annulus/io/new_file.hpp"
@@ -43,13 +44,15 @@ double slowest(const comm::Communicator& comm, const std::function<void()>& work
 /// A dense problem on rows of this rank alone.
 class Kernel {
  public:
-  Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows = rows_computed) {
+  Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows = rows_computed,
+         Index segment = pattern::whole_document) {
     problem_.shape = {1, rows, 4, 4, head_dim};
     problem_.type = type;
     problem_.precision = precision;
     problem_.scale = 1 / std::sqrt(double(head_dim));
     problem_.pattern.causal = false;
     problem_.documents = {0, rows};
+    problem_.pattern.pairs = {{segment, 1}};
     problem_.backend = kernels::default_backend();
     rows_ = pattern::StoredRows({{0, rows}});
     const Index bytes = rows * problem_.query_row_bytes();
@@ -94,13 +97,35 @@ double seconds_per_call(const comm::Communicator& comm) {
   return slowest(comm, [&] { kernel.run({}, calls); }) / calls;
 }
 
-/// Of a communicator; a window takes as many meetings.
-double seconds_per_setup(const comm::Communicator& comm) {
+/// Of rows in segments so short that their products take almost no time.
+double seconds_per_row(const comm::Communicator& comm) {
+  Kernel kernel(64, core::DType::float32, core::Precision::float32, 4 * rows_computed, rows_of_call);
+  return slowest(comm, [&] { kernel.run(); }) / double(4 * rows_computed * 4);
+}
+
+double seconds_per_communicator(const comm::Communicator& comm) {
   constexpr int times = 20;
-  const double split = slowest(comm, [&] {
+  const double all = slowest(comm, [&] {
     for (int i = 0; i < times; ++i) const comm::Communicator made = comm.split(0);
   });
-  return split / times;
+  return all / times;
+}
+
+double seconds_of_window(const comm::Communicator& comm, const core::Buffer& filled) {
+  return slowest(comm, [&] {
+    comm::Window window(comm, "calibration", filled.bytes());
+    window.write(0, filled.data(), filled.bytes());
+    window.publish();
+    window.close();
+  });
+}
+
+core::Link measure_window(const comm::Communicator& comm) {
+  const core::Buffer small("rows", 4096), big("rows", 2 * large);
+  core::fill_zero(small.data(), small.bytes());
+  core::fill_zero(big.data(), big.bytes());
+  const double once = seconds_of_window(comm, small), all = seconds_of_window(comm, big);
+  return {once, std::max(all - once, 1e-9) / double(big.bytes())};
 }
 
 /// Every rank sends to the next and receives from the one before.
@@ -195,7 +220,9 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   }
   machine.seconds_per_copied_byte = measure_copy(comm);
   machine.seconds_per_call = seconds_per_call(comm);
-  if (comm.size() > 1) machine.seconds_per_setup = seconds_per_setup(comm);
+  machine.seconds_per_row = seconds_per_row(comm);
+  if (comm.size() > 1) machine.seconds_per_communicator = seconds_per_communicator(comm);
+  if (comm.size() > 1 && comm::window_defect().empty()) machine.window = measure_window(comm);
   std::vector<std::string> lines{fmt::format("Machine file of annulus, measured in {:.0f} s with {} ranks; {}",
                                              core::wall_seconds() - start, comm.size(), links)};
   for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {
