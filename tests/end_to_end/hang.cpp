@@ -25,14 +25,14 @@ int main(int argc, char** argv) {
   const annulus::comm::Runtime runtime(argc, argv);
   const annulus::comm::Communicator comm(MPI_COMM_WORLD);
   const annulus::comm::Watchdog watchdog(comm, 1);
-  const annulus::comm::Place place("a receive that nobody answers");
+  const annulus::comm::Scope place("a receive that nobody answers");
   note("unfinished." + std::to_string(abort ? 0 : comm.rank()));
   comm.barrier();
   if (abort && comm.rank() == 1) {
     std::fputs("rank 1 ends the job\n", stderr);
     annulus::comm::abort_job(1);
   }
-  const annulus::comm::Blocked inside("MPI_Recv");
+  const annulus::comm::BlockingScope inside("MPI_Recv");
   char nothing = 0;
   return MPI_Recv(&nothing, 1, MPI_CHAR, MPI_ANY_SOURCE, 0, comm.handle(), MPI_STATUS_IGNORE);
 }

@@ -100,7 +100,7 @@ kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, cons
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+  kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
   poison(state.acc);
   for (const core::WorkList& list : test.calls) {
     kernels::device::launch_attend<ExecSpace, Tuning>(list, {q.view, k.view, v.view, test.scale()}, state, poll,

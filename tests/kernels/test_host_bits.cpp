@@ -167,10 +167,10 @@ TEST_P(HostBits, SameForAnyCutOfRowsKeysTilesAndTasks) {
         Dice dice(seed);
         const Index n = kind == 4 ? dice.between(150, 420) : dice.between(1, 150);
         const Comb comb = make_comb(dice, n, head_dim, type, precision, kind);
-        const Bits expected = run(comb.numbers, whole_calls(comb), set, nullptr, kernels::reproducible_lift);
+        const Bits expected = run(comb.numbers, whole_calls(comb), set, nullptr, kernels::reproducible_exponent_bias);
         for (int trial = 0; trial < 6; ++trial) {
           const auto calls = trial == 0 ? whole_calls(comb) : random_calls(dice, comb);
-          ASSERT_EQ(run(comb.numbers, calls, set, &dice, kernels::reproducible_lift), expected)
+          ASSERT_EQ(run(comb.numbers, calls, set, &dice, kernels::reproducible_exponent_bias), expected)
               << name_of(set) << ", D " << head_dim << ", kind " << kind << ", n " << n << ", causal " << comb.causal
               << ", trial " << trial << ", seed " << seed;
         }
@@ -185,9 +185,9 @@ Bits run_merged(const HostCase& test, const std::vector<std::vector<WorkList>>& 
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  kernels::State merged(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+  kernels::State merged(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
   poison(merged.acc);
-  kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_lift);
+  kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
   for (const auto& calls : passes) {
     state.clear();
     poison(state.acc);

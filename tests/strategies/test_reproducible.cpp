@@ -254,7 +254,7 @@ TEST(Reproducible, RandomSettings) {
 
 TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
   // Nearly all values are zero, those of the heaviest keys too, so that what is seen are keys of weights down to the
-  // smallest number of float32. Without the states' lift it depends on the cuts whether they are counted.
+  // smallest number of float32. Without the states' exponent bias it depends on the cuts whether they are counted.
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(5);
   for (const bool causal : {false, true}) {

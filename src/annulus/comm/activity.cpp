@@ -4,10 +4,10 @@
 
 namespace annulus::comm {
 
-Place::Place(std::string name) { record().push_scope(std::move(name)); }
-Place::~Place() { record().pop_scope(); }
+Scope::Scope(std::string name) { record().push_scope(std::move(name)); }
+Scope::~Scope() { record().pop_scope(); }
 
-Blocked::Blocked(std::string what) : before_(record().begin(Doing::blocked, std::move(what))) {}
-Blocked::~Blocked() { record().go_back(std::move(before_)); }
+BlockingScope::BlockingScope(std::string what) : before_(record().begin(Doing::blocked, std::move(what))) {}
+BlockingScope::~BlockingScope() { record().go_back(std::move(before_)); }
 
 }  // namespace annulus::comm

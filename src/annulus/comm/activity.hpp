@@ -16,23 +16,23 @@ struct Doing {
 };
 
 /// Names what this rank is about, for the diagnosis: "reading", "hop 2 of 3". Nests.
-class Place {
+class Scope {
  public:
-  explicit Place(std::string name);
-  ~Place();
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit Scope(std::string name);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
 };
 
 /// This rank is inside a call that may never return while this lives: it waits for other ranks by its own means, or for
 /// a file system. Longer than the time-out counts as hung. Nests.
-class Blocked {
+class BlockingScope {
  public:
   /// `what` is the call, "MPI_Comm_split" (a call of MPI begins like that), or what is done with which file.
-  explicit Blocked(std::string what);
-  ~Blocked();
-  Blocked(const Blocked&) = delete;
-  Blocked& operator=(const Blocked&) = delete;
+  explicit BlockingScope(std::string what);
+  ~BlockingScope();
+  BlockingScope(const BlockingScope&) = delete;
+  BlockingScope& operator=(const BlockingScope&) = delete;
 
  private:
   Doing before_;
@@ -48,7 +48,7 @@ void watchdog_progress();
 /// that are made otherwise.
 template <class Function, class... Args>
 auto blocking_quietly(const char* name, Function* function, Args&&... args) {
-  const Blocked inside(name);
+  const BlockingScope inside(name);
   return function(std::forward<Args>(args)...);
 }
 

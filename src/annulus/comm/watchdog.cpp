@@ -55,7 +55,7 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds) : comm_(com
 
 Watchdog::~Watchdog() {
   if (comm_.size() > 1 && std::uncaught_exceptions() == 0) {
-    const Place place("the end of the program");
+    const Scope place("the end of the program");
     comm_.barrier();  // watched; in MPI_Finalize, ranks that wait for one that is still busy would look hung
   }
   current = nullptr;
@@ -74,7 +74,7 @@ void Watchdog::progress() {
   const double now = core::wall_seconds();
   if (!heartbeat_ || now < next_read_) return;
   next_read_ = now + look_interval();
-  const Blocked inside("MPI_Rput");
+  const BlockingScope inside("MPI_Rput");
   heartbeat_->change(Heartbeat::progress);
   read_heartbeat();
 }

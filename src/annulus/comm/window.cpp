@@ -136,7 +136,7 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
   RowBlock block = rows_->block();
   owner_ = owner;
   Index next = block.rows.begin;
-  const Blocked inside(
+  const BlockingScope inside(
       "MPI_Raccumulate");  // Open MPI's component for UCX waits for a lock of the owner's memory in here
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};

@@ -50,7 +50,7 @@ void close_collectively(FileId file, const std::string& path, const comm::Commun
 template <class Item, class Cut>
 void move_collectively(const SeenFile& seen, Direction direction, const std::vector<Item>& items,
                        const comm::Communicator& comm, Cut&& cut) {
-  const comm::Place place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", seen.path));
+  const comm::Scope place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", seen.path));
   const auto move_all = [&] {
     FileId file = open_collectively(seen.path, direction, comm);
     const PropertyId transfer = collective_transfer();

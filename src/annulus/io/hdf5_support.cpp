@@ -151,7 +151,7 @@ TypeId text_type() {
 }
 
 struct stat check_openable(const std::string& path, bool to_write) {
-  const comm::Blocked inside("the opening of " + path);
+  const comm::BlockingScope inside("the opening of " + path);
   struct stat found {};
   // Looked at first: to open a device can do something. Without blocking: a FIFO may come in between.
   if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {

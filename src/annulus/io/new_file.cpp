@@ -24,7 +24,7 @@ struct Found {
   core::FileIdentity identity;
 };
 Found look(const std::string& path) {
-  const comm::Blocked inside("the look at " + path);
+  const comm::BlockingScope inside("the look at " + path);
   struct stat about {};
   if (lstat(path.c_str(), &about) != 0) return {errno, {}};
   return {0, {about.st_dev, about.st_ino}};
@@ -75,7 +75,7 @@ void UnfinishedFile::check() const {
 }
 
 void UnfinishedFile::flush() const {
-  const comm::Blocked inside("the opening of " + path_);
+  const comm::BlockingScope inside("the opening of " + path_);
   check();
   const Descriptor descriptor(path_, O_RDONLY | O_NOFOLLOW);
   if (descriptor.identity() != identity_) check();
@@ -89,7 +89,7 @@ void UnfinishedFile::release() {
 }
 
 NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
-  const comm::Blocked inside("the making of a file beside " + final_path_);
+  const comm::BlockingScope inside("the making of a file beside " + final_path_);
   check_place(final_path_, overwrite_);
   if (overwrite_) {
     Reservation::remove_stale(final_path_);
@@ -110,7 +110,7 @@ NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_l
 }
 
 void NewFile::write(const std::string& text) {
-  const comm::Blocked inside("the writing of " + final_path_);
+  const comm::BlockingScope inside("the writing of " + final_path_);
   unfinished_->check();
   struct stat about {};
   int code = fstat(descriptor_.id(), &about) == 0 ? 0 : errno;
@@ -148,7 +148,7 @@ void NewFile::take_name() const {
 void NewFile::publish() {
   unfinished_->check();
   flush_to_disk(descriptor_, unfinished_->path());
-  const comm::Blocked inside("the renaming of " + unfinished_->path());
+  const comm::BlockingScope inside("the renaming of " + unfinished_->path());
   try {
     take_name();
   } catch (const core::Error& error) {

@@ -31,7 +31,7 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   if (fstat(descriptor.id(), &found) != 0) return;
   constexpr unsigned flags = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (off_t begin = 0; begin < found.st_size; begin += flush_bytes) {
-    const comm::Blocked inside(fmt::format("the flushing of {} from byte {} on", file, begin));
+    const comm::BlockingScope inside(fmt::format("the flushing of {} from byte {} on", file, begin));
     if (sync_file_range(descriptor.id(), begin, flush_bytes, flags) != 0) {
       if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EOPNOTSUPP) return;
       // An error is told once: fsync would not know of it.
@@ -44,7 +44,7 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
 }  // namespace
 
 std::string follow_links(const std::string& file) {
-  const comm::Blocked inside("the look at " + file);
+  const comm::BlockingScope inside("the look at " + file);
   std::filesystem::path path = file;
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {
@@ -55,7 +55,7 @@ std::string follow_links(const std::string& file) {
 }
 
 void check_place(const std::string& file, bool overwrite) {
-  const comm::Blocked inside("the check of the place of " + file);
+  const comm::BlockingScope inside("the check of the place of " + file);
   if (file.empty()) fail(ErrorKind::usage, "'': names no file, expected the name of a file to make");
   const std::string folder = folder_of(file);
   std::error_code error;
@@ -78,7 +78,7 @@ void check_place(const std::string& file, bool overwrite) {
 }
 
 void check_free_space(const std::string& file, core::Index bytes) {
-  const comm::Blocked inside("the question for the room that " + file + " has");
+  const comm::BlockingScope inside("the question for the room that " + file + " has");
   struct statvfs system {};
   if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // what cannot be asked is found when writing
   const double free = double(system.f_bavail) * double(system.f_frsize);
@@ -88,7 +88,7 @@ void check_free_space(const std::string& file, core::Index bytes) {
 }
 
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
-  const comm::Blocked inside("the reservation of room for " + name);
+  const comm::BlockingScope inside("the reservation of room for " + name);
   int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits; takes no room
   if (code == 0 && fallocate(descriptor.id(), 0, 0, bytes) != 0) {
     // Other codes mean that this file system cannot reserve.
@@ -98,7 +98,7 @@ void reserve(const Descriptor& descriptor, const std::string& name, core::Index 
 }
 
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
-  const comm::Blocked inside("the extension of " + name);
+  const comm::BlockingScope inside("the extension of " + name);
   struct stat about {};
   int code = fstat(descriptor.id(), &about) == 0 ? 0 : errno;
   const std::vector<char> zeros(std::size_t(bytes), 0);
@@ -118,7 +118,7 @@ int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count
 
 void flush_to_disk(const Descriptor& descriptor, const std::string& name) {
   flush_in_pieces(descriptor, name);
-  const comm::Blocked inside("the flushing of " + name);
+  const comm::BlockingScope inside("the flushing of " + name);
   if (fsync(descriptor.id()) != 0) fail(ErrorKind::failure, "{}: flushing failed: {}", name, std::strerror(errno));
 }
 

@@ -120,7 +120,7 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
 ResultFile::ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
     : tensors_(std::move(tensors)), comm_(comm) {
   const std::string made = from_root(comm_, [&] {
-    const comm::Blocked inside("the making of " + place.file);
+    const comm::BlockingScope inside("the making of " + place.file);
     file_.emplace(place.file, place.overwrite);
     const std::string& path = file_->unfinished().path();
     check_free_space(file_->final_path(), bytes_of(tensors_));

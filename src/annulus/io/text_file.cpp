@@ -14,7 +14,7 @@ using core::ErrorKind;
 using core::fail;
 
 std::string read_text_file(const std::string& path, const std::string& expected, const std::string& instead_of_hdf5) {
-  const comm::Blocked inside("the reading of " + path);
+  const comm::BlockingScope inside("the reading of " + path);
   std::error_code ignored;  // what cannot be looked at cannot be opened either
   if (std::filesystem::is_directory(path, ignored)) {
     fail(ErrorKind::usage, "{}: is a folder, expected {}", path, expected.substr(0, expected.find(" (")));

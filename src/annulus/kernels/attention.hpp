@@ -35,7 +35,7 @@ std::string_view host_instruction_set();
 /// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
 /// the same bits however the keys of a row are cut into calls, items and tiles and the rows among threads, if the calls
 /// come in the canonical order (keys of row x: x, x - 1, ..., 0 by Mask::upto, then the last one ... x + 1 by
-/// Mask::after) and the exponent bias is reproducible_lift: on each back end on its own, the host one on one
+/// Mask::after) and the exponent bias is reproducible_exponent_bias: on each back end on its own, the host one on one
 /// instruction set, the device one on one kind of device. Without a bias a key whose weight falls below 2^-110 of the
 /// heaviest one may or may not be counted.
 class State {
@@ -65,7 +65,7 @@ class State {
 /// The exponent bias of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one,
 /// which no output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20
 /// keys.
-inline constexpr int reproducible_lift = 64;
+inline constexpr int reproducible_exponent_bias = 64;
 
 /// Adds `from` to `into`, both over the same rows, heads and precision and of the same exponent bias: as if `into` had
 /// seen the keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled

@@ -141,7 +141,7 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
                                            problem_.pattern.output_scale()};
   const kernels::GradientViews gradients{view(dq_, problem_.sum_type(), s.head_dim), into.view(problem_, 0),
                                          into.view(problem_, 1)};
-  const comm::Place here(place);
+  const comm::Scope here(place);
   const std::function<void()> poll_and_tell = watched(poll);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {

@@ -83,8 +83,8 @@ core::Buffer Computation::accumulator() {
 }
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
-  const int lift = problem_.reproducible ? kernels::reproducible_lift : 0;
-  return {problem_.shape, queries_.count(), problem_.precision, lift, std::move(acc)};
+  const int exponent_bias = problem_.reproducible ? kernels::reproducible_exponent_bias : 0;
+  return {problem_.shape, queries_.count(), problem_.precision, exponent_bias, std::move(acc)};
 }
 
 void Computation::merge() {
@@ -97,7 +97,7 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
   const core::Shape& s = problem_.shape;
   const kernels::Operands operands{view(tensors_.q, problem_.type, s.head_dim), block.view(problem_, 0),
                                    block.view(problem_, 1), problem_.scale};
-  const comm::Place here(place);
+  const comm::Scope here(place);
   const std::function<void()> poll_and_tell = watched(poll);
   const double start = core::wall_seconds();
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.

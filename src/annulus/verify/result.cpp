@@ -33,7 +33,7 @@ bool has_losses(const std::string& file) {
 /// On rank 0.
 void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets) {
   const std::string& file = run.settings.output.file;
-  const comm::Blocked inside("the look at " + file);
+  const comm::BlockingScope inside("the look at " + file);
   const io::RunFile made = settings_of_result(file);
   if (has_losses(file)) {
     fail(ErrorKind::failure,
@@ -70,7 +70,7 @@ io::SeenFile look_at_result(const io::RunFile& run, const std::vector<io::Tensor
                             const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
   io::on_root(comm, [&] {
-    const comm::Blocked inside("the look for " + file);
+    const comm::BlockingScope inside("the look for " + file);
     std::error_code ignored;
     if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);

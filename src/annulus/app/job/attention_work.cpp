@@ -26,7 +26,7 @@ class AttentionWork : public Work {
   }
 
   void read_inputs() override {
-    const comm::Place place("the reading of q, k and v");
+    const comm::Scope place("the reading of q, k and v");
     const Index kv_bytes = numbers_of_rows() * job_.problem.kv_row_bytes();
     comm::agree(comm_, [&] {
       tensors_.q = core::Buffer("q", numbers_of_rows() * job_.problem.query_row_bytes());
@@ -46,7 +46,7 @@ class AttentionWork : public Work {
   }
 
   LseFindings write_outputs(const io::ResultFile& file) override {
-    const comm::Place place("the writing of out and lse");
+    const comm::Scope place("the writing of out and lse");
     if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = {};
     HostSide out(tensors_.out), lse(tensors_.lse);
     out.from_device();
@@ -58,7 +58,7 @@ class AttentionWork : public Work {
   }
 
   void read_gradients() override {
-    const comm::Place place("the reading of dout");
+    const comm::Scope place("the reading of dout");
     const io::InputSettings& input = job_.run.settings.input;
     comm::agree(comm_, [&] {
       tensors_.dout = core::Buffer("dout", numbers_of_rows() * job_.problem.query_row_bytes());
@@ -79,7 +79,7 @@ class AttentionWork : public Work {
     gradients.dq = std::move(tensors_.dq);
     gradients.dkv = std::move(tensors_.dkv);
     tensors_ = std::move(gradients);
-    const comm::Place place("the writing of dq, dk and dv");
+    const comm::Scope place("the writing of dq, dk and dv");
     const Index kv_bytes = tensors_.dkv.bytes() / 2;
     HostSide dq(tensors_.dq), dk(tensors_.dkv.data(), kv_bytes), dv(tensors_.dkv.at(kv_bytes), kv_bytes);
     for (HostSide* side : {&dq, &dk, &dv}) side->from_device();

@@ -87,10 +87,10 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
 }  // namespace
 
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
-  const comm::Place place("the reading of the checkpoint");
+  const comm::Scope place("the reading of the checkpoint");
   const std::string& file = training.request.run.settings.train->checkpoint;
   const bool there = io::numbers_from_root(comm, [&] {
-                       const comm::Blocked inside("the look at " + file);
+                       const comm::BlockingScope inside("the look at " + file);
                        std::error_code ignored;
                        return std::vector<Index>{std::filesystem::exists(file, ignored)};
                      }).at(0) != 0;

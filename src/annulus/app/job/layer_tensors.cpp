@@ -20,7 +20,7 @@ io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns};
 /// Reads kept parts of weights whose datasets `name` knows.
 layer::Weights load(const LayerProblem& problem, const io::SeenFile& file, const comm::Communicator& comm,
                     const std::function<std::string(Weight)>& name) {
-  const comm::Place place("the reading of the weights");
+  const comm::Scope place("the reading of the weights");
   layer::Weights weights;
   comm::agree(comm, [&] { weights = layer::make_weights(problem, comm.rank(), comm.size()); });
   std::deque<HostSide> sides;  // a deque: their addresses stay
@@ -66,7 +66,7 @@ std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerP
 
 core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm) {
-  const comm::Place place("the reading of " + dataset);
+  const comm::Scope place("the reading of " + dataset);
   const LayerProblem& problem = layer.problem();
   const Index numbers = problem.attention.shape.batch * layer.rows().count() * problem.width;
   core::Buffer buffer;
@@ -90,7 +90,7 @@ layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& proble
 }
 
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm) {
-  const comm::Place place("the fingerprint of the data");
+  const comm::Scope place("the fingerprint of the data");
   const LayerProblem& problem = layer.problem();
   const core::Shape& s = problem.attention.shape;
   HostSide host(rows);
@@ -101,7 +101,7 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
 
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
                    const comm::Communicator& comm, const io::ResultFile& file) {
-  const comm::Place place("the writing of the weights");
+  const comm::Scope place("the writing of the weights");
   std::deque<HostSide> sides;
   std::vector<io::MatrixPart> parts;
   for (const Weight weight : layer::all_weights) {

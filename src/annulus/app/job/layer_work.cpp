@@ -61,7 +61,7 @@ class LayerWork : public Work {
 
  private:
   void write(const std::string& name, const core::Buffer& rows, const io::ResultFile& file) const {
-    const comm::Place place("the writing of " + name);
+    const comm::Scope place("the writing of " + name);
     HostSide host(rows);
     host.from_device();
     check_results(job_, {{name, host.data(), rows.bytes()}}, layer_.rows().intervals(), comm_);

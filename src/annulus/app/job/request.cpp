@@ -58,7 +58,7 @@ void check_input_place(const io::RunFile& run) {
   const auto& file = run.settings.input.file;
   std::error_code ignored;
   if (!file) return;
-  const comm::Blocked inside("the look for " + *file);
+  const comm::BlockingScope inside("the look for " + *file);
   if (fs::exists(*file, ignored)) return;
   const fs::path folder = fs::absolute(run.name).parent_path();
   const fs::path written = fs::path(*file).lexically_relative(folder);

@@ -42,7 +42,7 @@ class ProgressLine {
 };
 
 void meet(const comm::Communicator& comm, const std::string& where) {
-  const comm::Place place(where);
+  const comm::Scope place(where);
   comm.barrier();
 }
 
@@ -54,7 +54,7 @@ Pass run_pass(const comm::Communicator& comm, const std::string& name,
   const double start = core::wall_seconds();
   Pass pass;
   try {
-    const comm::Place place(name);
+    const comm::Scope place(name);
     ProgressLine line(comm.is_root());
     pass.metrics = work([&](double share, const std::string& where) { line.show(share, where); });
   } catch (const comm::AgreedError&) {

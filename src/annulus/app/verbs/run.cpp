@@ -44,7 +44,7 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
         run_pass(comm, work.name(true), [&](const strategies::Progress& progress) { return work.backward(progress); });
     timed(write, [&] { work.write_gradients(file); });
   }
-  const comm::Place place("the gathering of what was measured");
+  const comm::Scope place("the gathering of what was measured");
   const bool layer = job.layer.has_value();
   measured.ranks = comm.size();
   measured.read_seconds = comm.max(read);
@@ -79,7 +79,7 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
     if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
   });
   const Measurements measured = compute(job, *work, comm, file);
-  const comm::Place place("the completion of the result file");
+  const comm::Scope place("the completion of the result file");
   file.finish({io::resolved_text(settings), columns(measured), provenance(command_line, comm)});
   io::on_root(comm, [&] {
     if (report_file) io::write_report(*report_file, report(job, measured));

@@ -75,7 +75,7 @@ class Training {
 
   /// Every rank hears of it at the same step.
   bool asked_to_stop() const {
-    const comm::Place place(fmt::format("the agreement after step {}", state_.steps_done()));
+    const comm::Scope place(fmt::format("the agreement after step {}", state_.steps_done()));
     return comm_.max(Index(stop_requested())) != 0;
   }
   /// A message of rank 0, on stderr.
@@ -118,7 +118,7 @@ class Training {
   }
 
   void save() const {
-    const comm::Place here("the writing of " + settings_.checkpoint);
+    const comm::Scope here("the writing of " + settings_.checkpoint);
     io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
     save_training(file, training_, state_, {}, command_line_, comm_);
   }
@@ -133,7 +133,7 @@ class Training {
     });
     require_finite(loss);
     state_.losses.push_back(loss);
-    const comm::Place here("the writing of the result");
+    const comm::Scope here("the writing of the result");
     const Index predicted =
         layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training;
     save_training(result_, training_, state_,

@@ -75,7 +75,7 @@ void OrderedSums::leave(std::size_t s, std::size_t lane) {
 }
 
 void OrderedSums::arrive(std::size_t lane, std::size_t s) {
-  const comm::Place here(fmt::format("gradients of step {}", s));
+  const comm::Scope here(fmt::format("gradients of step {}", s));
   core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[lane].wait(); });
   sums_[lane].settle(s);
 }

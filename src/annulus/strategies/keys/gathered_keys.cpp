@@ -28,7 +28,7 @@ void CollectiveKeys::begin(std::size_t round) {
   block_ = round_->form(setting_.rank(), 0, 0);
   block_.data = all_.data();
   core::HopMetrics& hop = setting_.hop(0);
-  const comm::Place here("gathering K and V");
+  const comm::Scope here("gathering K and V");
   core::timed_wait(hop, [&] {
     comm::allgather_rows(setting_.comm, kv_block(problem, setting_.tensors.kv.data(), own, row),
                          kv_block(problem, all_.data(), n, row), intervals_of(setting_.partition));
@@ -59,7 +59,7 @@ void GatheredKeys::start_gathering() {
   }
   owners_ = {setting_.rank()};
   setting_.metrics.hops.resize(setting_.partition.size());
-  const comm::Place here("gathering K and V");
+  const comm::Scope here("gathering K and V");
   core::timed_wait(setting_.hop(0), [&] { gather_.start(messages[self], messages); });
   for (int d = 1; d < ranks(); ++d) {
     const auto from = std::size_t(core::wrap(setting_.rank() - d, ranks()));

@@ -34,7 +34,7 @@ void HopKeys::start(std::size_t s) {
 
 void HopKeys::complete(std::size_t s) {
   if (s + 1 >= round_->steps(setting_.rank())) return;
-  const comm::Place here(place(s + 1));
+  const comm::Scope here(place(s + 1));
   core::HopMetrics& metrics = setting_.hop(s + 1);
   if (plan_.mode() == HopMode::blocking) {
     const Messages all = messages(s);
