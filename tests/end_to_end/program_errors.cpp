@@ -190,7 +190,7 @@ TEST_F(Errors, NanInTheInputIsNamedByItsPlace) {
   EXPECT_FALSE(exists("o.h5"));
 }
 
-TEST_F(Errors, OutputPlace) {
+TEST_F(Errors, OutputLocation) {
   expect(deck("input: {file: in.h5}\noutput: {file: nowhere/o.h5}\n"), 1, {"nowhere"});
   write("o.h5", "precious");
   expect(deck("input: {file: in.h5}\noutput: {file: o.h5}\n"), 1, {"o.h5", "overwrite"});

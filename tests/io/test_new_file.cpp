@@ -12,8 +12,8 @@
 #include <iterator>
 
 #include "annulus/core/error.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/new_file.hpp"
-#include "annulus/io/place.hpp"
 #include "annulus/io/temporary_name.hpp"
 #include "io/scratch.hpp"
 
@@ -169,7 +169,7 @@ TEST_F(NewFiles, ReplaceOnlyFiles) {
       EXPECT_EQ(error([&] { NewFile(path, overwrite); }), expected);
     }
   }
-  EXPECT_EQ(error([&] { check_place("/dev/null", true); }), "/dev/null: is a device, expected a file");
+  EXPECT_EQ(error([&] { check_location("/dev/null", true); }), "/dev/null: is a device, expected a file");
   std::filesystem::remove(path);
   EXPECT_EQ(names(), before);
   make("out", "precious");

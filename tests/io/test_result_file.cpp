@@ -8,7 +8,7 @@
 
 #include "annulus/core/random.hpp"
 #include "annulus/io/generated.hpp"
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/result_file.hpp"
 #include "annulus/io/transfer.hpp"
 #include "io/file_size_limit.hpp"
@@ -309,7 +309,7 @@ TEST(ResultFile, FollowsALink) {
     std::filesystem::create_symlink(folder / "scratch/real.h5", folder / "out.h5");
   }
   comm.barrier();
-  ResultFile(OutputPlace{folder / "out.h5", true}, small_specs, comm).finish({});
+  ResultFile(OutputLocation{folder / "out.h5", true}, small_specs, comm).finish({});
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.h5"));
   EXPECT_EQ(look_at_dataset(folder / "scratch/real.h5", "out").type, DType::float32);
   comm.barrier();

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/result_file.hpp"
 #include "io/hdf5_files.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/temporary_name.hpp"
 
 namespace annulus::io {
@@ -90,12 +90,12 @@ void UnfinishedFile::release() {
 
 NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
   const comm::BlockingScope inside("the making of a file beside " + final_path_);
-  check_place(final_path_, overwrite_);
+  check_location(final_path_, overwrite_);
   if (overwrite_) {
     Reservation::remove_stale(final_path_);
   } else {
     reservation_.emplace(final_path_);
-    check_place(final_path_, overwrite_);  // the one before may have finished meanwhile
+    check_location(final_path_, overwrite_);  // the one before may have finished meanwhile
   }
   remove_leftovers(final_path_);
   const std::string path = temporary_name(final_path_);
@@ -134,12 +134,12 @@ void NewFile::take_permissions() const {
 }
 
 void NewFile::take_name() const {
-  check_place(final_path_, overwrite_);
+  check_location(final_path_, overwrite_);
   take_permissions();
   const int code = !overwrite_ ? rename_to_new(unfinished_->path(), final_path_)
                    : std::rename(unfinished_->path().c_str(), final_path_.c_str()) == 0 ? 0
                                                                                         : errno;
-  if (code == EEXIST) check_place(final_path_, overwrite_);  // says what came in this moment
+  if (code == EEXIST) check_location(final_path_, overwrite_);  // says what came in this moment
   if (code != 0) {
     fail(ErrorKind::failure, "{}: renaming {} failed: {}", final_path_, unfinished_->path(), std::strerror(code));
   }

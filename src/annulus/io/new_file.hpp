@@ -47,7 +47,7 @@ class UnfinishedFile {
 class NewFile {
  public:
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to; removes those of dead
-  /// processes. Without `overwrite` the name is reserved. Throws Error(failure) as check_place() and Reservation do.
+  /// processes. Without `overwrite` the name is reserved. Throws Error(failure) as check_location() and Reservation do.
   NewFile(const std::string& file, bool overwrite);
 
   const std::string& final_path() const { return final_path_; }

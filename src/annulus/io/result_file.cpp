@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "annulus/io/collective.hpp"
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/transfer.hpp"
 
@@ -117,11 +117,11 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
           order == AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
 }
 
-ResultFile::ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
+ResultFile::ResultFile(const OutputLocation& location, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
     : tensors_(std::move(tensors)), comm_(comm) {
   const std::string made = from_root(comm_, [&] {
-    const comm::BlockingScope inside("the making of " + place.file);
-    file_.emplace(place.file, place.overwrite);
+    const comm::BlockingScope inside("the making of " + location.file);
+    file_.emplace(location.file, location.overwrite);
     const std::string& path = file_->unfinished().path();
     check_free_space(file_->final_path(), bytes_of(tensors_));
     // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room

@@ -32,7 +32,7 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
                     AxisOrder order = AxisOrder::bshd);
 
 /// Where the file goes.
-struct OutputPlace {
+struct OutputLocation {
   std::string file;
   bool overwrite = false;
 };
@@ -64,7 +64,7 @@ class ResultFile {
   /// Makes the temporary file with its datasets; collective. Throws the same Error(failure) on every rank when the
   /// folder is missing or not writable, the file exists and may not be overwritten or is no regular file, another run
   /// makes it without overwriting, or the space is not there.
-  ResultFile(const OutputPlace& place, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
+  ResultFile(const OutputLocation& location, std::vector<TensorSpec> tensors, const comm::Communicator& comm);
   /// Without finish(): removes the temporary file. Not collective.
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;

@@ -4,7 +4,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/io/generated.hpp"
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/run_file_keys.hpp"
 
 namespace annulus::io {

@@ -13,7 +13,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/fingerprint.hpp"
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/layer/predict.hpp"
 
@@ -163,7 +163,7 @@ int train(const RunFileWords& words, const comm::Communicator& comm, const std::
   watch_for_stop();
   const Job job = make_job({words, Purpose::train}, comm);
   const io::Settings& settings = job.run.settings;
-  io::on_root(comm, [&] { io::check_place(io::follow_links(settings.train->checkpoint), true); });
+  io::on_root(comm, [&] { io::check_location(io::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
     fmt::print("annulus train {}\n", job.run.name);
     print_line("attention", describe_pattern(job.problem));

@@ -1,4 +1,4 @@
-#include "annulus/io/place.hpp"
+#include "annulus/io/location.hpp"
 
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -54,8 +54,8 @@ std::string follow_links(const std::string& file) {
   return std::filesystem::weakly_canonical(path).string();
 }
 
-void check_place(const std::string& file, bool overwrite) {
-  const comm::BlockingScope inside("the check of the place of " + file);
+void check_location(const std::string& file, bool overwrite) {
+  const comm::BlockingScope inside("the check of the location of " + file);
   if (file.empty()) fail(ErrorKind::usage, "'': names no file, expected the name of a file to make");
   const std::string folder = folder_of(file);
   std::error_code error;
