@@ -1,4 +1,4 @@
-// The order in which a query row meets its keys: however a sequence is cut into stretches, blocks that come in the
+// The order in which a query row meets its keys: however a sequence is cut into intervals, blocks that come in the
 // order of the ranks before, nearest first, and then round from the last rank, give every row its keys downwards from
 // itself and then, behind the first row, from the last one on. Floating-point sums keep their bits only because of
 // this.

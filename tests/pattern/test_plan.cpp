@@ -89,14 +89,14 @@ TEST(Plans, BringEveryKeptTripleExactlyOnce) {
 }
 
 /// Every part of `wanted` lies in one part of `held`.
-bool holds(const KeyRows& held, const Cargo& wanted) {
-  for (const Stretch& stretch : wanted) {
+bool holds(const KeyRows& held, const PackedRows& wanted) {
+  for (const OwnerInterval& owned : wanted) {
     bool found = false;
-    for (std::size_t i = 0; i < held.stretches().size(); ++i) {
-      if (held.stretches()[i].rows != stretch.rows) continue;
+    for (std::size_t i = 0; i < held.owned().size(); ++i) {
+      if (held.owned()[i].rows != owned.rows) continue;
       found = true;
-      for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-        for (const Part& part : stretch.heads[kv]) {
+      for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
+        for (const StridedRange& part : owned.heads[kv]) {
           if (held.find(i, Index(kv), part) == nullptr) return false;
         }
       }
@@ -116,7 +116,7 @@ TEST(Plans, WhatIsSentIsHeldAndIsWhatThePeerExpects) {
         const HopList& hops = all[std::size_t(p)][lane];
         for (std::size_t h = 0; h < hops.size(); ++h) {
           const HopList& theirs = all[std::size_t(hops[h].send_to)][lane];
-          const Cargo expected = h < theirs.size() ? theirs[h].receive : Cargo{};
+          const PackedRows expected = h < theirs.size() ? theirs[h].receive : PackedRows{};
           EXPECT_EQ(hops[h].send, expected) << "rank " << p << " hop " << h + 1;
           if (h < theirs.size()) {
             EXPECT_EQ(theirs[h].receive_from, p);
@@ -217,9 +217,9 @@ TEST(RingPlan, WorkedExample) {
   const Partition partition = contiguous_partition(16, 4);
   const auto hops = [&](int rank) { return ring_hops(layout, partition, rank, 1, 3); };
   ASSERT_EQ(hops(0).size(), 3u);
-  EXPECT_EQ(hops(1)[0].receive, (Cargo{{{0, 4}, {{{0, 1, 4}}}}})) << "rank 0's rows go one hop, to rank 1";
+  EXPECT_EQ(hops(1)[0].receive, (PackedRows{{{0, 4}, {{{0, 1, 4}}}}})) << "rank 0's rows go one hop, to rank 1";
   EXPECT_TRUE(hops(2)[1].receive.empty());
-  EXPECT_EQ(hops(0)[2].receive, (Cargo{{{4, 8}, {{{4, 1, 4}}}}})) << "rank 1's rows come round by ranks 2 and 3";
+  EXPECT_EQ(hops(0)[2].receive, (PackedRows{{{4, 8}, {{{4, 1, 4}}}}})) << "rank 1's rows come round by ranks 2 and 3";
 }
 
 /// Bytes the busiest rank receives, in parts of the dense ring's, for every head size and type.
@@ -241,7 +241,7 @@ TEST(Plans, BytesOfTheProjectsTargets) {
 }
 
 TEST(Parts, NestedOnesAreDroppedAndDenseOnesBecomeTheSpan) {
-  using Parts = std::vector<Part>;
+  using Parts = std::vector<StridedRange>;
   EXPECT_EQ(reduce({{0, 4, 4}, {0, 2, 7}}), (Parts{{0, 2, 7}}));
   EXPECT_EQ(reduce({{0, 2, 7}, {1, 2, 7}}), (Parts{{0, 1, 14}}));
   EXPECT_EQ(reduce({{0, 4, 3}, {6, 4, 2}}), (Parts{{0, 4, 3}, {6, 4, 2}})) << "5 rows of a span of 11";
@@ -256,8 +256,8 @@ TEST(RowsRead, AreThePiecesThatTheConsumerSees) {
   const auto read = [&](Interval owner, Interval consumer) {
     return rows_read(layout, StoredRows({owner}), StoredRows({consumer}));
   };
-  EXPECT_EQ(read({4, 12}, {12, 24}), (Cargo{{{4, 12}, {{{4, 4, 2}}}}}));
-  EXPECT_EQ(read({12, 24}, {0, 4}), (Cargo{{{12, 24}, {{{12, 4, 3}}}}}));
+  EXPECT_EQ(read({4, 12}, {12, 24}), (PackedRows{{{4, 12}, {{{4, 4, 2}}}}}));
+  EXPECT_EQ(read({12, 24}, {0, 4}), (PackedRows{{{12, 24}, {{{12, 4, 3}}}}}));
   EXPECT_TRUE(read({4, 12}, {13, 16}).empty()) << "the consumer has no row of the comb";
   EXPECT_TRUE(read({5, 8}, {12, 24}).empty()) << "the owner has no row of the comb";
 }

@@ -37,9 +37,9 @@ Index add_rank(const Layout& layout, const Partition& partition, std::size_t ran
   add(KeyRows::raw(partition[rank]));
   for (std::size_t owner = 0; owner < partition.size(); ++owner) {
     if (owner == rank) continue;
-    const Cargo cargo = rows_read(layout, partition[owner], partition[rank]);
-    for (const Stretch& stretch : cargo) EXPECT_EQ(Index(stretch.heads.size()), layout.key_heads().size());
-    add(KeyRows::packed(cargo));
+    const PackedRows packed = rows_read(layout, partition[owner], partition[rank]);
+    for (const OwnerInterval& owned : packed) EXPECT_EQ(Index(owned.heads.size()), layout.key_heads().size());
+    add(KeyRows::packed(packed));
   }
   return kept;
 }

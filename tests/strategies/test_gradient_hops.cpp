@@ -5,16 +5,16 @@
 #include <cmath>
 #include <map>
 
-#include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/packed_rows.hpp"
 #include "support/random_layout.hpp"
 #include "support/spelled_hops.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-using pattern::Cargo;
 using pattern::KeyRows;
 using pattern::Layout;
+using pattern::PackedRows;
 using pattern::Partition;
 using GradientHops = test::GradientHopList;
 using Hops = test::HopList;
@@ -28,14 +28,14 @@ Problem problem_of(const Layout& layout) {
   return problem;
 }
 
-std::vector<kernels::RowCopy> copies(const Problem& problem, const KeyRows& rows, const Cargo& cargo) {
-  return collect(problem, {nullptr, rows.count(), rows}, cargo);
+std::vector<kernels::RowCopy> copies(const Problem& problem, const KeyRows& rows, const PackedRows& packed) {
+  return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
-/// The message with `cargo` from a block; with `taken` the block's rows become zero, one copy after another.
-Sums leave(const Problem& problem, const Cargo& block, Sums& sums, const Cargo& cargo, bool taken) {
-  Sums message(std::size_t(pattern::head_rows(cargo)));
-  for (const kernels::RowCopy& copy : copies(problem, KeyRows::packed(block), cargo)) {
+/// The message with `packed` from a block; with `taken` the block's rows become zero, one copy after another.
+Sums leave(const Problem& problem, const PackedRows& block, Sums& sums, const PackedRows& packed, bool taken) {
+  Sums message(std::size_t(pattern::head_rows(packed)));
+  for (const kernels::RowCopy& copy : copies(problem, KeyRows::packed(block), packed)) {
     for (Index i = 0; i < copy.count; ++i) {
       double& sum = sums[std::size_t(copy.from + i * copy.stride)];
       message[std::size_t(copy.to + i)] = sum;
@@ -45,9 +45,9 @@ Sums leave(const Problem& problem, const Cargo& block, Sums& sums, const Cargo& 
   return message;
 }
 
-void arrive(const Problem& problem, const KeyRows& rows, Sums& sums, const Cargo& cargo, const Sums& message) {
-  ASSERT_EQ(message.size(), std::size_t(pattern::head_rows(cargo))) << "sender and receiver disagree";
-  for (const kernels::RowCopy& copy : copies(problem, rows, cargo)) {
+void arrive(const Problem& problem, const KeyRows& rows, Sums& sums, const PackedRows& packed, const Sums& message) {
+  ASSERT_EQ(message.size(), std::size_t(pattern::head_rows(packed))) << "sender and receiver disagree";
+  for (const kernels::RowCopy& copy : copies(problem, rows, packed)) {
     for (Index i = 0; i < copy.count; ++i) {
       sums[std::size_t(copy.from + i * copy.stride)] += message[std::size_t(copy.to + i)];
     }
@@ -71,10 +71,10 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
   for (std::size_t h = 0; h < hops; ++h) {
     for (std::size_t p = 0; p < ranks; ++p) {
       if (h >= plan.hops[p].size()) continue;
-      const Cargo& block = plan.hops[p][h].receive;
+      const PackedRows& block = plan.hops[p][h].receive;
       blocks[p].assign(std::size_t(pattern::head_rows(block)), 0);
       const auto owner = std::size_t(plan.gradients[p][h].owner);
-      const Cargo read = pattern::rows_read(layout, partition[owner], partition[p]);
+      const PackedRows read = pattern::rows_read(layout, partition[owner], partition[p]);
       const Sums ones(std::size_t(pattern::head_rows(read)), double(1 << p));
       arrive(problem, KeyRows::packed(block), blocks[p], read, ones);
       if (h > 0) arrive(problem, KeyRows::packed(block), blocks[p], plan.gradients[p][h - 1].arriving, arriving[p]);
@@ -82,7 +82,7 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
     for (std::size_t p = 0; p < ranks; ++p) {
       if (h >= plan.hops[p].size()) continue;
       const pattern::GradientHop& hop = plan.gradients[p][h];
-      const Cargo& block = plan.hops[p][h].receive;
+      const PackedRows& block = plan.hops[p][h].receive;
       arriving[std::size_t(hop.next)] = leave(problem, block, blocks[p], hop.onward, true);
       const auto owner = std::size_t(hop.owner);
       if (hop.home.empty()) continue;
@@ -104,7 +104,7 @@ std::vector<Sums> expected(const Layout& layout, const Partition& partition, boo
     Sums& sums = home.emplace_back(std::size_t(rows.count() * layout.kv_heads));
     for (int p = 0; p < ranks; ++p) {
       if (p == owner || !reached((p - owner + ranks) % ranks, ranks)) continue;
-      const Cargo read = pattern::rows_read(layout, rows, partition[std::size_t(p)]);
+      const PackedRows read = pattern::rows_read(layout, rows, partition[std::size_t(p)]);
       arrive(problem, KeyRows::raw(rows), sums, read, Sums(std::size_t(pattern::head_rows(read)), double(1 << p)));
     }
   }
@@ -171,12 +171,12 @@ double added(double sum, int rank) { return std::fmod(sum * 7 + rank + 1, 1e9 + 
 
 using Chains = std::map<std::pair<Index, Index>, double>;  // (row, K/V head) -> its sum
 
-/// Every (row, K/V head) of a cargo.
+/// Every (row, K/V head) of packed rows.
 template <class Visit>
-void for_each_row(const Cargo& cargo, Visit&& visit) {
-  for (const pattern::Stretch& stretch : cargo) {
-    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      for (const pattern::Part& part : stretch.heads[kv]) {
+void for_each_row(const PackedRows& packed, Visit&& visit) {
+  for (const pattern::OwnerInterval& owned : packed) {
+    for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
+      for (const pattern::StridedRange& part : owned.heads[kv]) {
         for (Index i = 0; i < part.count; ++i) visit(std::pair{part.row(i), Index(kv)});
       }
     }
@@ -184,7 +184,7 @@ void for_each_row(const Cargo& cargo, Visit&& visit) {
 }
 
 /// Moves the rows of a message; they must be there, and not be where they go.
-void move(const Cargo& sent, const Cargo& received, Chains& from, Chains& to) {
+void move(const PackedRows& sent, const PackedRows& received, Chains& from, Chains& to) {
   EXPECT_EQ(sent, received) << "sender and receiver disagree";
   for_each_row(sent, [&](const auto& row) {
     const auto found = from.find(row);

@@ -22,8 +22,8 @@ inline Index global_row(const pattern::StoredRows& rows, Index stored) {
 
 /// Global row that a block of keys stores at `stored` for key/value head `kv`.
 inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
-  for (const auto& stretch : keys.stretches()) {
-    for (const auto& held : stretch.heads[keys.is_packed() ? std::size_t(kv) : 0]) {
+  for (const auto& owned : keys.owned()) {
+    for (const auto& held : owned.heads[keys.is_packed() ? std::size_t(kv) : 0]) {
       const Index i = stored - held.stored;
       if (i >= 0 && i < held.part.count) return held.part.row(i);
     }

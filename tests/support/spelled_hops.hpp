@@ -8,8 +8,8 @@
 
 namespace annulus::test {
 
-using pattern::Cargo;
 using pattern::Hop;
+using pattern::PackedRows;
 using HopList = std::vector<Hop>;
 using GradientHopList = std::vector<pattern::GradientHop>;
 
@@ -45,16 +45,16 @@ inline GradientHopList ordered_gradients(const pattern::Layout& layout, const pa
 /// By definition, what the neighbour ring brings to the rank at distance d = 1 ... reach from `owner`, and what ranks
 /// up to there read: elements d - 1.
 struct DefinedRoute {
-  std::vector<Cargo> carried, read_until;
+  std::vector<PackedRows> carried, read_until;
 };
 inline DefinedRoute defined_route(const pattern::Layout& layout, const pattern::Partition& partition, int owner,
                                   int direction, int reach) {
   DefinedRoute route;
-  std::vector<Cargo> read;
+  std::vector<PackedRows> read;
   for (int d = 1; d <= reach; ++d) {
     const int reader = core::wrap(owner + d * direction, int(partition.size()));
     read.push_back(pattern::rows_read(layout, partition[std::size_t(owner)], partition[std::size_t(reader)]));
-    route.read_until.push_back(pattern::join(d > 1 ? route.read_until.back() : Cargo{}, read.back()));
+    route.read_until.push_back(pattern::join(d > 1 ? route.read_until.back() : PackedRows{}, read.back()));
   }
   route.carried = read;
   for (std::size_t i = read.size(); i-- > 1;) route.carried[i - 1] = pattern::join(read[i - 1], route.carried[i]);

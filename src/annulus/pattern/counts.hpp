@@ -1,4 +1,4 @@
-// Kept triples of any stretch of rows from closed forms: no segment is enumerated, so all ranks of P = 65,536 take
+// Kept triples of any interval of rows from closed forms: no segment is enumerated, so all ranks of P = 65,536 take
 // milliseconds.
 //
 // Queries before row y of a segment of L rows, pair dilation r, offset o: m = rows of the comb before y, T = rows of

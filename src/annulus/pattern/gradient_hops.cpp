@@ -7,43 +7,44 @@ namespace {
 
 using core::wrap;
 
-const Stretch* stretch_of(const Cargo& cargo, const Interval& rows) {
-  const auto same =
-      std::partition_point(cargo.begin(), cargo.end(), [&](const Stretch& s) { return s.rows.begin < rows.begin; });
-  return same == cargo.end() || same->rows != rows ? nullptr : &*same;
+const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows) {
+  const auto same = std::partition_point(packed.begin(), packed.end(),
+                                         [&](const OwnerInterval& s) { return s.rows.begin < rows.begin; });
+  return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The parts of `cargo` for which keep(part, parts of the same stretch and head in `other`) holds.
+/// The parts of `packed` for which keep(part, parts of the same interval and head in `other`) holds.
 template <class Keep>
-Cargo filtered(Cargo cargo, const Cargo& other, Keep&& keep) {
-  const std::vector<Part> none;
-  for (Stretch& stretch : cargo) {
-    const Stretch* same = stretch_of(other, stretch.rows);
-    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      const std::vector<Part>& parts = same != nullptr ? same->heads[kv] : none;
-      std::erase_if(stretch.heads[kv], [&](const Part& part) { return !keep(part, parts); });
+PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
+  const std::vector<StridedRange> none;
+  for (OwnerInterval& owned : packed) {
+    const OwnerInterval* same = interval_of(other, owned.rows);
+    for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
+      const std::vector<StridedRange>& parts = same != nullptr ? same->heads[kv] : none;
+      std::erase_if(owned.heads[kv], [&](const StridedRange& part) { return !keep(part, parts); });
     }
   }
-  std::erase_if(cargo, is_empty);
-  return cargo;
+  std::erase_if(packed, is_empty);
+  return packed;
 }
 
 /// What has anything in it when `read` has been read.
-Cargo touched(const Cargo& cargo, const Cargo& read) {
-  return filtered(cargo, read, [](const Part&, const std::vector<Part>& parts) { return !parts.empty(); });
+PackedRows touched(const PackedRows& packed, const PackedRows& read) {
+  return filtered(packed, read,
+                  [](const StridedRange&, const std::vector<StridedRange>& parts) { return !parts.empty(); });
 }
 
-/// Parts of `cargo` that are not parts of `next`.
-Cargo without(const Cargo& cargo, const Cargo& next) {
-  return filtered(cargo, next, [](const Part& part, const std::vector<Part>& parts) {
+/// Parts of `packed` that are not parts of `next`.
+PackedRows without(const PackedRows& packed, const PackedRows& next) {
+  return filtered(packed, next, [](const StridedRange& part, const std::vector<StridedRange>& parts) {
     return std::find(parts.begin(), parts.end(), part) == parts.end();
   });
 }
 
 }  // namespace
 
-Cargo onward_sums(const Cargo& next, const Cargo& read) { return touched(next, read); }
-Cargo home_sums(const Cargo& carried, const Cargo& next, const Cargo& read) {
+PackedRows onward_sums(const PackedRows& next, const PackedRows& read) { return touched(next, read); }
+PackedRows home_sums(const PackedRows& carried, const PackedRows& next, const PackedRows& read) {
   return touched(without(carried, next), read);
 }
 
@@ -59,17 +60,18 @@ std::vector<Index> row_begins(const Partition& contiguous) {
 /// Pieces of an owner's rows that ranks at distance d, d + 1, ... upward read; none for d = P. These ranks
 /// hold at most two intervals, and a piece is read where any of their rows sees it: one question for all of them.
 /// Worked example: P = 4, 3 rows each: those at distance 2 and 3 of rank 1 are ranks 3 and 0, with [0, 3) and [9, 12).
-Cargo pieces_carried(const Layout& layout, const std::vector<Index>& begins, const Partition& owners, int owner,
-                     int d) {
+PackedRows pieces_carried(const Layout& layout, const std::vector<Index>& begins, const Partition& owners, int owner,
+                          int d) {
   const int ranks = int(owners.size()), first = owner + d;
   if (d == ranks) return {};
   const auto begin = [&](int rank) { return begins[std::size_t(rank)]; };
   const StoredRows readers(first < ranks ? std::vector<Interval>{{0, begin(owner)}, {begin(first), begin(ranks)}}
                                          : std::vector<Interval>{{begin(first - ranks), begin(owner)}});
-  Cargo carried = pieces_read(layout, owners[std::size_t(owner)], readers);
-  for (Stretch& stretch : carried) {
-    for (std::vector<Part>& parts : stretch.heads) {
-      std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.first < y.first; });
+  PackedRows carried = pieces_read(layout, owners[std::size_t(owner)], readers);
+  for (OwnerInterval& owned : carried) {
+    for (std::vector<StridedRange>& parts : owned.heads) {
+      std::sort(parts.begin(), parts.end(),
+                [](const StridedRange& x, const StridedRange& y) { return x.first < y.first; });
     }
   }
   return carried;

@@ -12,22 +12,22 @@
 
 namespace annulus::pattern {
 
-/// What becomes of the gradients of the rows that hop d brought. Cargo without rows means no message.
+/// What becomes of the gradients of the rows that hop d brought. PackedRows without rows mean no message.
 struct GradientHop {
-  int next = 0;      ///< gets `onward`
-  int owner = 0;     ///< of the rows: gets `home`
-  int previous = 0;  ///< sends `arriving`
-  int reader = 0;    ///< of this rank's rows at hop d: sends `returned`
-  Cargo onward;      ///< taken out of the block before `home` leaves; lies inside the next rank's rows of hop d + 1
-  Cargo home;        ///< whole parts of the block; rows that went onward are zero in them
-  Cargo arriving;    ///< sums for the rows that hop d + 1 brings here
-  Cargo returned;    ///< sums for this rank's own rows
+  int next = 0;         ///< gets `onward`
+  int owner = 0;        ///< of the rows: gets `home`
+  int previous = 0;     ///< sends `arriving`
+  int reader = 0;       ///< of this rank's rows at hop d: sends `returned`
+  PackedRows onward;    ///< taken out of the block before `home` leaves; lies inside the next rank's rows of hop d + 1
+  PackedRows home;      ///< whole parts of the block; rows that went onward are zero in them
+  PackedRows arriving;  ///< sums for the rows that hop d + 1 brings here
+  PackedRows returned;  ///< sums for this rank's own rows
 };
 
 /// What leaves a block of sums for the rows in `carried`, of which ranks up to here read `read`: parts of `next`, what
 /// the next rank is brought of them, go onward; the others go home. A head nobody has read yet has no sums.
-Cargo onward_sums(const Cargo& next, const Cargo& read);
-Cargo home_sums(const Cargo& carried, const Cargo& next, const Cargo& read);
+PackedRows onward_sums(const PackedRows& next, const PackedRows& read);
+PackedRows home_sums(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
 /// Sums that are added up in one order whatever the number of ranks: they start at the owner, go up from neighbour to
 /// neighbour as far as any rank reads them, and from there home. They are moved, never added: rows that hop d carries

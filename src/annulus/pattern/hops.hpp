@@ -7,12 +7,12 @@
 
 namespace annulus::pattern {
 
-/// One hop of an exchange: send rows to one rank, receive rows from another; cargo without rows means no message.
+/// One hop of an exchange: send rows to one rank, receive rows from another; no packed rows mean no message.
 struct Hop {
   int send_to = 0;
   int receive_from = 0;
-  Cargo send;
-  Cargo receive;
+  PackedRows send;
+  PackedRows receive;
   bool send_own = true;  ///< true: `send` is taken from the rank's own rows; false: from what the hop before brought
 };
 

@@ -13,7 +13,7 @@ using core::WorkItem;
 using core::WorkList;
 
 /// Comb rows with indices `t`, as a part.
-Part piece_of(const Comb& comb, Interval t) { return {comb.row(t.begin), comb.stride, t.size()}; }
+StridedRange piece_of(const Comb& comb, Interval t) { return {comb.row(t.begin), comb.stride, t.size()}; }
 
 /// Rows from the first to the last one that the window has of the comb.
 Interval hull_of(const Comb& comb, Interval window) {
@@ -42,13 +42,13 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, Interval window,
 RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, Interval window, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
   const Interval hull = hull_of(comb, window);
-  for (std::size_t i = keys.first_behind(hull.begin); i < keys.stretches().size(); ++i) {
-    if (keys.stretches()[i].rows.begin >= hull.end) break;
-    const Interval t = core::intersect(indices_within(comb, keys.stretches()[i].rows), window);
+  for (std::size_t i = keys.first_behind(hull.begin); i < keys.owned().size(); ++i) {
+    if (keys.owned()[i].rows.begin >= hull.end) break;
+    const Interval t = core::intersect(indices_within(comb, keys.owned()[i].rows), window);
     if (t.empty()) continue;
-    const KeyRows::StoredPart* stored = keys.find(i, kv, piece_of(comb, t));
+    const KeyRows::StoredRange* stored = keys.find(i, kv, piece_of(comb, t));
     if (stored == nullptr) continue;
-    const Part& part = stored->part;
+    const StridedRange& part = stored->part;
     const Index stride = t.size() > 1 ? comb.stride / part.stride : 1;
     runs.push_back({t.begin, stored->stored + (comb.row(t.begin) - part.first) / part.stride, stride, t.size()});
     map.runs += 1;
@@ -135,7 +135,7 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
   const bool causal = layout.pattern.causal;
   if (queries.count() == 0 || keys.count() == 0 || (causal && part == Mask::after)) return lists;
   const Mask mask = causal ? Mask::upto : part;
-  const Interval key_hull{keys.stretches().front().rows.begin, keys.stretches().back().rows.end};
+  const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
     const Pair& pair = layout.pattern.pairs[std::size_t(i)];
     const std::vector<UsedOffset> offsets = used_offsets(layout.pattern, i, layout.heads);

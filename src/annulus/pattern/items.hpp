@@ -16,7 +16,8 @@ inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 
 /// The pattern laid over one problem: everything that decides which rows meet.
 ///
-/// A rank may work on some heads only: a share. Offsets stay those of the whole problem, while work items and cargo
+/// A rank may work on some heads only: a share. Offsets stay those of the whole problem, while work items and packed
+/// rows
 /// number the share's heads from 0, as they lie in the tensors of such a rank. Worked example: H = 6, Hkv = 2, share
 /// [2, 5): query head 2 is item head 0, heads 3 and 4 are 1 and 2; they read both K/V heads, 0 and 1.
 struct Layout {

@@ -17,38 +17,38 @@ KeyRows KeyRows::raw(std::vector<std::pair<Interval, Index>> places) {
   KeyRows keys;
   for (const auto& [interval, stored] : places) {
     if (interval.empty()) continue;
-    keys.stretches_.push_back({interval, {{{{interval.begin, 1, interval.size()}, stored}}}});
+    keys.owned_.push_back({interval, {{{{interval.begin, 1, interval.size()}, stored}}}});
     keys.count_ += interval.size();
   }
   return keys;
 }
 
-KeyRows KeyRows::packed(const Cargo& cargo) {
+KeyRows KeyRows::packed(const PackedRows& packed) {
   KeyRows keys;
   keys.packed_ = true;
-  for (const Stretch& stretch : cargo) {
-    StoredStretch stored{stretch.rows, {}};
-    for (const std::vector<Part>& parts : stretch.heads) {
+  for (const OwnerInterval& owned : packed) {
+    StoredInterval stored{owned.rows, {}};
+    for (const std::vector<StridedRange>& parts : owned.heads) {
       auto& head = stored.heads.emplace_back();
-      for (const Part& part : parts) {
+      for (const StridedRange& part : parts) {
         head.push_back({part, keys.count_});
         keys.count_ += part.count;
       }
     }
-    keys.stretches_.push_back(std::move(stored));
+    keys.owned_.push_back(std::move(stored));
   }
   return keys;
 }
 
 std::size_t KeyRows::first_behind(Index row) const {
-  const auto found = std::partition_point(stretches_.begin(), stretches_.end(),
-                                          [&](const StoredStretch& stretch) { return stretch.rows.end <= row; });
-  return std::size_t(found - stretches_.begin());
+  const auto found = std::partition_point(owned_.begin(), owned_.end(),
+                                          [&](const StoredInterval& owned) { return owned.rows.end <= row; });
+  return std::size_t(found - owned_.begin());
 }
 
-const KeyRows::StoredPart* KeyRows::find(std::size_t i, Index kv, const Part& piece) const {
-  const StoredStretch& stretch = stretches_[i];
-  for (const StoredPart& stored : stretch.heads[packed_ ? std::size_t(kv) : 0]) {
+const KeyRows::StoredRange* KeyRows::find(std::size_t i, Index kv, const StridedRange& piece) const {
+  const StoredInterval& owned = owned_[i];
+  for (const StoredRange& stored : owned.heads[packed_ ? std::size_t(kv) : 0]) {
     if (contains(stored.part, piece)) return &stored;
   }
   return nullptr;

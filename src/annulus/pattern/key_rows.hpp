@@ -9,19 +9,20 @@
 namespace annulus::pattern {
 
 /// Two layouts of a block:
-///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; stored row = place of the
-///   row packed  (head rows, D): head after head, part after part, as rows travel; stored row = place of the (row,
-///   head) pair
+///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; the stored row is where the
+///           row lies
+///   packed  (head rows, D): head after head, part after part, as rows travel; the stored row is where the (row, head)
+///           pair lies
 class KeyRows {
  public:
   /// A part and the stored row of its first row; its rows follow one after another.
-  struct StoredPart {
-    Part part;
+  struct StoredRange {
+    StridedRange part;
     Index stored = 0;
   };
-  struct StoredStretch {
+  struct StoredInterval {
     Interval rows;
-    std::vector<std::vector<StoredPart>> heads;  ///< [Hkv], or one entry that serves every head
+    std::vector<std::vector<StoredRange>> heads;  ///< [Hkv], or one entry that serves every head
   };
 
   KeyRows() = default;
@@ -29,23 +30,23 @@ class KeyRows {
   static KeyRows raw(const StoredRows& rows);
   /// A raw block that stores intervals of rows, each from the named stored row on; in any order.
   static KeyRows raw(std::vector<std::pair<Interval, Index>> places);
-  /// A packed block that stores this cargo.
-  static KeyRows packed(const Cargo& cargo);
+  /// A packed block that stores these packed rows.
+  static KeyRows packed(const PackedRows& packed);
 
   bool is_packed() const { return packed_; }
   /// Ascending, disjoint.
-  const std::vector<StoredStretch>& stretches() const { return stretches_; }
+  const std::vector<StoredInterval>& owned() const { return owned_; }
   /// Rows (raw) or (row, head) pairs (packed) in the block.
   Index count() const { return count_; }
 
-  /// Place of the first stretch that ends behind global row `row`; stretches().size() where none does.
+  /// Place of the first owner interval that ends behind global row `row`; owned().size() where none does.
   std::size_t first_behind(Index row) const;
-  /// The stored part of stretch `i` that has all rows of `piece` for key/value head `kv`; nullptr where none has.
-  const StoredPart* find(std::size_t i, Index kv, const Part& piece) const;
+  /// The stored part of owner interval `i` that has all rows of `piece` for key/value head `kv`; nullptr: none has.
+  const StoredRange* find(std::size_t i, Index kv, const StridedRange& piece) const;
 
  private:
   bool packed_ = false;
-  std::vector<StoredStretch> stretches_;
+  std::vector<StoredInterval> owned_;
   Index count_ = 0;
 };
 

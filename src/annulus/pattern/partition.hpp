@@ -23,7 +23,7 @@ struct PartitionEntry {
 /// Every partition with its name in the run file.
 inline constexpr std::array<PartitionEntry, 3> partition_table{{
     {PartitionKind::contiguous, "contiguous",
-     "rank p holds the p-th of P stretches of rows, lengths differ by at most one"},
+     "rank p holds the p-th of P intervals of rows, lengths differ by at most one"},
     {PartitionKind::zigzag, "zigzag",
      "every document in 2 P chunks, rank p holds chunks p and 2P-1-p: balances causal work"},
     {PartitionKind::block_cyclic, "block_cyclic",

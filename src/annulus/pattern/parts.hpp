@@ -18,40 +18,40 @@
 namespace annulus::pattern {
 
 /// Global rows first, first + stride, ..., count of them.
-struct Part {
+struct StridedRange {
   Index first = 0;
   Index stride = 1;
   Index count = 0;
 
   Index row(Index i) const { return first + i * stride; }
   Index end() const { return count > 0 ? row(count - 1) + 1 : first; }
-  bool operator==(const Part&) const = default;
+  bool operator==(const StridedRange&) const = default;
 };
 
 /// Every row of `inner` is a row of `outer`.
-bool contains(const Part& outer, const Part& inner);
+bool contains(const StridedRange& outer, const StridedRange& inner);
 
 /// The fewest parts by the two rules above, ascending by first row.
-std::vector<Part> reduce(std::vector<Part> parts);
+std::vector<StridedRange> reduce(std::vector<StridedRange> parts);
 
 /// Rows of all parts together, rows in two parts counted twice: what a message costs.
-Index row_count(const std::vector<Part>& parts);
+Index row_count(const std::vector<StridedRange>& parts);
 
 /// Which rows of one owner interval a block holds, head by head.
-struct Stretch {
-  Interval rows;                         ///< of the owner
-  std::vector<std::vector<Part>> heads;  ///< [Hkv]: parts of each key/value head, one after another
-  bool operator==(const Stretch&) const = default;
+struct OwnerInterval {
+  Interval rows;                                 ///< of the owner
+  std::vector<std::vector<StridedRange>> heads;  ///< [Hkv]: parts of each key/value head, one after another
+  bool operator==(const OwnerInterval&) const = default;
 };
 
 /// None of its heads has a part.
-bool is_empty(const Stretch& stretch);
+bool is_empty(const OwnerInterval& owned);
 
-/// Content of a message, its stretches ascending and disjoint: for each stretch, for each head, for each part, its
-/// rows; one row here is D numbers of one head.
-using Cargo = std::vector<Stretch>;
+/// Content of a message, its owner intervals ascending and disjoint: for each of them, for each head, for each part,
+/// its rows; one row here is D numbers of one head.
+using PackedRows = std::vector<OwnerInterval>;
 
-/// (row, head) pairs in the cargo; times 2 B D numbers it is the size of the message.
-Index head_rows(const Cargo& cargo);
+/// (row, head) pairs in packed rows; times 2 B D numbers it is the size of the message.
+Index head_rows(const PackedRows& packed);
 
 }  // namespace annulus::pattern

@@ -31,25 +31,25 @@ class PairReader {
         consumer_(consumer) {}
 
   /// Appends what is read of an owner's interval. Only the segments that reach over its ends can have rows elsewhere.
-  void append(Stretch& stretch) {
-    const Interval rows = stretch.rows;
+  void append(OwnerInterval& owned) {
+    const Interval rows = owned.rows;
     const Interval first = segment_of(pair_, layout_.documents, rows.begin);
-    if (first.begin < rows.begin || first.end > rows.end) append(first, stretch);
+    if (first.begin < rows.begin || first.end > rows.end) append(first, owned);
     if (first.end >= rows.end) return;
     const Interval last = segment_of(pair_, layout_.documents, rows.end - 1);
-    if (last.end > rows.end) append(last, stretch);
+    if (last.end > rows.end) append(last, owned);
   }
 
  private:
-  void append(Interval segment, Stretch& stretch) {
+  void append(Interval segment, OwnerInterval& owned) {
     look_at(segment);
-    const Index after = layout_.pattern.causal ? stretch.rows.end : 0;
+    const Index after = layout_.pattern.causal ? owned.rows.end : 0;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       const Comb comb = comb_of(segment, pair_.dilation, offsets_[i].offset);
-      const Interval t = indices_within(comb, stretch.rows);
+      const Interval t = indices_within(comb, owned.rows);
       if (t.empty() || last_rows_[i] < after) continue;
       for_each_key_head(layout_, offsets_[i].heads, [&](Index kv, const HeadSet&) {
-        stretch.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
+        owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
       });
     }
   }
@@ -71,19 +71,19 @@ class PairReader {
 
 }  // namespace
 
-Cargo join(Cargo a, const Cargo& b) {
-  Cargo joined;
+PackedRows join(PackedRows a, const PackedRows& b) {
+  PackedRows joined;
   auto next = a.begin();
-  for (const Stretch& stretch : b) {
-    while (next != a.end() && next->rows.begin < stretch.rows.begin) joined.push_back(std::move(*next++));
-    if (next == a.end() || next->rows != stretch.rows) {
-      joined.push_back(stretch);
+  for (const OwnerInterval& owned : b) {
+    while (next != a.end() && next->rows.begin < owned.rows.begin) joined.push_back(std::move(*next++));
+    if (next == a.end() || next->rows != owned.rows) {
+      joined.push_back(owned);
       continue;
     }
-    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      std::vector<Part>& parts = next->heads[kv];
-      if (parts == stretch.heads[kv]) continue;
-      parts.insert(parts.end(), stretch.heads[kv].begin(), stretch.heads[kv].end());
+    for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
+      std::vector<StridedRange>& parts = next->heads[kv];
+      if (parts == owned.heads[kv]) continue;
+      parts.insert(parts.end(), owned.heads[kv].begin(), owned.heads[kv].end());
       parts = reduce(std::move(parts));
     }
     joined.push_back(std::move(*next++));
@@ -92,24 +92,24 @@ Cargo join(Cargo a, const Cargo& b) {
   return joined;
 }
 
-Cargo pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
   std::vector<PairReader> readers;
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) readers.emplace_back(layout, i, consumer);
-  Cargo cargo;
+  PackedRows packed;
   for (const Interval& rows : owner.intervals()) {
-    Stretch stretch{rows, std::vector<std::vector<Part>>(std::size_t(layout.key_heads().size()))};
-    for (PairReader& reader : readers) reader.append(stretch);
-    if (!is_empty(stretch)) cargo.push_back(std::move(stretch));
+    OwnerInterval owned{rows, std::vector<std::vector<StridedRange>>(std::size_t(layout.key_heads().size()))};
+    for (PairReader& reader : readers) reader.append(owned);
+    if (!is_empty(owned)) packed.push_back(std::move(owned));
   }
-  return cargo;
+  return packed;
 }
 
-Cargo rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
-  Cargo cargo = pieces_read(layout, owner, consumer);
-  for (Stretch& stretch : cargo) {
-    for (std::vector<Part>& parts : stretch.heads) parts = reduce(std::move(parts));
+PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
+  PackedRows packed = pieces_read(layout, owner, consumer);
+  for (OwnerInterval& owned : packed) {
+    for (std::vector<StridedRange>& parts : owned.heads) parts = reduce(std::move(parts));
   }
-  return cargo;
+  return packed;
 }
 
 }  // namespace annulus::pattern

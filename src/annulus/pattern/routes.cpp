@@ -38,7 +38,7 @@ std::vector<ReaderRun> Routes::runs(int q, const Crossings& crossings) const {
 Routes::Legs Routes::spell_out(int q, const std::vector<ReaderRun>& runs) const {
   Legs legs;
   legs.owner = q;
-  Cargo all;
+  PackedRows all;
   for (const ReaderRun& run : runs) {
     legs.carried.push_back(pattern::rows_read(layout_, owners_[std::size_t(q)], run.rows(readers_)));
     legs.read_until.push_back(all = join(std::move(all), legs.carried.back()));
@@ -136,21 +136,21 @@ int Routes::farthest() const {
   return farthest_;
 }
 
-Cargo Routes::read(int q, int distance) const {
+PackedRows Routes::read(int q, int distance) const {
   if (rows_read(q, distance) == 0) return {};
   return pattern::rows_read(layout_, owners_[std::size_t(q)],
                             readers_[std::size_t(wrap(q + distance * direction_, ranks()))]);
 }
 
-Cargo Routes::carried(int q, int distance) const {
+PackedRows Routes::carried(int q, int distance) const {
   if (rows_carried(q, distance) == 0) return {};
   return legs(q).carried[leg(owner(q), distance)];
 }
 
-Cargo Routes::read_until(int q, int distance) const {
+PackedRows Routes::read_until(int q, int distance) const {
   const Owner& owner = this->owner(q);
   const std::size_t i = std::min(leg(owner, distance), owner.ends.size() - 1);
-  return owner.ends.empty() ? Cargo{} : legs(q).read_until[i];
+  return owner.ends.empty() ? PackedRows{} : legs(q).read_until[i];
 }
 
 }  // namespace annulus::pattern

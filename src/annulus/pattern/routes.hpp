@@ -32,10 +32,10 @@ class Routes {
   int farthest() const;
 
   // The same spelled out; empty beyond the reach.
-  Cargo read(int owner, int distance) const;
-  Cargo carried(int owner, int distance) const;
+  PackedRows read(int owner, int distance) const;
+  PackedRows carried(int owner, int distance) const;
   /// What ranks up to this distance read.
-  Cargo read_until(int owner, int distance) const;
+  PackedRows read_until(int owner, int distance) const;
 
  private:
   /// Legs of owners that look alike, from the nearest on.
@@ -50,7 +50,7 @@ class Routes {
   };
   struct Legs {
     int owner = -1;
-    std::vector<Cargo> carried, read_until;
+    std::vector<PackedRows> carried, read_until;
   };
   const Owner& owner(int q) const;
   static std::size_t leg(const Owner& owner, int distance);

@@ -138,10 +138,10 @@ class Counter {
   /// The rule of plan.hpp itself: what a run reads, and what it must pass on, from the far end back.
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
     const StoredRows& own = partition_[std::size_t(q)];
-    std::vector<Cargo> read;
+    std::vector<PackedRows> read;
     for (const ReaderRun& run : runs) read.push_back(rows_read(layout_, own, run.rows(partition_)));
     std::vector<Sizes> sizes(runs.size());
-    std::vector<Cargo> ring(runs.size()), both_ways(runs.size());
+    std::vector<PackedRows> ring(runs.size()), both_ways(runs.size());
     std::vector<std::size_t> round, up, down;  // runs in the order in which the rows reach them
     for (std::size_t i = 0; i < runs.size(); ++i) {
       round.push_back(i);
@@ -164,18 +164,18 @@ class Counter {
   }
 
   /// What reaches each run: what it reads, and what those behind it read.
-  static void carry(const std::vector<Cargo>& read, const std::vector<std::size_t>& order,
-                    std::vector<Cargo>& carried) {
-    Cargo all;
+  static void carry(const std::vector<PackedRows>& read, const std::vector<std::size_t>& order,
+                    std::vector<PackedRows>& carried) {
+    PackedRows all;
     for (auto i = order.rbegin(); i != order.rend(); ++i) carried[*i] = all = join(read[*i], all);
   }
-  static void let_leave(const std::vector<Cargo>& read, const std::vector<Cargo>& carried,
+  static void let_leave(const std::vector<PackedRows>& read, const std::vector<PackedRows>& carried,
                         const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) {
-    Cargo seen;  // by the runs up to here
+    PackedRows seen;  // by the runs up to here
     for (std::size_t j = 0; j < order.size(); ++j) {
       const std::size_t i = order[j];
       seen = join(seen, read[i]);
-      const Cargo next = j + 1 < order.size() ? carried[order[j + 1]] : Cargo{};
+      const PackedRows next = j + 1 < order.size() ? carried[order[j + 1]] : PackedRows{};
       sizes[i].*leaving = {head_rows(onward_sums(carried[i], seen)), head_rows(onward_sums(next, seen)),
                            head_rows(home_sums(carried[i], next, seen))};
     }

@@ -30,9 +30,9 @@ std::string name_of(const Candidate& candidate);
 /// problem's own partition alone where it names one.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
-/// Below `local_below` rows (empty: the costs decide) and on one rank `single`, if it fits; else the cheapest that fits into the machine's memory
-/// per rank. Candidates within 5 % count as equal: then fewer bytes on the wire decide. A pure function: all ranks that
-/// ask with the same arguments get the same answer.
+/// Below `local_below` rows (empty: the costs decide) and on one rank `single`, if it fits; else the cheapest that
+/// fits into the machine's memory per rank. Candidates within 5 % count as equal: then fewer bytes on the wire decide.
+/// A pure function: all ranks that ask with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);
 
 }  // namespace annulus::planner

@@ -33,7 +33,7 @@ struct Loads {
   std::vector<double> rows;      ///< of one head and a pair each, that the kernel packs; empty: not counted
   double communicators = 0;      ///< made and freed
   double windows = 0;
-  std::vector<double> intervals;  ///< stretches of rows that stand alone; empty: the whole sequence is one
+  std::vector<double> intervals;  ///< intervals of rows that stand alone; empty: the whole sequence is one
   /// Of these, what the all-to-all inside groups brings: nothing hides it.
   std::vector<double> group_received, group_messages;
   double memory = 0;  ///< bytes of the fullest rank, at most

@@ -45,7 +45,8 @@ void add_traffic(const pattern::Traffic& traffic, double bytes, Loads& loads);
 /// Adds a gather of all of K and V on every rank.
 void add_gathered_keys(const Problem& problem, const pattern::Partition& partition, Loads& loads);
 
-/// Adds kernel calls, rows, communicators and windows of a pass whose messages are counted; of these `kinds` kinds bring rows:
+/// Adds kernel calls, rows, communicators and windows of a pass whose messages are counted; of these `kinds` kinds
+/// bring rows:
 /// K and V (1), or K and V and the sums of their gradients (2).
 void add_overheads(const CommunicationShape& shape, const Problem& problem, const pattern::Partition& partition,
                    int kinds, Loads& loads);

@@ -187,8 +187,8 @@ Index key_sum_bytes(const Problem& problem, Index rows) {
   return 2 * problem.shape.batch * rows * problem.shape.kv_heads * problem.head_row_sum_bytes();
 }
 
-Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo) {
-  return 2 * problem.shape.batch * pattern::head_rows(cargo) * problem.head_row_sum_bytes();
+Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed) {
+  return 2 * problem.shape.batch * pattern::head_rows(packed) * problem.head_row_sum_bytes();
 }
 
 Index backward_panels(const Problem& problem, Index rows) {

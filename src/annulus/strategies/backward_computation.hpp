@@ -18,7 +18,7 @@ struct GradientBlock {
   Index bytes(const Problem& problem) const { return 2 * problem.shape.batch * held * unit_bytes(problem); }
   /// The block as the kernel sees dK (which = 0) or dV (which = 1).
   core::TensorView view(const Problem& problem, Index which) const;
-  /// The block in rows of one head, as cargo is counted.
+  /// The block in rows of one head, as packed rows are counted.
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
@@ -66,8 +66,8 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 
 /// Bytes of the sums for a rank's own K/V rows.
 Index key_sum_bytes(const Problem& problem, Index rows);
-/// Bytes of a cargo's gradients.
-Index gradient_bytes(const Problem& problem, const pattern::Cargo& cargo);
+/// Bytes of the gradients of packed rows.
+Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed);
 
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);

@@ -19,8 +19,8 @@ constexpr std::size_t steps_shown = 24;
 /// "1024 x 16": rows of a head on average, and the strides at which they lie.
 std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   std::set<Index> strides;
-  for (const auto& stretch : rows.stretches()) {
-    for (const auto& parts : stretch.heads) {
+  for (const auto& owned : rows.owned()) {
+    for (const auto& parts : owned.heads) {
       for (const auto& stored : parts) strides.insert(stored.part.stride);
     }
   }

@@ -3,29 +3,29 @@
 #include <algorithm>
 #include <optional>
 
-#include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/packed_rows.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-using pattern::Cargo;
 using pattern::GradientHop;
 using pattern::KeyRows;
+using pattern::PackedRows;
 
-/// Copies between a block that stores `rows` and `cargo` as it travels.
-std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const Cargo& cargo) {
-  return collect(problem, {nullptr, rows.count(), rows}, cargo);
+/// Copies between a block that stores `rows` and `packed` as it travels.
+std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const PackedRows& packed) {
+  return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
 /// Where the two messages with a block's sums leave from: rows of the block that follow each other leave from there,
 /// all others are collected first.
 struct Departure {
-  Departure(const Problem& problem, const Cargo& carried, const GradientHop& gradients)
+  Departure(const Problem& problem, const PackedRows& carried, const GradientHop& gradients)
       : rows(KeyRows::packed(carried)),
         onward(copies_of(problem, rows, gradients.onward)),
         home(copies_of(problem, rows, gradients.home)),
-        onward_in_place(stretch_of(onward)),
-        home_in_place(stretch_of(home)) {
+        onward_in_place(interval_of(onward)),
+        home_in_place(interval_of(home)) {
     // What is taken out of a part that goes home must be moved, or it would come home twice.
     for (const kernels::RowCopy& copy : home) {
       const core::Interval leaving{copy.from, copy.from + copy.count};
@@ -38,14 +38,14 @@ struct Departure {
   std::optional<core::Interval> onward_in_place, home_in_place;
 
  private:
-  static std::optional<core::Interval> stretch_of(const std::vector<kernels::RowCopy>& copies) {
+  static std::optional<core::Interval> interval_of(const std::vector<kernels::RowCopy>& copies) {
     if (copies.empty()) return core::Interval{};
-    core::Interval stretch{copies.front().from, copies.front().from};
+    core::Interval owned{copies.front().from, copies.front().from};
     for (const kernels::RowCopy& copy : copies) {
-      if (copy.from != stretch.end || copy.stride != 1) return std::nullopt;
-      stretch.end += copy.count;
+      if (copy.from != owned.end || copy.stride != 1) return std::nullopt;
+      owned.end += copy.count;
     }
-    return stretch;
+    return owned;
   }
 };
 
@@ -87,14 +87,14 @@ GradientBlock GradientLane::open(std::size_t h) {
   return zeros;
 }
 
-comm::RowBlock GradientLane::as_message(const Cargo& cargo, void* data) const {
-  return kv_block(problem_, data, pattern::head_rows(cargo), problem_.head_row_sum_bytes());
+comm::RowBlock GradientLane::as_message(const PackedRows& packed, void* data) const {
+  return kv_block(problem_, data, pattern::head_rows(packed), problem_.head_row_sum_bytes());
 }
 
 void GradientLane::begin(std::size_t h) {
   hop_ = hops_.gradients(rank_, int(h));
   if (outgoing_.bytes() == 0) outgoing_ = core::Buffer("gradient buffers", bytes_.outgoing);
-  const Cargo carried = hops_.hop(rank_, int(h)).receive;
+  const PackedRows carried = hops_.hop(rank_, int(h)).receive;
   const Departure departure(problem_, carried, hop_);
   const kernels::RowArray sums = block(h, pattern::head_rows(carried)).head_rows(problem_);
   const auto in_place = [&](const core::Interval& rows) -> comm::RowBlock {
@@ -125,21 +125,21 @@ GradientMessages GradientLane::incoming() {
           {hop_.reader, as_message(hop_.returned, incoming_.at(gradient_bytes(problem_, hop_.arriving)))}};
 }
 
-void GradientLane::add(const KeyRows& rows, const GradientBlock& into, const Cargo& cargo, void* data) const {
-  if (cargo.empty()) return;
+void GradientLane::add(const KeyRows& rows, const GradientBlock& into, const PackedRows& packed, void* data) const {
+  if (packed.empty()) return;
   const kernels::RowArray target = into.head_rows(problem_);
-  kernels::add_rows(copies_of(problem_, rows, cargo), {data, target.parts, pattern::head_rows(cargo), target.row_bytes},
-                    target, problem_.precision);
+  kernels::add_rows(copies_of(problem_, rows, packed),
+                    {data, target.parts, pattern::head_rows(packed), target.row_bytes}, target, problem_.precision);
 }
 
 void GradientLane::settle(std::size_t h, core::HopMetrics& metrics) {
-  for (const Cargo* sent : {&hop_.onward, &hop_.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
-  for (const Cargo* received : {&hop_.arriving, &hop_.returned}) {
+  for (const PackedRows* sent : {&hop_.onward, &hop_.home}) metrics.bytes_sent += gradient_bytes(problem_, *sent);
+  for (const PackedRows* received : {&hop_.arriving, &hop_.returned}) {
     metrics.bytes_received += gradient_bytes(problem_, *received);
     metrics.rows_received += pattern::head_rows(*received);
   }
   if (!hop_.arriving.empty()) {
-    const Cargo next = hops_.hop(rank_, int(h) + 1).receive;
+    const PackedRows next = hops_.hop(rank_, int(h) + 1).receive;
     add(KeyRows::packed(next), block(h + 1, pattern::head_rows(next)), hop_.arriving, incoming_.data());
   }
   add(own_rows_, own_, hop_.returned, incoming_.at(gradient_bytes(problem_, hop_.arriving)));

@@ -47,9 +47,10 @@ class GradientLane {
 
  private:
   GradientBlock block(std::size_t h, Index rows) const;
-  /// `cargo` in a buffer.
-  comm::RowBlock as_message(const pattern::Cargo& cargo, void* data) const;
-  void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::Cargo& cargo, void* data) const;
+  /// `packed` in a buffer.
+  comm::RowBlock as_message(const pattern::PackedRows& packed, void* data) const;
+  void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::PackedRows& packed,
+           void* data) const;
 
   const HopRound& keys_;
   const std::size_t lane_;

@@ -15,8 +15,8 @@ Transfers HopSumRound::transfers(int rank, std::size_t s) const {
   for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
     if (!moves(rank, lane, s)) continue;
     const pattern::GradientHop hop = keys_.hops_of(lane).gradients(rank, int(s) - 2);
-    const auto of = [&](int peer, const pattern::Cargo& cargo) -> Transfer {
-      return {peer, pattern::head_rows(cargo), gradient_bytes(keys_.problem(), cargo)};
+    const auto of = [&](int peer, const pattern::PackedRows& packed) -> Transfer {
+      return {peer, pattern::head_rows(packed), gradient_bytes(keys_.problem(), packed)};
     };
     all.send(of(hop.next, hop.onward));
     all.send(of(hop.owner, hop.home));

@@ -2,21 +2,21 @@
 
 #include <algorithm>
 
-#include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/packed_rows.hpp"
 
 namespace annulus::strategies {
 namespace {
 
 using kernels::RowCopy;
-using pattern::Cargo;
 using pattern::GradientHop;
 using pattern::KeyRows;
-using pattern::Stretch;
+using pattern::OwnerInterval;
+using pattern::PackedRows;
 
-/// Copies of `cargo` from a block that stores `from` to one that stores `to`, in rows of one head.
-std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const KeyRows& to, const Cargo& cargo) {
-  std::vector<RowCopy> copies = collect(problem, {nullptr, 0, from}, cargo);
-  const std::vector<RowCopy> places = collect(problem, {nullptr, 0, to}, cargo);
+/// Copies of `packed` from a block that stores `from` to one that stores `to`, in rows of one head.
+std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const KeyRows& to, const PackedRows& packed) {
+  std::vector<RowCopy> copies = collect(problem, {nullptr, 0, from}, packed);
+  const std::vector<RowCopy> places = collect(problem, {nullptr, 0, to}, packed);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     copies[i].to = places[i].from;
     copies[i].to_stride = places[i].stride;
@@ -24,19 +24,19 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// The parts of `cargo` that `rows` hold. The others are not this rank's business, it passes them on.
-Cargo held_parts(Cargo cargo, const KeyRows& rows) {
-  for (Stretch& stretch : cargo) {
-    const auto& all = rows.stretches();
-    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.rows == stretch.rows; });
-    for (std::size_t kv = 0; kv < stretch.heads.size(); ++kv) {
-      std::erase_if(stretch.heads[kv], [&](const pattern::Part& part) {
+/// The parts of `packed` that `rows` hold. The others are not this rank's business, it passes them on.
+PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
+  for (OwnerInterval& owned : packed) {
+    const auto& all = rows.owned();
+    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.rows == owned.rows; });
+    for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
+      std::erase_if(owned.heads[kv], [&](const pattern::StridedRange& part) {
         return same == all.end() || rows.find(std::size_t(same - all.begin()), Index(kv), part) == nullptr;
       });
     }
   }
-  std::erase_if(cargo, [](const Stretch& stretch) { return pattern::head_rows({stretch}) == 0; });
-  return cargo;
+  std::erase_if(packed, [](const OwnerInterval& owned) { return pattern::head_rows({owned}) == 0; });
+  return packed;
 }
 
 /// How the sums of step s > 0 get from their form on the way, that of `arriving`, into that of its K/V block.
@@ -61,7 +61,7 @@ struct Entry {
     return turned;
   }
 
-  const Cargo on_way;
+  const PackedRows on_way;
   GradientBlock block;  // its form
   std::vector<RowCopy> copies;
   bool in_place = false;  // both forms are the same
@@ -97,12 +97,12 @@ SliceSums::SliceSums(const Problem& problem, const OrderedSlice& slice, const Gr
   outgoing_ = core::Buffer("gradient buffers", bytes.outgoing);
 }
 
-comm::RowBlock SliceSums::as_message(const Cargo& cargo, void* data) const {
-  return kv_block(problem_, data, pattern::head_rows(cargo), problem_.head_row_sum_bytes());
+comm::RowBlock SliceSums::as_message(const PackedRows& packed, void* data) const {
+  return kv_block(problem_, data, pattern::head_rows(packed), problem_.head_row_sum_bytes());
 }
 
-kernels::RowArray SliceSums::array_of(const Cargo& cargo, void* data) const {
-  return {data, 2 * problem_.shape.batch, pattern::head_rows(cargo), problem_.head_row_sum_bytes()};
+kernels::RowArray SliceSums::array_of(const PackedRows& packed, void* data) const {
+  return {data, 2 * problem_.shape.batch, pattern::head_rows(packed), problem_.head_row_sum_bytes()};
 }
 
 GradientBlock SliceSums::begin(std::size_t s) {
@@ -128,8 +128,8 @@ void SliceSums::leave(std::size_t s) {
   }
   const GradientHop& hop = slice_.travel(s);
   void* behind = outgoing_.at(gradient_bytes(problem_, hop.onward));
-  for (const auto& [cargo, data] : {std::pair{&hop.onward, outgoing_.data()}, std::pair{&hop.home, behind}}) {
-    kernels::gather_rows(collect(problem_, {nullptr, 0, rows}, *cargo), source, array_of(*cargo, data));
+  for (const auto& [packed, data] : {std::pair{&hop.onward, outgoing_.data()}, std::pair{&hop.home, behind}}) {
+    kernels::gather_rows(collect(problem_, {nullptr, 0, rows}, *packed), source, array_of(*packed, data));
   }
 }
 
@@ -146,9 +146,9 @@ std::vector<comm::Message> SliceSums::incoming(std::size_t s) const {
 }
 
 void SliceSums::settle(std::size_t s) {
-  const Cargo& cargo = hop(s).returned;
+  const PackedRows& packed = hop(s).returned;
   void* data = incoming_.at(gradient_bytes(problem_, hop(s).arriving));
-  kernels::gather_rows(between(problem_, KeyRows::packed(cargo), own_rows_, cargo), array_of(cargo, data),
+  kernels::gather_rows(between(problem_, KeyRows::packed(packed), own_rows_, packed), array_of(packed, data),
                        own_.head_rows(problem_));
 }
 

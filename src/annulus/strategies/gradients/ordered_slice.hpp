@@ -66,8 +66,8 @@ class SliceSums {
   void settle(std::size_t s);
 
  private:
-  comm::RowBlock as_message(const pattern::Cargo& cargo, void* data) const;
-  kernels::RowArray array_of(const pattern::Cargo& cargo, void* data) const;
+  comm::RowBlock as_message(const pattern::PackedRows& packed, void* data) const;
+  kernels::RowArray array_of(const pattern::PackedRows& packed, void* data) const;
 
   const Problem& problem_;
   const OrderedSlice& slice_;

@@ -17,8 +17,8 @@ Transfers OrderedSumRound::transfers(int rank, std::size_t s) const {
   Transfers all;
   for (const Route& route : routes_) {
     const pattern::GradientHop hop = route.route.step(rank, int(s));
-    const auto of = [&](int peer, const pattern::Cargo& cargo) -> Transfer {
-      return {peer, pattern::head_rows(cargo), gradient_bytes(keys_.problem(), cargo)};
+    const auto of = [&](int peer, const pattern::PackedRows& packed) -> Transfer {
+      return {peer, pattern::head_rows(packed), gradient_bytes(keys_.problem(), packed)};
     };
     all.send(of(hop.next, hop.onward));
     all.send(of(hop.owner, hop.home));

@@ -1,6 +1,6 @@
 #include "annulus/strategies/keys/hop_lane.hpp"
 
-#include "annulus/strategies/cargo.hpp"
+#include "annulus/strategies/packed_rows.hpp"
 
 namespace annulus::strategies {
 
@@ -40,8 +40,8 @@ comm::Message HopLane::incoming() const {
 }
 
 void HopLane::take(std::size_t h, core::HopMetrics& metrics) {
-  metrics.bytes_sent += cargo_bytes(round_.problem(), hop_.send);
-  metrics.bytes_received += cargo_bytes(round_.problem(), hop_.receive);
+  metrics.bytes_sent += packed_bytes(round_.problem(), hop_.send);
+  metrics.bytes_received += packed_bytes(round_.problem(), hop_.receive);
   metrics.rows_received += pattern::head_rows(hop_.receive);
   if (h + 1 >= bytes_.sending_hops) send_ = {};
   in_hand_ = {receive_[h % 2].data(), pattern::head_rows(hop_.receive), pattern::KeyRows::packed(hop_.receive)};

@@ -36,8 +36,8 @@ KeyBlock HopRound::form(int rank, std::size_t s, std::size_t lane) const {
   const pattern::StoredRows& rows = this->rows(rank);
   if (s > 0) {
     if (!has(rank, lane, s - 1)) return {};
-    const pattern::Cargo cargo = lanes_[lane].hops.hop(rank, int(s) - 1).receive;
-    return {nullptr, pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
+    const pattern::PackedRows packed = lanes_[lane].hops.hop(rank, int(s) - 1).receive;
+    return {nullptr, pattern::head_rows(packed), pattern::KeyRows::packed(packed)};
   }
   if (!is_sliced_) return own_block({}, rows);
   const pattern::StoredRows& slice = lanes_[lane].rows[std::size_t(rank)];

@@ -27,8 +27,8 @@ std::string WindowRound::place(int rank, std::size_t s) const {
 
 KeyBlock WindowRound::form(int rank, std::size_t s, std::size_t) const {
   if (s == 0) return own_block({}, rows(rank));
-  const pattern::Cargo cargo = hops_.hop(rank, read(rank, s)).receive;
-  return {nullptr, pattern::head_rows(cargo), pattern::KeyRows::packed(cargo)};
+  const pattern::PackedRows packed = hops_.hop(rank, read(rank, s)).receive;
+  return {nullptr, pattern::head_rows(packed), pattern::KeyRows::packed(packed)};
 }
 
 /// The block of step s + 1 is read during step s or before; at step 0 the own rows are there for all who read them.

@@ -2,13 +2,14 @@
 
 namespace annulus::strategies {
 
-using pattern::Cargo;
+using pattern::PackedRows;
 
-Cargo window_cargo(const Problem& problem, const pattern::StoredRows& rows) {
-  Cargo all;
+PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows) {
+  PackedRows all;
   for (const core::Interval& interval : rows.intervals()) {
-    const std::vector<pattern::Part> whole{{interval.begin, 1, interval.size()}};
-    all.push_back({interval, std::vector<std::vector<pattern::Part>>(std::size_t(problem.shape.kv_heads), whole)});
+    const std::vector<pattern::StridedRange> whole{{interval.begin, 1, interval.size()}};
+    all.push_back(
+        {interval, std::vector<std::vector<pattern::StridedRange>>(std::size_t(problem.shape.kv_heads), whole)});
   }
   return all;
 }
@@ -17,9 +18,9 @@ Cargo window_cargo(const Problem& problem, const pattern::StoredRows& rows) {
 // running softmax and the results, which need their memory later.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window) {
   if (window.bytes() == 0) return;
-  const Cargo cargo = window_cargo(problem, rows);
-  const std::vector<kernels::RowCopy> copies = collect(problem, own, cargo);
-  const Index parts = 2 * problem.shape.batch, held = pattern::head_rows(cargo), unit = problem.head_row_bytes();
+  const PackedRows all = window_rows(problem, rows);
+  const std::vector<kernels::RowCopy> copies = collect(problem, own, all);
+  const Index parts = 2 * problem.shape.batch, held = pattern::head_rows(all), unit = problem.head_row_bytes();
   const core::Buffer packed("window part", held * unit);
   for (Index part = 0; part < parts; ++part) {
     auto* source = static_cast<std::byte*>(own.data) + part * packed.bytes();
@@ -32,7 +33,7 @@ void add_window(const Problem& problem, const pattern::StoredRows& rows, const c
                 const GradientBlock& own) {
   if (window.bytes() == 0) return;
   const std::vector<kernels::RowCopy> copies =
-      collect(problem, {nullptr, rows.count(), pattern::KeyRows::raw(rows)}, window_cargo(problem, rows));
+      collect(problem, {nullptr, rows.count(), pattern::KeyRows::raw(rows)}, window_rows(problem, rows));
   const kernels::RowArray all = own.head_rows(problem);
   const core::Buffer part("gradient buffers", all.held * all.row_bytes);
   for (Index i = 0; i < all.parts; ++i) {
@@ -43,11 +44,11 @@ void add_window(const Problem& problem, const pattern::StoredRows& rows, const c
   }
 }
 
-WindowRuns window_runs(const Problem& problem, const pattern::StoredRows& owner, const Cargo& cargo) {
-  const Cargo window = window_cargo(problem, owner);
+WindowRuns window_runs(const Problem& problem, const pattern::StoredRows& owner, const PackedRows& packed) {
+  const PackedRows window = window_rows(problem, owner);
   WindowRuns found{{}, pattern::head_rows(window)};
   for (const kernels::RowCopy& copy :
-       collect(problem, {nullptr, found.held, pattern::KeyRows::packed(window)}, cargo)) {
+       collect(problem, {nullptr, found.held, pattern::KeyRows::packed(window)}, packed)) {
     found.runs.push_back({copy.from, copy.stride, copy.count});
   }
   return found;
