@@ -193,6 +193,34 @@ TEST_F(Plans, RunAndDryRunSayWhatAutoTookAndWhy) {
   EXPECT_NE(local.out.find("600 rows are fewer than distribution.local_below, 601"), std::string::npos) << local.out;
 }
 
+TEST_F(Plans, OfOneRankAreShownStepByStep) {
+  write("deck.yaml",
+        "input: {generate: {sequence: 65536, heads: 8, head_dim: 64}}\noutput: {file: out.h5}\n"
+        "attention: {segments: [2048, 8192, 32768, all], dilations: [1, 4, 16, 64], causal: false}\n"
+        "distribution: {strategy: ring}\n");
+  const Outcome ring = annulus(0, "run --dry-run --ranks 4 --rank 1 deck.yaml");
+  ASSERT_EQ(ring.status, 0) << ring.err;
+  for (const char* line :
+       {"# ring, forward, rank 1 of 4, rows [16384, 32768): memory 142.2 MiB, sends 9.0 MiB, receives 9.0 MiB",
+        "#     0  1 (own)           16384 x 1   97.2 %  4.0 MiB from 0       4.0 MiB to 2",
+        "#     2  3                 1024 x 16    0.1 %  1.0 MiB from 0       4.0 MiB to 2",
+        "#   sum                                  354 M  9.0 MiB              9.0 MiB"}) {
+    EXPECT_NE(ring.out.find(line), std::string::npos) << line << "\n" << ring.out;
+  }
+  EXPECT_EQ(ring.out.find("backward"), ring.out.find("backward: false")) << "no gradients are asked for";
+  for (const std::string& strategy : strategies()) {  // with gradients and in one order, where it can
+    const std::string set = " --set compute.backward=true --set distribution.strategy=" + strategy;
+    const Outcome shown = annulus(0, "run --dry-run --ranks 4 --rank 3 deck.yaml" + set);
+    ASSERT_EQ(shown.status, 0) << shown.err;
+    const std::string name = strategy == "auto" ? "" : "# " + strategy;
+    EXPECT_NE(shown.out.find(name + ", backward, rank 3 of 4"), std::string::npos) << shown.out;
+  }
+  const Outcome many =
+      annulus(0, "run --dry-run --ranks 65536 --rank 40000 --set input.generate.sequence=4194304 deck.yaml");
+  ASSERT_EQ(many.status, 0) << many.err;
+  EXPECT_NE(many.out.find("more steps"), std::string::npos) << many.out;
+}
+
 TEST_F(Plans, CalibrateMakesAMachineFileThatPlansAndRunsGoBy) {
   const Outcome measured = annulus(2, "plan --calibrate m.yaml");
   ASSERT_EQ(measured.status, 0) << measured.err;
@@ -213,6 +241,17 @@ TEST_F(Plans, CalibrateMakesAMachineFileThatPlansAndRunsGoBy) {
   const Outcome ran = annulus(2, "run small.yaml --set distribution.machine=slow.yaml");
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_NE(ran.out.find("single (auto) on 2 ranks"), std::string::npos) << ran.out;
+}
+
+TEST_F(Plans, OfARankThatIsNotThereAreRefused) {
+  const auto expect = [&](const std::string& arguments, const std::string& words) {
+    const Outcome outcome = annulus(0, "run small.yaml " + arguments);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  };
+  expect("--rank 1", "run --rank requires --dry-run");
+  expect("--dry-run --ranks 4 --rank 4", "run --rank 4: there are 4 ranks, counted from 0");
+  expect("--dry-run --rank -1", "--rank: found '-1', expected a whole number from 0");
 }
 
 TEST_F(Plans, Mistakes) {
