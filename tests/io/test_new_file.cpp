@@ -357,8 +357,9 @@ TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   const std::string elsewhere = replaced(dead, machine, "0123456789ab");
   const std::string other_file = replaced(dead, "out.tmp.", "out2.tmp.");
   Names stay{alive, elsewhere, other_file, path + ".tmp.12345", path + ".tmp." + machine + ".x-1.0123456789abcdef"};
+  stay.push_back(dead + ".data.x");  // of nobody that is known
   for (const std::string& file : stay) std::ofstream(file) << "half";
-  for (const std::string& file : {dead, reborn}) std::ofstream(file) << "half";
+  for (const std::string& file : {dead, reborn, dead + ".data.0", dead + ".metadata.12"}) std::ofstream(file) << "half";
 
   const auto said_while_made = [&] {
     testing::internal::CaptureStderr();

@@ -15,6 +15,9 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
+/// Whichever file has the name: for names that no other process makes.
+inline constexpr FileIdentity any_file{};
+
 /// Notes a file until it is forgotten; returns its number in the table. -1 when the table is full or the path too long:
 /// the file then stays behind when the process is ended from outside. From one thread only.
 int note_unfinished_file(const std::string& path, FileIdentity identity);

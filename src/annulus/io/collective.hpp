@@ -4,6 +4,7 @@
 // call would leave the others waiting in it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/hdf5_support.hpp"
 #include "annulus/io/seen_file.hpp"
+#include "annulus/io/side_files.hpp"
 #include "annulus/io/transfer.hpp"
 
 namespace annulus::io {
@@ -52,6 +54,8 @@ void move_collectively(const SeenFile& seen, Direction direction, const std::vec
                        const comm::Communicator& comm, Cut&& cut) {
   const comm::Scope place(fmt::format("{} {}", direction == Direction::read ? "reading" : "writing", seen.path));
   const auto move_all = [&] {
+    std::optional<SideFiles> beside;
+    if (direction == Direction::write) beside.emplace(seen.path, comm.rank());
     FileId file = open_collectively(seen.path, direction, comm);
     const PropertyId transfer = collective_transfer();
     for (const Item& item : items) {

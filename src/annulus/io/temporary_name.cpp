@@ -19,6 +19,8 @@
 #include <set>
 #include <sstream>
 
+#include "annulus/io/side_files.hpp"
+
 namespace annulus::io {
 namespace {
 
@@ -76,6 +78,7 @@ std::optional<Maker> maker_of(const std::string& name, const std::string& base) 
   std::getline(rest, process, '-');
   std::getline(rest, maker.start, '.');
   std::getline(rest, random);
+  if (random.size() > 16 && is_side_file(random.substr(16))) random.resize(16);
   const auto [end, error] = std::from_chars(process.data(), process.data() + process.size(), maker.process);
   const bool whole = error == std::errc() && end == process.data() + process.size() && maker.process > 0;
   if (!whole || maker.machine.size() != 12 || maker.start.empty() || random.size() != 16) return std::nullopt;
