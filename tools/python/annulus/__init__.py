@@ -1,0 +1,44 @@
+"""Results, inputs and pictures of annulus, for notebooks and scripts.
+
+    import annulus
+    result = annulus.open_result("result.h5")                  # an xarray Dataset, read when used
+    annulus.convert("tensors.npz", "tokens.h5", axes="bhsd")   # and .npy, safetensors, .pt, Zarr, both ways
+    with annulus.capture(model, "tokens.h5", layer=4):         # Q, K, V of a PyTorch model's attention
+        model(batch)
+    annulus.plots.strategies(annulus.cases(["sweep.h5"]))      # matplotlib figures
+    annulus.report("result.h5", "result.html")                 # one page with all of it
+
+The same from a shell: `python -m annulus --help`, or `annulus-tools --help`.
+"""
+import importlib
+
+__version__ = "0.1.0"
+
+# Imported when first used: numpy alone takes longer than many a command.
+_PLACES = {
+    "AnnulusError": "errors",
+    "Pattern": "pattern",
+    "capture": "capturing",
+    "cases": "results.cases",
+    "convert": "conversion",
+    "open_input": "results.dataset",
+    "open_result": "results.dataset",
+    "open_sweep": "results.dataset",
+    "plots": None,
+    "report": "html",
+    "settings": "results.dataset",
+}
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name):
+    if name not in _PLACES:
+        raise AttributeError(f"module 'annulus' has no attribute '{name}'")
+    place = _PLACES[name]
+    if place is None:
+        return importlib.import_module(f"annulus.{name}")
+    return getattr(importlib.import_module(f"annulus.{place}"), name)
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,30 @@
+"""The command line: annulus-tools, or python -m annulus."""
+import signal
+import sys
+
+from annulus.commands import parser
+from annulus.errors import AnnulusError
+
+
+def main(arguments=None):
+    """Exit status: 0 done, 1 failed while working (no space, ...), 2 a mistake in what was asked or given."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-made files are removed
+    options = parser().parse_args(arguments)
+    try:
+        options.act(options)
+    except AnnulusError as mistake:
+        print(f"annulus-tools: error: {mistake}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+        return 1
+    except (OSError, MemoryError) as problem:
+        print(f"annulus-tools: error: {problem or type(problem).__name__}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

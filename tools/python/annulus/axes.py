@@ -1,0 +1,77 @@
+"""The order of a tensor's axes: (batch, sequence, head, dim), or PyTorch's (batch, head, sequence, dim)."""
+from annulus import tensors
+from annulus.errors import AnnulusError
+
+NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
+ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length")
+HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
+HEAD_DIM_MOST = 256
+
+
+def _meaning(name):
+    name = name.lower()
+    if name.startswith("seq") or name in ROWS:
+        return "sequence"
+    return "head" if name in HEADS else None
+
+
+def order_of(axes):
+    """"bshd" or "bhsd" where the names of four axes say so; else None."""
+    meanings = [_meaning(name) for name in axes or ()]
+    if len(meanings) != 4:
+        return None
+    if meanings[1] == "sequence" or meanings[2] == "head":
+        return "bshd"
+    return "bhsd" if meanings[1] == "head" or meanings[2] == "sequence" else None
+
+
+def named(tensor, order):
+    """The tensor with the names of that order; (B, S, H) and (B, H, S) get the first three."""
+    return tensor._replace(axes=NAMES[order][:len(tensor.shape)])
+
+
+def reordered(tensor, order):
+    """A named tensor (B, S, H, D), (B, H, S, D) or without D, in the order asked for."""
+    if tensor.axes[1] == NAMES[order][1]:
+        return tensor
+    return tensors.transposed(tensor, (0, 2, 1, 3)[:len(tensor.shape)])
+
+
+def told_apart(name, found):
+    """Names of a tensor's axes as they are written: `kv_head` where k has fewer heads than q, as annulus has it.
+
+    So an axis of one name has one length in the file, which xarray wants.
+    """
+    axes, q = found[name].axes, found.get("q", found.get("dq", found.get("out")))
+    fewer = axes and q and name in ("k", "v", "dk", "dv") and sizes(found[name]).get("head") != sizes(q).get("head")
+    return tuple("kv_head" if axis == "head" else axis for axis in axes) if fewer else axes
+
+
+def sizes(tensor):
+    """{axis name: extent}."""
+    return dict(zip(tensor.axes, tensor.shape))
+
+
+def check_input(found):
+    """Refuses q, k, v, and with them dout and dlse, that annulus would not read together. All are named."""
+    for name in ("q", "k", "v"):
+        if name not in found:
+            raise AnnulusError(f"no tensor {name}")
+    q = found["q"]
+    if q.shape[3] > HEAD_DIM_MOST:
+        raise AnnulusError(f"{q.where}: has head size {q.shape[3]}; expected 1 to {HEAD_DIM_MOST}")
+    for name, tensor in found.items():
+        expected = sizes(q)
+        if name in ("k", "v"):
+            expected["head"] = sizes(found["k"]).get("head", 0)
+        if name == "dlse":
+            del expected["dim"]
+        if len(tensor.shape) != len(expected) or sizes(tensor) != expected:
+            raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected {tuple(expected.values())} "
+                               f"to fit q {q.shape}")
+        if name != "dlse" and tensor.element != q.element:
+            raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {q.element.name} as q "
+                               "(--type makes all of one)")
+    heads, kv_heads = sizes(q)["head"], sizes(found["k"])["head"]
+    if heads % kv_heads != 0:
+        raise AnnulusError(f"{found['k'].where}: has {kv_heads} heads; expected a divisor of the {heads} of q")

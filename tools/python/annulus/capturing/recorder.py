@@ -1,0 +1,224 @@
+"""Which attention of a model is captured, and how it comes into the file."""
+import contextlib
+from typing import NamedTuple, Optional
+
+import h5py
+import numpy as np
+import torch
+
+from annulus import axes, elements, files, hdf5, tensors
+from annulus.capturing import calls, masks
+from annulus.errors import AnnulusError
+
+AXES = axes.NAMES["bhsd"]  # PyTorch's
+
+
+class Layer(NamedTuple):
+    """One captured attention."""
+    number: int      # of the calls of one forward pass, from 0
+    module: str      # qualified name of the innermost module that called
+    group: str       # where it is in the file: "/" or "/layer_004"
+    shapes: dict     # {"q": (B, H, S, D), ...}
+    element: str
+    mask: str        # dense, causal, other
+    scale: Optional[float]
+
+    def __str__(self):
+        shapes = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
+        return f"layer {self.number}, {self.module or 'the model itself'}: {shapes} {self.element}, {self.mask}"
+
+
+@contextlib.contextmanager
+def capture(model, path, layer=None, dout=False, overwrite=False):
+    """Writes Q, K and V of the model's attention in the first forward pass inside the block to the HDF5 file `path`.
+
+    model  an nn.Module that calls scaled_dot_product_attention, under whatever name, or has nn.MultiheadAttention
+    layer  which attention: a number in order of the calls (-1: the last) or the name of a module (as in
+           model.named_modules()), written as datasets q, k, v. A list of those, or None for all: a group
+           layer_000, layer_001, ... each
+    dout   also the gradient of the attention's output, dout: run one backward pass inside the block
+
+    Tensors are written as the call has them, (B, H, S, D), with the names of their axes, so that `annulus run` needs no
+    input.axes. The block's value prints the layers and makes their run file. When the block raises, or what was asked
+    for was not seen (AnnulusError), no file is made.
+    """
+    with files.new_path(path, overwrite) as aside, h5py.File(aside, "w") as file:
+        recorder = Recorder(file, str(path), layer, dout)
+        with recorder.hooks(model), calls.seen(recorder.on_call):
+            yield recorder
+        recorder.finish()
+
+
+class Recorder:
+    """What the block of capture() has as its value."""
+
+    def __init__(self, file, path, layer, dout):
+        self._file, self._path, self._dout = file, path, dout
+        self._wanted = None if layer is None else list(layer) if isinstance(layer, (list, tuple)) else [layer]
+        self._alone = self._wanted is not None and not isinstance(layer, (list, tuple))
+        self._stack = []        # qualified names of the modules that are being called
+        self._passes = 0
+        self._seen = []         # module names of all calls of the first pass
+        self._layers = []
+        self._missing_dout = {}
+
+    @property
+    def layers(self):
+        return list(self._layers)
+
+    def __str__(self):
+        return "\n".join(map(str, self._layers)) or "nothing captured"
+
+    @contextlib.contextmanager
+    def hooks(self, model):
+        def enter(name):
+            def hook(module, args):
+                self._passes += not self._stack
+                self._stack.append(name)
+            return hook
+
+        def leave(module, args, output):
+            self._stack.pop()
+
+        handles = []
+        for name, module in model.named_modules():
+            handles.append(module.register_forward_pre_hook(enter(name)))
+            handles.append(module.register_forward_hook(leave, always_call=True))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def on_call(self, query, key, value, options, output):
+        if not self._stack or self._passes > 1:
+            return  # of another model, or a later pass
+        number, module = len(self._seen), self._stack[-1]
+        self._seen.append(module)
+        # A number from the end is known only when all have been seen: until then the latest is kept.
+        if not self._wants(number, module):
+            return
+        where = f"{self._path}: layer {number} ({module or 'the model itself'})"
+        found = {name: _four_axes(where, name, tensor) for name, tensor in (("q", query), ("k", key), ("v", value))}
+        axes.check_input({name: self._described(where, name, tensor) for name, tensor in found.items()})
+        if self._alone and self._layers:
+            self._replace(where)
+        group = "/" if self._alone else f"/layer_{number:03d}"
+        mask = masks.meaning(found["q"].shape[2], options["attn_mask"], options["is_causal"])
+        for name, tensor in found.items():
+            self._write(f"{group}/{name}", tensor)
+        attributes = self._file[group].attrs
+        attributes["module"], attributes["layer"], attributes["mask"] = module, number, mask
+        if options.get("scale") is not None:
+            attributes["scale"] = float(options["scale"])
+        self._layers.append(Layer(number, module, group, {name: tuple(t.shape) for name, t in found.items()},
+                                  str(query.dtype).removeprefix("torch."), mask, options.get("scale")))
+        if self._dout:
+            self._await_gradient(where, group, output)
+
+    def _wants(self, number, module):
+        if self._wanted is None:
+            return True
+        for wanted in self._wanted:
+            if isinstance(wanted, str):
+                if module == wanted or module.startswith(wanted + "."):
+                    return True
+            elif wanted == number or wanted < 0:
+                return True
+        return False
+
+    def _replace(self, where):
+        """A second call for a single layer: of a number from the end it takes the first one's place."""
+        if isinstance(self._wanted[0], str):
+            raise AnnulusError(f"{where}: {self._wanted[0]} calls attention more than once; expected the number of one: "
+                               f"{self._layers[-1].number} or {len(self._seen) - 1}")
+        self._drop(self._layers.pop())
+
+    def _drop(self, layer):
+        self._missing_dout.pop(layer.group, None)
+        for name in ("q", "k", "v", "dout"):
+            if f"{layer.group}/{name}" in self._file:
+                del self._file[f"{layer.group}/{name}"]
+        if layer.group != "/":
+            del self._file[layer.group]
+
+    def _await_gradient(self, where, group, output):
+        if not output.requires_grad:
+            raise AnnulusError(f"{where}: its output needs no gradient; expected a pass with gradients for dout=True")
+        self._missing_dout[group] = where
+
+        def arrived(gradient):
+            if self._missing_dout.pop(group, None):
+                self._write(f"{group}/dout", _four_axes(where, "dout", gradient))
+
+        output.register_hook(arrived)
+
+    def _described(self, where, name, tensor):
+        element = _element(where, tensor)
+        return tensors.Tensor(f"{where}: {name}", tuple(tensor.shape), element, None, AXES)
+
+    def _write(self, name, tensor):
+        dataset = hdf5.create(self._file, name, tensor.shape, _element(name, tensor))
+        dataset.attrs["axes"] = " ".join(AXES)
+        for entry in range(tensor.shape[0]):  # one batch entry at a time on the host
+            piece = tensor[entry:entry + 1].detach().cpu().contiguous()
+            bits = piece.view(torch.int16).numpy().view(np.uint16) if piece.dtype == torch.bfloat16 else piece.numpy()
+            hdf5.write(dataset, tuple(slice(0, n) if axis else slice(entry, entry + 1)
+                                      for axis, n in enumerate(tensor.shape)), bits)
+
+    def finish(self):
+        """After the block: settles numbers from the end, and refuses what is not complete."""
+        if not self._seen:
+            raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
+                               "forward pass, of a model that is not compiled or scripted and whose attention is not "
+                               "computed by hand (Hugging Face: attn_implementation='sdpa')")
+        self._settle_numbers()
+        for wanted in self._wanted or ():
+            if not any(self._answers(wanted, layer) for layer in self._layers):
+                raise AnnulusError(f"{self._path}: no attention {wanted!r}; the pass had {len(self._seen)}: "
+                                   f"{', '.join(f'{i} {name}' for i, name in enumerate(self._seen[:40]))}")
+        if self._missing_dout:
+            raise AnnulusError(f"{next(iter(self._missing_dout.values()))}: no gradient arrived; "
+                               "expected one backward pass inside the block for dout=True")
+
+    def _answers(self, wanted, layer):
+        if isinstance(wanted, str):
+            return layer.module == wanted or layer.module.startswith(wanted + ".")
+        return layer.number == (wanted if wanted >= 0 else len(self._seen) + wanted)
+
+    def _settle_numbers(self):
+        if self._wanted is None:
+            return
+        for layer in list(self._layers):
+            if not any(self._answers(wanted, layer) for wanted in self._wanted):
+                self._layers.remove(layer)
+                self._drop(layer)
+
+    def run_file(self, input_file, output_file, layer=0, segments=("all",), dilations=(1,)):
+        """The YAML of a run over the captured layer (in the order of `layers`), as `annulus run` takes it."""
+        chosen = self._layers[layer]
+        names = "" if chosen.group == "/" else "".join(
+            f"  {name}: {chosen.group}/{name}\n" for name in ("q", "k", "v", *(("dout",) if self._dout else ())))
+        lines = f"input:\n  file: {input_file}\n{names}attention:\n  segments: [{', '.join(map(str, segments))}]\n" \
+                f"  dilations: [{', '.join(map(str, dilations))}]\n  causal: {str(chosen.mask == 'causal').lower()}\n"
+        if chosen.scale is not None:
+            lines += f"  scale: {chosen.scale}\n"
+        if self._dout:
+            lines += "compute:\n  backward: true\n"
+        return lines + f"output:\n  file: {output_file}\n"
+
+
+def _four_axes(where, name, tensor):
+    """(B, H, S, D); of (H, S, D) one batch entry."""
+    if tensor.dim() == 3:
+        return tensor.unsqueeze(0)
+    if tensor.dim() != 4:
+        raise AnnulusError(f"{where}: {name} has shape {tuple(tensor.shape)}; expected (batch, head, sequence, dim)")
+    return tensor
+
+
+def _element(where, tensor):
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in elements.FLOATS:
+        raise AnnulusError(f"{where}: has type {name}; expected one of {', '.join(elements.FLOATS)}")
+    return elements.named(name)

@@ -1,0 +1,205 @@
+"""Verbs of the command line and their options."""
+import argparse
+import re
+import sys
+
+from annulus import __version__
+from annulus.errors import AnnulusError
+
+EXAMPLES = """examples:
+  annulus-tools convert tokens.npz tokens.h5 --axes bhsd     an input file for `annulus run`
+  annulus-tools convert result.h5 result.safetensors         the result elsewhere
+  annulus-tools show result.h5
+  annulus-tools plot strategies sweep.h5 strategies.png
+  annulus-tools report result.h5 result.html"""
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="annulus-tools", description="Inputs, results and pictures of annulus.",
+                                  epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--version", action="version", version=__version__)
+    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _add_show(verbs)
+    _add_convert(verbs)
+    _add_plot(verbs)
+    _add_report(verbs)
+    return top
+
+
+def _verb(verbs, name, act, about):
+    verb = verbs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+    verb.set_defaults(act=act)
+    return verb
+
+
+def _overwrite(verb):
+    verb.add_argument("--overwrite", action="store_true", help="replace an existing file")
+
+
+def _add_show(verbs):
+    verb = _verb(verbs, "show", show, "say what is in a file: result, sweep, or tensors of any kind")
+    verb.add_argument("file")
+
+
+def show(options):
+    import xarray
+
+    from annulus import formats, hdf5
+    from annulus.results.dataset import open_result, open_sweep
+    if options.file.lower().endswith((".h5", ".hdf5")):
+        with hdf5.opened(options.file) as file:
+            is_result, is_sweep = "run" in file, "cases" in file
+        if is_result or is_sweep:
+            with (open_sweep if is_sweep else open_result)(options.file) as found, \
+                    xarray.set_options(display_max_rows=1000, display_width=110):
+                print(found)
+            return
+    with formats.reading(options.file) as found:
+        for name, tensor in found.items():
+            axes = f"  ({', '.join(tensor.axes)})" if tensor.axes else ""
+            print(f"{name:12} {tensor.element.name:9} {tensor.shape}{axes}")
+
+
+def _add_convert(verbs):
+    verb = _verb(verbs, "convert", convert, "write tensors to another kind of file, piece by piece")
+    verb.add_argument("source", nargs="+", help=".h5, .npy, .npz, .safetensors, .pt or .zarr; several with the same "
+                                                "tensors become a batch")
+    verb.add_argument("target", help="the same kinds; .h5: an input for `annulus run`, with q, k, v")
+    for name in ("q", "k", "v", "dout"):
+        verb.add_argument(f"--{name}", metavar="NAME", help=f"what the sources call {name}")
+    verb.add_argument("--only", metavar="NAME,...", help="tensors to take")
+    verb.add_argument("--axes", choices=("bshd", "bhsd"), help="order of axes in the sources; bhsd is PyTorch's")
+    verb.add_argument("--to-axes", choices=("bshd", "bhsd"), help="order in the target; without it as in the sources")
+    verb.add_argument("--split-heads", metavar="H[,HKV]",
+                      help="the sources have (batch, sequence, H x dim), K and V HKV heads")
+    verb.add_argument("--heads", metavar="LIST", help="query heads to take, with the K/V heads they read: 0-3,8")
+    verb.add_argument("--interleaved", action="store_true",
+                      help="query head h reads K/V head h mod HKV in the sources (annulus: h div (H / HKV))")
+    verb.add_argument("--type", choices=("float64", "float32", "float16", "bfloat16"), help="of tensors in the target")
+    _overwrite(verb)
+
+
+def convert(options):
+    from annulus.conversion import convert as do
+    names = {name: getattr(options, name) for name in ("q", "k", "v", "dout") if getattr(options, name)}
+    written = do(options.source, options.target, names=names, only=options.only and options.only.split(","),
+                 axes=options.axes, to_axes=options.to_axes, interleaved=options.interleaved, type=options.type,
+                 split_heads=options.split_heads and _numbers("--split-heads", options.split_heads, (1, 2)),
+                 heads=options.heads and _numbers("--heads", options.heads), overwrite=options.overwrite,
+                 say=lambda line: print(f"annulus-tools: {line}", file=sys.stderr))
+    print(f"{options.target}: {', '.join(written)}")
+
+
+def _numbers(option, text, lengths=None):
+    """[0, 1, 2, 3, 8] of "0-3,8"."""
+    numbers = []
+    for word in text.split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
+        if not found or (found[2] and int(found[2]) < int(found[1])):
+            raise AnnulusError(f"{option} {text}: expected numbers, for example 0-3,8")
+        numbers += range(int(found[1]), int(found[2] or found[1]) + 1)
+    if lengths and (len(numbers) not in lengths or 0 in numbers):
+        raise AnnulusError(f"{option} {text}: expected one or two numbers above 0, for example 8,2")
+    return numbers
+
+
+def _add_plot(verbs):
+    verb = _verb(verbs, "plot", None, "draw a picture (.png, .svg, .pdf)")
+    kinds = verb.add_subparsers(title="kinds", metavar="KIND", required=True)
+    for name, about in (("strategies", "strategies side by side: time, waiting, memory"),
+                        ("memory", "peak memory beside what the plan predicted"),
+                        ("strong", "time over the number of ranks"),
+                        ("weak", "efficiency where rows grow with ranks")):
+        kind = _verb(kinds, name, plot_cases, about)
+        kind.add_argument("source", nargs="+", help="sweeps of `annulus bench`, results of `annulus run`")
+        kind.add_argument("picture")
+        kind.set_defaults(kind=name)
+        _overwrite(kind)
+    for name, about in (("timeline", "what each rank did, hop by hop"),
+                        ("traffic", "who received how much from whom"),
+                        ("lse", "log-sum-exp of every query row and head")):
+        kind = _verb(kinds, name, plot_result, about)
+        kind.add_argument("source", help="a result of `annulus run`")
+        kind.add_argument("picture")
+        if name == "timeline":
+            kind.add_argument("--backward", action="store_true", help="of the backward pass")
+        if name == "lse":
+            kind.add_argument("--batch", type=int, default=0, metavar="N", help="batch entry (0)")
+        kind.set_defaults(kind=name)
+        _overwrite(kind)
+    _add_plot_pattern(kinds)
+
+
+def plot_cases(options):
+    from annulus import plots
+    from annulus.results.cases import cases
+    table = cases(options.source)
+    if options.kind in ("strong", "weak"):
+        picture = plots.scaling(table, options.kind)
+    else:
+        picture = getattr(plots, options.kind)(table)
+    plots.save(picture, options.picture, options.overwrite)
+
+
+def plot_result(options):
+    from annulus import plots
+    from annulus.results.dataset import open_result
+    more = {"timeline": ("backward",), "lse": ("batch",)}.get(options.kind, ())
+    with open_result(options.source) as result:
+        picture = getattr(plots, options.kind)(result, **{name: getattr(options, name) for name in more})
+    plots.save(picture, options.picture, options.overwrite)
+
+
+def _add_plot_pattern(kinds):
+    kind = _verb(kinds, "pattern", plot_pattern, "which keys a query sees")
+    kind.add_argument("picture")
+    kind.add_argument("--result", metavar="FILE", help="take rows, heads and pattern of this result")
+    kind.add_argument("--rows", type=int, metavar="N", help="rows of the sequence (1024)")
+    kind.add_argument("--segments", default="all", metavar="W,...", help="segment lengths or all (all)")
+    kind.add_argument("--dilations", default="1", metavar="R,...", help="one for each segment (1)")
+    kind.add_argument("--heads", type=int, default=1, metavar="H", help="query heads (1)")
+    kind.add_argument("--head", type=int, default=0, metavar="N", help="the head that is drawn (0)")
+    kind.add_argument("--query", type=int, metavar="ROW", help="query whose keys are drawn below the map")
+    kind.add_argument("--semantics", default="longnet", metavar="NAME", help="longnet, paper, grouped or torchscale")
+    kind.add_argument("--not-causal", action="store_true", help="rows see later rows, too")
+    _overwrite(kind)
+
+
+def plot_pattern(options):
+    from annulus import plots
+    from annulus.pattern import Pattern
+    from annulus.results.dataset import open_result, settings
+    rows, heads = options.rows or 1024, options.heads
+    if options.result:
+        with open_result(options.result) as result:
+            told = settings(result)
+            chosen = Pattern.of_settings(told)
+            rows = options.rows or result.sizes["sequence"]
+            heads = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
+    else:
+        chosen = Pattern(tuple(_words("--segments", options.segments)), tuple(_words("--dilations", options.dilations)),
+                         not options.not_causal, options.semantics)
+    picture = plots.pattern(chosen, rows, options.head, heads, options.query)
+    plots.save(picture, options.picture, options.overwrite)
+
+
+def _words(option, text):
+    """[128, "all"] of "128,all"."""
+    for word in text.split(","):
+        if word != "all" and not word.isdigit():
+            raise AnnulusError(f"{option} {text}: expected numbers of rows or all, for example 2048,all")
+        yield word if word == "all" else int(word)
+
+
+def _add_report(verbs):
+    verb = _verb(verbs, "report", report, "write one HTML page about a result, pictures inside")
+    verb.add_argument("result")
+    verb.add_argument("page", nargs="?", help="the page (RESULT.html)")
+    _overwrite(verb)
+
+
+def report(options):
+    from annulus.html import report as do
+    page = options.page or re.sub(r"\.(h5|hdf5)$", "", options.result) + ".html"
+    do(options.result, page, options.overwrite)
+    print(page)

@@ -1,0 +1,179 @@
+"""convert: tensors from one kind of file to another, piece by piece.
+
+What is to be a file for `annulus run` (.h5) is brought into the form that it reads: datasets q, k, v (and dout, dlse,
+documents where they are there), four axes with names, heads in annulus' order.
+"""
+import contextlib
+from typing import NamedTuple, Optional
+
+from annulus import axes as axes_of_tensors
+from annulus import elements, files, formats, tensors
+from annulus.errors import AnnulusError
+
+ROLES = ("q", "k", "v", "dout", "dlse", "documents")
+FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
+THREE_AXES = ("lse", "dlse")                                    # without one
+
+
+class Wishes(NamedTuple):
+    """How the tensors shall come out; the arguments of convert()."""
+    names: dict
+    axes: Optional[str]
+    to_axes: Optional[str]
+    split_heads: Optional[tuple]
+    heads: Optional[list]
+    interleaved: bool
+    element: Optional[elements.Element]
+
+
+def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, split_heads=None, heads=None,
+            interleaved=False, type=None, overwrite=False, say=lambda line: None):
+    """Writes the tensors of `sources` (one path or several) to `target`; their suffixes say what kind of file each is.
+
+    names        {"q": "query", ...}: what a tensor is called in the sources, where that is not its name in the target
+    only         names of the tensors to take; without it an .h5 target takes q, k, v, dout, dlse and documents, any
+                 other target all
+    axes         "bshd" or "bhsd": order of axes in the sources, where they do not say it themselves
+    to_axes      the order in the target; without it as in the sources
+    split_heads  (H,) or (H, Hkv): the sources have (B, S, H D), as projections leave it
+    heads        query heads to take, by number, in that order; their K/V heads come along
+    interleaved  query head h of the sources reads K/V head h mod Hkv; annulus' reads h div (H / Hkv)
+    type         float64, float32, float16 or bfloat16: of all tensors of floats in the target
+    overwrite    replace an existing target
+
+    Several sources with tensors of the same names are stacked to a batch; tensors (S, H, D) are batch entries of their
+    own. Returns the names written. Raises AnnulusError, and then there is no target that was not there before.
+    """
+    paths = [sources] if isinstance(sources, (str, bytes)) or hasattr(sources, "__fspath__") else list(sources)
+    wishes = Wishes(dict(names or {}), axes, to_axes, split_heads, heads, interleaved, type and elements.named(type))
+    kind = formats.of(target)
+    if not overwrite:
+        files.refuse_existing(target)
+    with contextlib.ExitStack() as stack:
+        found = _gathered(paths, [stack.enter_context(formats.reading(path)) for path in paths], wishes)
+        found = _chosen(found, only, paths, kind.__name__.endswith("hdf5"))
+        shaped = {name: _shaped(name, parts, wishes) for name, parts in found.items()}
+        shaped = _with_heads(shaped, wishes)
+        if kind.__name__.endswith("hdf5") and only is None:
+            axes_of_tensors.check_input({name: shaped[name] for name in ROLES[:5] if name in shaped})
+        _write(kind, target, shaped, overwrite, say)
+    return list(shaped)
+
+
+def _gathered(paths, opened, wishes):
+    """{name in the target: [tensors of the sources that have it]}."""
+    called = {source: target for target, source in wishes.names.items()}
+    found = {}
+    for tensors_here in opened:
+        for name, tensor in tensors_here.items():
+            if name in called or name not in wishes.names:  # what is to be q hides a tensor that happens to be called so
+                found.setdefault(called.get(name, name), []).append(tensor)
+    for target, source in wishes.names.items():
+        if target not in found:
+            there = ", ".join(sorted({name for here in opened for name in here})) or "nothing"
+            raise AnnulusError(f"{paths[0]}: has no tensor {source}; it has {there}")
+    return found
+
+
+def _chosen(found, only, paths, is_input):
+    if only:
+        wanted = needed = list(only)
+    elif is_input:
+        wanted, needed = [name for name in ROLES if name in found], ROLES[:3]
+    else:
+        wanted, needed = list(found), ()
+    missing = [name for name in needed if name not in found]
+    if missing:
+        there = ", ".join(found) or "no tensors"
+        hint = "" if only else f" (--{missing[0]} NAME says which one it is; --only NAME,... takes others)"
+        raise AnnulusError(f"{paths[0]}: has no tensor {missing[0]}; it has {there}{hint}")
+    if not wanted:
+        raise AnnulusError(f"{paths[0]}: has no tensors of numbers; expected q, k, v")
+    return {name: found[name] for name in wanted}
+
+
+def _shaped(name, parts, wishes):
+    """One tensor of all sources' parts, with named axes where it is one of attention's, in the order asked for."""
+    role = name.rpartition("/")[2]
+    if role not in FOUR_AXES + THREE_AXES:
+        if len(parts) > 1:
+            raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch")
+        return parts[0]
+    parts = [_entry(role, part, wishes) for part in parts]
+    for part in parts[1:]:
+        if part.shape[1:] != parts[0].shape[1:] or part.element != parts[0].element or part.axes != parts[0].axes:
+            raise AnnulusError(f"{part.where}: has shape {part.shape} of {part.element.name}; expected "
+                               f"{parts[0].shape} of {parts[0].element.name} as {parts[0].where}")
+    tensor = tensors.stacked(parts) if len(parts) > 1 else parts[0]
+    if wishes.element and tensor.element != wishes.element:
+        tensor = tensors.cast(tensor, wishes.element)
+    return axes_of_tensors.reordered(tensor, wishes.to_axes) if wishes.to_axes else tensor
+
+
+def _entry(role, tensor, wishes):
+    """One source's tensor, (B, S, H, D) or (B, H, S, D), without D for lse; named."""
+    if not tensor.element.is_float:
+        raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {', '.join(elements.FLOATS)}")
+    rank = 4 if role in FOUR_AXES else 3
+    own = tensor.axes if len(tensor.shape) == rank else None
+    if wishes.split_heads and role in FOUR_AXES:
+        tensor, own = _split(role, tensor, wishes.split_heads), axes_of_tensors.NAMES["bshd"]
+    if len(tensor.shape) == rank - 1:
+        tensor = tensors.with_batch(tensor)
+    if len(tensor.shape) != rank or 0 in tensor.shape:
+        raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected (batch, sequence, head"
+                           f"{', dim' if rank == 4 else ''}), none of them 0")
+    order = axes_of_tensors.order_of((own or ("", "", "", ""))[:3] + ("dim",))
+    if order and wishes.axes and order != wishes.axes:
+        raise AnnulusError(f"{tensor.where}: names its axes ({', '.join(own)}), which is {order}; "
+                           f"--axes says {wishes.axes}")
+    order = order or wishes.axes
+    if order is None and tensor.shape[2] > tensor.shape[1] and role not in ("k", "v", "dk", "dv"):
+        raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}: {tensor.shape[1]} rows, {tensor.shape[2]} heads? "
+                           "--axes bhsd says that heads come first, --axes bshd that it is meant so")
+    return axes_of_tensors.named(tensor, order or "bshd")
+
+
+def _split(role, tensor, split_heads):
+    heads = split_heads[-1] if role in ("k", "v", "dk", "dv") else split_heads[0]
+    if len(tensor.shape) not in (2, 3) or tensor.shape[-1] % heads != 0:
+        raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected (batch, sequence, {heads} heads x dim)")
+    return tensors.split_heads(tensor, heads)
+
+
+def _with_heads(shaped, wishes):
+    """Query heads picked and brought into annulus' order, in which H / Hkv neighbours share a K/V head."""
+    if wishes.heads is None and not wishes.interleaved:
+        return shaped
+    if "q" not in shaped or "k" not in shaped:
+        raise AnnulusError("heads are chosen by those of q and k; expected both among the tensors")
+    total, kv_total = axes_of_tensors.sizes(shaped["q"])["head"], axes_of_tensors.sizes(shaped["k"])["head"]
+    heads = wishes.heads if wishes.heads is not None else list(range(total))
+    if not heads or not all(0 <= head < total for head in heads):
+        raise AnnulusError(f"{shaped['q'].where}: has heads 0 to {total - 1}; found {heads}")
+    if total % kv_total != 0:
+        raise AnnulusError(f"{shaped['k'].where}: has {kv_total} heads; expected a divisor of the {total} of q")
+    reads = {head: head % kv_total if wishes.interleaved else head * kv_total // total for head in heads}
+    kv_heads = list(dict.fromkeys(reads[head] for head in heads))
+    heads = sorted(heads, key=lambda head: kv_heads.index(reads[head]))  # stable: neighbours share
+    counts = {sum(reads[head] == kv for head in heads) for kv in kv_heads}
+    if len(counts) > 1:
+        raise AnnulusError(f"heads {heads} read K/V heads {[reads[head] for head in heads]}; expected as many of each")
+    picked = {}
+    for name, tensor in shaped.items():
+        if tensor.axes and "head" in tensor.axes:
+            numbers = kv_heads if name in ("k", "v", "dk", "dv") else heads
+            tensor = tensors.picked(tensor, tensor.axes.index("head"), numbers)
+        picked[name] = tensor
+    return picked
+
+
+def _write(kind, target, shaped, overwrite, say):
+    specs = [tensors.Spec(name, tensor.shape, tensor.element, axes_of_tensors.told_apart(name, shaped))
+             for name, tensor in shaped.items()]
+    if note := kind.note(target, specs):
+        say(note)
+    with files.new_path(target, overwrite) as path, kind.writing(path, specs) as write:
+        for name, tensor in shaped.items():
+            for index in tensors.pieces(tensor.shape, tensor.element.storage.itemsize, tensors.PIECE_BYTES):
+                write(name, index, tensor.read(index))

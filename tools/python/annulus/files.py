@@ -1,0 +1,64 @@
+"""Files that appear under their name complete or not at all."""
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from annulus.errors import AnnulusError
+
+
+def refuse_existing(target):
+    if os.path.lexists(target):
+        raise AnnulusError(f"{target}: exists already; say --overwrite (overwrite=True) to replace it")
+
+
+@contextlib.contextmanager
+def new_path(target, overwrite=False):
+    """A path in target's folder to make a file or folder at; it becomes `target` when the block ends well.
+
+    When the block raises, what it made is removed and `target` is as it was. Raises AnnulusError where `target` exists
+    and `overwrite` is false, now or at the end, and where its folder cannot be written to.
+    """
+    target = Path(target)
+    if not overwrite:
+        refuse_existing(target)
+    if target.is_dir() and not (target / "zarr.json").exists() and not (target / ".zgroup").exists():
+        raise AnnulusError(f"{target}: is a folder; expected the name of a file to make")
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.tmp-", dir=target.parent))
+    except OSError as problem:
+        raise AnnulusError(f"{target.parent}: {problem.strerror}; expected a folder that can be written to") from None
+    try:
+        made = folder / target.name
+        yield made
+        _flush(made)
+        _publish(made, target, overwrite)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _flush(path):
+    """Onto the disk, so that the name never stands for less than the whole file."""
+    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+        with open(file, "rb") as opened:
+            os.fsync(opened.fileno())
+
+
+def _publish(made, target, overwrite):
+    if overwrite and os.path.lexists(target) and (target.is_dir() or made.is_dir()):
+        os.rename(target, made.with_name("replaced"))  # removed with the folder
+    if overwrite or made.is_dir():  # a folder does not replace one that has anything in it
+        try:
+            os.rename(made, target)
+        except OSError:
+            refuse_existing(target)
+            raise
+        return
+    try:
+        os.link(made, target)  # other than a rename, fails where another process has made it meanwhile
+    except FileExistsError:
+        refuse_existing(target)
+    except OSError:  # a file system without hard links
+        refuse_existing(target)
+        os.rename(made, target)

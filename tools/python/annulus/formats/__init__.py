@@ -1,0 +1,38 @@
+"""Files that hold tensors: reading and writing them piece by piece. A format is a module with
+
+    reading(path)          context manager -> {name: Tensor}; raises AnnulusError for a file that is none
+    writing(path, specs)   context manager -> write(name, index, piece); pieces come tensor by tensor as in `specs`,
+                           in row-major order
+    note(path, specs)      None, or how numbers are kept where the format has no such type (bfloat16); raises
+                           AnnulusError where the format cannot hold the tensors
+"""
+import importlib
+from pathlib import Path
+
+from annulus.errors import AnnulusError
+
+_BY_SUFFIX = {
+    ".h5": "hdf5", ".hdf5": "hdf5", ".nc": "hdf5",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".safetensors": "safetensors",
+    ".pt": "pytorch", ".pth": "pytorch", ".bin": "pytorch",
+    ".zarr": "zarr",
+}
+
+
+def of(path):
+    """The module for a file's name. Raises AnnulusError for a suffix that none has."""
+    module = _BY_SUFFIX.get(Path(path).suffix.lower())
+    if module is None:
+        raise AnnulusError(f"{path}: the name ends in {Path(path).suffix or 'no suffix'}; "
+                           f"expected one of {' '.join(_BY_SUFFIX)}")
+    return importlib.import_module(f"annulus.formats.{module}")
+
+
+def reading(path):
+    """Context manager -> {name: Tensor} of any of the formats."""
+    module = of(path)
+    if not Path(path).exists():
+        raise AnnulusError(f"{path}: there is no such file")
+    return module.reading(path)

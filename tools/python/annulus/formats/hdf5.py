@@ -1,0 +1,35 @@
+"""HDF5: what annulus reads and writes. Of a result the tensors are taken, not what the run measured."""
+import contextlib
+
+import h5py
+
+from annulus import hdf5, tensors
+
+
+def note(path, specs):
+    return None
+
+
+def _tensor(path, name, dataset):
+    return tensors.Tensor(f"{path}: dataset {name}", dataset.shape, hdf5.element_of(dataset),
+                          lambda index: hdf5.read(dataset, index), hdf5.axes_of(dataset))
+
+
+@contextlib.contextmanager
+def reading(path):
+    with hdf5.opened(path) as file:
+        found = hdf5.datasets(file)
+        of_a_run = "run" in file and "settings" in file["run"]
+        yield {name: _tensor(path, name, dataset) for name, dataset in found.items()
+               if not (of_a_run and name.startswith("run/"))}
+
+
+@contextlib.contextmanager
+def writing(path, specs):
+    with h5py.File(path, "w") as file:
+        made = {}
+        for spec in specs:
+            made[spec.name] = hdf5.create(file, spec.name, spec.shape, spec.element)
+            if spec.axes:
+                made[spec.name].attrs["axes"] = " ".join(spec.axes)
+        yield lambda name, index, piece: hdf5.write(made[name], index, piece)

@@ -1,0 +1,59 @@
+"""One array of numpy. bfloat16 is written as float32: numpy has no name for it."""
+import contextlib
+from pathlib import Path
+
+import numpy as np
+
+from annulus import elements, tensors
+from annulus.errors import AnnulusError
+
+
+def stored(spec):
+    """The element type that a tensor has in a file of numpy's."""
+    return elements.FLOAT32 if spec.element.name == "bfloat16" else spec.element
+
+
+def bfloat16_note(specs):
+    if any(spec.element.name == "bfloat16" for spec in specs):
+        return "bfloat16 is kept as float32 (numpy has no bfloat16), values unchanged"
+    return None
+
+
+def note(path, specs):
+    if len(specs) != 1:
+        raise AnnulusError(f"{path}: a .npy file holds one tensor, found {', '.join(spec.name for spec in specs)}; "
+                           "expected one, chosen with --only NAME, or a .npz file")
+    return bfloat16_note(specs)
+
+
+def tensor_of(where, array):
+    if elements.of_dtype(array.dtype) is None:
+        raise AnnulusError(f"{where}: has type {array.dtype}; expected float64, float32, float16 or bfloat16")
+    return tensors.of_array(where, array)
+
+
+def header(file, spec):
+    """Writes what stands before the numbers."""
+    np.lib.format.write_array_header_2_0(
+        file, {"descr": np.lib.format.dtype_to_descr(stored(spec).storage), "fortran_order": False, "shape": spec.shape})
+
+
+def write_piece(file, spec, piece):
+    piece = elements.converted(piece, spec.element, stored(spec))
+    file.write(np.ascontiguousarray(piece).data.cast("B"))
+
+
+@contextlib.contextmanager
+def reading(path):
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        raise AnnulusError(f"{path}: is no .npy file of numbers; expected what numpy.save writes") from None
+    yield {Path(path).stem: tensor_of(str(path), array)}
+
+
+@contextlib.contextmanager
+def writing(path, specs):
+    with open(path, "wb") as file:
+        header(file, specs[0])
+        yield lambda name, index, piece: write_piece(file, specs[0], piece)

@@ -1,0 +1,90 @@
+"""An archive of numpy arrays. Written uncompressed, straight through; compressed ones are unpacked aside to be read."""
+import contextlib
+import struct
+import tempfile
+import zipfile
+
+import numpy as np
+
+from annulus.errors import AnnulusError
+from annulus.formats import npy
+
+LOCAL_HEADER = 30  # bytes before name and extra field; their lengths stand at 26
+
+
+def note(path, specs):
+    return npy.bfloat16_note(specs)
+
+
+def _mapped(path, member):
+    """The array of an uncompressed member, in the file itself."""
+    with open(path, "rb") as file:
+        file.seek(member.header_offset + 26)
+        name, extra = struct.unpack("<HH", file.read(4))
+        file.seek(member.header_offset + LOCAL_HEADER + name + extra)
+        return _map_array(file, path)
+
+
+def _map_array(file, path):
+    """The array that starts where `file` stands, mapped from the file at `path`."""
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("Python objects, not numbers")
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
+
+
+def _unpacked(archive, member, stack):
+    """The array of a compressed member: unpacked to a file without a name, which goes with the stack."""
+    aside = stack.enter_context(tempfile.NamedTemporaryFile(prefix="annulus-"))
+    with archive.open(member) as packed:
+        while block := packed.read(1 << 24):
+            aside.write(block)
+    aside.flush()
+    with open(aside.name, "rb") as file:
+        return _map_array(file, aside.name)
+
+
+@contextlib.contextmanager
+def reading(path):
+    with contextlib.ExitStack() as stack:
+        found = {}
+        try:
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            for member in archive.infolist():
+                if not member.filename.endswith(".npy"):
+                    continue
+                name = member.filename[:-len(".npy")]
+                plain = member.compress_type == zipfile.ZIP_STORED
+                array = _mapped(path, member) if plain else _unpacked(archive, member, stack)
+                found[name] = npy.tensor_of(f"{path}: {name}", array)
+        except (zipfile.BadZipFile, ValueError, OSError, struct.error, EOFError) as problem:
+            raise AnnulusError(f"{path}: is no .npz file of numbers ({problem}); expected what numpy.savez writes") from None
+        yield found
+
+
+@contextlib.contextmanager
+def writing(path, specs):
+    with contextlib.ExitStack() as stack:
+        archive = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_STORED))
+        specs = {spec.name: spec for spec in specs}
+        state = {"name": None, "member": None}
+
+        def member_of(name):
+            """The open member of that tensor; a tensor's first piece closes the one before."""
+            if state["name"] != name:
+                close()
+                state["member"] = archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
+                state["name"] = name
+                npy.header(state["member"], specs[name])
+            return state["member"]
+
+        def close():
+            if state["member"] is not None:
+                state["member"].close()
+
+        stack.callback(close)
+        yield lambda name, index, piece: npy.write_piece(member_of(name), specs[name], piece)

@@ -1,0 +1,92 @@
+"""PyTorch's files: a dictionary of tensors, perhaps in dictionaries of their own. Only numbers are loaded, no code."""
+import contextlib
+import tempfile
+
+import numpy as np
+
+from annulus import elements, tensors
+from annulus.errors import AnnulusError
+
+
+def note(path, specs):
+    return None
+
+
+def torch_or_error(what):
+    try:
+        import torch
+    except ImportError:
+        raise AnnulusError(f"{what} needs PyTorch, which this Python lacks: pip install torch") from None
+    return torch
+
+
+def as_array(tensor):
+    """numpy's view of a CPU tensor; bfloat16 as its bits."""
+    torch = torch_or_error("a tensor")
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(np.uint16)
+    return tensor.numpy()
+
+
+def tensor_of(where, tensor):
+    torch = torch_or_error("a tensor")
+    element = elements.BFLOAT16 if tensor.dtype == torch.bfloat16 else None
+    if element is None and str(tensor.dtype).removeprefix("torch.").rstrip("0123456789") not in ("float", "int", "uint"):
+        raise AnnulusError(f"{where}: has type {tensor.dtype}; expected float64, float32, float16 or bfloat16")
+    return tensors.of_array(where, as_array(tensor.detach()), element)
+
+
+def _load(torch, path):
+    """Mapped where the file is of the newer kind, so that what is not used is not read."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (RuntimeError, ValueError):
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _tensors_in(torch, path, content, prefix=""):
+    if isinstance(content, torch.Tensor):
+        return {prefix or "tensor": tensor_of(f"{path}: {prefix or 'tensor'}", content)}
+    found = {}
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if isinstance(value, (dict, torch.Tensor)):
+                found |= _tensors_in(torch, path, value, f"{prefix}/{key}" if prefix else str(key))
+    return found
+
+
+@contextlib.contextmanager
+def reading(path):
+    torch = torch_or_error(str(path))
+    try:
+        content = _load(torch, path)
+    except Exception as problem:  # its unpickler raises what it likes
+        reason = (str(problem).splitlines() or [type(problem).__name__])[0][:80]
+        raise AnnulusError(f"{path}: is no PyTorch file of plain tensors ({reason}); "
+                           "expected what torch.save writes of a dictionary of tensors") from None
+    yield _tensors_in(torch, path, content)
+
+
+@contextlib.contextmanager
+def writing(path, specs):
+    """The numbers go to a scratch file first, mapped into memory, because torch.save wants whole tensors."""
+    torch = torch_or_error(str(path))
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        arrays = {spec.name: _scratch(scratch, number, spec) for number, spec in enumerate(specs)}
+
+        def write(name, index, piece):
+            arrays[name][index] = piece
+
+        yield write
+        content = {}
+        for spec in specs:
+            tensor = torch.from_numpy(arrays[spec.name].view(np.int16) if spec.element == elements.BFLOAT16
+                                      else arrays[spec.name])
+            content[spec.name] = tensor.view(torch.bfloat16) if spec.element == elements.BFLOAT16 else tensor
+        torch.save(content, path)
+
+
+def _scratch(folder, number, spec):
+    if 0 in spec.shape:
+        return np.empty(spec.shape, spec.element.storage)
+    return np.memmap(f"{folder}/{number}", spec.element.storage, "w+", shape=spec.shape)

@@ -1,0 +1,65 @@
+"""Zarr groups, as folders. bfloat16 is written as float32, which Zarr has a name for."""
+import contextlib
+
+from annulus import elements, tensors
+from annulus.errors import AnnulusError
+from annulus.formats import npy
+
+
+
+def note(path, specs):
+    return npy.bfloat16_note(specs)
+
+
+def _zarr_or_error(path):
+    try:
+        import zarr
+    except ImportError:
+        raise AnnulusError(f"{path}: Zarr is not installed in this Python: pip install 'zarr>=3'") from None
+    return zarr
+
+
+def _tensor(path, name, array):
+    where = f"{path}: {name}"
+    element = elements.of_dtype(array.dtype)
+    if element is None:
+        raise AnnulusError(f"{where}: has type {array.dtype}; expected float64, float32, float16 or bfloat16")
+    axes = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
+    axes = tuple(axes) if axes and all(axes) else None
+    return tensors.Tensor(where, tuple(array.shape), element, lambda index: array[index].astype(element.storage), axes)
+
+
+@contextlib.contextmanager
+def reading(path):
+    zarr = _zarr_or_error(path)
+    try:
+        root = zarr.open(str(path), mode="r")
+        arrays = {"tensor": root} if isinstance(root, zarr.Array) else {
+            name: member for name, member in root.members(max_depth=None) if isinstance(member, zarr.Array)}
+    except Exception:  # of zarr, its stores and its codecs
+        raise AnnulusError(f"{path}: is no readable Zarr group or array; expected a folder that Zarr wrote") from None
+    yield {name: _tensor(path, name, array) for name, array in arrays.items()}
+
+
+def _chunks(spec):
+    """The first piece that will be written: so no chunk is written twice."""
+    first = next(tensors.pieces(spec.shape, spec.element.storage.itemsize, tensors.PIECE_BYTES), None)
+    return tuple(piece.stop - piece.start for piece in first) if first else tuple(max(1, n) for n in spec.shape)
+
+
+@contextlib.contextmanager
+def writing(path, specs):
+    zarr = _zarr_or_error(path)
+    root = zarr.create_group(str(path))
+    arrays = {}
+    for spec in specs:
+        stored = npy.stored(spec)
+        arrays[spec.name] = root.create_array(
+            spec.name, shape=spec.shape, dtype=stored.storage, chunks=_chunks(spec), dimension_names=spec.axes)
+
+    specs = {spec.name: spec for spec in specs}
+
+    def write(name, index, piece):
+        arrays[name][index] = elements.converted(piece, specs[name].element, npy.stored(specs[name]))
+
+    yield write

@@ -1,0 +1,132 @@
+"""HDF5 as annulus writes it: 16-bit floats with an exponent of 8 bits are bfloat16, axes have names."""
+import h5py
+import numpy as np
+
+from annulus import elements
+from annulus.errors import AnnulusError
+
+NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+
+
+def opened(path):
+    """The file, to be closed. Raises AnnulusError for anything but a readable HDF5 file."""
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise AnnulusError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise AnnulusError(f"{path}: is a folder; expected an HDF5 file") from None
+    except OSError as problem:
+        text = str(problem)
+        if "signature" in text or "truncated" in text:
+            raise AnnulusError(f"{path}: is no complete HDF5 file; expected one written by annulus or h5py") from None
+        if "unable to lock" in text:
+            raise AnnulusError(f"{path}: another process has it open for writing; expected a closed file") from None
+        raise AnnulusError(f"{path}: cannot be opened as an HDF5 file ({text[:120]})") from None
+
+
+def bfloat16_type():
+    """HDF5's description: 1 sign bit at 15, 8 exponent bits at 7 with bias 127, 7 mantissa bits at 0."""
+    made = h5py.h5t.IEEE_F32LE.copy()
+    made.set_fields(15, 7, 8, 0, 7)
+    made.set_size(2)
+    made.set_ebias(127)
+    return made
+
+
+def element_of(dataset):
+    """Element type of a dataset's numbers, None where they are none (text, structures)."""
+    kind = dataset.id.get_type()
+    if isinstance(kind, h5py.h5t.TypeFloatID) and kind.get_size() == 2 and kind.get_fields()[2] == 8:
+        return elements.BFLOAT16
+    return elements.of_dtype(dataset.dtype) if dataset.dtype.kind in "fiu" else None
+
+
+def read(dataset, index):
+    """The numbers at a tuple of slices (one per axis, steps above 0), bfloat16 as bits.
+
+    Every type is read as it is: HDF5's own conversion of bfloat16 goes number by number.
+    """
+    element = element_of(dataset)
+    extents = [range(*part.indices(length)) for part, length in zip(index, dataset.shape)]
+    numbers = np.empty([len(extent) for extent in extents], element.storage)
+    if numbers.size == 0:
+        return numbers
+    there = dataset.id.get_space()
+    if extents:
+        there.select_hyperslab(tuple(extent.start for extent in extents), tuple(len(extent) for extent in extents),
+                               tuple(extent.step for extent in extents))
+    here = h5py.h5s.create_simple(numbers.shape) if extents else h5py.h5s.create(h5py.h5s.SCALAR)
+    kind = dataset.id.get_type() if element.name == "bfloat16" else h5py.h5t.py_create(numbers.dtype)
+    try:
+        dataset.id.read(here, there, numbers, mtype=kind)
+    except OSError as problem:
+        raise AnnulusError(f"{dataset.file.filename}: dataset {dataset.name} cannot be read ({problem}); "
+                           "a compressed one may need a filter plugin, which HDF5_PLUGIN_PATH names") from None
+    return numbers
+
+
+def create(group, name, shape, element):
+    """A contiguous dataset of an element type, not yet written."""
+    kind = bfloat16_type() if element.name == "bfloat16" else h5py.h5t.py_create(element.storage)
+    space = h5py.h5s.create_simple(tuple(shape)) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+    links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+    links.set_create_intermediate_group(True)
+    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, lcpl=links))
+
+
+def write(dataset, index, numbers):
+    """Numbers of the dataset's element type (bfloat16: bits) to a tuple of slices."""
+    numbers = np.ascontiguousarray(numbers)
+    if numbers.size == 0:
+        return
+    there = dataset.id.get_space()
+    if index:
+        there.select_hyperslab(tuple(part.start for part in index), numbers.shape)
+    here = h5py.h5s.create_simple(numbers.shape) if index else h5py.h5s.create(h5py.h5s.SCALAR)
+    dataset.id.write(here, there, numbers, mtype=dataset.id.get_type())
+
+
+def text(value):
+    """An attribute's text, whichever way h5py hands it over."""
+    value = value[0] if isinstance(value, np.ndarray) and value.size == 1 else value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def is_scale(dataset):
+    return text(dataset.attrs.get("CLASS", "")) == "DIMENSION_SCALE"
+
+
+def is_bare_scale(dataset):
+    """A dimension scale that only names an axis and holds no numbers (netCDF's convention)."""
+    return is_scale(dataset) and text(dataset.attrs.get("NAME", "")).encode().startswith(NO_VARIABLE)
+
+
+def _scale_name(dimension):
+    return dimension[0].name.rpartition("/")[2] if len(dimension) > 0 else ""
+
+
+def axes_of(dataset):
+    """Names of a dataset's axes or None: its attribute `axes`, its dimension scales, or its dimension labels.
+
+    annulus writes ("batch", "sequence", "head", "dim"); any of the three ways may be somebody else's.
+    """
+    words = tuple(text(dataset.attrs["axes"]).split()) if "axes" in dataset.attrs else ()
+    if len(words) == dataset.ndim and words:
+        return words
+    for names in (tuple(map(_scale_name, dataset.dims)), tuple(dimension.label for dimension in dataset.dims)):
+        if names and all(names):
+            return names
+    return None
+
+
+def datasets(file):
+    """{path without the first slash: dataset} of all datasets of numbers, dimension scales left out."""
+    found = {}
+
+    def visit(name, member):
+        if isinstance(member, h5py.Dataset) and member.ndim > 0 and not is_scale(member) and element_of(member):
+            found[name] = member
+
+    file.visititems(visit)
+    return found

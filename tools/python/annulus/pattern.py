@@ -1,0 +1,75 @@
+"""Which keys a query sees, straight from the definition in docs/semantics.md; for pictures, not for speed.
+
+Row x is picked by pair (w, r) and a head with offset o when (x mod w) mod r == o. A query sees the keys that are picked
+in its own segment (causal: up to its own row), once for every pair in which it does.
+"""
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from annulus.errors import AnnulusError
+
+SEMANTICS = ("longnet", "paper", "grouped", "torchscale")
+
+
+class Pattern(NamedTuple):
+    """`segments` and `dilations` have one entry per pair; a segment is a number of rows or "all"."""
+    segments: tuple = ("all",)
+    dilations: tuple = (1,)
+    causal: bool = True
+    semantics: str = "longnet"
+
+    @classmethod
+    def of_settings(cls, settings):
+        """From the section `attention` of a run file; keys that are not there have their defaults."""
+        section = settings.get("attention") or {}
+        chosen = {key: section[key] for key in cls._fields if key in section}
+        return cls(**chosen).checked()
+
+    def checked(self):
+        """Itself, as tuples. Raises AnnulusError for what is no pattern."""
+        segments, dilations = tuple(self.segments), tuple(self.dilations)
+        if len(segments) != len(dilations) or not segments:
+            raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")
+        for length in segments:
+            if length != "all" and not (isinstance(length, int) and length >= 1):
+                raise AnnulusError(f"segment {length!r}: expected a number of rows, 1 or more, or all")
+        for rate in dilations:
+            if not (isinstance(rate, int) and rate >= 1):
+                raise AnnulusError(f"dilation {rate!r}: expected a whole number, 1 or more")
+        if self.semantics not in SEMANTICS:
+            raise AnnulusError(f"semantics {self.semantics!r}: expected one of {', '.join(SEMANTICS)}")
+        return self._replace(segments=segments, dilations=dilations)
+
+    def offset(self, pair, head, heads) -> Optional[int]:
+        """Offset of a head's combs in a pair; None where the head is not of that pair (`grouped`)."""
+        rate, pairs = self.dilations[pair], len(self.segments)
+        if self.semantics == "paper":
+            return head % rate
+        if self.semantics in ("longnet", "torchscale"):
+            return head // -(-heads // rate)
+        # heads cut into one group per pair, the first heads mod pairs of them one larger
+        small, larger = divmod(heads, pairs)
+        begin = pair * small + min(pair, larger)
+        return pair % rate if begin <= head < begin + small + (pair < larger) else None
+
+    def multiplicity(self, queries, rows, head=0, heads=1):
+        """(len(queries), rows) int: how often each query row sees each of the `rows` keys.
+
+        Worked example: 10 rows, 4 heads, pairs (4, 1) (8, 2): query 6 of head 0 sees [1 0 1 0 2 1 2 0 0 0].
+        """
+        query = np.asarray(queries).reshape(-1, 1)
+        key = np.arange(rows)
+        seen = np.zeros((len(query), rows), int)
+        for pair, (length, rate) in enumerate(zip(self.segments, self.dilations)):
+            length = rows if length == "all" else min(length, rows)
+            offset = self.offset(pair, head, heads)
+            if offset is None:
+                continue
+            picked_query, picked_key = query % length % rate == offset, key % length % rate == offset
+            seen += picked_query & picked_key & (query // length == key // length)
+        return seen * (key <= query) if self.causal else seen
+
+    def __str__(self):
+        pairs = " ".join(f"({length}, {rate})" for length, rate in zip(self.segments, self.dilations))
+        return f"{self.semantics}, {'causal' if self.causal else 'not causal'}, {pairs}"

@@ -1,0 +1,13 @@
+"""Pictures. Every function returns a matplotlib Figure; `save` writes it, the suffix says as what (.png .svg .pdf).
+
+    scaling(cases, "strong")  weak             cases: annulus.cases(["sweep.h5", "result.h5", ...])
+    memory(cases)             strategies(cases)
+    timeline(result)  traffic(result)  lse(result)    result: annulus.open_result("result.h5")
+    pattern(Pattern(...), rows)
+"""
+from annulus.plots.maps import lse, pattern
+from annulus.plots.measured import memory, scaling, strategies
+from annulus.plots.ranks import timeline, traffic
+from annulus.plots.style import save
+
+__all__ = ["lse", "memory", "pattern", "save", "scaling", "strategies", "timeline", "traffic"]

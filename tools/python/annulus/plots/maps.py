@@ -1,0 +1,111 @@
+"""Maps: the LSE of every row and head, and which keys a query sees under a pattern."""
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import BoundaryNorm, ListedColormap
+
+from annulus.errors import AnnulusError
+from annulus.pattern import Pattern
+from annulus.plots import style
+
+COLUMNS_MOST = 1200  # more would not be seen
+ROWS_MOST = 1 << 16  # of a pattern's sequence
+DOTS_MOST = 600      # of a pattern's map, across and down
+
+
+def lse(result, batch=0):
+    """Log-sum-exp of every query row and head of one batch entry; grey where a row sees no key (-inf).
+
+    Of long sequences neighbouring rows are averaged, those that see no key left out.
+    """
+    if "lse" not in result:
+        raise AnnulusError("result has no lse; expected the result of an attention run (a layer's has none)")
+    if not 0 <= batch < result.sizes["batch"]:
+        raise AnnulusError(f"batch entry {batch}: expected 0 to {result.sizes['batch'] - 1}")
+    values = _averaged(result["lse"].isel(batch=batch).transpose("head", "sequence"))
+    rows = result.sizes["sequence"]
+    with style.look():
+        figure = style.figure(9, min(7, 2.6 + 0.28 * len(values)))
+        axes = figure.subplots()
+        axes.set_facecolor(style.GREY)
+        seen = np.isfinite(values)
+        image = axes.imshow(np.where(seen, values, np.nan), aspect="auto", interpolation="nearest", cmap=style.MAP,
+                            extent=(0, rows, len(values) - 0.5, -0.5))
+        axes.set_yticks(range(0, len(values), max(1, len(values) // 12)))
+        axes.grid(visible=False)
+        axes.set_xlabel("query row")
+        axes.set_ylabel("head")
+        grey = "" if seen.all() else " (grey: sees no key)"
+        figure.colorbar(image, ax=axes, label="log-sum-exp of scores, nats")
+        axes.set_title(f"how much a row's keys weigh together, batch entry {batch}{grey}")
+        return figure
+
+
+def _averaged(heads_by_rows):
+    """(heads, rows or COLUMNS_MOST columns); read head by head."""
+    rows = heads_by_rows.sizes["sequence"]
+    columns = min(rows, COLUMNS_MOST)
+    borders = np.linspace(0, rows, columns + 1).astype(int)
+    lines = []
+    for head in range(heads_by_rows.sizes["head"]):
+        line = heads_by_rows.isel(head=head).values.astype(float)
+        seen = np.isfinite(line)
+        sums = np.add.reduceat(np.where(seen, line, 0.0), borders[:-1])
+        counts = np.add.reduceat(seen.astype(float), borders[:-1])
+        lines.append(np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf))
+    return np.array(lines)
+
+
+def pattern(chosen: Pattern, rows, head=0, heads=1, query=None):
+    """Which keys (across) a query row (down) sees, and how often; below, those of one query: the line in the map.
+
+    By default it is the one of the last quarter that sees most. Where there are more than 600 rows, a dot of the map
+    stands for a block of queries and keys, and shows the most that any of them sees.
+    """
+    chosen = chosen.checked()
+    if not 1 <= rows <= ROWS_MOST:
+        raise AnnulusError(f"{rows} rows: expected 1 to {ROWS_MOST} for a picture")
+    if not 0 <= head < heads:
+        raise AnnulusError(f"head {head}: expected 0 to {heads - 1}")
+    query = _telling_query(chosen, rows, head, heads) if query is None else query
+    if not 0 <= query < rows:
+        raise AnnulusError(f"query {query}: expected 0 to {rows - 1}")
+    counts = _blocks(chosen, rows, head, heads)
+    of_query = chosen.multiplicity([query], rows, head, heads)[0]
+    most = max(int(counts.max()), 1)
+    shades = ListedColormap(["#FFFFFF", "#9ECAE1", "#0072B2", "#D55E00", "#5A1E00"][:most + 1] if most < 5 else
+                            ["#FFFFFF", *colormaps["cividis_r"](np.linspace(0, 1, most))])
+    with style.look():
+        figure = style.figure(8.2, 8.2)
+        square, strip = figure.subplots(2, 1, height_ratios=(7, 1), sharex=True)
+        norm = BoundaryNorm(np.arange(-0.5, most + 1), most + 1)
+        image = square.imshow(counts, cmap=shades, norm=norm, interpolation="nearest", aspect="auto",
+                              extent=(0, rows, rows, 0))
+        square.axhline(query + 0.5, color="black", linewidth=1.2)
+        square.set_ylabel("query row")
+        square.grid(visible=False)
+        square.set_title(f"{chosen}\nhead {head} of {heads}", fontsize=12)
+        figure.colorbar(image, ax=square, ticks=range(most + 1), label="times that the query sees the key", shrink=0.7)
+        strip.stairs(of_query, np.arange(rows + 1), fill=True, color=style.COLOURS["blue"])
+        strip.set_ylim(0, most + 0.3)
+        strip.set_yticks(range(most + 1))
+        strip.set_xlabel("key row")
+        strip.set_ylabel("times")
+        strip.set_title(f"query {query} sees {int((of_query > 0).sum()):,} of {rows:,} keys", fontsize=12)
+        return figure
+
+
+def _blocks(chosen, rows, head, heads):
+    """(n, n) with n <= DOTS_MOST: the largest multiplicity among the queries and keys of each block."""
+    size = -(-rows // DOTS_MOST)
+    begins = np.arange(0, rows, size)
+    lines = []
+    for begin in begins:
+        seen = chosen.multiplicity(np.arange(begin, min(begin + size, rows)), rows, head, heads).max(axis=0)
+        lines.append(np.maximum.reduceat(seen, begins))
+    return np.array(lines)
+
+
+def _telling_query(chosen, rows, head, heads):
+    """Of up to 256 rows of the last quarter the one that sees most keys, each as often as it does."""
+    candidates = np.arange(rows - max(1, rows // 4), rows)[-256:]
+    return int(candidates[chosen.multiplicity(candidates, rows, head, heads).sum(axis=1).argmax()])

@@ -1,0 +1,111 @@
+"""Pictures of what the ranks of one run did: hop by hop, and who sent to whom."""
+import numpy as np
+
+from annulus.errors import AnnulusError
+from annulus.plots import style
+from annulus.results.dataset import settings
+
+RANKS_SHOWN = 64
+
+
+def timeline(result, backward=False):
+    """Per rank, what each hop took: computing, then waiting for the messages of the next one.
+
+    A result holds how long things took, not when they began, so hops are laid end to end from the moment at which all
+    ranks started together.
+    """
+    prefix = "backward_" if backward else ""
+    compute, wait = (_by_hop(result, f"{prefix}hop_{name}_seconds") for name in ("compute", "wait"))
+    shown = min(len(compute), RANKS_SHOWN)
+    with style.look():
+        figure = style.figure(9, max(2.8, 1.6 + 0.42 * shown))
+        axes = figure.subplots()
+        unit, unit_name = style.seconds_unit((compute + wait).sum(axis=1).max())
+        begin = np.zeros(shown)
+        shades = (style.COLOURS["blue"], style.COLOURS["sky"])
+        for hop in range(compute.shape[1]):
+            axes.barh(range(shown), wait[:shown, hop] / unit, 0.7, begin, color=style.COLOURS["orange"], hatch="////",
+                      edgecolor="white", label="waiting for messages" if hop == 0 else None)
+            begin += wait[:shown, hop] / unit
+            axes.barh(range(shown), compute[:shown, hop] / unit, 0.7, begin, color=shades[hop % 2], edgecolor="white",
+                      label=("computing, even hops", "computing, odd hops")[hop] if hop < 2 else None)
+            _number_hops(axes, begin, compute[:shown, hop] / unit, hop, (compute + wait)[:shown].sum(axis=1) / unit)
+            begin += compute[:shown, hop] / unit
+        axes.set_yticks(range(shown) if shown <= 16 else range(0, shown, 8))
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_ylabel("rank")
+        axes.set_xlabel(f"time, hops 0, 1, ... laid end to end, {unit_name}")
+        figure.legend(loc="outside upper left", ncols=3, frameon=False)
+        return figure
+
+
+def _number_hops(axes, begin, length, hop, total):
+    """The hop's number in bars that have room for it."""
+    if len(begin) > 16:
+        return
+    for rank, (start, width) in enumerate(zip(begin, length)):
+        if width > 0.04 * total.max():
+            axes.text(start + width / 2, rank, str(hop), ha="center", va="center", fontsize=12,
+                      color="white" if hop % 2 == 0 else "black")
+
+
+def _by_hop(result, name):
+    """(ranks, hops)."""
+    if name not in result:
+        raise AnnulusError(f"result has no {name}; expected /run/{name.replace('backward_', 'backward/')} of annulus run")
+    return result[name].values
+
+
+def traffic_of(result):
+    """((P, P) bytes that a rank (row) received from another (column), where it is from) or (None, why not).
+
+    What the program wrote down counts. Where it did not, the neighbours of `ring` and `rotation` follow from the
+    number of the hop: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a rotation.
+    """
+    if "bytes_from" in result:
+        return result["bytes_from"].values, "as counted"
+    if "hop_bytes_received" not in result:
+        return None, "this result has no /run/hop_bytes_received"
+    received = result["hop_bytes_received"].values
+    ranks, hops = received.shape
+    told = settings(result) if "settings" in result.attrs else {}
+    strategy = result.attrs.get("strategy") or (told.get("distribution") or {}).get("strategy", "")
+    matrix = np.zeros((ranks, ranks))
+    if not received.any():
+        return matrix, "nothing was sent"
+    if strategy not in ("ring", "ring_blocking", "rotation"):
+        return None, f"who sent to whom is not in this result, and does not follow from {strategy or 'its'} strategy"
+    rank = np.arange(ranks)
+    for hop in range(1, hops):
+        distance = hop if strategy == "rotation" else 1
+        matrix[rank, (rank - distance) % ranks] += received[:, hop]
+    return matrix, f"from the hops of {strategy}"
+
+
+def traffic(result):
+    """Communication matrix: bytes that each rank received from each other in the forward pass."""
+    matrix, source = traffic_of(result)
+    if matrix is None:
+        raise AnnulusError(f"communication matrix: {source}; expected /run/bytes_from, or strategy ring or rotation")
+    with style.look():
+        figure = style.figure(6.6, 5.6)
+        axes = figure.subplots()
+        unit, unit_name = style.bytes_unit(max(matrix.max(), 1))
+        shown = np.where(matrix > 0, matrix / unit, np.nan)
+        image = axes.imshow(shown, cmap=style.MAP, vmin=0, vmax=max(matrix.max() / unit, 1e-9))
+        ranks = len(matrix)
+        if ranks <= 8:
+            for receiver, sender in zip(*np.nonzero(matrix)):
+                value = matrix[receiver, sender] / unit
+                axes.text(sender, receiver, f"{value:.3g}", ha="center", va="center",
+                          color="white" if value < 0.6 * matrix.max() / unit else "black")
+        ticks = np.arange(0, ranks, max(1, ranks // 8))
+        axes.set_xticks(ticks)
+        axes.set_yticks(ticks)
+        axes.grid(visible=False)
+        axes.set_xlabel("sending rank")
+        axes.set_ylabel("receiving rank")
+        axes.set_title(f"keys and values moved, {source}")
+        figure.colorbar(image, ax=axes, label=f"received, {unit_name} (white: nothing)", shrink=0.85)
+        return figure

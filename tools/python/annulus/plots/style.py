@@ -1,0 +1,88 @@
+"""What all pictures have in common: colours that everybody tells apart, letters that are legible at half size."""
+import contextlib
+import io
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from annulus import files
+from annulus.errors import AnnulusError
+
+# Okabe and Ito's palette (jfly.uni-koeln.de/color), without its yellow, which is too light for lines on white.
+COLOURS = {"blue": "#0072B2", "orange": "#E69F00", "green": "#009E73", "red": "#D55E00", "sky": "#56B4E9",
+           "purple": "#CC79A7", "black": "#000000"}
+CYCLE = list(COLOURS.values())
+MARKERS = "osD^vPX"  # lines differ in more than colour
+MAP = "cividis"      # evenly darker to lighter, also for colour-blind eyes
+GREY = "#9A9A9A"
+SUFFIXES = (".png", ".svg", ".pdf")
+DPI = 150
+
+_LOOK = {
+    "font.size": 13, "axes.titlesize": 13, "axes.labelsize": 13, "legend.fontsize": 11.5, "lines.linewidth": 2.2,
+    "lines.markersize": 8, "axes.grid": True, "grid.color": "#DDDDDD", "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "annulus",
+}
+
+
+def look():
+    """Context manager in which pictures are made."""
+    return matplotlib.rc_context(_LOOK)
+
+
+class Picture(Figure):
+    """Not one of pyplot's: nothing opens a window, nothing is left in a global list. Notebooks show it all the same."""
+
+    def _repr_png_(self):
+        buffer = io.BytesIO()
+        with look():
+            self.savefig(buffer, format="png", dpi=100, facecolor="white")
+        return buffer.getvalue()
+
+
+def figure(width=8.0, height=5.0):
+    made = Picture(figsize=(width, height), layout="constrained")
+    made.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    return made
+
+
+def save(picture, path, overwrite=False):
+    """Writes a figure; complete or not at all."""
+    if not str(path).lower().endswith(SUFFIXES):
+        raise AnnulusError(f"{path}: expected the name of a picture, ending in {', '.join(SUFFIXES)}")
+    with files.new_path(path, overwrite) as aside, look(), _no_dates(path) as metadata:
+        picture.savefig(aside, dpi=DPI, facecolor="white", metadata=metadata)
+
+
+@contextlib.contextmanager
+def _no_dates(path):
+    """The same picture has the same bytes."""
+    yield {"Date": None} if str(path).lower().endswith(".svg") else (
+        {"CreationDate": None} if str(path).lower().endswith(".pdf") else None)
+
+
+def of_strategy(names):
+    """{strategy: (colour, marker)}; the same strategy looks alike in all pictures that have the same strategies."""
+    return {name: (CYCLE[i % len(CYCLE)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(sorted(set(names)))}
+
+
+def bytes_unit(largest):
+    """(divisor, name) in which numbers of bytes up to `largest` are best read."""
+    for power, name in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if largest >= 1024 ** power:
+            return 1024.0 ** power, name
+    return 1.0, "bytes"
+
+
+def seconds_unit(largest):
+    """(divisor, name) of times."""
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if largest >= unit:
+            return unit, name
+    return 1e-6, "µs"
+
+
+def say_nothing_known(axes, text):
+    """In place of a picture."""
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
+    axes.set_axis_off()

@@ -1,0 +1,128 @@
+"""annulus' files as an engine of xarray: xarray.open_dataset("result.h5", engine="annulus").
+
+Works with and without dimension scales in the file. What is shown depends on names that the file gives its axes:
+
+    out, dq (batch, sequence, head, dim)    lse (batch, sequence, head)    of a layer y (batch, sequence, width)
+    dk, dv  (batch, sequence, kv_head, dim) where there are fewer K/V heads than query heads
+    /run/rows -> rows (rank)                /run/hop_wait_seconds -> hop_wait_seconds (rank, hop)
+    /run/backward/rows -> backward_rows (rank), /run/backward/hop_kept -> backward_hop_kept (rank, backward_hop)
+
+No file stays open: each piece that is used opens it again.
+"""
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from annulus import elements, hdf5
+
+DESCRIPTIONS = {
+    "out": "output of attention", "lse": "log-sum-exp of the scores", "y": "output of the layer",
+    "dq": "gradient of q", "dk": "gradient of k", "dv": "gradient of v",
+}
+
+
+class LazyArray(BackendArray):
+    """A dataset of a file, read when it is used. bfloat16 appears as float32, which has all of its values."""
+
+    def __init__(self, path, name, shape, element):
+        self.path, self.name, self.shape, self.element = path, name, shape, element
+        self.dtype = elements.FLOAT32.storage if element.name == "bfloat16" else element.storage
+
+    def __getitem__(self, key):
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
+
+    def _read(self, key):
+        """Of integers and slices."""
+        slices = tuple(part if isinstance(part, slice) else slice(int(part), int(part) + 1) for part in key)
+        with hdf5.opened(self.path) as file:
+            numbers = hdf5.read(file[self.name], slices)
+        if self.element.name == "bfloat16":
+            numbers = elements.widened(numbers)
+        return numbers[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)]
+
+
+def units_of(dataset):
+    """{"units": ...} under the name that xarray knows, whichever the file has."""
+    units = dataset.attrs.get("units", dataset.attrs.get("unit"))
+    return {} if units is None else {"units": hdf5.text(units)}
+
+
+def _attributes(dataset):
+    kept = units_of(dataset)
+    name = dataset.name.rpartition("/")[2]
+    if "long_name" in dataset.attrs:
+        kept["long_name"] = hdf5.text(dataset.attrs["long_name"])
+    elif name in DESCRIPTIONS:
+        kept["long_name"] = DESCRIPTIONS[name]
+    if hdf5.element_of(dataset).name == "bfloat16":
+        kept["stored_as"] = "bfloat16"
+    return kept
+
+
+class _Dimensions:
+    """Names of axes that are one size in all of a result: the second size of `head` becomes `kv_head`."""
+
+    def __init__(self):
+        self.sizes = {}
+
+    def of(self, dataset, names, variable):
+        """Names for a dataset's axes; no two of them alike, each of one size."""
+        chosen = []
+        for name, size in zip(names, dataset.shape):
+            candidates = [name, "kv_" + name if name == "head" else f"{variable}_{name}", f"{variable}_{name}_2"]
+            chosen.append(next(c for c in candidates if self.sizes.get(c, size) == size and c not in chosen))
+            self.sizes[chosen[-1]] = size
+        return tuple(chosen)
+
+
+def _names(dataset, within_run, prefix):
+    """What the file calls a dataset's axes, or what they are by their place."""
+    if within_run and dataset.ndim <= 2:
+        return ("rank", prefix + "hop")[:dataset.ndim]
+    return hdf5.axes_of(dataset) or tuple(f"axis_{i}" for i in range(dataset.ndim))
+
+
+def variables(path, file):
+    """{name: xarray.Variable} of all datasets of numbers."""
+    found, dimensions = {}, _Dimensions()
+    # Query heads first: it is theirs that are called `head`.
+    everything = sorted(hdf5.datasets(file).items(), key=lambda item: item[0] in ("dk", "dv", "k", "v"))
+    for name, dataset in everything:
+        within_run = name.startswith("run/")
+        short = name.removeprefix("run/").replace("/", "_")
+        prefix = "backward_" if name.startswith("run/backward/") else ""
+        axes = dimensions.of(dataset, _names(dataset, within_run, prefix), short)
+        lazy = LazyArray(path, name, dataset.shape, hdf5.element_of(dataset))
+        found[short] = xr.Variable(axes, indexing.LazilyIndexedArray(lazy), _attributes(dataset))
+    for axis in ("rank", "hop", "backward_hop"):
+        if axis in dimensions.sizes:
+            found[axis] = xr.Variable((axis,), np.arange(dimensions.sizes[axis]))
+    return found
+
+
+def attributes(file):
+    """Text about the run: attributes of the file, of /run and of /provenance, and `settings`, the resolved run file."""
+    kept = {}
+    for group in ("/", "run", "provenance"):
+        if group in file:
+            kept |= {name: hdf5.text(value) for name, value in file[group].attrs.items() if not name.startswith("_")}
+    if "run/settings" in file:
+        kept["settings"] = hdf5.text(file["run/settings"][()])
+    return kept
+
+
+class AnnulusBackend(BackendEntrypoint):
+    description = "results and inputs of annulus"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables")
+
+    def open_dataset(self, filename_or_obj, *, drop_variables=None):
+        path = str(filename_or_obj)
+        with hdf5.opened(path) as file:
+            found = variables(path, file)
+            dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+            return xr.Dataset({name: one for name, one in found.items() if name not in dropped},
+                              attrs=attributes(file))
+
+    def guess_can_open(self, filename_or_obj):
+        return False  # .h5 belongs to many: by name only

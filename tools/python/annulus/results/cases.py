@@ -1,0 +1,95 @@
+"""One table of what was measured, whether by a sweep (`annulus bench`) or by single runs: what plots compare."""
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from annulus import hdf5
+from annulus.errors import AnnulusError
+from annulus.results.dataset import open_result, open_sweep, settings
+
+# Columns that every table has (NaN or "" where not known); a sweep's other columns come along under their own names.
+COLUMNS = {
+    "strategy": "word", "ranks": "ranks", "threads": "threads per rank", "sequence": "rows",
+    "attention_seconds_min": "s", "attention_seconds_median": "s", "attention_seconds_max": "s",
+    "gflop_per_cpu_second": "GFLOP/s", "wait_seconds": "s", "bytes_received": "bytes",
+    "peak_bytes": "bytes", "predicted_peak_bytes": "bytes", "predicted_seconds": "s",
+}
+# What a sweep calls a column after the key of the run file that it varies.
+KEYS = {"strategy": "distribution.strategy", "sequence": "input.generate.sequence"}
+
+
+def cases(paths):
+    """A pandas.DataFrame with a row per case of a sweep, and one per result; columns as in COLUMNS, and `file`.
+
+    Times and bytes of a result are those of its slowest or fullest rank. Cases of a sweep that did not end well
+    (`status`) are left out. Raises AnnulusError for a file that is neither.
+    """
+    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not paths:
+        raise AnnulusError("no files; expected sweeps of annulus bench or results of annulus run")
+    table = pd.concat([_of_file(path) for path in paths], ignore_index=True)
+    if table.empty:
+        raise AnnulusError(f"{paths[0]}: has no finished case")
+    return table
+
+
+def _of_file(path):
+    with hdf5.opened(path) as file:
+        is_sweep = "cases" in file
+    table = _of_sweep(path) if is_sweep else pd.DataFrame([_of_result(path)])
+    for name in COLUMNS:
+        if name not in table:
+            table[name] = "" if name == "strategy" else np.nan
+    table["file"] = Path(path).name
+    return table
+
+
+def _of_sweep(path):
+    sweep = open_sweep(path)
+    table = pd.DataFrame({name: column.values for name, column in sweep.variables.items()})
+    shared = settings(sweep) if "settings" in sweep.attrs else {}
+    for short, key in KEYS.items():
+        if short not in table and key in table:
+            table[short] = table[key]
+        elif short not in table:
+            table[short] = _at(shared, key)
+    if "status" in table:
+        table = table[table["status"].map(_is_done)]
+    for name in COLUMNS:
+        if name in table and name != "strategy":
+            table[name] = pd.to_numeric(table[name], errors="coerce")
+    return table
+
+
+def _is_done(status):
+    return str(status) in ("ok", "done", "0", "0.0")
+
+
+def _at(tree, key):
+    for word in key.split("."):
+        tree = (tree or {}).get(word) if isinstance(tree, dict) else None
+    return tree
+
+
+def _of_result(path):
+    result = open_result(path)
+    told = settings(result) if "settings" in result.attrs else {}
+    threads = re.match(r"(\d+) thread", result.attrs.get("devices", ""))
+
+    def most(name):
+        return float(result[name].max()) if name in result else np.nan
+
+    seconds = most("attention_seconds")
+    kept, cpu = result.get("kept"), result.get("kernel_cpu_seconds")
+    dim = result.sizes.get("dim", np.nan)
+    rate = 4 * dim * float(kept.sum()) / max(float(cpu.sum()), 1e-9) * 1e-9 if kept is not None else np.nan
+    return {
+        "strategy": result.attrs.get("strategy") or _at(told, "distribution.strategy") or "",
+        "ranks": result.sizes.get("rank", np.nan), "threads": float(threads[1]) if threads else np.nan,
+        "sequence": result.sizes.get("sequence", np.nan),
+        "attention_seconds_min": seconds, "attention_seconds_median": seconds, "attention_seconds_max": seconds,
+        "gflop_per_cpu_second": rate, "wait_seconds": most("wait_seconds"), "bytes_received": most("bytes_received"),
+        "peak_bytes": most("peak_bytes"), "predicted_peak_bytes": most("predicted_peak_bytes"),
+    }

@@ -1,0 +1,209 @@
+"""capture on real PyTorch models, against what their attention computes; then through the program."""
+import h5py
+import numpy as np
+import pytest
+import torch
+from conftest import program
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.functional import scaled_dot_product_attention  # bound at import, as many models do
+
+import annulus
+from annulus.errors import AnnulusError
+
+ROWS, WIDTH, HEADS = 24, 32, 4
+
+
+class Attention(nn.Module):
+    """How models spell it: F.name, an imported name, torch.nn.functional.name."""
+
+    def __init__(self, spelling, causal=True, **options):
+        super().__init__()
+        self.qkv, self.spelling, self.causal, self.options = nn.Linear(WIDTH, 3 * WIDTH), spelling, causal, options
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (HEADS, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+        call = {"F": F.scaled_dot_product_attention, "import": scaled_dot_product_attention,
+                "torch": torch.nn.functional.scaled_dot_product_attention}[self.spelling]
+        self.last = q, k, v
+        out = call(q, k, v, is_causal=self.causal, **self.options)
+        return out.transpose(1, 2).flatten(2)
+
+
+class Model(nn.Module):
+    def __init__(self, *spellings, **options):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(WIDTH), Attention(s, **options)) for s in spellings)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def batch(*shape):
+    return torch.randn(*(shape or (2, ROWS, WIDTH)))
+
+
+def held(path, *names):
+    with h5py.File(path) as file:
+        return [torch.from_numpy(file[name][...]) for name in names]
+
+
+def test_every_spelling_layer_by_layer(tmp_path):
+    model, x = Model("F", "import", "torch"), batch()
+    expected = model(x)
+    with annulus.capture(model, tmp_path / "all.h5") as captured:
+        got = model(x)
+        model(x + 1)  # the first pass counts
+    assert torch.equal(got, expected)
+    assert [(layer.number, layer.module, layer.mask) for layer in captured.layers] == \
+        [(i, f"blocks.{i}.1", "causal") for i in range(3)]
+    model(x)
+    for i, block in enumerate(model.blocks):
+        for found, tensor in zip(held(tmp_path / "all.h5", *(f"layer_{i:03d}/{n}" for n in "qkv")), block[1].last):
+            assert torch.equal(found, tensor)
+    for number, chosen in ((1, 1), (2, -1), (0, "blocks.0"), (2, "blocks.2.1")):
+        with annulus.capture(model, tmp_path / "one.h5", layer=chosen, overwrite=True):
+            model(x)
+        for found, tensor in zip(held(tmp_path / "one.h5", *"qkv"), model.blocks[number][1].last):
+            assert torch.equal(found, tensor)
+    with annulus.capture(model, tmp_path / "two.h5", layer=["blocks.0", -1]):
+        model(x)
+    with h5py.File(tmp_path / "two.h5") as file:
+        assert sorted(file) == ["layer_000", "layer_002"]
+
+
+def test_the_program_computes_what_the_model_did(tmp_path):
+    """From a model to a result: out, and with dout the gradients, as PyTorch has them."""
+    model, x = Model("F", "import").double(), batch().double()
+    with annulus.capture(model, tmp_path / "tokens.h5", layer=-1, dout=True) as captured:
+        (model(x) ** 2).sum().backward()
+    (tmp_path / "run.yaml").write_text(captured.run_file("tokens.h5", "result.h5"))
+    program("run", "run.yaml", folder=tmp_path, ranks=2)
+    q, k, v, dout = (t.requires_grad_() for t in held(tmp_path / "tokens.h5", "q", "k", "v", "dout"))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    out.backward(dout)
+    for name, expected in (("out", out), ("dq", q.grad), ("dk", k.grad), ("dv", v.grad)):
+        found, = held(tmp_path / "result.h5", name)
+        torch.testing.assert_close(found, expected.detach(), atol=1e-12, rtol=1e-12)
+    assert annulus.open_result(tmp_path / "result.h5").out.dims == ("batch", "head", "sequence", "dim")
+
+
+def test_dout_is_the_gradient_of_the_output(tmp_path):
+    class Weighted(nn.Module):
+        def forward(self, q):
+            self.out = scaled_dot_product_attention(q, q, q)
+            self.out.retain_grad()
+            return (self.out ** 3).sum()
+
+    model, q = Weighted(), batch(2, HEADS, ROWS, 8).requires_grad_()
+    with annulus.capture(model, tmp_path / "t.h5", layer=0, dout=True):
+        model(q).backward()
+    assert torch.equal(held(tmp_path / "t.h5", "dout")[0], model.out.grad)
+
+
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_multi_head_attention(tmp_path, weights, training):
+    """Also in eval mode, where PyTorch would take its fast path, and where weights are asked for."""
+    module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True).train(training)
+    x = batch()
+    with torch.no_grad():
+        expected = module(x, x, x, need_weights=weights)
+        with annulus.capture(module, tmp_path / "t.h5", layer=0) as captured:
+            got = module(x, x, x, need_weights=weights)
+    torch.testing.assert_close(got[0], expected[0])
+    assert (got[1] is None) == (not weights)
+    if weights:
+        torch.testing.assert_close(got[1], expected[1])
+    q, k, v = held(tmp_path / "t.h5", *"qkv")
+    flat = torch.nn.functional.linear(x, module.in_proj_weight, module.in_proj_bias)
+    for found, part in zip((q, k, v), flat.chunk(3, dim=-1)):
+        torch.testing.assert_close(found, part.unflatten(-1, (HEADS, -1)).transpose(1, 2))
+    assert captured.layers[0].mask == "dense"
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_transformer_encoder(tmp_path, causal):
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 64, batch_first=True)
+    model = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).eval()
+    mask = nn.Transformer.generate_square_subsequent_mask(ROWS) if causal else None
+    with torch.no_grad(), annulus.capture(model, tmp_path / "t.h5", layer="layers.1") as captured:
+        model(batch(), mask=mask, is_causal=causal)
+    assert captured.layers[0].module == "layers.1.self_attn" and captured.layers[0].number == 1
+    assert captured.layers[0].mask == ("causal" if causal else "dense")
+    assert f"causal: {str(causal).lower()}" in captured.run_file("a", "b")
+
+
+def test_masks():
+    from annulus.capturing.masks import meaning
+    lower = torch.ones(5, 5, dtype=torch.bool).tril()
+    added = torch.zeros(5, 5).masked_fill(~lower, -torch.inf)
+    least = torch.zeros(2, 1, 5, 5).masked_fill(~lower, torch.finfo(torch.float32).min)
+    padding = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    assert [meaning(5, mask, False) for mask in (None, lower, added, least, padding)] == \
+        ["dense", "causal", "causal", "causal", "dense"]
+    hidden = padding.clone()
+    hidden[1, ..., 4] = False
+    band = lower & ~lower.tril(-3)
+    biased = added + torch.arange(5.0)
+    assert {meaning(5, mask, False) for mask in (hidden, band, biased, lower.T)} == {"other"}
+    assert meaning(5, None, True) == "causal"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_types_and_grouped_heads(tmp_path, dtype):
+    class Grouped(nn.Module):
+        def forward(self, q, k):
+            return scaled_dot_product_attention(q, k, k, enable_gqa=True, scale=0.25)
+
+    q, k = batch(1, 4, ROWS, 8).to(dtype), batch(1, 2, ROWS, 8).to(dtype)
+    model = Grouped()
+    with annulus.capture(model, tmp_path / "t.h5", layer=0) as captured:
+        model(q, k)
+    assert "scale: 0.25" in captured.run_file("t.h5", "r.h5")
+    tokens = annulus.open_input(tmp_path / "t.h5")
+    np.testing.assert_array_equal(tokens.q.values, q.to(torch.float32 if dtype == torch.bfloat16 else dtype).numpy())
+    assert tokens.k.shape == (1, 2, ROWS, 8)
+
+
+def test_what_cannot_be_captured(tmp_path):
+    model, x = Model("F", "F"), batch()
+
+    def attempt(expected, model, call, **options):
+        with pytest.raises(AnnulusError, match=expected) as refusal:
+            with annulus.capture(model, tmp_path / "t.h5", **options):
+                call()
+        assert "\n" not in str(refusal.value)
+        assert list(tmp_path.iterdir()) == []
+
+    attempt("called no scaled_dot_product_attention", model, lambda: None)
+    attempt("called no scaled_dot_product_attention", nn.Linear(4, 4), lambda: F.scaled_dot_product_attention(x, x, x))
+    attempt("no attention 7; the pass had 2: 0 blocks.0.1, 1 blocks.1.1", model, lambda: model(x), layer=7)
+    attempt("no attention 'decoder'", model, lambda: model(x), layer="decoder")
+    attempt("blocks calls attention more than once; expected the number of one: 0 or 1", model, lambda: model(x),
+            layer="blocks")
+    attempt("no gradient arrived", model, lambda: model(x), layer=0, dout=True)
+    with torch.no_grad():
+        attempt("needs no gradient", model, lambda: model(x), layer=0, dout=True)
+
+    class Cross(nn.Module):
+        def forward(self, q, k):
+            return F.scaled_dot_product_attention(q, k, k)
+
+    cross = Cross()
+    attempt(r"k: has shape \(1, 2, 9, 4\); expected \(1, 2, 5, 4\)", cross,
+            lambda: cross(batch(1, 2, 5, 4), batch(1, 2, 9, 4)), layer=0)
+    with pytest.raises(ZeroDivisionError):
+        with annulus.capture(model, tmp_path / "t.h5"):
+            model(x)
+            1 / 0
+    assert list(tmp_path.iterdir()) == []
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

@@ -1,0 +1,305 @@
+"""convert: numbers, names and order survive every format, in every chain of them; what is no input is refused."""
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import bfloat16 as bf
+import numpy as np
+import pytest
+import zarr
+from conftest import ROOT, program, tools
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import annulus
+from annulus import tensors
+from annulus.errors import AnnulusError
+
+FORMATS = (".npz", ".safetensors", ".pt", ".zarr", ".h5")
+
+
+def arrays(path):
+    """{name: (numbers, axes)} of an HDF5 file, bfloat16 as bits, read in h5py's own way."""
+    with h5py.File(path) as file:
+        return {name: (bf.bits(tensor) if bf.is_bfloat16(tensor) else tensor[...],
+                       tensor.attrs["axes"].replace("kv_head", "head")) for name, tensor in file.items()
+                if isinstance(tensor, h5py.Dataset) and "CLASS" not in tensor.attrs}
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name][0].dtype == other[name][0].dtype and one[name][1] == other[name][1], name
+        np.testing.assert_array_equal(one[name][0], other[name][0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_there_and_back(inputs, tmp_path, dtype, suffix):
+    tokens = inputs(dtype, "--dout")
+    annulus.convert(tokens, tmp_path / f"there{suffix}")
+    keeps = dtype != "bfloat16" or suffix in (".safetensors", ".pt", ".h5")
+    annulus.convert(tmp_path / f"there{suffix}", tmp_path / "back.h5", type=None if keeps else "bfloat16")
+    same(arrays(tmp_path / "back.h5"), arrays(tokens))
+
+
+@pytest.mark.parametrize("suffix, dtype", [(".pt", "bfloat16"), (".zarr", "float32")])
+def test_the_program_computes_the_same_from_it(inputs, tmp_path, suffix, dtype):
+    annulus.convert(inputs(dtype, "--dout"), tmp_path / f"there{suffix}")
+    annulus.convert(tmp_path / f"there{suffix}", tmp_path / "back.h5")
+    (tmp_path / "run.yaml").write_text(
+        "input: {file: tokens.h5}\ncompute: {backward: true}\noutput: {file: out.h5, overwrite: true}\n")
+    program("run", "run.yaml", folder=tmp_path)
+    expected = arrays(tmp_path / "out.h5")
+    program("run", "run.yaml", "--set", "input.file=back.h5", folder=tmp_path)
+    same(arrays(tmp_path / "out.h5"), expected)
+
+
+def test_random_chains(tmp_path, monkeypatch):
+    """Any shape and type, through three formats and orders of axes, in pieces of some bytes, back to the same bits."""
+    generator = np.random.default_rng(np.random.SeedSequence(20261122))
+    for round_number in range(40):
+        monkeypatch.setattr(tensors, "PIECE_BYTES", int(generator.integers(1, 4000)))
+        batch, rows, groups, kv_heads, dim = (int(generator.integers(1, most)) for most in (4, 40, 4, 4, 20))
+        heads = groups * kv_heads
+        dtype = generator.choice(["float64", "float32", "float16"])
+        start = {name: generator.standard_normal((batch, rows, heads if name in ("q", "dout") else kv_heads, dim)).astype(dtype)
+                 for name in ("q", "k", "v", "dout")}
+        path = tmp_path / f"{round_number}.npz"
+        (np.savez if generator.integers(2) else np.savez_compressed)(path, **start)
+        order = "bshd"
+        for step in range(3):
+            after = str(generator.choice(["bshd", "bhsd"]))
+            target = tmp_path / f"{round_number}-{step}{generator.choice([f for f in FORMATS if f != '.h5'])}"
+            annulus.convert(path, target, axes=order, to_axes=after)
+            path, order = target, after
+        annulus.convert(path, tmp_path / f"{round_number}.h5", axes=order, to_axes="bshd")
+        found = arrays(tmp_path / f"{round_number}.h5")
+        for name in start:
+            np.testing.assert_array_equal(found[name][0], start[name], err_msg=f"round {round_number}, {name}")
+
+
+def test_other_libraries_agree(results, tmp_path):
+    """What is written is what numpy, safetensors, Zarr and PyTorch read; what they write is read."""
+    import torch
+    source = results["bfloat16"]
+    for suffix in (".npz", ".safetensors", ".pt", ".zarr"):
+        annulus.convert(source, tmp_path / f"r{suffix}")
+    with h5py.File(source) as file:
+        out, lse = file["out"][...], file["lse"][...]  # h5py widens bfloat16
+    np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["out"], out)
+    np.testing.assert_array_equal(zarr.open(str(tmp_path / "r.zarr"))["out"][...], out)
+    assert zarr.open(str(tmp_path / "r.zarr"))["lse"].metadata.dimension_names == ("batch", "sequence", "head")
+    with safe_open(str(tmp_path / "r.safetensors"), "pt") as file:
+        assert file.get_tensor("out").dtype == torch.bfloat16
+        np.testing.assert_array_equal(file.get_tensor("out").float().numpy(), out)
+        np.testing.assert_array_equal(file.get_tensor("lse").numpy(), lse)
+    content = torch.load(tmp_path / "r.pt", weights_only=True)
+    assert content["dk"].dtype == torch.bfloat16
+    np.testing.assert_array_equal(content["out"].float().numpy(), out)
+    # and the other way
+    q = np.arange(2 * 6 * 4 * 8, dtype=np.float32).reshape(2, 6, 4, 8)
+    save_file({"q": q, "k": q, "v": q}, tmp_path / "own.safetensors")
+    zarr.save_group(str(tmp_path / "own.zarr"), q=q, k=q, v=q)
+    torch.save({"q": torch.from_numpy(q), "k": torch.from_numpy(q), "v": torch.from_numpy(q).clone()}, tmp_path / "own.pt")
+    torch.save({"model": {"q": torch.from_numpy(q), "steps": 5}, "k": torch.from_numpy(q), "v": torch.from_numpy(q)},
+               tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for name, names in (("own.safetensors", {}), ("own.zarr", {}), ("own.pt", {}), ("old.pt", {"q": "model/q"})):
+        annulus.convert(tmp_path / name, tmp_path / "own.h5", names=names, overwrite=True)
+        np.testing.assert_array_equal(arrays(tmp_path / "own.h5")["q"][0], q)
+
+
+def qkv(shape, kv_shape=None, seed=0, dtype=np.float32):
+    generator = np.random.default_rng(seed)
+    return {name: generator.standard_normal(shape if name == "q" else kv_shape or shape).astype(dtype) for name in "qkv"}
+
+
+def test_npy_files_and_a_batch_of_three_axes(tmp_path):
+    entries = [qkv((10, 4, 8), (10, 2, 8), seed) for seed in range(3)]
+    for number, entry in enumerate(entries):
+        np.savez(tmp_path / f"{number}.npz", **entry)
+    annulus.convert([tmp_path / f"{number}.npz" for number in range(3)], tmp_path / "batch.h5")
+    found = arrays(tmp_path / "batch.h5")
+    np.testing.assert_array_equal(found["k"][0], np.stack([entry["k"] for entry in entries]))
+    assert found["q"][1] == "batch sequence head dim"
+    with h5py.File(tmp_path / "batch.h5") as file:
+        assert file["k"].attrs["axes"] == "batch sequence kv_head dim"
+    assert annulus.open_input(tmp_path / "batch.h5").k.dims == ("batch", "sequence", "kv_head", "dim")
+    for name in "qkv":
+        np.save(tmp_path / f"{name}.npy", np.asfortranarray(entries[1][name]))
+    annulus.convert([tmp_path / f"{name}.npy" for name in "qkv"], tmp_path / "one.h5")
+    np.testing.assert_array_equal(arrays(tmp_path / "one.h5")["q"][0][0], entries[1]["q"])
+    annulus.convert(tmp_path / "batch.h5", tmp_path / "alone.npy", only=["k"])
+    np.testing.assert_array_equal(np.load(tmp_path / "alone.npy"), found["k"][0])
+    with pytest.raises(AnnulusError, match=r"1.npz: q: has shape \(1, 9, 4, 8\).*expected \(1, 10, 4, 8\)"):
+        np.savez(tmp_path / "1.npz", **qkv((9, 4, 8)))
+        annulus.convert([tmp_path / "0.npz", tmp_path / "1.npz"], tmp_path / "no.h5")
+
+
+@pytest.mark.parametrize("piece_bytes", [tensors.PIECE_BYTES, 100])
+def test_heads(tmp_path, monkeypatch, piece_bytes):
+    """Projections are split, heads picked, and interleaved ones brought into annulus' order; in any pieces."""
+    monkeypatch.setattr(tensors, "PIECE_BYTES", piece_bytes)
+    found = qkv((2, 20, 6, 8), (2, 20, 3, 8))
+    flat = {name: array.reshape(2, 20, -1) for name, array in found.items()}
+    np.savez(tmp_path / "flat.npz", **flat)
+    annulus.convert(tmp_path / "flat.npz", tmp_path / "split.h5", split_heads=(6, 3))
+    for name in "qkv":
+        np.testing.assert_array_equal(arrays(tmp_path / "split.h5")[name][0], found[name])
+    # query heads 0 1 | 2 3 | 4 5 read K/V heads 0 | 1 | 2
+    annulus.convert(tmp_path / "split.h5", tmp_path / "some.h5", heads=[4, 5, 0, 1])
+    some = arrays(tmp_path / "some.h5")
+    np.testing.assert_array_equal(some["q"][0], found["q"][:, :, [4, 5, 0, 1]])
+    np.testing.assert_array_equal(some["v"][0], found["v"][:, :, [2, 0]])
+    # interleaved: 0 3 | 1 4 | 2 5
+    annulus.convert(tmp_path / "split.h5", tmp_path / "inter.h5", interleaved=True, to_axes="bhsd")
+    inter = arrays(tmp_path / "inter.h5")
+    np.testing.assert_array_equal(inter["q"][0].transpose(0, 2, 1, 3), found["q"][:, :, [0, 3, 1, 4, 2, 5]])
+    np.testing.assert_array_equal(inter["k"][0].transpose(0, 2, 1, 3), found["k"])
+    with pytest.raises(AnnulusError, match="expected as many of each"):
+        annulus.convert(tmp_path / "split.h5", tmp_path / "no.h5", heads=[0, 1, 2])
+    with pytest.raises(AnnulusError, match="has heads 0 to 5; found"):
+        annulus.convert(tmp_path / "split.h5", tmp_path / "no.h5", heads=[6])
+
+
+def test_types(inputs, tmp_path):
+    """--type rounds each number once, to nearest, ties to even: as PyTorch does."""
+    import torch
+    special = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, 65504, 1e-8, 3.3895e38, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 1e-40],
+                       np.float32)
+    values = np.concatenate([special, np.random.default_rng(1).standard_normal(989).astype(np.float32)])
+    values = values.reshape(1, 125, 1, 8)
+    np.savez(tmp_path / "v.npz", q=values, k=values, v=values)
+    for name, there in (("bfloat16", torch.bfloat16), ("float16", torch.float16), ("float64", torch.float64)):
+        annulus.convert(tmp_path / "v.npz", tmp_path / "v.safetensors", type=name, overwrite=True)
+        with safe_open(str(tmp_path / "v.safetensors"), "pt") as file:
+            assert torch.equal(file.get_tensor("q"), torch.from_numpy(values).to(there))
+    nan = tmp_path / "nan.npz"
+    np.savez(nan, q=np.full((1, 2, 1, 4), np.nan, np.float32), k=values[:, :2, :, :4], v=values[:, :2, :, :4])
+    annulus.convert(nan, tmp_path / "nan.pt", type="bfloat16")
+    assert torch.load(tmp_path / "nan.pt")["q"].isnan().all()
+
+
+REFUSED = [
+    (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4)), {}, "has no tensor v; it has q, k"),
+    (dict(q=(1, 8, 3, 4), k=(1, 8, 2, 4), v=(1, 8, 2, 4)), {}, "k: has 2 heads; expected a divisor of the 3 of q"),
+    (dict(q=(1, 8, 2, 4), k=(1, 9, 2, 4), v=(1, 8, 2, 4)), {}, r"k: has shape \(1, 9, 2, 4\); expected \(1, 8, 2, 4\)"),
+    (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4), v=(1, 8, 1, 4)), {}, r"v: has shape \(1, 8, 1, 4\); expected \(1, 8, 2, 4\)"),
+    (dict(q=(1, 2, 8, 4), k=(1, 2, 8, 4), v=(1, 2, 8, 4)), {}, "2 rows, 8 heads"),
+    (dict(q=(1, 8, 2, 257), k=(1, 8, 2, 257), v=(1, 8, 2, 257)), {}, "head size 257; expected 1 to 256"),
+    (dict(q=(8, 4), k=(8, 4), v=(8, 4)), {}, r"q: has shape \(8, 4\); expected \(batch, sequence, head, dim\)"),
+    (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4), v=(1, 8, 2, 4)), {"names": {"q": "query"}}, "has no tensor query; it has k, q, v"),
+    (dict(q=(1, 8, 7), k=(1, 8, 7), v=(1, 8, 7)), {"split_heads": (2,)}, "2 heads x dim"),
+]
+
+
+@pytest.mark.parametrize("shapes, more, expected", REFUSED, ids=[case[2][:30] for case in REFUSED])
+def test_what_is_no_input_is_refused(tmp_path, shapes, more, expected):
+    np.savez(tmp_path / "t.npz", **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    with pytest.raises(AnnulusError, match=expected) as refusal:
+        annulus.convert(tmp_path / "t.npz", tmp_path / "t.h5", **more)
+    assert "\n" not in str(refusal.value) and str(tmp_path / "t.npz") in str(refusal.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.npz"]
+
+
+def test_types_that_do_not_go_together(tmp_path):
+    arrays_ = qkv((1, 8, 2, 4))
+    np.savez(tmp_path / "t.npz", q=arrays_["q"], k=arrays_["k"].astype(np.float16), v=arrays_["v"])
+    with pytest.raises(AnnulusError, match="k: has type float16; expected float32 as q"):
+        annulus.convert(tmp_path / "t.npz", tmp_path / "t.h5")
+    np.savez(tmp_path / "i.npz", **{name: array.astype(int) for name, array in arrays_.items()})
+    with pytest.raises(AnnulusError, match="q: has type int64; expected float64, float32"):
+        annulus.convert(tmp_path / "i.npz", tmp_path / "t.h5")
+
+
+def foreign(folder):
+    (folder / "text.npz").write_text("q, k, v")
+    (folder / "text.npy").write_text("q, k, v")
+    (folder / "text.pt").write_text("q, k, v")
+    (folder / "text.safetensors").write_text("q, k, v, and more words than eight")
+    (folder / "folder.zarr").mkdir()
+    np.savez(folder / "objects.npz", q=np.array([{}], object))
+    header = json.dumps({"q": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    (folder / "short.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"1234")
+    np.savez(folder / "cut.npz", q=np.zeros(1000))
+    (folder / "cut.npz").write_bytes((folder / "cut.npz").read_bytes()[:2000])
+    np.save(folder / "cut.npy", np.zeros(1000))
+    (folder / "cut.npy").write_bytes((folder / "cut.npy").read_bytes()[:2000])
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_foreign_files_are_refused_in_one_line(tmp_path):
+    names = foreign(tmp_path)
+    for name in [*names, "none.npz", "tokens.yaml"]:
+        output, message = tools("convert", name, "x.h5", folder=tmp_path, status=2)
+        assert output == "" and message.startswith(f"annulus-tools: error: {name}") and message.count("\n") == 1, message
+        assert "expected" in message or "there is no such file" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_existing_targets(inputs, tmp_path):
+    tokens = inputs()
+    for suffix in FORMATS:
+        target = tmp_path / f"made{suffix}"
+        tools("convert", tokens, target)
+        before = target.stat()
+        _, message = tools("convert", tokens, target, status=2)
+        assert "exists already; say --overwrite" in message
+        assert target.stat().st_mtime_ns == before.st_mtime_ns
+        tools("convert", tokens, target, "--overwrite")
+        assert target.stat().st_ino != before.st_ino
+    assert not [path for path in tmp_path.iterdir() if ".tmp" in path.name]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_is_complete_or_not_there(inputs, tmp_path, monkeypatch, suffix):
+    """An error in the middle of the numbers leaves what was there before, and nothing else."""
+    tokens = inputs()
+    target = tmp_path / f"t{suffix}"
+    annulus.convert(tokens, target)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    monkeypatch.setattr(tensors, "PIECE_BYTES", 1000)
+    pieces = tensors.pieces
+    monkeypatch.setattr(tensors, "pieces", lambda *given: failing(pieces(*given)))
+    with pytest.raises(OSError, match="no space"):
+        annulus.convert(tokens, target, overwrite=True)
+    with pytest.raises(OSError, match="no space"):
+        annulus.convert(tokens, tmp_path / f"new{suffix}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    monkeypatch.undo()
+    annulus.convert(target, tmp_path / "back.h5", overwrite=True)
+    same(arrays(tmp_path / "back.h5"), arrays(tokens))
+
+
+def failing(pieces):
+    for number, piece in enumerate(pieces):
+        if number == 3:
+            raise OSError("no space")
+        yield piece
+
+
+def test_ended_by_term_leaves_nothing(tmp_path):
+    source, target = tmp_path / "q.npy", tmp_path / "big.npz"
+    np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 21, 4, 64))  # 2 GiB, a hole on disk
+    process = subprocess.Popen([sys.executable, "-m", "annulus", "convert", source, target], cwd=ROOT / "tools/python")
+    while not list(tmp_path.glob(".big.npz.tmp-*/big.npz")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["q.npy"]
+
+
+def test_memory_stays_small(tmp_path):
+    """A tensor of 512 MiB moves through far less memory, transposed too."""
+    source = tmp_path / "q.npy"
+    np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 17, 16, 64))
+    program_text = ("import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (300 << 20, 300 << 20)); import annulus;"
+                    "annulus.convert(sys.argv[1], sys.argv[2], axes='bshd', to_axes='bhsd')")
+    for suffix in (".safetensors", ".npz", ".zarr"):
+        done = subprocess.run([sys.executable, "-c", program_text, source, tmp_path / f"x{suffix}"], cwd=ROOT / "tools/python",
+                              capture_output=True, text=True, check=False, timeout=200,
+                              env={"PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
+        assert done.returncode == 0, done.stderr

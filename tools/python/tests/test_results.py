@@ -1,0 +1,152 @@
+"""open_result against h5py on files of the program, and on what is none."""
+import pickle
+import re
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import tools
+
+import annulus
+from annulus.errors import AnnulusError
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_numbers_are_those_of_the_file(results, dtype):
+    result = annulus.open_result(results[dtype])
+    with h5py.File(results[dtype]) as file:
+        for name in ("out", "lse", "dq", "dk", "dv"):
+            np.testing.assert_array_equal(result[name].values, file[name][...])
+        # any piece, in any of xarray's ways
+        out = file["out"][...]
+    np.testing.assert_array_equal(result.out[0, 5:60:7, ::-1, 3].values, out[0, 5:60:7, ::-1, 3])
+    np.testing.assert_array_equal(result.out.isel(sequence=[7, 3, 3], head=2).values, out[:, [7, 3, 3], 2])
+    assert result.out[1, 2, 3, 4].values == out[1, 2, 3, 4]
+    expected = {"bfloat16": "float32"}.get(dtype, dtype)
+    assert result.out.dtype == expected
+    assert result.out.attrs.get("stored_as") == ("bfloat16" if dtype == "bfloat16" else None)
+
+
+def test_axes_units_and_metadata(results):
+    result = annulus.open_result(results["float32"])
+    assert result.out.dims == ("batch", "sequence", "head", "dim")
+    assert result.lse.dims == ("batch", "sequence", "head")
+    assert result.dk.dims == ("batch", "sequence", "kv_head", "dim")
+    assert dict(result.sizes) | {"batch": 2, "sequence": 96, "head": 4, "kv_head": 2, "dim": 16, "rank": 3, "hop": 3} \
+        == dict(result.sizes)
+    assert result.rows.dims == ("rank",) and result.rows.values.sum() == 96
+    assert result.hop_wait_seconds.dims == ("rank", "hop")
+    assert result.hop_wait_seconds.attrs["units"] == "s"
+    assert result.backward_hop_kept.dims[0] == "rank" and result.backward_hop_kept.dims[1] == "backward_hop"
+    assert list(result["rank"].values) == [0, 1, 2]
+    assert result.attrs["software"] == "annulus" and re.fullmatch(r"\d+\.\d+\.\d+", result.attrs["version"])
+    told = annulus.settings(result)
+    assert told["attention"]["segments"] == [32, "all"] and told["distribution"]["strategy"] == "ring"
+
+
+def test_is_lazy_and_keeps_no_file_open(results, tmp_path):
+    copy = tmp_path / "copy.h5"
+    copy.write_bytes(results["float32"].read_bytes())
+    result = annulus.open_result(copy)
+    with h5py.File(copy, "r+") as file:  # impossible while another has it open
+        file["out"][0, 0, 0, 0] = 1234.5
+    assert result.out[0, 0, 0, 0] == 1234.5  # read now
+    assert pickle.loads(pickle.dumps(result)).out[0, 0, 0, 0] == 1234.5
+
+
+def test_engine_of_xarray(results):
+    result = xr.open_dataset(results["float16"], engine=annulus.results.backend.AnnulusBackend, drop_variables="out")
+    assert "out" not in result and "lse" in result
+
+
+def test_of_a_layer(results):
+    result = annulus.open_result(results["layer"])
+    assert result.y.dims == ("batch", "sequence", "width")
+    with h5py.File(results["layer"]) as file:
+        for name in ("y", "dwq", "dwk", "dwo"):
+            assert result[name].shape == file[name].shape
+            np.testing.assert_array_equal(result[name].values, file[name][...])
+
+
+def with_scales(path):
+    """Dimension scales as annulus may write them: bare ones, named, in the file and in /run."""
+    def scale(group, name, length):
+        made = group.create_dataset(name, (length,), "f4")
+        made.make_scale("This is a netCDF dimension but not a netCDF variable")
+        return made
+
+    with h5py.File(path, "r+") as file:
+        names = {"head": "head", "kv_head": "kv_head", "batch": "batch", "sequence": "sequence", "dim": "dim"}
+        sizes = dict(zip(("batch", "sequence", "head", "dim"), file["out"].shape)) | {"kv_head": file["dk"].shape[2]}
+        scales = {name: scale(file, name, sizes[name]) for name in names}
+        for tensor in ("out", "lse", "dq", "dk", "dv"):
+            axes = ["batch", "sequence", "kv_head" if tensor in ("dk", "dv") else "head", "dim"][:file[tensor].ndim]
+            for axis, name in enumerate(axes):
+                file[tensor].dims[axis].attach_scale(scales[name])
+            del file[tensor].attrs["axes"]
+        run = file["run"]
+        ranks, hops = run["hop_kept"].shape
+        by = (scale(run, "rank", ranks), scale(run, "hop", hops))
+        for column in run.values():
+            if isinstance(column, h5py.Dataset) and column.ndim and "NAME" not in column.attrs:
+                for axis in range(column.ndim):
+                    column.dims[axis].attach_scale(by[axis])
+
+
+def test_with_dimension_scales(results, tmp_path):
+    copy = tmp_path / "scales.h5"
+    copy.write_bytes(results["float32"].read_bytes())
+    plain = annulus.open_result(copy).load()
+    with h5py.File(copy) as file:
+        already = "sequence" in file
+    if not already:
+        with_scales(copy)
+    scaled = annulus.open_result(copy).load()
+    assert scaled.sizes == plain.sizes
+    xr.testing.assert_equal(scaled, plain)
+
+
+def test_open_input(inputs):
+    tokens = annulus.open_input(inputs("bfloat16", "--dout"))
+    assert tokens.q.dims == tokens.dout.dims == ("batch", "sequence", "head", "dim")
+    assert tokens.k.shape == (2, 40, 2, 8)
+
+
+def foreign(tmp_path):
+    (tmp_path / "text.h5").write_text("no HDF5")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["temperature"] = [1.0]
+    with h5py.File(tmp_path / "big.h5", "w") as file:
+        file["out"] = np.zeros(1000)
+    (tmp_path / "cut.h5").write_bytes((tmp_path / "big.h5").read_bytes()[:3000])
+    (tmp_path / "folder.h5").mkdir()
+    return {"text.h5": "is no complete HDF5 file", "other.h5": "it holds temperature", "cut.h5": "no complete HDF5",
+            "folder.h5": "is a folder", "none.h5": "there is no such file"}
+
+
+def test_foreign_files_are_refused_in_one_line(tmp_path):
+    for name, expected in foreign(tmp_path).items():
+        with pytest.raises(AnnulusError, match=expected) as refusal:
+            annulus.open_result(tmp_path / name)
+        assert str(refusal.value).startswith(str(tmp_path / name)) and "\n" not in str(refusal.value)
+        for verb in (("report", name), ("plot", "lse", name, "x.png"), ("plot", "memory", name, "x.png"),
+                     ("convert", name, "x.h5")):
+            output, message = tools(*verb, folder=tmp_path, status=2)
+            assert output == "" and message.startswith(f"annulus-tools: error: {name}: ") and message.count("\n") == 1
+    assert not list(tmp_path.glob("x*")) and not list(tmp_path.glob("*.html"))
+
+
+def test_open_sweep(tmp_path):
+    with h5py.File(tmp_path / "sweep.h5", "w") as file:
+        file["cases/ranks"] = [1, 2]
+        file["cases/distribution.strategy"] = ["ring", "rotation"]
+        file["cases/attention_seconds_median"] = [1.0, 0.5]
+        file["cases/attention_seconds_median"].attrs["units"] = "s"
+    sweep = annulus.open_sweep(tmp_path / "sweep.h5")
+    assert list(sweep["distribution.strategy"].values) == ["ring", "rotation"]
+    assert sweep.attention_seconds_median.attrs["units"] == "s" and sweep.sizes["case"] == 2
+    with pytest.raises(AnnulusError, match="expected a group cases"):
+        with h5py.File(tmp_path / "none.h5", "w"):
+            pass
+        annulus.open_sweep(tmp_path / "none.h5")

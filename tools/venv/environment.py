@@ -1,0 +1,124 @@
+"""The private virtual environment that tools in Python share: $ANNULUS_CACHE/python, filled from PyPI as needed.
+
+It holds packages of others only, so one environment serves every checkout of this repository. The first to need a
+package installs it, whoever comes meanwhile waits; what is there is not asked for again.
+"""
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import stubs
+
+# Ranges of versions that exist and are known to work; pip takes the newest that fits this Python.
+NUMBERS = ["numpy>=1.26,<2.5", "h5py>=3.10,<3.17"]
+TORCH = "torch>=2.8,<2.16"
+# The needs that PyTorch names and that a CPU has no use for; `setuptools` is for building extensions.
+GPU_ONLY = ("nvidia", "cuda", "triton", "setuptools")
+TORCH_WORKS = "import torch, torch.distributed as d; assert d.is_gloo_available(); print(torch.__version__)"
+TORCH_NEEDS = """
+import importlib.metadata as metadata, re
+for need in metadata.requires("torch") or []:
+    if "extra ==" not in need: print(need.split(";")[0].strip())
+"""
+
+
+class Failed(Exception):
+    """Something could not be installed; the text says why."""
+
+
+def cache():
+    """As annulus_cache in tools/lib.sh, whose scripts export it."""
+    return Path(os.environ.get("ANNULUS_CACHE") or Path.home() / ".cache/annulus")
+
+
+class Environment:
+    """Its methods raise Failed. `say` is given lines about what takes long."""
+
+    def __init__(self, say, folder=None):
+        self.folder = Path(folder or cache() / "python")
+        self.python = str(self.folder / "bin/python")
+        self.say = say
+
+    @contextlib.contextmanager
+    def locked(self):
+        """One installs at a time."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(f"{self.folder}.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield self
+
+    def command(self, *command, limit=1500):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        except (subprocess.TimeoutExpired, OSError) as problem:
+            raise Failed(str(problem)) from problem
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(command[:6])}: {(done.stderr or done.stdout).strip()[-600:]}")
+        return done.stdout.strip()
+
+    def pip(self, *arguments):
+        """Modules are compiled when they are imported: of PyTorch's 2000 that is a few hundred."""
+        self.command(self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
+                     "--no-compile", *arguments)
+
+    def works(self, program):
+        """What a short program prints last in it, or None."""
+        try:
+            return self.command(self.python, "-c", program, limit=300).splitlines()[-1]
+        except Failed:
+            return None
+
+    def make(self):
+        """An empty one, where there is none that works."""
+        if self.works("print('yes')"):
+            return
+        self.say(f"making a virtual environment in {self.folder}")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self.command(sys.executable, "-m", "venv", str(self.folder))
+        except Failed as failure:
+            raise Failed(f"no virtual environment (Debian and Ubuntu: ./tools/setup python3-venv)\n{failure}") from None
+
+    def install(self, requirements):
+        """Of what pip calls requirements those that it has not installed here before."""
+        self.make()
+        done = self.folder / "annulus-installed.txt"
+        before = set(done.read_text(encoding="utf-8").splitlines()) if done.exists() else set()
+        missing = [need for need in requirements if need not in before]
+        if not missing:
+            return
+        self.say(f"installing {', '.join(missing)}")
+        # What is there is named again, so that it stays within its limits.
+        self.pip(*sorted(before | set(requirements)))
+        done.write_text("\n".join(sorted(before | set(requirements))) + "\n", encoding="utf-8")
+
+    def install_torch(self):
+        """PyTorch for CPUs; returns its version. The wheel alone, then its needs but for the 2.5 GB of GPU libraries,
+        which stand-ins take the place of."""
+        self.install(NUMBERS)
+        done = self.folder / "annulus-torch.txt"  # importing it, to see that it works, takes seconds
+        if not done.exists():
+            done.write_text(self._install_torch(), encoding="utf-8")
+        return done.read_text(encoding="utf-8")
+
+    def _install_torch(self):
+        version = self.works(TORCH_WORKS)
+        if version:
+            return version
+        self.say("installing PyTorch: one wheel of about 540 MB, 1.2 GB unpacked")
+        self.pip("--no-deps", TORCH)
+        needs = self.command(self.python, "-c", TORCH_NEEDS).splitlines()
+        self.pip(*[need for need in needs if not need.startswith(GPU_ONLY)], *NUMBERS)
+        version = self.works(TORCH_WORKS)
+        if version:
+            return version  # a CPU wheel, or the system has what it needs
+        library = next((self.folder / "lib").glob("python*/site-packages/torch/lib"), None)
+        if library is None:
+            raise Failed("the wheel has no torch/lib")
+        names = stubs.provide(library)
+        self.say(f"PyTorch: {len(names)} stand-ins for GPU libraries that a CPU does not call")
+        return self.command(self.python, "-c", TORCH_WORKS)
