@@ -45,7 +45,7 @@ def reference_keys(text):
     """{key: value} of input/reference.yaml; keys behind "# " are those that exclude others, or make another run."""
     keys, path = {}, []
     for line in text.splitlines():
-        line = re.sub(r"^(?:# (?=(?:layer|train):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
+        line = re.sub(r"^(?:# (?=(?:layer|train|bench):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
         entry = re.match(r"^( *)([a-z_]+):(?: +([^#]*?))? *(?:#.*)?$", line)
         if entry:
             del path[len(entry[1]) // 2 :]

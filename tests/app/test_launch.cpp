@@ -48,6 +48,14 @@ TEST(Launch, TheRightLauncherIsRight) {
   EXPECT_EQ(wrong(step_of_one, 1), "");
 }
 
+// The first words of MPI_Get_library_version of Debian's two, of Cray's and of Intel's.
+TEST(Launch, TheMpiLibraryTellsWhichPmiSrunShallSpeak) {
+  EXPECT_EQ(slurm_pmi("Open MPI v4.1.4 (MPI 3.1)"), "pmix");
+  EXPECT_EQ(slurm_pmi("MPICH Version:\t4.0.2 (MPI 4.0)"), "pmi2");
+  EXPECT_EQ(slurm_pmi("MPI VERSION    : CRAY MPICH version 8.1.25.17 (ANL base 3.4a2) (MPI 3.1)"), "");
+  EXPECT_EQ(slurm_pmi("Intel(R) MPI Library 2021.9 for Linux* OS (MPI 3.1)"), "");
+}
+
 TEST(Launch, AWrongOneStartedMoreThanMpiSees) {
   EXPECT_EQ(wrong(mpirun, 1), "OMPI_COMM_WORLD_SIZE=2, process 1");
   EXPECT_EQ(wrong(hydra, 1), "PMI_SIZE=2, process 1");

@@ -8,7 +8,7 @@ namespace {
 
 TEST(Pass, AnErrorThatAllRanksKnowIsThrownOn) {
   const comm::Communicator comm(MPI_COMM_WORLD);
-  const auto fails = [&](const strategies::Progress&) -> layer::LayerMetrics {
+  const auto fails = [&]() -> layer::LayerMetrics {
     comm::agree(comm, [&] {
       if (comm.rank() == comm.size() - 1) core::fail(core::ErrorKind::usage, "no room");
     });
@@ -26,8 +26,7 @@ TEST(Pass, AnErrorThatAllRanksKnowIsThrownOn) {
 
 TEST(Pass, TellsItsTimeAndItsWork) {
   const comm::Communicator comm(MPI_COMM_WORLD);
-  const Pass pass = run_pass(comm, "the attention", [](const strategies::Progress& progress) {
-    progress(0.5, "hop 1 of 2");
+  const Pass pass = run_pass(comm, "the attention", [] {
     layer::LayerMetrics metrics;
     metrics.attention.rows = 7;
     return metrics;

@@ -13,9 +13,10 @@
 #include <Kokkos_Core.hpp>
 #include <cmath>
 
+#include "annulus/core/metrics.hpp"
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/multiply_add_peak.hpp"
 #include "annulus/kernels/normalizer.hpp"
-#include "benchmarks/multiply_add_peak.hpp"
 #include "support/attention_case.hpp"
 
 namespace annulus::benchmarks {
@@ -92,22 +93,10 @@ void differentiate_once(const Case& c, const core::WorkList& work, const Tensors
                            {t.dq.view, t.dk.view, t.dv.view});
 }
 
-/// Mean of all threads at once: where two of them share a core, each has less.
-double peak_of_threads(bool wide) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
-  const int threads = Space().concurrency();
-  const std::string set(kernels::host_instruction_set());
-  double sum = 0;
-  Kokkos::parallel_reduce(
-      "annulus::multiply_add_peak", Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1),
-      [&](const int, double& total) { total += multiply_add_peak(set, wide); }, sum);
-  return sum / threads;
-}
-
 void run(benchmark::State& state, const Case& c) {
   const Tensors tensors(c);
   const core::WorkList work = c.work();
-  const auto peak = [&] { return peak_of_threads(c.type == DType::float64); };
+  const auto peak = [&] { return kernels::multiply_add_peak(c.precision()); };
   attend_once(c, work, tensors, true);
   if (c.backward) {
     kernels::backward_delta(c.backend, c.shape(), c.n, tensors.out.view, tensors.dout.view, {}, tensors.delta.view);
@@ -115,12 +104,12 @@ void run(benchmark::State& state, const Case& c) {
   }
   double before = peak(), spent = 0;
   for (auto _ : state) {
-    const double start = cpu_seconds();
+    const double start = core::cpu_seconds();
     if (c.backward)
       differentiate_once(c, work, tensors);
     else
       attend_once(c, work, tensors, false);
-    spent += cpu_seconds() - start;
+    spent += core::cpu_seconds() - start;
   }
   const double rate = c.flops() * double(state.iterations()) / spent * 1e-9, most = (before + peak()) / 2;
   state.counters["gflop_per_cpu_s"] = rate;

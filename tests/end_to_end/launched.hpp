@@ -68,6 +68,9 @@ class Launched {
     return within(120, [&] { return out().find(word) != std::string::npos; });
   }
   void send(int rank, int signal) const { kill(ranks_.at(rank), signal); }
+  void send_all(int signal) const {
+    for (const auto& [rank, pid] : ranks_) kill(pid, signal);
+  }
   void send_launcher(int signal) const { kill(pid_, signal); }
 
   /// Exit status, 128 + signal when killed, -1 when it did not end in time.

@@ -52,40 +52,53 @@ class Files : public ProgramTest {
   }
 };
 
-TEST_F(Files, ASignalEndsARunWithStatus1AndLeavesNothing) {
+// USR1 asks for an end, which is no error; it has a status of its own.
+TEST_F(Files, ASignalEndsARunWithItsStatusAndLeavesNothing) {
   write("run.yaml", long_run);
-  for (const auto& [name, signal] : {std::pair("USR1", SIGUSR1), {"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}}) {
-    SCOPED_TRACE(name);
+  struct Case {
+    int signal, status;
+    const char* line;
+  };
+  for (const Case& sent : {Case{SIGUSR1, 75, "annulus: stopped on request by signal USR1; nothing was kept but"},
+                           {SIGTERM, 1, "annulus: error: ended by signal TERM; nothing was kept but"},
+                           {SIGINT, 1, "annulus: error: ended by signal INT; nothing was kept but"},
+                           {SIGHUP, 1, "annulus: error: ended by signal HUP; nothing was kept but"}}) {
+    SCOPED_TRACE(sent.line);
     Launched run(folder, launch(0, "run run.yaml"));
     ASSERT_TRUE(works(run, 1)) << run.err();
-    run.send_launcher(signal);
-    EXPECT_EQ(run.status(20), 1) << run.err();
-    const std::string line = fmt::format("annulus: error: ended by signal {}; nothing is saved", name);
-    EXPECT_EQ(count(run.err(), line), 1) << run.err();
+    run.send_launcher(sent.signal);
+    EXPECT_EQ(run.status(20), sent.status) << run.err();
+    EXPECT_EQ(count(run.err(), sent.line), 1) << run.err();
+    EXPECT_EQ(count(run.err(), "the same command begins again\n"), 1) << run.err();
     EXPECT_EQ(files(), Names{"run.yaml"});
   }
 }
 
 TEST_F(Files, ASignalToOneRankEndsTheWholeJobAndLeavesNothing) {
   write("run.yaml", long_run);
-  for (const auto& [rank, signal] : {std::pair(1, SIGUSR1), {0, SIGTERM}}) {
+  struct Case {
+    int rank, signal, status;
+    const char* line;
+  };
+  for (const Case& sent : {Case{1, SIGUSR1, 75, "annulus: rank 1: stopped on request by signal USR1; "},
+                           {0, SIGTERM, 1, "annulus: error: rank 0: ended by signal TERM; "}}) {
     Launched run(folder, launch(2, "run run.yaml"));
     ASSERT_TRUE(works(run, 2)) << run.err();
-    run.send(rank, signal);
-    EXPECT_EQ(run.status(20), 1) << run.err();
+    run.send(sent.rank, sent.signal);
+    EXPECT_EQ(run.status(20), sent.status) << run.err();
     EXPECT_EQ(run.left(), 0);
-    EXPECT_GE(count(run.err(), fmt::format("annulus: error: rank {}: ended by signal ", rank)), 1) << run.err();
+    EXPECT_EQ(count(run.err(), sent.line), 1) << run.err();
     EXPECT_EQ(files(), Names{"run.yaml"});
   }
 }
 
 TEST_F(Files, ASignalToTheLauncherEndsTheWholeJobAndLeavesNothing) {
   write("run.yaml", long_run);
-  for (const int signal : {SIGUSR1, SIGTERM}) {
+  for (const auto& [signal, status] : {std::pair(SIGUSR1, 75), {SIGTERM, 1}}) {
     Launched run(folder, launch(2, "run run.yaml"));
     ASSERT_TRUE(works(run, 2)) << run.err();
     run.send_launcher(signal);
-    EXPECT_EQ(run.status(20), 1) << run.err();
+    EXPECT_EQ(run.status(20), status) << run.err();
     EXPECT_EQ(run.left(), 0);
     EXPECT_EQ(files(), Names{"run.yaml"});
   }
@@ -113,7 +126,7 @@ TEST_F(Files, TheOtherVerbsThatMakeFilesLeaveNothingEither) {
   Launched measured(folder, launch(0, "plan --calibrate m.yaml"));
   ASSERT_TRUE(works(measured, 1, "m.yaml")) << measured.err();
   measured.send_launcher(SIGUSR1);
-  EXPECT_EQ(measured.status(20), 1) << measured.err();
+  EXPECT_EQ(measured.status(20), 75) << measured.err();
   EXPECT_TRUE(files().empty()) << files()[0];
 }
 

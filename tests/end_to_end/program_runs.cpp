@@ -229,7 +229,7 @@ TEST_F(Runs, ListAndInfoAndHelp) {
   EXPECT_EQ(count(list.out, "strategies ("), 1) << "only one rank speaks";
   const Outcome info = annulus(2, "info");
   EXPECT_EQ(info.status, 0);
-  for (const char* word : {"kokkos", "mpi", "tiles", "rank 0", "rank 1", "CPUs"}) {
+  for (const char* word : {"kokkos", "mpi", "slurm", "srun --mpi=pmi", "tiles", "rank 0", "rank 1", "CPUs"}) {
     EXPECT_NE(info.out.find(word), std::string::npos) << word;
   }
   const Outcome help = annulus(2, "--help");

@@ -114,7 +114,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
       for (Index c = kept.columns.begin; c < kept.columns.end; ++c) mine.push_back(float(r * columns + c));
     }
     ResultFile file({path, true},
-                    {{"w", DType::float32, {rows, columns}, "in out"}, {"b", DType::float64, {rows}, "out"}}, comm);
+                    {{"w", DType::float32, {rows, columns}, "in out"}, {"b", DType::float64, {rows}, "in"}}, comm);
     std::vector<double> bias = counting<double>(std::size_t(rows), 100);
     const Rectangle all{{0, rows}, {0, 1}};
     file.write_parts({{"w", kept, kept, mine.data()}, {"b", comm.is_root() ? all : Rectangle{}, all, bias.data()}});

@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <thread>
 
+#include "annulus/io/collective.hpp"
+#include "annulus/io/dimension_scales.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/result_file.hpp"
 #include "io/hdf5_files.hpp"
@@ -76,9 +79,9 @@ class ResultLayout : public testing::Test {
   const test::ScratchFolder folder;
   const std::string path = folder / "out.h5";
   const Record record{"input:\n  file: ä.h5\n",
-                      {{"compute_seconds", "s", {2}, {0.25, 0.5}},
-                       {"bytes_sent", "byte", {2, 3}, {1, 2, 3, 4, 5, 6}},
-                       {"none", "s", {2, 0}, {}}},
+                      {{"compute_seconds", "s", "time", "rank", {2}, {0.25, 0.5}},
+                       {"bytes_sent", "bytes", "bytes sent", "rank hop", {2, 3}, {1, 2, 3, 4, 5, 6}},
+                       {"backward/none", "s", "nothing", "rank hop", {2, 0}, {}}},
                       {{"software", "annulus"}, {"empty", ""}}};
 };
 
@@ -86,6 +89,7 @@ TEST_F(ResultLayout, DatasetsAndAttributes) {
   make_result(path, comm, record);
   EXPECT_EQ(text_attribute(path, "/out", "axes"), "batch sequence head dim");
   EXPECT_EQ(text_attribute(path, "/lse", "axes"), "batch sequence head");
+  EXPECT_EQ(text_attribute(path, "/out", "units"), "1");
   EXPECT_EQ(text_attribute(path, "/out", "dtype"), "bfloat16");
   EXPECT_EQ(text_attribute(path, "/lse", "dtype"), "float32");
   EXPECT_EQ(look_at_dataset(path, "/out").extents, (std::vector<Index>{1, 4, 1, 2}));
@@ -100,10 +104,87 @@ TEST_F(ResultLayout, RunAndProvenance) {
   EXPECT_EQ(numbers(path, "/run/compute_seconds", 2), record.columns[0].values);
   EXPECT_EQ(numbers(path, "/run/bytes_sent", 6), record.columns[1].values);
   EXPECT_EQ(look_at_dataset(path, "/run/bytes_sent").extents, (std::vector<Index>{2, 3}));
-  EXPECT_EQ(look_at_dataset(path, "/run/none").extents, (std::vector<Index>{2, 0}));
-  EXPECT_EQ(text_attribute(path, "/run/bytes_sent", "unit"), "byte");
+  EXPECT_EQ(look_at_dataset(path, "/run/backward/none").extents, (std::vector<Index>{2, 0}));
+  EXPECT_EQ(text_attribute(path, "/run/bytes_sent", "units"), "bytes");
+  EXPECT_EQ(text_attribute(path, "/run/bytes_sent", "long_name"), "bytes sent");
   EXPECT_EQ(text_attribute(path, "/provenance", "software"), "annulus");
   EXPECT_EQ(text_attribute(path, "/provenance", "empty"), "");
+}
+
+/// What HDF5's own tool finds attached to the axes of an object.
+std::string scales_of(const std::string& path, const std::string& object) {
+  return output_of("h5dump -A -d '" + object + "' '" + path + "'");
+}
+
+TEST_F(ResultLayout, AxesAreDimensionScales) {
+  make_result(path, comm, record);
+  for (const auto& [object, scales] : std::map<std::string, std::vector<std::string>>{
+           {"/out", {"/batch", "/sequence", "/head", "/dim"}},
+           {"/lse", {"/batch", "/sequence", "/head"}},
+           {"/run/compute_seconds", {"/run/rank"}},
+           {"/run/bytes_sent", {"/run/rank", "/run/hop"}},
+           {"/run/backward/none", {"/run/backward/rank", "/run/backward/hop"}}}) {
+    const std::string dump = scales_of(path, object);
+    std::size_t at = dump.find("DIMENSION_LIST");
+    ASSERT_NE(at, std::string::npos) << dump;
+    for (const std::string& scale : scales) {  // in the order of the axes
+      at = dump.find("\"" + scale + "\"", at);
+      EXPECT_NE(at, std::string::npos) << scale << " is missing, or in another place:\n" << dump;
+    }
+  }
+  const std::string sequence = scales_of(path, "/sequence");
+  for (const char* words :
+       {"DIMENSION_SCALE", "This is a netCDF dimension but not a netCDF variable.         4", "( 4 ) / ( 4 )"}) {
+    EXPECT_NE(sequence.find(words), std::string::npos) << words << " is missing:\n" << sequence;
+  }
+}
+
+TEST_F(ResultLayout, AScaleTakesAByteForEachEntryAndIsZero) {
+  const Shape wide{1, 100'000, 1, 1, 1};
+  ResultFile({path, true}, {lse_spec("lse", DType::float32, wide)}, comm).finish({});
+  EXPECT_EQ(numbers(path, "/sequence", 100'000), std::vector<double>(100'000));
+  FileId file = open_alone(path, false);
+  const DatasetId scale(H5Dopen2(file, "sequence", H5P_DEFAULT));
+  EXPECT_EQ(H5Dget_storage_size(scale), 100'000u);
+  EXPECT_TRUE(is_bare_scale(scale));
+  EXPECT_FALSE(is_bare_scale(DatasetId(H5Dopen2(file, "lse", H5P_DEFAULT))));
+  EXPECT_LT(std::filesystem::file_size(path), 500'000u + 16384u);
+}
+
+TEST_F(ResultLayout, AnAxisHasOneLength) {
+  FileId file = create_alone(path);
+  for (const char* name : {"a", "b"}) {
+    const DatasetId made(H5Dcreate2(file, name, H5T_IEEE_F32LE, space_of({2}), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  }
+  const auto message = [&](const std::vector<NamedAxes>& datasets) -> std::string {
+    try {
+      add_dimension_scales(file, datasets);
+    } catch (const core::Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message({{"a", {2}, "head"}, {"b", {3}, "head"}}).find("axis head of b has two lengths"),
+            std::string::npos);
+  EXPECT_NE(message({{"a", {2}, "head dim"}}).find("names of the axes of a"), std::string::npos);
+}
+
+TEST_F(ResultLayout, FewerKeyHeadsAreAnAxisOfTheirOwn) {
+  const Shape grouped{1, 4, 6, 2, 8};
+  EXPECT_EQ(tensor_spec("dk", DType::float32, grouped, 2).axes, "batch sequence kv_head dim");
+  EXPECT_EQ(tensor_spec("dk", DType::float32, grouped, 2, AxisOrder::bhsd).axes, "batch kv_head sequence dim");
+  EXPECT_EQ(tensor_spec("dq", DType::float32, grouped, 6).axes, "batch sequence head dim");
+  EXPECT_EQ(tensor_spec("dk", DType::float32, shape, 1).axes, "batch sequence head dim");
+}
+
+TEST_F(ResultLayout, AxesAreNoneOfTheDatasetsThatAreOffered) {
+  make_result(path, comm, {});
+  try {
+    look_at_dataset(path, "q");
+    ADD_FAILURE() << "there is no q";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(std::string(error.what()), path + ": no dataset q (in the file: /lse, /out)");
+  }
 }
 
 TEST_F(ResultLayout, OtherProgramsSeeBfloat16AsNumbers) {
@@ -135,7 +216,7 @@ TEST_F(ResultLayout, SameInputSameBytes) {
 }
 
 TEST_F(ResultLayout, AColumnHasAsManyNumbersAsItsExtentsSay) {
-  const Record wrong{"x: 1\n", {{"seconds", "s", {3}, {1, 2}}}, {}};
+  const Record wrong{"x: 1\n", {{"seconds", "s", "time", "rank", {3}, {1, 2}}}, {}};
   const std::string message = test::common_error(comm, [&] { make_result(path, comm, wrong); });
   EXPECT_NE(message.find("values of column seconds"), std::string::npos) << message;
   EXPECT_FALSE(std::filesystem::exists(path));

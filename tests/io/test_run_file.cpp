@@ -264,13 +264,13 @@ TEST(Suggest, NamesThatOtherProgramsUse) {
   EXPECT_EQ(suggest("on", {"auto", "on", "off"}), ", did you mean 'on'?");
 }
 
-/// reference.yaml shows behind "# " the keys of `generate`, which exclude input.file, and those of the sections layer
-/// and train, which make another run.
+/// reference.yaml shows behind "# " the keys of `generate`, which exclude input.file, and those of the sections layer,
+/// train and bench, which make another run.
 std::string with_generate(const std::string& text) {
   return std::regex_replace(text, std::regex("\n  # (generate:|  [a-z_]+:)"), "\n  $1");
 }
 std::string with_everything(const std::string& text) {
-  return std::regex_replace(with_generate(text), std::regex("\n# (layer:|train:|  [a-z_]+: )"), "\n$1");
+  return std::regex_replace(with_generate(text), std::regex("\n# (layer:|train:|bench:|  [a-z_]+: )"), "\n$1");
 }
 
 TEST(ReferenceFile, IsAccepted) {
@@ -304,6 +304,7 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
   const Settings alone = defaults;  // a layer makes q, k, v itself
   defaults.layer.emplace();
   defaults.train.emplace();
+  defaults.bench.emplace();
   for (const Key<Settings>& key : run_file_keys()) {
     ASSERT_TRUE(listed.contains(key.name)) << key.name << " is not in reference.yaml";
     const auto& [value, comment] = listed[key.name];

@@ -28,8 +28,8 @@ Layout layout_of(std::vector<Pair> pairs, bool causal, Index n, Index heads) {
 }
 
 /// Adds one rank's hops.
-void add(const std::vector<test::HopList>& lanes, std::size_t rank, Traffic& sum) {
-  for (const test::HopList& hops : lanes) {
+void add(const std::vector<test::HopList>& channels, std::size_t rank, Traffic& sum) {
+  for (const test::HopList& hops : channels) {
     for (const Hop& hop : hops) {
       const Index rows = head_rows(hop.receive);
       sum.received[rank] += rows;
@@ -41,11 +41,11 @@ void add(const std::vector<test::HopList>& lanes, std::size_t rank, Traffic& sum
 }
 
 /// Adds what one rank does with the sums of gradients.
-void add(const std::vector<test::GradientHopList>& lanes, std::size_t rank, Traffic& sum) {
-  for (const test::GradientHopList& hops : lanes) {
+void add(const std::vector<test::GradientHopList>& channels, std::size_t rank, Traffic& sum) {
+  for (const test::GradientHopList& hops : channels) {
     for (const GradientHop& hop : hops) {
-      sum.sent[rank] += head_rows(hop.onward) + head_rows(hop.home);
-      for (const Index rows : {head_rows(hop.arriving), head_rows(hop.returned)}) {
+      sum.sent[rank] += head_rows(hop.send_forward) + head_rows(hop.send_back);
+      for (const Index rows : {head_rows(hop.receive_forward), head_rows(hop.receive_back)}) {
         sum.received[rank] += rows;
         sum.messages[rank] += rows > 0 ? 1 : 0;
         sum.largest = std::max(sum.largest, rows);
@@ -57,7 +57,7 @@ void add(const std::vector<test::GradientHopList>& lanes, std::size_t rank, Traf
 TrafficCounts enumerated(const Layout& layout, const Partition& partition) {
   const std::vector<Index> none(partition.size());
   const Traffic nothing{none, none, none, 0};
-  TrafficCounts counts{nothing, nothing, nothing, nothing, nothing, Basis::exact};
+  TrafficCounts counts{nothing, nothing, nothing, nothing, nothing, Accuracy::exact};
   const int ranks = int(partition.size());
   for (int p = 0; p < ranks; ++p) {
     add({test::rotation_hops(layout, partition, p)}, std::size_t(p), counts.direct);
@@ -116,8 +116,8 @@ TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
     for (const Partition& partition : partitions(drawn, ranks, 10 + Index(random() % 20))) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
       const TrafficCounts counts = traffic_counts(drawn.layout, partition, CountedTraffic::rows_and_sums);
-      (counts.basis == Basis::exact ? exact : estimates) += 1;
-      if (counts.basis == Basis::exact) expect_same(counts, enumerated(drawn.layout, partition));
+      (counts.accuracy == Accuracy::exact ? exact : estimates) += 1;
+      if (counts.accuracy == Accuracy::exact) expect_same(counts, enumerated(drawn.layout, partition));
     }
   }
   EXPECT_GT(exact, 150) << "most settings have ranks of more rows than the largest dilation";
@@ -129,7 +129,7 @@ TEST(TrafficCounts, OfTheMainSetting) {
   const Layout layout = layout_of({{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, 65536, 8);
   const TrafficCounts counts = traffic_counts(layout, contiguous_partition(65536, 4));
   const Index mib = 1024 * 1024 / (2 * 64 * 4);  // head rows of K and V, 64 float32 each
-  EXPECT_EQ(counts.basis, Basis::exact);
+  EXPECT_EQ(counts.accuracy, Accuracy::exact);
   EXPECT_EQ(counts.direct.received, (std::vector<Index>(4, 6 * mib)));
   EXPECT_EQ(counts.ring.received, (std::vector<Index>(4, 9 * mib)));
   EXPECT_EQ(counts.direct.messages, (std::vector<Index>(4, 3)));
@@ -137,13 +137,14 @@ TEST(TrafficCounts, OfTheMainSetting) {
 
 TEST(TrafficCounts, SayWhenTheyAreNoMoreThanAnEstimateOrABound) {
   const Layout layout = layout_of({{whole_document, 16}}, true, 1024, 4);
-  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 64)).basis, Basis::exact) << "16 rows, every offset";
-  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 128)).basis, Basis::estimate) << "8 rows";
-  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 16, 8)).basis, Basis::estimate);
-  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 2, 1)).basis, Basis::estimate);
+  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 64)).accuracy, Accuracy::exact)
+      << "16 rows, every offset";
+  EXPECT_EQ(traffic_counts(layout, contiguous_partition(1024, 128)).accuracy, Accuracy::estimate) << "8 rows";
+  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 16, 8)).accuracy, Accuracy::estimate);
+  EXPECT_EQ(traffic_counts(layout, block_cyclic_partition(1024, 2, 1)).accuracy, Accuracy::estimate);
   const Layout longer = layout_of({{whole_document, 16}}, true, 4096, 4);
   const TrafficCounts bound = traffic_counts(longer, block_cyclic_partition(4096, 2, 1));
-  EXPECT_EQ(bound.basis, Basis::bound) << "2048 intervals on each rank";
+  EXPECT_EQ(bound.accuracy, Accuracy::bound) << "2048 intervals on each rank";
   EXPECT_EQ(bound.direct.received[0], 2048 * 4);
 }
 

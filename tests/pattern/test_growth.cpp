@@ -96,7 +96,7 @@ TEST(Planning, CountsTrafficInProportionToTheDocuments) {
     const Partition partition = zigzag_partition(layout.documents, 4);
     questions = 0;
     const TrafficCounts counts = traffic_counts(layout, partition, CountedTraffic::rows_and_sums);
-    EXPECT_LT(counts.basis, Basis::bound) << documents;
+    EXPECT_LT(counts.accuracy, Accuracy::bound) << documents;
     return questions;
   };
   const Index few = asked(1000), many = asked(4000);

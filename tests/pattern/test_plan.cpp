@@ -20,7 +20,7 @@ using test::rotation_hops;
 /// An exchange as strategies use it: its directions and their hops.
 struct Exchange {
   const char* name;
-  std::function<std::vector<HopList>(const Layout&, const Partition&, int rank)> lanes;
+  std::function<std::vector<HopList>(const Layout&, const Partition&, int rank)> channels;
 };
 const std::vector<Exchange>& exchanges() {
   static const std::vector<Exchange> all{
@@ -46,9 +46,9 @@ std::vector<Partition> partitions(const RandomLayout& drawn, int ranks) {
 }
 
 /// (row, head) pairs that arrive at a rank.
-Index received(const std::vector<HopList>& lanes) {
+Index received(const std::vector<HopList>& channels) {
   Index count = 0;
-  for (const HopList& hops : lanes) {
+  for (const HopList& hops : channels) {
     for (const Hop& hop : hops) count += head_rows(hop.receive);
   }
   return count;
@@ -80,7 +80,7 @@ TEST(Plans, BringEveryKeptTripleExactlyOnce) {
             test::add_triples(work_lists(drawn.layout, queries, keys), drawn.layout, queries, keys, covered);
           };
           add(KeyRows::raw(queries));
-          for (const HopList& hops : exchange.lanes(drawn.layout, partition, p)) {
+          for (const HopList& hops : exchange.channels(drawn.layout, partition, p)) {
             for (const Hop& hop : hops) add(KeyRows::packed(hop.receive));
           }
         }
@@ -110,12 +110,12 @@ TEST(Plans, WhatIsSentIsHeldAndIsWhatThePeerExpects) {
   for_random_settings(4, [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition,
                             int ranks) {
     std::vector<std::vector<HopList>> all;
-    for (int p = 0; p < ranks; ++p) all.push_back(exchange.lanes(drawn.layout, partition, p));
+    for (int p = 0; p < ranks; ++p) all.push_back(exchange.channels(drawn.layout, partition, p));
     for (int p = 0; p < ranks; ++p) {
-      for (std::size_t lane = 0; lane < all[std::size_t(p)].size(); ++lane) {
-        const HopList& hops = all[std::size_t(p)][lane];
+      for (std::size_t channel = 0; channel < all[std::size_t(p)].size(); ++channel) {
+        const HopList& hops = all[std::size_t(p)][channel];
         for (std::size_t h = 0; h < hops.size(); ++h) {
-          const HopList& theirs = all[std::size_t(hops[h].send_to)][lane];
+          const HopList& theirs = all[std::size_t(hops[h].send_to)][channel];
           const PackedRows expected = h < theirs.size() ? theirs[h].receive : PackedRows{};
           EXPECT_EQ(hops[h].send, expected) << "rank " << p << " hop " << h + 1;
           if (h < theirs.size()) {
@@ -179,20 +179,21 @@ TEST(Plans, OfManyRanksAreThoseOfTheDefinition) {
 }
 
 TEST(Plans, NeverCarryMoreThanTheDenseRing) {
-  for_random_settings(5, [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition,
-                            int ranks) {
-    for (int p = 0; p < ranks; ++p) {
-      const StoredRows& own = partition[std::size_t(p)];
-      EXPECT_LE(received(exchange.lanes(drawn.layout, partition, p)), (drawn.n - own.count()) * drawn.layout.kv_heads);
-    }
-  });
+  for_random_settings(5,
+                      [](const RandomLayout& drawn, const Exchange& exchange, const Partition& partition, int ranks) {
+                        for (int p = 0; p < ranks; ++p) {
+                          const StoredRows& own = partition[std::size_t(p)];
+                          EXPECT_LE(received(exchange.channels(drawn.layout, partition, p)),
+                                    (drawn.n - own.count()) * drawn.layout.kv_heads);
+                        }
+                      });
 }
 
 TEST(Plans, SendNothingWhereSegmentsLieInsideRanks) {
   const Layout layout = test::longnet_layout({{16, 1}, {32, 4}}, false, 256, 8);
   for (const Exchange& exchange : exchanges()) {
     for (int p = 0; p < 4; ++p) {
-      for (const HopList& hops : exchange.lanes(layout, contiguous_partition(256, 4), p)) EXPECT_TRUE(hops.empty());
+      for (const HopList& hops : exchange.channels(layout, contiguous_partition(256, 4), p)) EXPECT_TRUE(hops.empty());
     }
   }
 }
@@ -203,9 +204,9 @@ TEST(Plans, DenseCarriesEverythingAndCausalOnlyEarlierRows) {
   for (const Exchange& exchange : exchanges()) {
     for (int p = 0; p < 4; ++p) {
       layout.pattern.causal = false;
-      EXPECT_EQ(received(exchange.lanes(layout, partition, p)), 2 * 48) << exchange.name;
+      EXPECT_EQ(received(exchange.channels(layout, partition, p)), 2 * 48) << exchange.name;
       layout.pattern.causal = true;
-      const Index causal = received(exchange.lanes(layout, partition, p));
+      const Index causal = received(exchange.channels(layout, partition, p));
       if (std::string(exchange.name) == "both ways") continue;  // rows for ranks further on pass by
       EXPECT_EQ(causal, 2 * 16 * p) << exchange.name << " rank " << p;
     }
@@ -227,7 +228,7 @@ double share_of_dense(const Layout& layout, int ranks, const Exchange& exchange)
   const Index n = layout.documents.back();
   const Partition partition = contiguous_partition(n, ranks);
   Index most = 0;
-  for (int p = 0; p < ranks; ++p) most = std::max(most, received(exchange.lanes(layout, partition, p)));
+  for (int p = 0; p < ranks; ++p) most = std::max(most, received(exchange.channels(layout, partition, p)));
   return double(most) / double((ranks - 1) * (n / ranks) * layout.kv_heads);
 }
 

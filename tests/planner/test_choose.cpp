@@ -1,4 +1,4 @@
-// The cost model and what `auto` makes of it: loads against every rank's own prediction, decisions where they are
+// The cost model and what `auto` makes of it: counts against every rank's own prediction, decisions where they are
 // clear.
 #include <gtest/gtest.h>
 
@@ -16,35 +16,35 @@ using pattern::PartitionKind;
 
 /// Work (`factor` times the kept triples) and bytes of every rank are those predicted, memory is an upper bound.
 template <class Predict>
-void expect_loads(const Loads& loads, double factor, int ranks, Predict&& predict) {
+void expect_loads(const RankCounts& counts, double factor, int ranks, Predict&& predict) {
   double memory = 0;
   for (int p = 0; p < ranks; ++p) {
     const Prediction expected = predict(p);
-    EXPECT_EQ(loads.kept[std::size_t(p)], factor * double(expected.kept));
-    EXPECT_EQ(loads.received[std::size_t(p)], double(expected.bytes_received));
-    EXPECT_EQ(loads.sent[std::size_t(p)], double(expected.bytes_sent));
+    EXPECT_EQ(counts.kept[std::size_t(p)], factor * double(expected.kept));
+    EXPECT_EQ(counts.received[std::size_t(p)], double(expected.bytes_received));
+    EXPECT_EQ(counts.sent[std::size_t(p)], double(expected.bytes_sent));
     memory = std::max(memory, double(expected.memory_bytes));
   }
-  EXPECT_GE(loads.memory, memory);
-  EXPECT_LE(loads.memory, 3 * memory);
+  EXPECT_GE(counts.memory, memory);
+  EXPECT_LE(counts.memory, 3 * memory);
 }
 
-/// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose loads have an exact
+/// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose counts have an exact
 /// closed form here; returns how many ranks were checked.
 template <class Check>
 int for_exact_counts(Problem problem, int ranks, const std::string& what, Check&& check) {
   int checked = 0;
   for (const auto& strategy : registry()) {
-    if (strategy->communication(problem, ranks).movement >= Movement::heads) continue;  // an estimate
+    if (strategy->communication(problem, ranks).pattern >= CommunicationPattern::heads) continue;  // an estimate
     for (const auto& entry : pattern::partition_table) {
       SCOPED_TRACE(fmt::format("{} {} on {}: {}{}", strategy->name(), entry.name, ranks, what,
                                problem.reproducible ? ", reproducible" : ""));
       problem.partition = entry.value;
       // Forward, any order costs the same.
-      if (problem.gradients && !disorder(*strategy, problem, ranks).empty()) continue;
+      if (problem.gradients && !why_not_reproducible(*strategy, problem, ranks).empty()) continue;
       const pattern::Partition partition = strategy->partition(problem, ranks);
       const Counted counted = count(problem, partition);
-      if (counted.traffic.basis != pattern::Basis::exact) continue;
+      if (counted.traffic.accuracy != pattern::Accuracy::exact) continue;
       check(*strategy, problem, partition, counted);
       checked += ranks;
     }
@@ -52,7 +52,7 @@ int for_exact_counts(Problem problem, int ranks, const std::string& what, Check&
   return checked;
 }
 
-TEST(Loads, EqualThePredictionsOfAllRanks) {
+TEST(RankCounts, EqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(31);
   int compared = 0;
   for (int round = 0; round < 40; ++round) {
@@ -62,16 +62,16 @@ TEST(Loads, EqualThePredictionsOfAllRanks) {
     const int ranks = 1 + int(random() % (round < 5 ? 64 : 8));
     const auto check = [&](const Strategy& strategy, const Problem& cut, const pattern::Partition& partition,
                            const Counted& counted) {
-      const auto loads = loads_of(strategy, cut, partition, counted);
-      ASSERT_TRUE(loads);
-      expect_loads(*loads, 1, ranks, [&](int p) { return strategy.predict(cut, partition, p); });
+      const auto counts = rank_counts_of(strategy, cut, partition, counted);
+      ASSERT_TRUE(counts);
+      expect_loads(*counts, 1, ranks, [&](int p) { return strategy.predict(cut, partition, p); });
     };
     compared += for_exact_counts(problem, ranks, test::describe(drawn), check);
   }
   EXPECT_GT(compared, 1000);
 }
 
-TEST(Loads, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
+TEST(RankCounts, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(33);
   int compared = 0;
   for (int round = 0; round < 40; ++round) {
@@ -83,9 +83,9 @@ TEST(Loads, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
     const int ranks = 1 + int(random() % (round < 3 ? 64 : 8));
     const auto check = [&](const Strategy& strategy, const Problem& cut, const pattern::Partition& partition,
                            const Counted& counted) {
-      const auto loads = backward_loads_of(strategy, cut, partition, counted);
-      ASSERT_TRUE(loads);
-      expect_loads(*loads, 2.5, ranks, [&](int p) { return strategy.predict_backward(cut, partition, p); });
+      const auto counts = backward_rank_counts_of(strategy, cut, partition, counted);
+      ASSERT_TRUE(counts);
+      expect_loads(*counts, 2.5, ranks, [&](int p) { return strategy.predict_backward(cut, partition, p); });
     };
     compared += for_exact_counts(problem, ranks, test::describe(drawn), check);
   }
@@ -99,29 +99,29 @@ Strategy secretive() {
   return Strategy(entry);
 }
 
-TEST(Loads, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
+TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
   Problem problem = problem_of(200, {{16, 1}, {0, 3}}, true);
   problem.gradients = true;
   const Strategy strategy = secretive();
   for (const int ranks : {1, 3, largest_enumerated}) {
     const pattern::Partition partition = strategy.partition(problem, ranks);
     const Counted counted = count(problem, partition);
-    const auto loads = loads_of(strategy, problem, partition, counted);
-    const auto backward = backward_loads_of(strategy, problem, partition, counted);
-    ASSERT_TRUE(loads && backward);
-    expect_loads(*loads, 1, ranks, [&](int p) { return strategy.predict(problem, partition, p); });
+    const auto counts = rank_counts_of(strategy, problem, partition, counted);
+    const auto backward = backward_rank_counts_of(strategy, problem, partition, counted);
+    ASSERT_TRUE(counts && backward);
+    expect_loads(*counts, 1, ranks, [&](int p) { return strategy.predict(problem, partition, p); });
     expect_loads(*backward, 2.5, ranks, [&](int p) { return strategy.predict_backward(problem, partition, p); });
-    EXPECT_EQ(loads->messages, std::vector<double>(std::size_t(ranks), ranks - 1));
+    EXPECT_EQ(counts->messages, std::vector<double>(std::size_t(ranks), ranks - 1));
     EXPECT_EQ(backward->messages, std::vector<double>(std::size_t(ranks), 2 * (ranks - 1))) << "rows, and sums";
   }
   const pattern::Partition partition = strategy.partition(problem, largest_enumerated + 1);
   const Counted counted = count(problem, partition);
-  EXPECT_FALSE(loads_of(strategy, problem, partition, counted));
-  EXPECT_FALSE(backward_loads_of(strategy, problem, partition, counted));
+  EXPECT_FALSE(rank_counts_of(strategy, problem, partition, counted));
+  EXPECT_FALSE(backward_rank_counts_of(strategy, problem, partition, counted));
 }
 
 /// Exact but for rings across groups, where all K/V heads are taken to move equally many rows.
-TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
+TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
   std::mt19937_64 random(32);
   int compared = 0;
   for (int round = 0; round < 60; ++round) {
@@ -130,13 +130,13 @@ TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
     problem.ulysses_ranks = 2;
     const int ranks = 2 * (1 + int(random() % 4));
     for (const auto& strategy : registry()) {
-      const Movement movement = strategy->communication(problem, ranks).movement;
-      if (movement != Movement::heads && movement != Movement::heads_in_ring) continue;
+      const CommunicationPattern moved = strategy->communication(problem, ranks).pattern;
+      if (moved != CommunicationPattern::heads && moved != CommunicationPattern::heads_in_ring) continue;
       SCOPED_TRACE(fmt::format("{} on {}: {}", strategy->name(), ranks, test::describe(drawn)));
       const pattern::Partition partition = strategy->partition(problem, ranks);
-      const auto loads = loads_of(*strategy, problem, partition, count(problem, partition));
-      ASSERT_TRUE(loads);
-      const Cost cost = cost_of(*loads, strategy->communication(problem, ranks), problem, core::default_machine());
+      const auto counts = rank_counts_of(*strategy, problem, partition, count(problem, partition));
+      ASSERT_TRUE(counts);
+      const Cost cost = cost_of(*counts, strategy->communication(problem, ranks), problem, core::default_machine());
       double received = 0, memory = 0;
       for (int p = 0; p < ranks; ++p) {
         const Prediction expected = strategy->predict(problem, partition, p);
@@ -145,10 +145,10 @@ TEST(Loads, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
       }
       EXPECT_GE(cost.received_bytes, 0.85 * received);
       EXPECT_LE(cost.received_bytes, 1.5 * received);
-      EXPECT_GE(loads->memory, 0.95 * memory);
-      EXPECT_LE(loads->memory, 1.2 * memory);
+      EXPECT_GE(counts->memory, 0.95 * memory);
+      EXPECT_LE(counts->memory, 1.2 * memory);
       problem.gradients = true;
-      const auto back = backward_loads_of(*strategy, problem, partition, count(problem, partition));
+      const auto back = backward_rank_counts_of(*strategy, problem, partition, count(problem, partition));
       problem.gradients = false;
       double sent = 0;
       received = memory = 0;
@@ -178,18 +178,18 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   machine.overlap = 0.25;
   machine.seconds_per_copied_byte = 1e-7;
   const Problem problem = problem_of(64, {{}}, false);
-  Loads loads;
-  loads.kept = {1e6, 2e6};
-  loads.sent = loads.copied = {5000, 5000};
-  loads.received = {1000, 4000};
-  loads.messages = {1, 3};
-  loads.calls = {3, 7};
-  loads.rows = {100, 200};
-  loads.communicators = 2;
-  loads.windows = 1;
-  loads.window = 1000;
-  loads.intervals = {2, 10};
-  loads.memory = 77;
+  RankCounts counts;
+  counts.kept = {1e6, 2e6};
+  counts.sent = counts.copied = {5000, 5000};
+  counts.received = {1000, 4000};
+  counts.messages = {1, 3};
+  counts.calls = {3, 7};
+  counts.rows = {100, 200};
+  counts.communicators = 2;
+  counts.windows = 1;
+  counts.window = 1000;
+  counts.intervals = {2, 10};
+  counts.memory = 77;
   machine.seconds_per_interval = 1e-4;
   machine.seconds_per_call = 1e-5;
   machine.seconds_per_row = 1e-6;
@@ -197,7 +197,7 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   machine.window = {3e-2, 1e-6};
   const double compute = 2e6 * 4 * 16 * 1e-9 * 0.5 + 200 * 1e-6, copy = 5000 * 1e-7, transfer = 3 * 1e-3 + 4000 * 1e-6;
   const double overhead = 10 * 1e-4 + 7 * 1e-5 + 2 * 1e-2 + 3e-2 + 1000 * 1e-6;
-  Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
+  Cost cost = cost_of(counts, {CommunicationPattern::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 0.75 * transfer);
   EXPECT_DOUBLE_EQ(cost.overhead_seconds, overhead);
@@ -206,13 +206,13 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   EXPECT_EQ(cost.received_bytes, 4000);
   EXPECT_EQ(cost.total_bytes, 5000);
   EXPECT_EQ(cost.memory_bytes, 77);
-  cost = cost_of(loads, {Movement::ring, false}, problem, machine);
+  cost = cost_of(counts, {CommunicationPattern::ring, false}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "send, then receive";
   machine.ranks_per_node = 1;
   machine.between_nodes = {2e-3, 2e-6};
-  loads.copied.clear();
-  loads.intervals.clear();
-  cost = cost_of(loads, {Movement::gather, false}, problem, machine);
+  counts.copied.clear();
+  counts.intervals.clear();
+  cost = cost_of(counts, {CommunicationPattern::gather, false}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.exposed_seconds, 2 * transfer) << "links between nodes";
   EXPECT_DOUBLE_EQ(cost.copy_seconds, 0) << "a collective packs nothing";
 }
@@ -223,13 +223,13 @@ TEST(Cost, RanksThatShareCoresFinishWhatOthersLeave) {
   machine.single_factor = 2 / 3.0;  // 3 ranks on 2 cores
   machine.ranks_per_node = 3;
   const Problem problem = problem_of(64, {{}}, false);
-  Loads loads;
-  loads.kept = {1e6, 2e6, 3e6, 0, 0, 3e6};
-  loads.sent = loads.received = loads.messages = std::vector<double>(6);
+  RankCounts counts;
+  counts.kept = {1e6, 2e6, 3e6, 0, 0, 3e6};
+  counts.sent = counts.received = counts.messages = std::vector<double>(6);
   const double second = 4e-9 * 16 * 1e6;
-  EXPECT_DOUBLE_EQ(cost_of(loads, {Movement::direct, true}, problem, machine).compute_seconds, 2 * second);
+  EXPECT_DOUBLE_EQ(cost_of(counts, {CommunicationPattern::direct, true}, problem, machine).compute_seconds, 2 * second);
   machine.ranks_per_node = 1;
-  EXPECT_DOUBLE_EQ(cost_of(loads, {Movement::direct, true}, problem, machine).compute_seconds, 3 * second);
+  EXPECT_DOUBLE_EQ(cost_of(counts, {CommunicationPattern::direct, true}, problem, machine).compute_seconds, 3 * second);
 }
 
 TEST(Cost, HidesNoMoreThanThereIsCompute) {
@@ -237,11 +237,11 @@ TEST(Cost, HidesNoMoreThanThereIsCompute) {
   machine.inside_node = {1, 1e-9};
   machine.overlap = 1;
   const Problem problem = problem_of(64, {{}}, false);
-  Loads loads;
-  loads.kept = {1000};
-  loads.sent = loads.received = {0};
-  loads.messages = {1};
-  const Cost cost = cost_of(loads, {Movement::direct, true}, problem, machine);
+  RankCounts counts;
+  counts.kept = {1000};
+  counts.sent = counts.received = {0};
+  counts.messages = {1};
+  const Cost cost = cost_of(counts, {CommunicationPattern::direct, true}, problem, machine);
   EXPECT_DOUBLE_EQ(cost.seconds, 1) << "the message alone takes a second, compute almost nothing";
 }
 
@@ -297,7 +297,7 @@ TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
     for (const Candidate& one : all) {
       offered.insert(one.strategy->name());
       problem.partition = one.partition;
-      EXPECT_EQ(disorder(*one.strategy, problem, 8), "") << name_of(one);
+      EXPECT_EQ(why_not_reproducible(*one.strategy, problem, 8), "") << name_of(one);
     }
     const auto can = reproducible_strategies(gradients);
     EXPECT_EQ(offered, (std::set<std::string_view>(can.begin(), can.end())));
@@ -338,7 +338,7 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
     }
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
     const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
-    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers go home
+    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers go back
       EXPECT_GT(apart, 0);
       EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
     } else {

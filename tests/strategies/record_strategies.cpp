@@ -139,7 +139,7 @@ void record_both(const Strategy& strategy, Case one, const comm::Communicator& c
   one.problem.gradients = true;
   record(strategy, one, comm);
   one.problem.reproducible = true;
-  if (!disorder(strategy, one.problem, comm.size()).empty()) return;
+  if (!why_not_reproducible(strategy, one.problem, comm.size()).empty()) return;
   one.name += ", reproducible";
   record(strategy, one, comm);
 }

@@ -43,7 +43,7 @@ void check_reproducible(const std::vector<Case>& cases) {
     int checks = 0;
     for_every_strategy({one}, ranks > 2 ? 3 : 1,
                        [&](const Strategy& strategy, const Case& cut, const comm::Communicator& comm) {
-                         if (!disorder(strategy, cut.problem, comm.size()).empty()) return;
+                         if (!why_not_reproducible(strategy, cut.problem, comm.size()).empty()) return;
                          check_backward(strategy, cut, truth, comm, checks++ % 2 == 1);
                        });
   }

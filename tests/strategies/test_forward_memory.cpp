@@ -51,7 +51,7 @@ TEST(ForwardMemory, MeasuredPeakIsThePredictedOne) {
         Case one = make_case("", {1, 768 * comm.size(), 8, 8, 64},
                              {Semantics::longnet, {{512, 1}, {1024, 4}}, true, false}, {}, type);
         one.problem.reproducible = one.problem.gradients = reproducible;
-        if (!disorder(*strategy, one.problem, comm.size()).empty()) continue;
+        if (!why_not_reproducible(*strategy, one.problem, comm.size()).empty()) continue;
         const pattern::Partition partition = strategy->partition(one.problem, comm.size());
         const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
         if (rows.count() == 0) continue;

@@ -1,4 +1,4 @@
-// The ways of gradients, all ranks in one process: every number that a rank adds for a row comes home to the row's
+// The ways of gradients, all ranks in one process: every number that a rank adds for a row comes back to the row's
 // owner exactly once, whatever parts travel together, overlap or are taken out of each other.
 #include <gtest/gtest.h>
 
@@ -59,15 +59,15 @@ struct Plan {
   std::vector<GradientHops> gradients;  // [P]
 };
 
-/// What comes home to each rank when rank p adds `weight`(p) to all that it reads.
+/// What comes back to each rank when rank p adds `weight`(p) to all that it reads.
 std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, const Plan& plan) {
   const Problem problem = problem_of(layout);
   const std::size_t ranks = partition.size();
-  std::vector<Sums> home;
-  for (const auto& rows : partition) home.emplace_back(std::size_t(rows.count() * layout.kv_heads));
+  std::vector<Sums> back;
+  for (const auto& rows : partition) back.emplace_back(std::size_t(rows.count() * layout.kv_heads));
   std::size_t hops = 0;
   for (const Hops& one : plan.hops) hops = std::max(hops, one.size());
-  std::vector<Sums> blocks(ranks), arriving(ranks);
+  std::vector<Sums> blocks(ranks), received(ranks);
   for (std::size_t h = 0; h < hops; ++h) {
     for (std::size_t p = 0; p < ranks; ++p) {
       if (h >= plan.hops[p].size()) continue;
@@ -77,38 +77,39 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
       const PackedRows read = pattern::rows_read(layout, partition[owner], partition[p]);
       const Sums ones(std::size_t(pattern::head_rows(read)), double(1 << p));
       arrive(problem, KeyRows::packed(block), blocks[p], read, ones);
-      if (h > 0) arrive(problem, KeyRows::packed(block), blocks[p], plan.gradients[p][h - 1].arriving, arriving[p]);
+      if (h > 0)
+        arrive(problem, KeyRows::packed(block), blocks[p], plan.gradients[p][h - 1].receive_forward, received[p]);
     }
     for (std::size_t p = 0; p < ranks; ++p) {
       if (h >= plan.hops[p].size()) continue;
       const pattern::GradientHop& hop = plan.gradients[p][h];
       const PackedRows& block = plan.hops[p][h].receive;
-      arriving[std::size_t(hop.next)] = leave(problem, block, blocks[p], hop.onward, true);
+      received[std::size_t(hop.next)] = leave(problem, block, blocks[p], hop.send_forward, true);
       const auto owner = std::size_t(hop.owner);
-      if (hop.home.empty()) continue;
+      if (hop.send_back.empty()) continue;
       EXPECT_EQ(plan.gradients[owner][h].reader, int(p));
-      arrive(problem, KeyRows::raw(partition[owner]), home[owner], plan.gradients[owner][h].returned,
-             leave(problem, block, blocks[p], hop.home, false));
+      arrive(problem, KeyRows::raw(partition[owner]), back[owner], plan.gradients[owner][h].receive_back,
+             leave(problem, block, blocks[p], hop.send_back, false));
     }
   }
-  return home;
+  return back;
 }
 
 /// The same from the definition of what is read: a rank's weight comes as often as parts of what it reads hold the row.
 std::vector<Sums> expected(const Layout& layout, const Partition& partition, bool reached(int distance, int ranks)) {
   const Problem problem = problem_of(layout);
   const int ranks = int(partition.size());
-  std::vector<Sums> home;
+  std::vector<Sums> back;
   for (int owner = 0; owner < ranks; ++owner) {
     const pattern::StoredRows& rows = partition[std::size_t(owner)];
-    Sums& sums = home.emplace_back(std::size_t(rows.count() * layout.kv_heads));
+    Sums& sums = back.emplace_back(std::size_t(rows.count() * layout.kv_heads));
     for (int p = 0; p < ranks; ++p) {
       if (p == owner || !reached((p - owner + ranks) % ranks, ranks)) continue;
       const PackedRows read = pattern::rows_read(layout, rows, partition[std::size_t(p)]);
       arrive(problem, KeyRows::raw(rows), sums, read, Sums(std::size_t(pattern::head_rows(read)), double(1 << p)));
     }
   }
-  return home;
+  return back;
 }
 
 Plan ring(const Layout& layout, const Partition& partition, int direction, int reach) {
@@ -137,7 +138,7 @@ std::pair<Index, Index> rows_received(const Plan& plan) {
   for (std::size_t p = 0; p < plan.hops.size(); ++p) {
     for (const pattern::Hop& hop : plan.hops[p]) keys += pattern::head_rows(hop.receive);
     for (const pattern::GradientHop& hop : plan.gradients[p]) {
-      gradients += pattern::head_rows(hop.arriving) + pattern::head_rows(hop.returned);
+      gradients += pattern::head_rows(hop.receive_forward) + pattern::head_rows(hop.receive_back);
     }
   }
   return {keys, gradients};
@@ -208,17 +209,17 @@ TEST(GradientHops, OrderedSumsVisitTheirReadersUpwardAndComeHome) {
     const Partition partition = pattern::contiguous_partition(drawn.n, ranks);
     const Partition owners = pattern::slice_of(partition, slices, slice);
     const auto count = std::size_t(ranks);
-    std::vector<Chains> home(count), expected(count), here(count);
+    std::vector<Chains> back(count), expected(count), here(count);
     std::vector<GradientHops> plan;
     for (int p = 0; p < ranks; ++p) {
       plan.push_back(test::ordered_gradients(layout, partition, owners, p));
       ASSERT_EQ(plan.back().size(), count);
       for (const core::Interval& rows : owners[std::size_t(p)].intervals()) {
         for (Index row = rows.begin; row < rows.end; ++row) {
-          for (Index kv = 0; kv < layout.kv_heads; ++kv) home[std::size_t(p)][{row, kv}] = added(0, p);
+          for (Index kv = 0; kv < layout.kv_heads; ++kv) back[std::size_t(p)][{row, kv}] = added(0, p);
         }
       }
-      expected[std::size_t(p)] = home[std::size_t(p)];
+      expected[std::size_t(p)] = back[std::size_t(p)];
       for (int d = 1; d < ranks; ++d) {
         const int reader = (p + d) % ranks;
         for_each_row(pattern::rows_read(layout, owners[std::size_t(p)], partition[std::size_t(reader)]),
@@ -244,14 +245,14 @@ TEST(GradientHops, OrderedSumsVisitTheirReadersUpwardAndComeHome) {
             here[rank][row] = added(here[rank][row], p);
           });
         }
-        Chains& from = s == 0 ? home[rank] : here[rank];
-        move(hop.onward, plan[std::size_t(hop.next)][at].arriving, from, next[std::size_t(hop.next)]);
-        move(hop.home, plan[owner][at].returned, from, home[owner]);
+        Chains& from = s == 0 ? back[rank] : here[rank];
+        move(hop.send_forward, plan[std::size_t(hop.next)][at].receive_forward, from, next[std::size_t(hop.next)]);
+        move(hop.send_back, plan[owner][at].receive_back, from, back[owner]);
         EXPECT_TRUE(s == 0 || from.empty()) << "sums are left behind";
       }
       here = std::move(next);
     }
-    EXPECT_EQ(home, expected);
+    EXPECT_EQ(back, expected);
   }
 }
 
@@ -264,7 +265,7 @@ TEST(GradientHops, OrderedSumsMakeOneHopMore) {
     Index received = 0;
     for (int p = 0; p < ranks; ++p) {
       for (const pattern::GradientHop& hop : test::ordered_gradients(dense, contiguous, contiguous, p)) {
-        received += pattern::head_rows(hop.arriving) + pattern::head_rows(hop.returned);
+        received += pattern::head_rows(hop.receive_forward) + pattern::head_rows(hop.receive_back);
       }
     }
     EXPECT_EQ(received, 2 * (causal ? 6 + 3 : 12 + 4) * (n / ranks));

@@ -16,7 +16,7 @@ TEST(HeadGroups, DealHeadsAndJoinRows) {
   const pattern::Partition partition = pattern::contiguous_partition(8, 4);
   const HeadGroup group(one.problem, partition, 2, 3);  // the second of group 1: heads 3 4
   EXPECT_EQ(group.number(), 1);
-  EXPECT_EQ(group.place(), 1);
+  EXPECT_EQ(group.rank(), 1);
   EXPECT_EQ(group.rows()[0].intervals(), (std::vector<core::Interval>{{0, 4}}));
   EXPECT_EQ(group.rows()[1].intervals(), (std::vector<core::Interval>{{4, 8}}));
   EXPECT_EQ(group.narrow().shape, (core::Shape{1, 8, 2, 1, 4}));
@@ -25,7 +25,7 @@ TEST(HeadGroups, DealHeadsAndJoinRows) {
   EXPECT_EQ(group.bytes_sent(), 4 * (2 * 3 * 4 + 2 * 2 * 4 + 2 * 2 * 4 + 2 * 2));
   EXPECT_EQ(group.bytes_received(), 4 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 3 * 4 + 2 * 3));
   EXPECT_EQ(group.rows_received(), 2);
-  // Where gradients are asked for, the shifts and factors of the same rows go home, too.
+  // Where gradients are asked for, the shifts and factors of the same rows go back, too.
   Problem with_gradients = one.problem;
   with_gradients.gradients = true;
   const HeadGroup back(with_gradients, partition, 2, 3);

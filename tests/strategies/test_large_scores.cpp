@@ -178,7 +178,7 @@ void expect_plain_errors(Problem problem, double score) {
   const kernels::ReferenceResult forward = kernels::reference_forward(s, pattern, inputs.q, inputs.k, inputs.v);
   ASSERT_NEAR(*std::max_element(forward.lse.begin(), forward.lse.end()) / score, 1, 0.1) << "not what is tested";
   for (const Strategy* strategy : available()) {
-    if (!disorder(*strategy, problem, comm.size()).empty()) continue;
+    if (!why_not_reproducible(*strategy, problem, comm.size()).empty()) continue;
     SCOPED_TRACE(fmt::format("{}, scores of {}, {}{}", strategy->name(), score, name_of(problem.precision),
                              problem.reproducible ? ", reproducible" : ""));
     const pattern::Partition partition = strategy->partition(problem, comm.size());

@@ -147,7 +147,7 @@ void check_gradients(const Strategy& strategy, const comm::Communicator& comm, I
   const Index all = pattern::whole_document;
   const Problem problems[] = {
       make_problem({2, 97, 4, 2, 24}, {Semantics::longnet, {{all, 1}}, false, false}, PartitionKind::contiguous),
-      // Rows whose sums leave in two directions: some go on with the ring, some go home.
+      // Rows whose sums leave in two directions: some go on with the ring, some go back.
       make_problem({1, 203, 3, 3, 16}, {Semantics::paper, {{64, 1}, {all, 3}, {120, 4}}, false, false},
                    PartitionKind::zigzag),
       // Messages far beyond what MPI sends without asking.
@@ -186,7 +186,7 @@ TEST(GatherRaces, GradientsKeepTheirBitsToo) {  // K and V come by other ways th
 TEST(OrderedRaces, GradientsKeepTheirBitsToo) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const char* name : {"ring", "rotation", "ring_blocking", "allgather"}) {
-    // Causal: the sums of rank 0's rows come only home, those of the last rank's never leave it.
+    // Causal: the sums of rank 0's rows come only back, those of the last rank's never leave it.
     check_gradients(*find(name), comm, 1, true);
   }
 }

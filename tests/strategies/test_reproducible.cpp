@@ -130,12 +130,12 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
       Problem cut = one.problem;
       cut.partition = entry.value;
       cut.block_size = 5;
-      if (!disorder(*strategy, cut, ranks).empty()) continue;
+      if (!why_not_reproducible(*strategy, cut, ranks).empty()) continue;
       cut.gradients = true;
-      const bool gradients = disorder(*strategy, cut, ranks).empty();
+      const bool gradients = why_not_reproducible(*strategy, cut, ranks).empty();
       all.push_back(
           {strategy, fmt::format("{}, {}", strategy->name(), entry.name), strategy->partition(cut, ranks), gradients});
-      const bool cuts_itself = strategy->communication(cut, ranks).movement == Movement::none;
+      const bool cuts_itself = strategy->communication(cut, ranks).pattern == CommunicationPattern::none;
       if (entry.value == PartitionKind::contiguous && !cuts_itself) {
         all.push_back({strategy, fmt::format("{}, uneven", strategy->name()), uneven, gradients});
       }
@@ -288,21 +288,21 @@ TEST(Reproducible, GradientsOfStrategiesThatKeepTheOrder) {
   Problem problem = make("", {1, 64, 4, 4, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   problem.gradients = true;
   for (const char* name : {"single", "allgather", "ring_blocking", "ring", "rotation", "ulysses", "hybrid"}) {
-    EXPECT_EQ(disorder(*find(name), problem, 4), "") << name;
+    EXPECT_EQ(why_not_reproducible(*find(name), problem, 4), "") << name;
   }
   EXPECT_EQ(find("allgather")->partition(problem, 4)[0].intervals().size(), 1u) << "contiguous";
-  EXPECT_NE(disorder(*find("onesided"), problem, 4).find("whatever order"), std::string::npos);
+  EXPECT_NE(why_not_reproducible(*find("onesided"), problem, 4).find("whatever order"), std::string::npos);
   problem.partition = PartitionKind::zigzag;
-  EXPECT_NE(disorder(*find("allgather"), problem, 4).find("contiguous"), std::string::npos);
-  EXPECT_EQ(disorder(*find("ulysses"), problem, 4), "") << "one group has all rows";
+  EXPECT_NE(why_not_reproducible(*find("allgather"), problem, 4).find("contiguous"), std::string::npos);
+  EXPECT_EQ(why_not_reproducible(*find("ulysses"), problem, 4), "") << "one group has all rows";
   problem.partition.reset();
   problem.shape.kv_heads = 2;  // two query heads share one
   problem.ulysses_ranks = 4;
-  EXPECT_NE(disorder(*find("hybrid"), problem, 4).find("key/value head"), std::string::npos);
-  EXPECT_NE(disorder(*find("ulysses"), problem, 4).find("key/value head"), std::string::npos);
+  EXPECT_NE(why_not_reproducible(*find("hybrid"), problem, 4).find("key/value head"), std::string::npos);
+  EXPECT_NE(why_not_reproducible(*find("ulysses"), problem, 4).find("key/value head"), std::string::npos);
   problem.ulysses_ranks = 2;
-  EXPECT_EQ(disorder(*find("hybrid"), problem, 4), "");
-  EXPECT_EQ(disorder(*find("ulysses"), problem, 2), "");
+  EXPECT_EQ(why_not_reproducible(*find("hybrid"), problem, 4), "");
+  EXPECT_EQ(why_not_reproducible(*find("ulysses"), problem, 2), "");
 }
 
 TEST(Reproducible, GradientsRefuseRowsThatDoNotFollowOneAnother) {

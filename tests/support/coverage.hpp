@@ -25,7 +25,7 @@ inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
   for (const auto& owned : keys.owned()) {
     for (const auto& held : owned.heads[keys.is_packed() ? std::size_t(kv) : 0]) {
       const Index i = stored - held.stored;
-      if (i >= 0 && i < held.part.count) return held.part.row(i);
+      if (i >= 0 && i < held.range.count) return held.range.row(i);
     }
   }
   return -1;

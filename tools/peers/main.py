@@ -111,9 +111,9 @@ def main():
     if options.list or not cases:
         print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")
         return 0 if cases else 2
-    cache = os.environ["PEERS_CACHE"]
     wanted = {PACKAGES[peer] for case in cases for peer in case.peers}
-    python, versions = install(cache, wanted) if wanted else (None, {})
+    cache = os.environ["PEERS_CACHE"]
+    python, versions = install(wanted) if wanted else (None, {})
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
     workspace = folder / f"work-{os.getpid()}"

@@ -33,9 +33,9 @@ std::optional<LauncherWords> words_of(const Lookup& variable, const char* launch
 std::string what_to_do(const LauncherWords& wrong, const std::string& library) {
   const std::string own = fmt::format("{} -n {} annulus ...", ANNULUS_MPIEXEC, wrong.processes);
   if (wrong.launcher != "srun") return fmt::format("Use the launcher it was built with: {}", own);
-  const char* way = library.starts_with("Open MPI") ? "pmix" : library.starts_with("MPICH") ? "pmi2" : "pmix or pmi2";
+  const std::string way = slurm_pmi(library);
   return fmt::format("Try srun --mpi={} (`srun --mpi=list` shows what this Slurm offers), or in a batch script: {}",
-                     way, own);
+                     way.empty() ? "pmix or pmi2" : way, own);
 }
 
 std::string describe(const LauncherWords& wrong, int ranks, const std::string& library) {
@@ -79,6 +79,11 @@ std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks) {
 
 bool forgot_launcher(const Launch& launch, int ranks) {
   return ranks == 1 && launch.allocated > 1 && launch.of_mpi.empty() && !wrong_launcher(launch, ranks);
+}
+
+std::string slurm_pmi(const std::string& library) {
+  if (library.starts_with("Open MPI")) return "pmix";
+  return library.starts_with("MPICH") ? "pmi2" : "";
 }
 
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm) {

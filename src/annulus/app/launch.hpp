@@ -37,6 +37,10 @@ std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks);
 /// True for one process in an allocation of several tasks that no launcher started: a batch script without srun.
 bool forgot_launcher(const Launch& launch, int ranks);
 
+/// srun's --mpi= for an MPI library, by the name that it gives itself: "pmix", "pmi2"; "" for one that the site's own
+/// srun knows best (Cray's), or nobody.
+std::string slurm_pmi(const std::string& library);
+
 /// 0, or the exit status for a wrong launcher, after the message of one process. Verbs that only show something warn.
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm);
 

@@ -14,15 +14,35 @@ namespace {
 volatile std::sig_atomic_t requested = 0;
 volatile std::sig_atomic_t final_status = -1;  // of a verb that is through
 
-extern "C" void note_request(int) { requested = 1; }
+unsigned patience = 0;  // seconds from a request to the end of the process; 0: no end
+std::array<char, 512> last_words{};
+
+extern "C" void note_request(int) {
+  requested = 1;
+  if (patience > 0) alarm(patience);
+}
+
+/// Calls what POSIX allows in a handler, and nothing else.
+extern "C" void end_stopped(int) {
+  if (final_status >= 0) _exit(final_status);
+  (void)!write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data()));
+  core::remove_unfinished_files();
+  _exit(stopped_status);
+}
 
 /// A signal that ends the process, and the line it leaves: made beforehand, because a handler may not.
 struct Ending {
   int signal;
   const char* name;
+  int status;
   std::array<char, 512> line{};
 };
-std::array<Ending, 4> endings{{{SIGTERM, "TERM"}, {SIGINT, "INT"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}}};
+/// USR1 asks for an end. TERM does, too, but launchers also send it to the ranks that are left when one has failed, and
+/// the job's status shall be that one's: srun returns the largest of all.
+std::array<Ending, 4> endings{{{SIGUSR1, "USR1", stopped_status},
+                               {SIGTERM, "TERM", int(core::ErrorKind::failure)},
+                               {SIGINT, "INT", int(core::ErrorKind::failure)},
+                               {SIGHUP, "HUP", int(core::ErrorKind::failure)}}};
 bool speaks_for_all = true;  // rank 0
 
 /// Launchers are the ranks' parents, and a terminal's Ctrl-C comes from the kernel: both reach every rank.
@@ -33,12 +53,15 @@ bool comes_to_all_ranks(const siginfo_t* info) {
 /// Calls what POSIX allows in a handler, and nothing else.
 extern "C" void end_process(int signal, siginfo_t* info, void*) {
   if (final_status >= 0) _exit(final_status);
+  int status = int(core::ErrorKind::failure);
   for (const Ending& ending : endings) {
-    if (ending.signal != signal || (!speaks_for_all && comes_to_all_ranks(info))) continue;
+    if (ending.signal != signal) continue;
+    status = ending.status;
+    if (!speaks_for_all && comes_to_all_ranks(info)) continue;
     (void)!write(STDERR_FILENO, ending.line.data(), std::strlen(ending.line.data()));
   }
   core::remove_unfinished_files();
-  _exit(int(core::ErrorKind::failure));
+  _exit(status);
 }
 
 }  // namespace
@@ -59,7 +82,9 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
   speaks_for_all = comm.is_root();
   const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
   for (Ending& ending : endings) {
-    const std::string line = fmt::format("annulus: error: {}ended by signal {}; {}\n", who, ending.name, consequence);
+    const bool asked = ending.status == stopped_status;
+    const std::string line = fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
+                                         asked ? "stopped on request" : "ended", ending.name, consequence);
     line.copy(ending.line.data(), ending.line.size() - 1);
   }
   end_on_signals_from_the_start();  // libraries may have taken signals since
@@ -73,6 +98,16 @@ void watch_for_stop() {
   action.sa_flags = SA_RESTART;  // reads and writes in flight continue
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+}
+
+void watch_for_stop(const comm::Communicator& comm, unsigned seconds, const std::string& line) {
+  if (comm.is_root()) line.copy(last_words.data(), last_words.size() - 1);
+  patience = seconds;
+  struct sigaction action {};
+  action.sa_handler = end_stopped;
+  sigfillset(&action.sa_mask);
+  sigaction(SIGALRM, &action, nullptr);
+  watch_for_stop();
 }
 
 bool stop_requested() { return requested != 0; }

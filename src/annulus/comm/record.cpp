@@ -29,12 +29,12 @@ Doing Record::begin(Doing::Activity activity, std::string what) {
   return std::exchange(doing_, {activity, now, std::move(what)});
 }
 
-void Record::go_back(Doing before) {
+Doing Record::go_back(Doing before) {
   if (before.activity == Doing::working) before.since = core::wall_seconds();
   const std::lock_guard<std::mutex> lock(mutex_);
   ++signs_;
   if (doing_.activity == Doing::blocked) count_beat();
-  doing_ = std::move(before);
+  return std::exchange(doing_, std::move(before));
 }
 
 void Record::wait_for(const std::vector<Outstanding>& outstanding) {

@@ -18,8 +18,8 @@ class Record {
   void pop_scope();
   /// Returns what was done before, for nesting.
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// A call that returned changes the heartbeat: a row of long calls is no hang.
-  void go_back(Doing before);
+  /// Returns what was done until now. A call that returned changes the heartbeat: a row of long calls is no hang.
+  Doing go_back(Doing before);
   void wait_for(const std::vector<Outstanding>& outstanding);
 
   /// Counts anything that proves that this thread is not stuck. Also read by the guard.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/core/metrics.hpp"
 #include "annulus/core/types.hpp"
 
 namespace annulus::comm {
@@ -70,9 +71,11 @@ void check_started(int code, const char* call);
 
 template <class Start>
 void run_collective(const char* call, Start&& start) {
+  const double begin = core::wall_seconds();
   Requests requests;
   check_started(start(requests.add({Outstanding::Kind::collective, 0, 0, call})), call);
   requests.wait();
+  core::note_call(call, begin);
 }
 
 }  // namespace annulus::comm

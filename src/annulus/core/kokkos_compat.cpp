@@ -90,4 +90,6 @@ std::string device_name() {
 #endif
 }
 
+int host_threads() { return Kokkos::DefaultHostExecutionSpace().concurrency(); }
+
 }  // namespace annulus::core

@@ -38,4 +38,7 @@ std::string kokkos_backends();
 /// What the default execution space runs on: the GPU's name, or "2 threads".
 std::string device_name();
 
+/// Threads on which host code runs.
+int host_threads();
+
 }  // namespace annulus::core

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "annulus/core/timeline.hpp"
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
@@ -42,21 +43,27 @@ double wall_seconds();
 /// CPU seconds all threads of this process have used.
 double cpu_seconds();
 
-/// Does `work` and counts the time that it takes as waiting, in a HopMetrics or what else has wait_seconds.
+/// Does `work` and counts the time that it takes, a span of this name, as waiting, in a HopMetrics or what else has
+/// wait_seconds.
+template <class Metrics, class Work>
+void timed_wait(Metrics& metrics, const char* name, Work&& work) {
+  Span span(name, SpanKind::wait);
+  work();
+  metrics.wait_seconds += span.close();
+}
 template <class Metrics, class Work>
 void timed_wait(Metrics& metrics, Work&& work) {
-  const double start = wall_seconds();
-  work();
-  metrics.wait_seconds += wall_seconds() - start;
+  timed_wait(metrics, "wait", work);
 }
 
 /// Does `work` and counts its time, and that of the processors, as the kernel's.
 template <class Work>
 void timed_compute(HopMetrics& metrics, Work&& work) {
-  const double start = wall_seconds(), cpu = cpu_seconds();
+  Span span("compute", SpanKind::compute);
+  const double cpu = cpu_seconds();
   work();
   metrics.kernel_cpu_seconds += cpu_seconds() - cpu;
-  metrics.compute_seconds += wall_seconds() - start;
+  metrics.compute_seconds += span.close();
 }
 
 /// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, a multiply and an add each, D

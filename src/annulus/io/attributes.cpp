@@ -82,4 +82,14 @@ std::vector<std::string> scale_names_of(hid_t dataset) {
   return names;
 }
 
+void add_text(hid_t object, const std::string& name, const std::string& text) {
+  const TypeId type = text_type();
+  const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const AttributeId attribute(
+      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
+                 "attribute {}", name));
+  const char* words = text.c_str();
+  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, &words), "writing attribute {}", name);
+}
+
 }  // namespace annulus::io

@@ -1,4 +1,4 @@
-// Attributes that hold text. Included by .cpp files of this room only.
+// Attributes that hold text, read and written. Included by .cpp files of this room only.
 #pragma once
 
 #include <string>
@@ -15,5 +15,8 @@ std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
 /// Last parts of the names of the dimension scales attached to a dataset, axis by axis, "" where an axis has none: the
 /// attribute DIMENSION_LIST, lists of references. Empty where there is none.
 std::vector<std::string> scale_names_of(hid_t dataset);
+
+/// Adds an attribute that holds a text of any length, UTF-8.
+void add_text(hid_t object, const std::string& attribute, const std::string& text);
 
 }  // namespace annulus::io

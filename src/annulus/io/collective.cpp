@@ -1,5 +1,8 @@
 #include "annulus/io/collective.hpp"
 
+#include "annulus/io/filters.hpp"
+#include "annulus/io/finite.hpp"
+
 namespace annulus::io {
 
 using core::fail;
@@ -30,13 +33,23 @@ SpaceId stored_space(const Target& target) {
 void move_selected(const Target& target, Direction direction, hid_t stored, hid_t memory, void* host, hid_t transfer) {
   char nothing = 0;  // HDF5 wants an address from ranks without numbers, too
   if (host == nullptr) host = &nothing;
-  if (direction == Direction::read) {
-    check_hdf5(comm::blocking("H5Dread", H5Dread, target.dataset, target.type, memory, stored, transfer, host),
-               "{}: reading {} failed", target.path, target.name);
-  } else {
+  if (direction == Direction::write) {
     check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, target.dataset, target.type, memory, stored, transfer, host),
                "{}: writing {} failed", target.path, target.name);
+    return;
   }
+  if (comm::blocking("H5Dread", H5Dread, target.dataset, target.type, memory, stored, transfer, host) >= 0) return;
+  const std::string reason = hdf5_reason();
+  fail(core::ErrorKind::failure, "{}: reading {} failed{}{}", target.path, target.name, reason,
+       missing_filters(target.dataset));
+}
+
+void check_range(const Target& target, core::DType from, const void* converted, Index count) {
+  if (core::bytes_of(target.info.type) >= core::bytes_of(from)) return;
+  if (!find_non_finite(converted, target.info.type, count)) return;
+  fail(core::ErrorKind::failure,
+       "{} has numbers beyond the range of {}, expected output.type: auto, which keeps them as {}", target.where(),
+       core::name_of(target.info.type), core::name_of(from));
 }
 
 FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm) {

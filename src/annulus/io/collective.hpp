@@ -41,6 +41,10 @@ SpaceId stored_space(const Target& target);
 /// Collective when `transfer` is; ranks that move nothing select nothing, and their `host` may be null.
 void move_selected(const Target& target, Direction direction, hid_t stored, hid_t memory, void* host, hid_t transfer);
 
+/// Throws Error(failure) where numbers, on their way into a dataset of fewer bits than `from`, became infinite. To be
+/// called behind the collective call that writes them, to which every rank has to come.
+void check_range(const Target& target, core::DType from, const void* converted, Index count);
+
 // The first and the last are collective and throw the same Error(failure) on every rank.
 FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm);
 PropertyId collective_transfer();

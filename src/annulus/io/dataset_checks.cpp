@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "annulus/io/filters.hpp"
 #include "annulus/io/root.hpp"
 
 namespace annulus::io {
@@ -24,6 +25,7 @@ pattern::Documents read_documents(hid_t file, const std::string& path, const std
     fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with 1", where, describe_type(type),
          extents.size());
   }
+  if (extents[0] > 0) check_filters(dataset, where);
   pattern::Documents offsets(extents[0], 0);
   check_hdf5(
       comm::blocking("H5Dread", H5Dread, dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()),
@@ -62,6 +64,7 @@ FoundDataset look_at(hid_t file, const std::string& path, const std::string& nam
   if (std::count(found.extents.begin(), found.extents.end(), 0) > 0) {
     fail(ErrorKind::failure, "{} is empty: {}, expected {}", found.where, found.shape_text(), axes);
   }
+  check_filters(dataset, found.where);
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "annulus/io/descriptor.hpp"
+#include "annulus/io/dimension_scales.hpp"
 
 namespace annulus::io {
 namespace {
@@ -72,16 +73,21 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
-/// Names in the top group, to show what could have been meant.
+/// Names in the top group, to show what could have been meant: at most 12, and none of axes without numbers.
 std::vector<std::string> names_in(hid_t file) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, shown;
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
     auto& list = *static_cast<std::vector<std::string>*>(to);
     list.push_back(std::string("/") + name);
-    return list.size() < 12 ? 0 : 1;  // 1 stops the walk
+    return list.size() < 24 ? 0 : 1;  // 1 stops the walk
   };
   comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
-  return names;
+  for (const std::string& name : names) {
+    const ObjectId object(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), H5P_DEFAULT));
+    const bool is_axis = object >= 0 && is_bare_scale(object);
+    if (!is_axis && shown.size() < 12) shown.push_back(name);
+  }
+  return shown;
 }
 
 /// True when every group on the way to `name` and the object itself exist.

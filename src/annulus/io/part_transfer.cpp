@@ -1,8 +1,10 @@
 #include "annulus/io/part_transfer.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "annulus/io/collective.hpp"
+#include "annulus/io/conversion.hpp"
 
 namespace annulus::io {
 namespace {
@@ -23,21 +25,43 @@ void select(hid_t space, const Rectangle& part, const Rectangle& origin) {
 struct Part {
   Target target;
   Rectangle kept;
-  void* host = nullptr;
+  Numbers host;
   std::vector<Rectangle> pieces;
 
   void move(Direction direction, const Rectangle& piece, hid_t transfer) const {
+    const SpaceId stored = stored_space(target);
+    select(stored, piece, {});
+    if (host.type != target.info.type) {
+      core::require(direction == Direction::write, [&] { return target.where() + " is read as another type"; });
+      write_converted(piece, stored, transfer);
+      return;
+    }
     std::vector<Index> extents{kept.rows.size(), kept.columns.size()};
     extents.resize(target.info.extents.size());
-    const SpaceId memory = space_of(extents), stored = stored_space(target);
+    const SpaceId memory = space_of(extents);
     select(memory, piece, kept);
-    select(stored, piece, {});
-    move_selected(target, direction, stored, memory, host, transfer);
+    move_selected(target, direction, stored, memory, host.data, transfer);
+  }
+
+ private:
+  void write_converted(const Rectangle& piece, hid_t stored, hid_t transfer) const {
+    const Index columns = piece.columns.size(), each = Index(core::bytes_of(target.info.type));
+    const auto buffer = std::make_unique_for_overwrite<std::byte[]>(std::size_t(piece.count() * each));
+    for (Index row = piece.rows.begin; row < piece.rows.end; ++row) {
+      const Index at = (row - kept.rows.begin) * kept.columns.size() + piece.columns.begin - kept.columns.begin;
+      convert({static_cast<std::byte*>(host.data) + at * Index(core::bytes_of(host.type)), host.type},
+              {buffer.get() + (row - piece.rows.begin) * columns * each, target.info.type}, columns);
+    }
+    const SpaceId memory = space_of({piece.count()});
+    check_hdf5(H5Sselect_all(memory), "HDF5 selection");
+    move_selected(target, Direction::write, stored, memory, buffer.get(), transfer);
+    check_range(target, host.type, buffer.get(), piece.count());
   }
 };
 
 Part cut_part(hid_t file, const SeenFile& seen, const MatrixPart& matrix, Index piece_bytes) {
-  Part part{open_target(file, seen, matrix.dataset), matrix.kept, matrix.host, {}};
+  Part part{open_target(file, seen, matrix.dataset), matrix.kept, {matrix.host, core::DType::float32}, {}};
+  part.host.type = matrix.type.value_or(part.target.info.type);
   const std::vector<Index>& extents = part.target.info.extents;
   core::require(extents.size() == 1 || extents.size() == 2, [&] { return part.target.where() + " is no matrix"; });
   if (matrix.part.count() == 0) return part;

@@ -23,11 +23,13 @@ struct MatrixPart {
   Rectangle part;  ///< inside `kept`; empty: this rank moves nothing
   Rectangle kept;
   void* host = nullptr;
+  std::optional<core::DType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
 };
 
 /// Opens the file on all ranks, moves every rank's parts, closes the file; collective: every rank names the same
-/// datasets. Host memory is only read from when writing. Numbers are those of the dataset's type. A file that is read
-/// must be what was seen, one that is written need not. Throws the same Error(failure) on every rank.
+/// datasets. Host memory is only read from when writing; its numbers are then turned into those of the dataset, which
+/// must be able to hold them. A file that is read must be what was seen, one that is written need not. Throws the same
+/// Error(failure) on every rank.
 void transfer_parts(const SeenFile& file, Direction direction, const std::vector<MatrixPart>& parts,
                     const comm::Communicator& comm, Index piece_bytes = max_piece_bytes);
 

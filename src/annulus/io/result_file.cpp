@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <numeric>
 
+#include "annulus/io/attributes.hpp"
 #include "annulus/io/collective.hpp"
+#include "annulus/io/dimension_scales.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/transfer.hpp"
@@ -13,9 +15,11 @@ namespace {
 
 using core::ErrorKind;
 
+/// Bytes of the tensors, and at least those of the scales of their axes.
 Index bytes_of(const std::vector<TensorSpec>& tensors) {
   Index bytes = 0;
   for (const TensorSpec& tensor : tensors) {
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(0));
     bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(core::bytes_of(tensor.type)),
                              std::multiplies<Index>());
   }
@@ -28,21 +32,11 @@ constexpr Index spare_bytes = Index(1) << 18;
 /// Bytes of a record's text and numbers.
 Index bytes_of(const Record& record) {
   std::size_t bytes = record.settings.size();
-  for (const Column& column : record.columns) bytes += 512 + 8 * column.values.size();
+  for (const Column& column : record.columns) bytes += 2048 + 8 * column.values.size();
   for (const auto* attributes : {&record.provenance, &record.attributes}) {
     for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
   }
   return Index(bytes);
-}
-
-void add_text_attribute(hid_t object, const std::string& name, const std::string& text) {
-  const TypeId type = text_type();
-  const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
-  const AttributeId attribute(
-      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
-                 "attribute {}", name));
-  const char* words = text.c_str();
-  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, &words), "writing attribute {}", name);
 }
 
 /// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
@@ -62,12 +56,16 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
 
 void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
   FileId file = create_alone(path);
+  std::vector<NamedAxes> axes;
   for (const TensorSpec& tensor : tensors) {
     const TypeId type = file_type(tensor.type);
     const DatasetId dataset = make_dataset(file, tensor.name, type, space_of(tensor.extents));
-    add_text_attribute(dataset, "axes", tensor.axes);
-    add_text_attribute(dataset, "dtype", std::string(core::name_of(tensor.type)));
+    add_text(dataset, "axes", tensor.axes);
+    add_text(dataset, "dtype", std::string(core::name_of(tensor.type)));
+    add_text(dataset, "units", "1");
+    axes.push_back({tensor.name, tensor.extents, tensor.axes});
   }
+  add_dimension_scales(file, axes);
   check_hdf5(file.close(), "{}: closing failed", path);
 }
 
@@ -80,26 +78,30 @@ void add_run(hid_t file, const Record& record) {
   const char* text = record.settings.c_str();
   check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
              "writing /run/settings");
+  std::vector<NamedAxes> axes;
   for (const Column& column : record.columns) {
     const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, space_of(column.extents));
-    add_text_attribute(dataset, "unit", column.unit);
+    add_text(dataset, "units", column.units);
+    add_text(dataset, "long_name", column.about);
+    axes.push_back({column.name, column.extents, column.axes});
     const Index count = std::accumulate(column.extents.begin(), column.extents.end(), Index(1), std::multiplies<>());
     core::require(count == Index(column.values.size()), [&] { return "values of column " + column.name; });
     check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                               column.values.data()),
                "writing /run/{}", column.name);
   }
+  add_dimension_scales(group, axes);
 }
 
 void add_record(const std::string& path, const Record& record) {
   FileId file = open_alone(path, true);
   if (!record.settings.empty()) add_run(file, record);
-  for (const auto& [name, value] : record.attributes) add_text_attribute(file, name, value);
+  for (const auto& [name, value] : record.attributes) add_text(file, name, value);
   if (!record.provenance.empty()) {
     const GroupId group(
         check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                    "group provenance"));
-    for (const auto& [name, value] : record.provenance) add_text_attribute(group, name, value);
+    for (const auto& [name, value] : record.provenance) add_text(group, name, value);
   }
   check_hdf5(file.close(), "{}: closing failed", path);
 }
@@ -108,8 +110,9 @@ void add_record(const std::string& path, const Record& record) {
 
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        AxisOrder order) {
+  const std::string head = heads == shape.heads ? "head" : "kv_head";
   return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, shape.head_dim}, order),
-          order == AxisOrder::bshd ? "batch sequence head dim" : "batch head sequence dim", order};
+          fmt::format("{}", fmt::join(reordered<std::string>({"batch", "sequence", head, "dim"}, order), " ")), order};
 }
 
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, AxisOrder order) {
@@ -150,7 +153,9 @@ SeenFile ResultFile::target() const {
 void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                        Index piece_bytes) const {
   std::vector<RowsIn> sources;
-  for (const RowsOut& tensor : tensors) sources.push_back({tensor.dataset, const_cast<void*>(tensor.host)});
+  for (const RowsOut& tensor : tensors) {
+    sources.push_back({tensor.dataset, const_cast<void*>(tensor.host), tensor.type});
+  }
   comm::agree(comm_, [&] { unfinished().check(); });
   transfer_rows(target(), Direction::write, sources, rows, comm_, piece_bytes);
   // Every node holds part of the file in its own cache.

@@ -22,10 +22,11 @@ struct TensorSpec {
   std::string name;
   core::DType type = core::DType::float32;
   std::vector<Index> extents;
-  std::string axes;  ///< "batch sequence head dim"
+  std::string axes;  ///< "batch sequence head dim": a name for each, which one length has in all of the file
   AxisOrder order = AxisOrder::bshd;
 };
 /// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`, with axes in that order or another.
+/// Where there are fewer key/value heads than heads, the axis of these is called kv_head.
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        AxisOrder order = AxisOrder::bshd);
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
@@ -41,12 +42,16 @@ struct OutputLocation {
 struct RowsOut {
   std::string dataset;
   const void* host = nullptr;
+  std::optional<core::DType> type{};  ///< of the numbers there; empty: the dataset's
 };
 
-/// A named array of /run; rank 0's values count. extents {P}: one number per rank, {P, hops}: one per rank and hop.
+/// A named array of /run; rank 0's values count. Axes "rank", extents {P}: one number per rank; "rank hop", {P, hops}:
+/// one per rank and hop.
 struct Column {
   std::string name;
-  std::string unit;
+  std::string units;  ///< as CF has them: "s", "bytes", "1" of what is counted
+  std::string about;  ///< what it is, for a plot's axis: "time in the attention kernel"
+  std::string axes;
   std::vector<Index> extents;
   std::vector<double> values;
 };

@@ -19,32 +19,11 @@ using core::fail;
 /// Puts the value of one --set into the tree, in place of what the file says.
 void apply_override(YamlNode& root, const std::string& argument) {
   const std::size_t equals = argument.find('=');
-  const std::string location = "--set " + argument + ": ";
-  if (equals == std::string::npos || equals == 0)
+  const std::string location = "--set " + argument + ": ", key = argument.substr(0, equals);
+  if (equals == std::string::npos || key.empty() || key.ends_with('.')) {
     fail(ErrorKind::usage, "{}expected --set section.key=value", location);
-  YamlNode value = parse_yaml(argument.substr(equals + 1), "", location);
-
-  YamlNode* node = &root;
-  std::stringstream path(argument.substr(0, equals));
-  for (std::string word; std::getline(path, word, '.');) {
-    // A file that has no such section yet gets it; one that has something else there is refused by check_words.
-    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
-    if (node->find(word) == nullptr) {
-      node->entries.emplace_back(word, YamlNode{});
-      node->entries.back().second.location = location;
-      node->key_locations.push_back(location);
-    }
-    const auto same = [&](const auto& entry) { return entry.first == word; };
-    const auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
-    YamlNode* child = &found->second;
-    if (path.eof()) {
-      node->key_locations[std::size_t(found - node->entries.begin())] = location;
-      *child = std::move(value);
-      return;
-    }
-    node = child;
   }
-  fail(ErrorKind::usage, "{}expected --set section.key=value", location);
+  put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
 }
 
 /// Where relative paths of a run file start: its folder, and the current one for /dev/stdin and for <(...) of a shell.
@@ -60,26 +39,68 @@ std::string RunFile::where(std::string_view key) const {
   return locations.empty() ? name + ": " : location_of(locations, key);
 }
 
-RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides) {
+void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location) {
+  YamlNode* node = &root;
+  std::stringstream path(key);
+  for (std::string word; std::getline(path, word, '.');) {
+    // A file that has no such section yet gets it; one that has something else there is refused by check_words.
+    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
+    if (node->find(word) == nullptr) {
+      node->entries.emplace_back(word, YamlNode{});
+      node->entries.back().second.location = location;
+      node->key_locations.push_back(location);
+    }
+    const auto same = [&](const auto& entry) { return entry.first == word; };
+    const auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
+    if (path.eof()) node->key_locations[std::size_t(found - node->entries.begin())] = location;
+    node = &found->second;
+  }
+  *node = std::move(value);
+}
+
+RunFileTree parse_run_file_tree(const std::string& text, const std::string& path,
+                                const std::vector<std::string>& overrides) {
+  RunFileTree tree{path, parse_yaml(text, path)};
+  for (const std::string& argument : overrides) apply_override(tree.root, argument);
+  if (tree.root.kind == YamlNode::Kind::null) fail(ErrorKind::usage, "{}the run file is empty", tree.root.location);
+  return tree;
+}
+
+RunFile keys_of(const RunFileTree& tree) {
   RunFile run;
-  run.name = path;
-  YamlNode root = parse_yaml(text, path);
-  for (const std::string& argument : overrides) apply_override(root, argument);
-  if (root.kind == YamlNode::Kind::null) fail(ErrorKind::usage, "{}the run file is empty", root.location);
-  if (find_path(root, "input.generate") != nullptr) run.settings.input.generate.emplace();
-  if (find_path(root, "layer") != nullptr) run.settings.layer.emplace();
-  if (find_path(root, "train") != nullptr) run.settings.train.emplace();
-  run.locations = read_keys(run_file_keys(), root, "a run file", folder_of_paths(path), run.settings);
+  run.name = tree.name;
+  if (find_path(tree.root, "input.generate") != nullptr) run.settings.input.generate.emplace();
+  if (find_path(tree.root, "layer") != nullptr) run.settings.layer.emplace();
+  if (find_path(tree.root, "train") != nullptr) run.settings.train.emplace();
+  if (find_path(tree.root, "bench") != nullptr) run.settings.bench.emplace();
+  run.locations = read_keys(run_file_keys(), tree.root, "a run file", folder_of_paths(tree.name), run.settings);
+  return run;
+}
+
+RunFile settings_of(const RunFileTree& tree) {
+  RunFile run = keys_of(tree);
   const auto entries = [&](const char* name) {
-    const YamlNode* node = find_path(root, name);
+    const YamlNode* node = find_path(tree.root, name);
     return node == nullptr ? 0 : node->items.size();
   };
   complete_and_check(run, entries("attention.segments"), entries("attention.dilations"));
   return run;
 }
 
+RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides) {
+  return settings_of(parse_run_file_tree(text, path, overrides));
+}
+
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
                       const comm::Communicator& comm) {
+  const RunFileTree tree = read_run_file_tree(path, overrides, comm);
+  RunFile run;
+  comm::agree(comm, [&] { run = settings_of(tree); });
+  return run;
+}
+
+RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
+                               const comm::Communicator& comm) {
   // One rank reads, so that all parse the same text even while someone edits the file.
   const std::string text = from_root(comm, [&] {
     return read_text_file(path, "a run file (YAML)",
@@ -87,9 +108,9 @@ RunFile read_run_file(const std::string& path, const std::vector<std::string>& o
                                       "that made it, for verify",
                                       std::filesystem::path(path).filename().string()));
   });
-  RunFile run;
-  comm::agree(comm, [&] { run = parse_run_file(text, path, overrides); });
-  return run;
+  RunFileTree tree;
+  comm::agree(comm, [&] { tree = parse_run_file_tree(text, path, overrides); });
+  return tree;
 }
 
 std::string resolved_text(const Settings& settings) {

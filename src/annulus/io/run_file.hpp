@@ -29,6 +29,26 @@ struct RunFile {
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
                       const comm::Communicator& comm);
 
+/// A run file as YAML with overrides put in, not yet taken for settings: of a sweep, each case makes settings of it.
+struct RunFileTree {
+  std::string name;  ///< of the file, as the user wrote it
+  YamlNode root;
+};
+/// As read_run_file().
+RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
+                               const comm::Communicator& comm);
+RunFileTree parse_run_file_tree(const std::string& text, const std::string& path,
+                                const std::vector<std::string>& overrides);
+
+/// Puts a value in the place of the key's, sections made as needed; `location` is what errors about it will name.
+void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location);
+
+/// Takes a tree for settings: all keys are read and checked. Throws Error(usage).
+RunFile settings_of(const RunFileTree& tree);
+
+/// The keys that are there, each for itself: nothing is required, and nothing held against each other.
+RunFile keys_of(const RunFileTree& tree);
+
 /// Parses and checks `text`, the content of the run file `path` (needed for messages and relative paths).
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides);
 

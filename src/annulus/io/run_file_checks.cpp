@@ -107,14 +107,19 @@ bool same_file(const std::string& a, const std::string& b) {
   return follow_links(a) == follow_links(b);
 }
 
-/// What is read must not be replaced, and one output not by another.
+}  // namespace
+
 void check_output(const RunFile& run) {
   using Name = std::pair<const char*, std::optional<std::string>>;
   const Settings& s = run.settings;
   std::vector<Name> taken{{"input.file", s.input.file}, {"distribution.machine", s.distribution.machine}};
-  const Name outputs[] = {{"output.file", s.output.file},
+  const auto named = [](bool is, const std::string& file) { return is ? std::optional(file) : std::nullopt; };
+  const Name outputs[] = {{"output.file", named(s.output.writes_file(), s.output.file)},
                           {"output.report", s.output.report},
-                          {"train.checkpoint", s.train ? std::optional(s.train->checkpoint) : std::nullopt}};
+                          {"output.trace", s.output.trace},
+                          {"train.checkpoint", s.train ? named(true, s.train->checkpoint) : std::nullopt},
+                          {"bench.file", s.bench ? named(!s.bench->file.empty(), s.bench->file) : std::nullopt},
+                          {"bench.json", s.bench ? s.bench->json : std::nullopt}};
   for (const Name& output : outputs) {
     const auto& [key, file] = output;
     if (!file) continue;
@@ -127,8 +132,6 @@ void check_output(const RunFile& run) {
     taken.push_back(output);
   }
 }
-
-}  // namespace
 
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations) {
   const Settings& settings = run.settings;
@@ -143,6 +146,9 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
   if (settings.train && !settings.layer) {
     refuse(run, "train",
            "train needs a section layer with the heads and, where they have other names, the datasets of the layer");
+  }
+  if (settings.train && !settings.output.writes_file()) {
+    refuse(run, "output.file", "output.file: none is for runs, train needs a file for the weights");
   }
   check_distribution(run);
   check_output(run);

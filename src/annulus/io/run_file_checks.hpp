@@ -9,4 +9,7 @@ namespace annulus::io {
 /// Error(usage) with the location of the key to change. `segments` and `dilations` are the lengths of the two lists.
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations);
 
+/// Refuses an output that is an input, another output, or the run file. Throws Error(usage).
+void check_output(const RunFile& run);
+
 }  // namespace annulus::io

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "annulus/io/suggest.hpp"
+#include "annulus/io/sweep_codecs.hpp"
 
 namespace annulus::io {
 namespace {
@@ -14,6 +15,7 @@ constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
 constexpr Index max_ranks = 1'000'000'000;  // an int in MPI
 constexpr Index max_steps = 1'000'000'000;
+constexpr Index max_runs = 1'000'000;
 
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
@@ -152,9 +154,20 @@ void add_distribution(Keys& keys) {
 void add_output(Keys& keys) {
   using O = OutputSettings;
   Section output(keys, "output", [](auto& s) { return &s.output; });
-  output.field("file", &O::file, path(), "path of the HDF5 file to make").required = true;
-  output.field("overwrite", &O::overwrite, flag(), "{}; true replaces an existing file (report, too)");
+  output
+      .field("file", &O::file, word_or<std::string>(O::no_file, O::no_file, path()),
+             "path of the HDF5 file to make, or none: compute and time only")
+      .required = true;
+  output.field("overwrite", &O::overwrite, flag(), "{}; true replaces an existing file (report and trace, too)");
+  Key<Settings>& type =
+      output.field("type", &O::type,
+                   one_named<std::optional<core::DType>>(std::array{core::DType::float32, core::DType::float64},
+                                                         {{"auto", std::nullopt}}),
+                   "{}: type of out, dq, dk, dv and of all tensors of a layer; auto: the input's");
+  type.decides_result = true;
   output.field("report", &O::report, optional("none", path()), "none, or path of a JSON file");
+  output.field("trace", &O::trace, optional("none", path()),
+               "none, or path of a JSON file that trace viewers open: what every rank did and when");
 }
 
 void add_layer(Keys& keys) {
@@ -193,12 +206,26 @@ void add_train(Keys& keys) {
   train.field("save_every", &T::save_every, whole(1, max_steps), "steps from one checkpoint to the next, {}");
 }
 
+void add_bench(Keys& keys) {
+  using B = BenchSettings;
+  Section bench(keys, "bench", [](auto& s) { return s.bench ? &*s.bench : nullptr; });
+  bench.field("sweep", &B::sweep, sweep_axes(), "list of axes: keys and their values, or {from, to, times or step}")
+      .required = true;
+  bench.field("skip", &B::skip, skip_conditions(), "list of conditions: a case in which all keys of one hold is none");
+  bench.field("repeats", &B::repeats, whole(1, max_runs), "measured runs of a case, {}");
+  bench.field("warmup", &B::warmup, whole(0, max_runs), "runs before them that do not count, {}");
+  bench.field("verify_rows", &B::verify_rows, whole(0, max_rows), "rows held against the definition, {}; 0: none");
+  bench.field("file", &B::file, path(), "path of the HDF5 file with the table").required = true;
+  bench.field("json", &B::json, optional("none", path()), "none, or path of a JSON file with the same");
+}
+
 }  // namespace
 
 const std::vector<Key<Settings>>& run_file_keys() {
   static const Keys table = [] {
     Keys keys;
-    for (const auto add : {add_input, add_attention, add_compute, add_distribution, add_output, add_layer, add_train}) {
+    for (const auto add :
+         {add_input, add_attention, add_compute, add_distribution, add_output, add_layer, add_train, add_bench}) {
       add(keys);
     }
     return keys;

@@ -8,6 +8,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/axes.hpp"
+#include "annulus/io/sweep.hpp"
 #include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
 
@@ -83,10 +84,27 @@ struct TrainSettings {
   Index save_every = 10;   ///< steps
 };
 
+/// `annulus bench`: which run files are timed, and how.
+struct BenchSettings {
+  std::vector<SweepAxis> sweep;
+  std::vector<SkipCondition> skip;
+  Index repeats = 5;                ///< measured runs of a case
+  Index warmup = 1;                 ///< runs before them, that do not count
+  Index verify_rows = 16;           ///< rows held against the definition; 0: none
+  std::string file;                 ///< absolute path of the table
+  std::optional<std::string> json;  ///< absolute path of the same as JSON
+};
+
 struct OutputSettings {
-  std::string file;  ///< absolute path
+  /// What stands in `file` of a run that computes and times only; a path is absolute, so that none is called so.
+  static constexpr const char* no_file = "none";
+  bool writes_file() const { return file != no_file; }
+
+  std::string file;  ///< absolute path, or no_file
   bool overwrite = false;
+  std::optional<core::DType> type;    ///< of all tensors but lse: float32 or float64; empty: the input's
   std::optional<std::string> report;  ///< absolute path of a JSON file
+  std::optional<std::string> trace;   ///< absolute path of a JSON file of trace events
 };
 
 struct Settings {
@@ -97,6 +115,7 @@ struct Settings {
   OutputSettings output;
   std::optional<LayerSettings> layer;  ///< empty: attention alone
   std::optional<TrainSettings> train;
+  std::optional<BenchSettings> bench;
 };
 
 }  // namespace annulus::io

@@ -1,6 +1,7 @@
 // Rows between host memory and a dataset, collectively.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,13 @@ enum class Direction { read, write };
 struct RowsIn {
   std::string dataset;
   void* host = nullptr;
+  std::optional<core::DType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
 };
 
-/// Opens the file on all ranks, moves this rank's rows of each dataset, closes the file; collective. Bytes are
-/// converted between byte orders only; host memory, (B, rows, heads, ...) whatever the order of axes in the file, is
-/// only read from when writing. A file that is read must be what was seen, one that is written need not. Throws the
-/// same Error(failure) on every rank.
+/// Opens the file on all ranks, moves this rank's rows of each dataset, closes the file; collective. Host memory,
+/// (B, rows, heads, ...) whatever the order of axes in the file, is only read from when writing; its numbers are then
+/// turned into those of the dataset, which must be able to hold them. A file that is read must be what was seen, one
+/// that is written need not. Throws the same Error(failure) on every rank.
 void transfer_rows(const SeenFile& file, Direction direction, const std::vector<RowsIn>& tensors,
                    const std::vector<core::Interval>& rows, const comm::Communicator& comm, Index piece_bytes);
 

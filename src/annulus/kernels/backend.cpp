@@ -3,6 +3,8 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/instruction_set.hpp"
+#include "annulus/kernels/kept_memory.hpp"
+#include "annulus/kernels/multiply_add_peak.hpp"
 
 namespace annulus::kernels {
 
@@ -15,6 +17,11 @@ const BackendFunctions& functions_of(Backend backend) {
              "this build computes on a device and has no host back end; expected Backend::device");
 #endif
 }
+
+#if !defined(ANNULUS_HAS_HOST_TILES)
+double multiply_add_peak(core::Precision) { return 0; }  // else host/host_peak.cpp
+void release_kept_memory() {}                            // else host/host_scratch.cpp
+#endif
 
 std::string_view host_instruction_set() {
 #if defined(ANNULUS_HAS_HOST_TILES)

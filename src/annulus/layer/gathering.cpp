@@ -23,7 +23,7 @@ RowGathering::RowGathering(const comm::Communicator& comm, const Matrix& matrix,
 }
 
 void RowGathering::wait() {
-  core::timed_wait(metrics_, [&] {
+  core::timed_wait(metrics_, "gather weights", [&] {
     while (gather_.next()) {
     }
     gather_.finish();

@@ -51,7 +51,8 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
 
 template <class Work>
 void Products::in_chunks(Index rows, Work&& work) {
-  const double start = core::wall_seconds(), cpu = core::cpu_seconds();
+  core::Span span("products");
+  const double cpu = core::cpu_seconds();
   double polling = 0, cpu_polling = 0;
   for (Index begin = 0; begin < rows; begin += chunk_rows) {
     work(core::Interval{begin, std::min(rows, begin + chunk_rows)});
@@ -61,7 +62,7 @@ void Products::in_chunks(Index rows, Work&& work) {
     polling += core::wall_seconds() - before;
     cpu_polling += core::cpu_seconds() - cpu_before;
   }
-  metrics_.seconds += core::wall_seconds() - start - polling;
+  metrics_.seconds += span.close() - polling;
   metrics_.cpu_seconds += core::cpu_seconds() - cpu - cpu_polling;
 }
 

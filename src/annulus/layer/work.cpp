@@ -54,7 +54,7 @@ Matrix Work::gather_rows(const core::Buffer& own, core::Buffer& owner, const cha
   const Matrix all = make_matrix(owner, purpose, pass.type(), pass.row_count(), pass.width());
   std::vector<core::Interval> owners;
   for (int p = 0; p < pass.comm.size(); ++p) owners.push_back(core::even_part(n, pass.comm.size(), p));
-  core::timed_wait(metrics, [&] {
+  core::timed_wait(metrics, "gather rows", [&] {
     comm::allgather_rows(pass.comm, {own.data(), batch, rows, row_bytes, {0, rows}},
                          {all.data, batch, n, row_bytes, {0, n}}, owners);
   });
@@ -88,7 +88,7 @@ core::Buffer Work::own_rows(const char* purpose, core::DType type,
 
 void Work::sum_pieces(const std::vector<Index>& numbers, const std::function<void(int rank, void* piece)>& make,
                       void* sum) {
-  const double start = core::wall_seconds();
+  core::Span span("reduce");
   double making = 0;
   const auto timed_make = [&](int rank, void* piece) {
     const double before = core::wall_seconds();
@@ -96,11 +96,11 @@ void Work::sum_pieces(const std::vector<Index>& numbers, const std::function<voi
     making += core::wall_seconds() - before;
   };
   count(comm::reduce_scatter(pass.comm, exchange_, pass.problem.precision, numbers, timed_make, sum));
-  metrics.wait_seconds += core::wall_seconds() - start - making;
+  metrics.wait_seconds += span.close() - making;
 }
 
 void Work::sum_shared(const Matrix& gradient) {
-  core::timed_wait(metrics, [&] { count(sum_shared_heads(pass.layer, pass.comm, gradient)); });
+  core::timed_wait(metrics, "reduce", [&] { count(sum_shared_heads(pass.layer, pass.comm, gradient)); });
 }
 
 void Work::finish() {

@@ -13,15 +13,15 @@ const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows)
   return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The parts of `packed` for which keep(part, parts of the same interval and head in `other`) holds.
+/// The ranges of `packed` for which keep(range, ranges of the same interval and head in `other`) holds.
 template <class Keep>
 PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   const std::vector<StridedRange> none;
   for (OwnerInterval& owned : packed) {
     const OwnerInterval* same = interval_of(other, owned.rows);
     for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
-      const std::vector<StridedRange>& parts = same != nullptr ? same->heads[kv] : none;
-      std::erase_if(owned.heads[kv], [&](const StridedRange& part) { return !keep(part, parts); });
+      const std::vector<StridedRange>& ranges = same != nullptr ? same->heads[kv] : none;
+      std::erase_if(owned.heads[kv], [&](const StridedRange& range) { return !keep(range, ranges); });
     }
   }
   std::erase_if(packed, is_empty);
@@ -31,20 +31,20 @@ PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
 /// What has anything in it when `read` has been read.
 PackedRows touched(const PackedRows& packed, const PackedRows& read) {
   return filtered(packed, read,
-                  [](const StridedRange&, const std::vector<StridedRange>& parts) { return !parts.empty(); });
+                  [](const StridedRange&, const std::vector<StridedRange>& ranges) { return !ranges.empty(); });
 }
 
-/// Parts of `packed` that are not parts of `next`.
+/// Ranges of `packed` that are not ranges of `next`.
 PackedRows without(const PackedRows& packed, const PackedRows& next) {
-  return filtered(packed, next, [](const StridedRange& part, const std::vector<StridedRange>& parts) {
-    return std::find(parts.begin(), parts.end(), part) == parts.end();
+  return filtered(packed, next, [](const StridedRange& range, const std::vector<StridedRange>& ranges) {
+    return std::find(ranges.begin(), ranges.end(), range) == ranges.end();
   });
 }
 
 }  // namespace
 
-PackedRows onward_sums(const PackedRows& next, const PackedRows& read) { return touched(next, read); }
-PackedRows home_sums(const PackedRows& carried, const PackedRows& next, const PackedRows& read) {
+PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read) { return touched(next, read); }
+PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read) {
   return touched(without(carried, next), read);
 }
 
@@ -69,8 +69,8 @@ PackedRows pieces_carried(const Layout& layout, const std::vector<Index>& begins
                                          : std::vector<Interval>{{begin(first - ranks), begin(owner)}});
   PackedRows carried = pieces_read(layout, owners[std::size_t(owner)], readers);
   for (OwnerInterval& owned : carried) {
-    for (std::vector<StridedRange>& parts : owned.heads) {
-      std::sort(parts.begin(), parts.end(),
+    for (std::vector<StridedRange>& ranges : owned.heads) {
+      std::sort(ranges.begin(), ranges.end(),
                 [](const StridedRange& x, const StridedRange& y) { return x.first < y.first; });
     }
   }
@@ -90,13 +90,15 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   hop.previous = wrap(rank - 1, ranks);
   hop.owner = wrap(rank - s, ranks);
   hop.reader = wrap(rank + s, ranks);
-  hop.onward = carried(hop.owner, s + 1);
-  if (s > 0) hop.home = without(carried(hop.owner, s), hop.onward);
-  if (s > 0) hop.returned = without(carried(rank, s), carried(rank, s + 1));
-  if (s + 1 < ranks) hop.arriving = carried(wrap(rank - s - 1, ranks), s + 1);
+  hop.send_forward = carried(hop.owner, s + 1);
+  if (s > 0) hop.send_back = without(carried(hop.owner, s), hop.send_forward);
+  if (s > 0) hop.receive_back = without(carried(rank, s), carried(rank, s + 1));
+  if (s + 1 < ranks) hop.receive_forward = carried(wrap(rank - s - 1, ranks), s + 1);
   return hop;
 }
 
-Index OrderedRoute::home_rows(int rank) const { return head_rows(pieces_carried(layout_, begins_, owners_, rank, 1)); }
+Index OrderedRoute::rows_sent_back(int rank) const {
+  return head_rows(pieces_carried(layout_, begins_, owners_, rank, 1));
+}
 
 }  // namespace annulus::pattern

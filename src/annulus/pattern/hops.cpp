@@ -49,7 +49,7 @@ Hop Hops::hop(int rank, int h) const {
 
 GradientHop Hops::gradients(int rank, int h) const {
   if (from_ == From::neighbours) return ring_gradients(rank, h);
-  // Every rank's sums go straight home.
+  // Every rank's sums go straight back.
   Hop hop = this->hop(rank, h);
   return {at(rank, 1), hop.receive_from,       at(rank, -1), hop.send_to,
           {},          std::move(hop.receive), {},           std::move(hop.send)};
@@ -57,22 +57,22 @@ GradientHop Hops::gradients(int rank, int h) const {
 
 GradientHop Hops::ring_gradients(int rank, int h) const {
   const int d = h + 1;
-  const auto onward = [&](int owner, int distance) {
-    return onward_sums(routes_.carried(owner, distance + 1), routes_.read_until(owner, distance));
+  const auto forward = [&](int owner, int distance) {
+    return sums_sent_forward(routes_.carried(owner, distance + 1), routes_.read_until(owner, distance));
   };
-  const auto home = [&](int owner, int distance) {
-    return home_sums(routes_.carried(owner, distance), routes_.carried(owner, distance + 1),
-                     routes_.read_until(owner, distance));
+  const auto back = [&](int owner, int distance) {
+    return sums_sent_back(routes_.carried(owner, distance), routes_.carried(owner, distance + 1),
+                          routes_.read_until(owner, distance));
   };
   GradientHop hop;
   hop.next = at(rank, 1);
   hop.previous = at(rank, -1);
   hop.owner = owner(rank, h);
   hop.reader = at(rank, d);
-  hop.onward = onward(hop.owner, d);
-  hop.home = home(hop.owner, d);
-  hop.returned = home(rank, d);
-  hop.arriving = onward(at(rank, -d - 1), d);
+  hop.send_forward = forward(hop.owner, d);
+  hop.send_back = back(hop.owner, d);
+  hop.receive_back = back(rank, d);
+  hop.receive_forward = forward(at(rank, -d - 1), d);
   return hop;
 }
 

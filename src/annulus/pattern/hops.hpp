@@ -38,12 +38,12 @@ class Hops {
 
   int count(int rank) const;
   Hop hop(int rank, int h) const;
-  /// What becomes of the gradients of the rows that hop h brings. From owners: every rank's sums go straight home. From
+  /// What becomes of the gradients of the rows that hop h brings. From owners: every rank's sums go straight back. From
   /// neighbours: sums travel with the rows; a head's parts travel only behind the first rank that reads any of that
-  /// head, and parts that are passed on unchanged go onward, all others go home.
+  /// head, and parts that are passed on unchanged go forward, all others go back.
   ///
-  /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 1, whose sums go onward to rank 2,
-  /// then with its own added to rank 3, and from there home: 3 messages, as many as K and V needed.
+  /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 1, whose sums go forward to rank 2,
+  /// then with its own added to rank 3, and from there back: 3 messages, as many as K and V needed.
   GradientHop gradients(int rank, int h) const;
 
   /// Ranks to which and from which rows go at hop h.

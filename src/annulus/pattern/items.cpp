@@ -38,7 +38,8 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, Interval window,
 }
 
 /// Appends the runs of those comb indices in `window` that the block holds for key/value head `kv`. A piece that is
-/// read lies inside one stored part (parts.hpp); one that lies in none was not sent, because nobody here reads it.
+/// read lies inside one stored range (strided_ranges.hpp); one that lies in none was not sent, because nobody here
+/// reads it.
 RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, Interval window, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
   const Interval hull = hull_of(comb, window);
@@ -48,9 +49,9 @@ RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, Interval win
     if (t.empty()) continue;
     const KeyRows::StoredRange* stored = keys.find(i, kv, piece_of(comb, t));
     if (stored == nullptr) continue;
-    const StridedRange& part = stored->part;
-    const Index stride = t.size() > 1 ? comb.stride / part.stride : 1;
-    runs.push_back({t.begin, stored->stored + (comb.row(t.begin) - part.first) / part.stride, stride, t.size()});
+    const StridedRange& range = stored->range;
+    const Index stride = t.size() > 1 ? comb.stride / range.stride : 1;
+    runs.push_back({t.begin, stored->stored + (comb.row(t.begin) - range.first) / range.stride, stride, t.size()});
     map.runs += 1;
     map.count += t.size();
   }

@@ -28,11 +28,11 @@ KeyRows KeyRows::packed(const PackedRows& packed) {
   keys.packed_ = true;
   for (const OwnerInterval& owned : packed) {
     StoredInterval stored{owned.rows, {}};
-    for (const std::vector<StridedRange>& parts : owned.heads) {
+    for (const std::vector<StridedRange>& ranges : owned.heads) {
       auto& head = stored.heads.emplace_back();
-      for (const StridedRange& part : parts) {
-        head.push_back({part, keys.count_});
-        keys.count_ += part.count;
+      for (const StridedRange& range : ranges) {
+        head.push_back({range, keys.count_});
+        keys.count_ += range.count;
       }
     }
     keys.owned_.push_back(std::move(stored));
@@ -49,7 +49,7 @@ std::size_t KeyRows::first_behind(Index row) const {
 const KeyRows::StoredRange* KeyRows::find(std::size_t i, Index kv, const StridedRange& piece) const {
   const StoredInterval& owned = owned_[i];
   for (const StoredRange& stored : owned.heads[packed_ ? std::size_t(kv) : 0]) {
-    if (contains(stored.part, piece)) return &stored;
+    if (contains(stored.range, piece)) return &stored;
   }
   return nullptr;
 }

@@ -4,20 +4,20 @@
 #include <utility>
 #include <vector>
 
-#include "annulus/pattern/parts.hpp"
+#include "annulus/pattern/strided_ranges.hpp"
 
 namespace annulus::pattern {
 
 /// Two layouts of a block:
 ///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; the stored row is where the
 ///           row lies
-///   packed  (head rows, D): head after head, part after part, as rows travel; the stored row is where the (row, head)
+///   packed (head rows, D): head after head, range after range, as rows travel; the stored row is where the (row, head)
 ///           pair lies
 class KeyRows {
  public:
-  /// A part and the stored row of its first row; its rows follow one after another.
+  /// A range and the stored row of its first row; its rows follow one after another.
   struct StoredRange {
-    StridedRange part;
+    StridedRange range;
     Index stored = 0;
   };
   struct StoredInterval {
@@ -41,7 +41,7 @@ class KeyRows {
 
   /// Place of the first owner interval that ends behind global row `row`; owned().size() where none does.
   std::size_t first_behind(Index row) const;
-  /// The stored part of owner interval `i` that has all rows of `piece` for key/value head `kv`; nullptr: none has.
+  /// The stored range of owner interval `i` that has all rows of `piece` for key/value head `kv`; nullptr: none has.
   const StoredRange* find(std::size_t i, Index kv, const StridedRange& piece) const;
 
  private:

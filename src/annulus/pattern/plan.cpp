@@ -81,10 +81,10 @@ PackedRows join(PackedRows a, const PackedRows& b) {
       continue;
     }
     for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
-      std::vector<StridedRange>& parts = next->heads[kv];
-      if (parts == owned.heads[kv]) continue;
-      parts.insert(parts.end(), owned.heads[kv].begin(), owned.heads[kv].end());
-      parts = reduce(std::move(parts));
+      std::vector<StridedRange>& ranges = next->heads[kv];
+      if (ranges == owned.heads[kv]) continue;
+      ranges.insert(ranges.end(), owned.heads[kv].begin(), owned.heads[kv].end());
+      ranges = reduce(std::move(ranges));
     }
     joined.push_back(std::move(*next++));
   }
@@ -107,7 +107,7 @@ PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const Stor
 PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
   PackedRows packed = pieces_read(layout, owner, consumer);
   for (OwnerInterval& owned : packed) {
-    for (std::vector<StridedRange>& parts : owned.heads) parts = reduce(std::move(parts));
+    for (std::vector<StridedRange>& ranges : owned.heads) ranges = reduce(std::move(ranges));
   }
   return packed;
 }

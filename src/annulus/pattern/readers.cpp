@@ -93,7 +93,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
     if (cuts[i] == owner) {
       first = runs.size();
     } else {
-      runs.push_back({cuts[i], cuts[i + 1], together(cuts[i], cuts[i + 1])});
+      runs.push_back({cuts[i], cuts[i + 1], joined(cuts[i], cuts[i + 1])});
     }
   }
   std::rotate(runs.begin(), runs.begin() + std::ptrdiff_t(first), runs.end());
@@ -101,7 +101,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
 }
 
 /// Rows of as many ranks as it takes to hold rows of every offset; nothing where one suffices.
-StoredRows Readers::together(Index begin, Index end) const {
+StoredRows Readers::joined(Index begin, Index end) const {
   if (widen_ == 1 || end - begin == 1) return {};
   return united(readers_, {begin, std::min(end, begin + widen_)});
 }

@@ -68,7 +68,7 @@ class Readers {
   };
   Index documents_end() const { return layout_.documents.back(); }
   Index rank_of(Index row) const;
-  StoredRows together(Index begin, Index end) const;
+  StoredRows joined(Index begin, Index end) const;
   void append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
                    std::vector<Index>& key) const;
 

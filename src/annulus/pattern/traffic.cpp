@@ -16,9 +16,9 @@ constexpr std::size_t affordable_kinds = 2000;  // of owners evaluated one by on
 
 /// Sums of an owner's gradients that leave the ranks of a run in the order in which its rows reach them.
 struct Leaving {
-  Index inside = 0;  ///< rows that each but the last passes on to the next of the run
-  Index onward = 0;  ///< that the last passes on to the next run
-  Index home = 0;    ///< that the last sends to the owner
+  Index inside = 0;   ///< rows that each but the last passes on to the next of the run
+  Index forward = 0;  ///< that the last passes on to the next run
+  Index back = 0;     ///< that the last sends to the owner
 };
 
 /// Rows that each rank of a run receives from one owner, and what it does with their sums.
@@ -72,9 +72,9 @@ struct Sums {
     const Index shift = direction > 0 ? 0 : 1;
     sent.add(begin + shift, end - 1 + shift, rows.inside);
     arrive(begin + 1 - shift, end - shift, rows.inside);
-    sent.add(last, last + 1, rows.onward + rows.home);
-    arrive(last + direction, last + direction + 1, rows.onward);
-    arrive(q, q + 1, rows.home);
+    sent.add(last, last + 1, rows.forward + rows.back);
+    arrive(last + direction, last + direction + 1, rows.forward);
+    arrive(q, q + 1, rows.back);
   }
   Traffic traffic() const { return {received.values(), sent.values(), messages.values(), largest}; }
 };
@@ -92,7 +92,7 @@ class Counter {
         both_ways_(ranks_),
         ring_sums_(ranks_),
         both_ways_sums_(ranks_) {
-    if (readers_.are_small()) basis_ = Basis::estimate;
+    if (readers_.are_small()) basis_ = Accuracy::estimate;
   }
 
   TrafficCounts count() {
@@ -127,7 +127,7 @@ class Counter {
     const std::vector<Index> coarse = key_of(q, runs, crossings, true);
     const auto alike = coarse_kinds_.find(coarse);
     if (kinds_.size() >= affordable_kinds && alike != coarse_kinds_.end()) {
-      basis_ = Basis::estimate;
+      basis_ = Accuracy::estimate;
       return alike->second;
     }
     std::vector<Sizes> sizes = evaluate(q, runs);
@@ -176,8 +176,8 @@ class Counter {
       const std::size_t i = order[j];
       seen = join(seen, read[i]);
       const PackedRows next = j + 1 < order.size() ? carried[order[j + 1]] : PackedRows{};
-      sizes[i].*leaving = {head_rows(onward_sums(carried[i], seen)), head_rows(onward_sums(next, seen)),
-                           head_rows(home_sums(carried[i], next, seen))};
+      sizes[i].*leaving = {head_rows(sums_sent_forward(carried[i], seen)), head_rows(sums_sent_forward(next, seen)),
+                           head_rows(sums_sent_back(carried[i], next, seen))};
     }
   }
 
@@ -199,7 +199,7 @@ class Counter {
   const Partition& partition_;
   Index ranks_;
   Readers readers_;
-  Basis basis_ = Basis::exact;
+  Accuracy basis_ = Accuracy::exact;
   Sums direct_, ring_, both_ways_, ring_sums_, both_ways_sums_;
   std::unordered_map<std::vector<Index>, std::vector<Sizes>, HashKey> kinds_, coarse_kinds_;
 };
@@ -209,7 +209,7 @@ class Counter {
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, CountedTraffic counted) {
   if (!is_affordable(layout, partition)) {
     const Traffic all = dense_traffic(layout, partition);
-    return {all, all, all, all, all, Basis::bound};
+    return {all, all, all, all, all, Accuracy::bound};
   }
   return Counter(layout, partition, counted).count();
 }

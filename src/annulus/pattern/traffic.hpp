@@ -25,7 +25,7 @@ struct Traffic {
 ///   estimate   ranks hold fewer rows than a dilation, so that not every rank reads every offset, or the ranks are of
 ///              too many kinds: ranks are taken like their likes
 ///   bound      ranks hold too many intervals to look at: what the dense exchange moves, at most
-enum class Basis { exact, estimate, bound };
+enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {
   Traffic direct;     ///< rotation_hops
@@ -35,7 +35,7 @@ struct TrafficCounts {
   // counts: what was received goes back to where it came from.
   Traffic ring_sums;
   Traffic both_ways_sums;
-  Basis basis = Basis::exact;
+  Accuracy accuracy = Accuracy::exact;
 };
 
 /// What to count: rows alone, or the sums of their gradients, too.

@@ -89,6 +89,19 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
   return text;
 }
 
+/// Fills in what the candidate costs; `counted` belongs to `partition`.
+void add_cost(Candidate& candidate, const Problem& problem, const pattern::Partition& partition, const Counted& counted,
+              const core::Machine& machine) {
+  const CommunicationShape shape = candidate.strategy->communication(problem, int(partition.size()));
+  if (const auto loads = rank_counts_of(*candidate.strategy, problem, partition, counted)) {
+    candidate.cost = cost_of(*loads, shape, problem, machine);
+  }
+  if (!candidate.cost || !problem.gradients) return;
+  const auto loads = backward_rank_counts_of(*candidate.strategy, problem, partition, counted);
+  candidate.backward = cost_of(*loads, shape, problem, machine);
+  candidate.cost = sum_of(*candidate.cost, *candidate.backward);
+}
+
 }  // namespace
 
 std::string name_of(const Candidate& candidate) {
@@ -106,11 +119,11 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
   for (const Strategy* strategy : strategies::available()) {
     const CommunicationShape shape = strategy->communication(problem, ranks);
     for (const pattern::PartitionEntry& entry : pattern::partition_table) {
-      const bool chooses = shape.movement != Movement::none;
+      const bool chooses = shape.pattern != CommunicationPattern::none;
       if (problem.partition && *problem.partition != entry.value && chooses) continue;
       Problem cut = problem;
       cut.partition = entry.value;
-      if (!disorder(*strategy, cut, ranks).empty()) continue;
+      if (!why_not_reproducible(*strategy, cut, ranks).empty()) continue;
       const auto kind = chooses ? std::optional(entry.value) : std::nullopt;
       auto known = cuts.find(kind);
       if (known == cuts.end()) {
@@ -118,20 +131,27 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
         known->second.counted = count(cut, known->second.partition);
       }
       Candidate candidate{strategy, kind, {}, {}};
-      const auto& [rows, counted] = known->second;
-      if (const auto loads = loads_of(*strategy, cut, rows, counted))
-        candidate.cost = cost_of(*loads, shape, cut, machine);
-      if (candidate.cost && problem.gradients) {
-        const auto loads = backward_loads_of(*strategy, cut, rows, counted);
-        candidate.backward = cost_of(*loads, shape, cut, machine);
-        candidate.cost = together(*candidate.cost, *candidate.backward);
-      }
+      add_cost(candidate, cut, known->second.partition, known->second.counted, machine);
       all.push_back(candidate);
       comm::watchdog_progress();  // other ranks may be waiting for this one
       if (!chooses) break;
     }
   }
   return all;
+}
+
+std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
+                            const core::Machine& machine) {
+  Problem cut = problem;
+  for (const pattern::PartitionEntry& entry : pattern::partition_table) {
+    if (cut.partition) break;
+    Problem tried = problem;  // which of them a strategy has made where it may choose
+    tried.partition = entry.value;
+    if (strategy.partition(tried, int(partition.size()))[0].intervals() == partition[0].intervals()) cut = tried;
+  }
+  Candidate candidate{&strategy, {}, {}, {}};
+  add_cost(candidate, cut, partition, count(cut, partition), machine);
+  return candidate.cost;
 }
 
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {

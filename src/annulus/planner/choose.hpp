@@ -26,9 +26,14 @@ struct Choice {
 /// "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every strategy x partition at `ranks` ranks that can do what the problem asks for (disorder()); the
+/// Every strategy x partition at `ranks` ranks that can do what the problem asks for (why_not_reproducible()); the
 /// problem's own partition alone where it names one.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
+
+/// What a strategy will cost with a partition that it has made; nothing where no closed form is known. Of both passes
+/// where the problem asks for gradients.
+std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
+                            const core::Machine& machine);
 
 /// Below `local_below` rows (empty: the costs decide) and on one rank `single`, if it fits; else the cheapest that
 /// fits into the machine's memory per rank. Candidates within 5 % count as equal: then fewer bytes on the wire decide.

@@ -4,8 +4,8 @@
 
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/gradient_hops.hpp"
-#include "annulus/planner/group_loads.hpp"
-#include "annulus/planner/load_sums.hpp"
+#include "annulus/planner/group_counts.hpp"
+#include "annulus/planner/rank_counts.hpp"
 #include "annulus/strategies/computation.hpp"
 
 namespace annulus::planner {
@@ -14,31 +14,32 @@ namespace {
 using pattern::Partition;
 using pattern::Traffic;
 
-/// The hop loop: own rows, and per lane a block to send and one or two that arrive.
-void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int lanes, Loads& loads) {
-  add_traffic(traffic, kv_bytes(problem, 1.0), loads);
-  loads.copied = loads.sent;
+/// The hop loop: own rows, and per channel a block to send and one or two that arrive.
+void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int channels,
+              RankCounts& counts) {
+  add_traffic(traffic, kv_bytes(problem, 1.0), counts);
+  counts.copied = counts.sent;
   const Index hops = Index(partition.size()) - 1;
-  const double buffers = lanes * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
-  loads.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
+  const double buffers = channels * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
+  counts.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
 }
 
 /// Windows: own rows and a copy of them, and what keys/window_keys.hpp reads ahead: three blocks.
-void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, Loads& loads) {
-  add_traffic(traffic, kv_bytes(problem, 1.0), loads);
+void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, RankCounts& counts) {
+  add_traffic(traffic, kv_bytes(problem, 1.0), counts);
   for (const pattern::StoredRows& rows : partition)
-    loads.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
-  loads.window = most(loads.copied);
+    counts.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
+  counts.window = most(counts.copied);
   const double reads = double(std::min<Index>(3, Index(partition.size()) - 1));
-  loads.memory =
+  counts.memory =
       double(local_memory(problem, most_rows(partition), Index(reads * kv_bytes(problem, double(traffic.largest))))) +
-      loads.window;
+      counts.window;
 }
 
-void add_gather(const Problem& problem, const Partition& partition, Loads& loads) {
-  add_gathered_keys(problem, partition, loads);
+void add_gather(const Problem& problem, const Partition& partition, RankCounts& counts) {
+  add_gathered_keys(problem, partition, counts);
   const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
-  loads.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
+  counts.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
 }
 
 /// Bytes of a row before and after the attention, of one batch entry.
@@ -58,15 +59,15 @@ double head_memory(const Problem& problem, const Problem& narrow, Index own, Ind
 /// Exchanges of heads inside groups of `group` ranks, after which each works on some heads of all rows of its group,
 /// and the ring across the groups with those heads. An estimate in two ways: share_work(), and all K/V heads are taken
 /// to move equally many rows.
-void add_heads(const Problem& problem, const Partition& partition, Index group, Loads& loads) {
+void add_heads(const Problem& problem, const Partition& partition, Index group, RankCounts& counts) {
   const core::Shape& s = problem.shape;
   const double batch = double(s.batch);
   const LoadGroups groups(s, partition, group);
   Problem here = problem;  // with the heads of the rank at hand
   const pattern::TrafficCounts across = traffic_of(problem, groups.rows);
   const Traffic& ring = across.ring;
-  loads.basis = std::max(across.basis, pattern::Basis::estimate);
-  share_work(groups, s, problem.gradients ? 5 : 4, loads);
+  counts.accuracy = std::max(across.accuracy, pattern::Accuracy::estimate);
+  share_work(groups, s, problem.gradients ? 5 : 4, counts);
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = groups.group_of(p);
     here.share = {s.heads, s.kv_heads, core::even_part(s.heads, group, Index(p) % group)};
@@ -74,16 +75,17 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
     const Index own = partition[p].count(), rows = groups.rows[g].count();
     const double others = double(rows - own);
     const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1.0);
-    loads.group_received.push_back(
+    counts.group_received.push_back(
         batch * (others * row_inputs(here) + double(own) * (row_outputs(problem) - row_outputs(here))));
-    loads.received.push_back(head_rows * double(ring.received[g]));
-    loads.messages.push_back(double(ring.messages[g]));
-    loads.sent.push_back(batch * others * row_outputs(here) +
-                         batch * double(own) * (row_inputs(problem) - row_inputs(here)) +
-                         head_rows * double(ring.sent[g]));
-    loads.memory = std::max(loads.memory, head_memory(problem, here, own, rows, 3 * head_rows * double(ring.largest)));
+    counts.received.push_back(head_rows * double(ring.received[g]));
+    counts.messages.push_back(double(ring.messages[g]));
+    counts.sent.push_back(batch * others * row_outputs(here) +
+                          batch * double(own) * (row_inputs(problem) - row_inputs(here)) +
+                          head_rows * double(ring.sent[g]));
+    counts.memory =
+        std::max(counts.memory, head_memory(problem, here, own, rows, 3 * head_rows * double(ring.largest)));
   }
-  loads.copied = loads.sent;
+  counts.copied = counts.sent;
 }
 
 }  // namespace
@@ -91,42 +93,42 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
 pattern::TrafficCounts traffic_of(const Problem& problem, const Partition& partition) {
   using pattern::TrafficCounts;
   TrafficCounts all;
-  for (const Problem& pass : passes(problem)) {
+  for (const Problem& pass : rounds_of(problem)) {
     const TrafficCounts one = traffic_counts(pass.layout(), partition);
     for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
-      for (const auto counts : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
-        add<Index>((all.*kind).*counts, (one.*kind).*counts, 1);
+      for (const auto number : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
+        add<Index>((all.*kind).*number, (one.*kind).*number, 1);
       }
       (all.*kind).largest = std::max((all.*kind).largest, (one.*kind).largest);
     }
-    all.basis = std::max(all.basis, one.basis);
+    all.accuracy = std::max(all.accuracy, one.accuracy);
   }
   return all;
 }
 
 pattern::TrafficCounts backward_traffic(const Problem& problem, const Partition& partition) {
   if (!problem.reproducible) return traffic_counts(problem.layout(), partition, pattern::CountedTraffic::rows_and_sums);
-  pattern::TrafficCounts counts = traffic_of(problem, partition);
-  counts.ring_sums = counts.ring;
-  // What arrives leaves again, onward or home; the own sums leave and come back: both ways are the same bytes.
-  for (const Problem& pass : passes(problem)) {
+  pattern::TrafficCounts traffic = traffic_of(problem, partition);
+  traffic.ring_sums = traffic.ring;
+  // What arrives leaves again, forward or back; the own sums leave and come back: both ways are the same bytes.
+  for (const Problem& pass : rounds_of(problem)) {
     const pattern::Layout layout = pass.layout();
     const pattern::OrderedRoute route(layout, partition, partition);
     for (std::size_t p = 0; p < partition.size(); ++p) {
-      const Index home = route.home_rows(int(p));
-      counts.ring_sums.received[p] += home;
-      counts.ring_sums.messages[p] += home > 0;
+      const Index back = route.rows_sent_back(int(p));
+      traffic.ring_sums.received[p] += back;
+      traffic.ring_sums.messages[p] += back > 0;
     }
   }
-  counts.ring_sums.sent = counts.ring_sums.received;
-  return counts;
+  traffic.ring_sums.sent = traffic.ring_sums.received;
+  return traffic;
 }
 
 Counted count(const Problem& problem, const Partition& partition) {
-  const pattern::KeptCounts counts(problem.layout());
+  const pattern::KeptCounts kept(problem.layout());
   Counted counted;
   for (const pattern::StoredRows& rows : partition) {
-    counted.kept.push_back(double(counts.of(rows)));
+    counted.kept.push_back(double(kept.of(rows)));
     counted.intervals.push_back(double(rows.intervals().size()));
   }
   if (problem.gradients) counted.backward = backward_traffic(problem, partition);
@@ -136,41 +138,41 @@ Counted count(const Problem& problem, const Partition& partition) {
 
 namespace {
 
-std::optional<Loads> moved(const Strategy& strategy, const CommunicationShape& shape, const Problem& problem,
-                           const Partition& partition, const Counted& counted) {
-  Loads loads;
-  loads.kept = counted.kept;
-  for (double& kept : loads.kept) kept *= double(problem.shape.batch);
-  loads.basis = counted.traffic.basis;
-  if (shape.movement != Movement::none) loads.intervals = counted.intervals;
-  switch (shape.movement) {
-    case Movement::none:
-      loads.memory =
+std::optional<RankCounts> moved(const Strategy& strategy, const CommunicationShape& shape, const Problem& problem,
+                                const Partition& partition, const Counted& counted) {
+  RankCounts counts;
+  counts.kept = counted.kept;
+  for (double& kept : counts.kept) kept *= double(problem.shape.batch);
+  counts.accuracy = counted.traffic.accuracy;
+  if (shape.pattern != CommunicationPattern::none) counts.intervals = counted.intervals;
+  switch (shape.pattern) {
+    case CommunicationPattern::none:
+      counts.memory =
           double(forward_memory(problem, most_rows(partition), query_blocks(problem, most_rows(partition)), 0));
-      loads.received = loads.sent = loads.messages = std::vector<double>(partition.size());
-      loads.basis = pattern::Basis::exact;
-      return loads;
-    case Movement::gather:
-      add_gather(problem, partition, loads);
-      loads.basis = pattern::Basis::exact;
-      return loads;
-    case Movement::ring:
-      add_hops(problem, partition, counted.traffic.ring, 1, loads);
-      return loads;
-    case Movement::both_ways:
-      add_hops(problem, partition, counted.traffic.both_ways, 2, loads);
-      return loads;
-    case Movement::direct:
-      add_hops(problem, partition, counted.traffic.direct, 1, loads);
-      return loads;
-    case Movement::window:
-      add_window(problem, partition, counted.traffic.direct, loads);
-      return loads;
-    case Movement::heads:
-    case Movement::heads_in_ring:
-      add_heads(problem, partition, std::max(1, shape.group), loads);
-      return loads;
-    case Movement::unknown:
+      counts.received = counts.sent = counts.messages = std::vector<double>(partition.size());
+      counts.accuracy = pattern::Accuracy::exact;
+      return counts;
+    case CommunicationPattern::gather:
+      add_gather(problem, partition, counts);
+      counts.accuracy = pattern::Accuracy::exact;
+      return counts;
+    case CommunicationPattern::ring:
+      add_hops(problem, partition, counted.traffic.ring, 1, counts);
+      return counts;
+    case CommunicationPattern::both_ways:
+      add_hops(problem, partition, counted.traffic.both_ways, 2, counts);
+      return counts;
+    case CommunicationPattern::direct:
+      add_hops(problem, partition, counted.traffic.direct, 1, counts);
+      return counts;
+    case CommunicationPattern::window:
+      add_window(problem, partition, counted.traffic.direct, counts);
+      return counts;
+    case CommunicationPattern::heads:
+    case CommunicationPattern::heads_in_ring:
+      add_heads(problem, partition, std::max(1, shape.group), counts);
+      return counts;
+    case CommunicationPattern::unknown:
       break;
   }
   const auto schedule = strategy.forward_schedule(problem, partition);
@@ -179,15 +181,15 @@ std::optional<Loads> moved(const Strategy& strategy, const CommunicationShape& s
 
 }  // namespace
 
-std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
-                              const Counted& counted) {
+std::optional<RankCounts> rank_counts_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
+                                         const Counted& counted) {
   const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
-  std::optional<Loads> loads = moved(strategy, shape, problem, partition, counted);
-  if (loads) add_overheads(shape, problem, partition, 1, *loads);
-  return loads;
+  std::optional<RankCounts> counts = moved(strategy, shape, problem, partition, counted);
+  if (counts) add_overheads(shape, problem, partition, 1, *counts);
+  return counts;
 }
 
-Cost together(const Cost& forward, const Cost& backward) {
+Cost sum_of(const Cost& forward, const Cost& backward) {
   Cost all = forward;
   for (const auto part :
        {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds, &Cost::overhead_seconds,
@@ -196,7 +198,7 @@ Cost together(const Cost& forward, const Cost& backward) {
   }
   all.memory_bytes = std::max(forward.memory_bytes, backward.memory_bytes);
   all.window_bytes = std::max(forward.window_bytes, backward.window_bytes);
-  all.basis = std::max(forward.basis, backward.basis);
+  all.accuracy = std::max(forward.accuracy, backward.accuracy);
   return all;
 }
 
@@ -218,43 +220,43 @@ std::vector<double> shared(const std::vector<double>& busy, const core::Machine&
   return seconds;
 }
 
-std::vector<double> compute_seconds(const Loads& loads, const Problem& problem, const core::Machine& machine) {
+std::vector<double> compute_seconds(const RankCounts& counts, const Problem& problem, const core::Machine& machine) {
   const double rate = 4e-9 * double(problem.shape.head_dim) *
                       machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
   std::vector<double> busy;
-  for (std::size_t p = 0; p < loads.kept.size(); ++p) {
-    busy.push_back(loads.kept[p] * rate + (loads.rows.empty() ? 0 : loads.rows[p] * machine.seconds_per_row));
+  for (std::size_t p = 0; p < counts.kept.size(); ++p) {
+    busy.push_back(counts.kept[p] * rate + (counts.rows.empty() ? 0 : counts.rows[p] * machine.seconds_per_row));
   }
   return shared(busy, machine);
 }
 
 }  // namespace
 
-Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem,
+Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,
              const core::Machine& machine) {
-  const Index ranks = Index(loads.kept.size());
+  const Index ranks = Index(counts.kept.size());
   const auto link_of = [&](Index size) {
     return size <= machine.ranks_per_node ? machine.inside_node : machine.between_nodes;
   };
   const core::Link link = link_of(ranks), group_link = link_of(shape.group);
-  const std::vector<double> computes = compute_seconds(loads, problem, machine);
+  const std::vector<double> computes = compute_seconds(counts, problem, machine);
   Cost cost;
-  for (std::size_t p = 0; p < loads.kept.size(); ++p) {
+  for (std::size_t p = 0; p < counts.kept.size(); ++p) {
     const double compute = computes[p];
-    const double copy = loads.copied.empty() ? 0 : loads.copied[p] * machine.seconds_per_copied_byte;
-    const double overhead = loads.communicators * machine.seconds_per_communicator +
-                            loads.windows * machine.window.seconds_per_message +
-                            loads.window * machine.window.seconds_per_byte +
-                            (loads.calls.empty() ? 0 : loads.calls[p] * machine.seconds_per_call) +
-                            (loads.intervals.empty() ? 0 : loads.intervals[p] * machine.seconds_per_interval);
+    const double copy = counts.copied.empty() ? 0 : counts.copied[p] * machine.seconds_per_copied_byte;
+    const double overhead = counts.communicators * machine.seconds_per_communicator +
+                            counts.windows * machine.window.seconds_per_message +
+                            counts.window * machine.window.seconds_per_byte +
+                            (counts.calls.empty() ? 0 : counts.calls[p] * machine.seconds_per_call) +
+                            (counts.intervals.empty() ? 0 : counts.intervals[p] * machine.seconds_per_interval);
     // Blocking ranks send, then receive: nobody does both at once.
-    const double phases = shape.overlapped || shape.movement == Movement::gather ? 1 : 2;
+    const double phases = shape.overlapped || shape.pattern == CommunicationPattern::gather ? 1 : 2;
     const double transfer =
-        phases * (loads.messages[p] * link.seconds_per_message + loads.received[p] * link.seconds_per_byte);
+        phases * (counts.messages[p] * link.seconds_per_message + counts.received[p] * link.seconds_per_byte);
     double exposed = shape.overlapped ? transfer - std::min(machine.overlap * transfer, compute) : transfer;
-    if (!loads.group_received.empty()) {
-      exposed += loads.group_messages[p] * group_link.seconds_per_message +
-                 loads.group_received[p] * group_link.seconds_per_byte;
+    if (!counts.group_received.empty()) {
+      exposed += counts.group_messages[p] * group_link.seconds_per_message +
+                 counts.group_received[p] * group_link.seconds_per_byte;
     }
     if (const double seconds = compute + copy + overhead + exposed; seconds > cost.seconds) {
       cost.seconds = seconds;
@@ -264,15 +266,15 @@ Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem&
       cost.exposed_seconds = exposed;
     }
   }
-  const double group_total = sum(loads.group_received);
-  cost.memory_bytes = loads.memory;
-  cost.window_bytes = loads.window;
-  cost.received_bytes = most(loads.received) + most(loads.group_received);
-  cost.sent_bytes = most(loads.sent);
-  cost.total_bytes = sum(loads.received) + group_total;
-  cost.messages = most(loads.messages) + most(loads.group_messages);
-  cost.balance = most(loads.kept) * double(ranks) / std::max(sum(loads.kept), 1.0);
-  cost.basis = loads.basis;
+  const double group_total = sum(counts.group_received);
+  cost.memory_bytes = counts.memory;
+  cost.window_bytes = counts.window;
+  cost.received_bytes = most(counts.received) + most(counts.group_received);
+  cost.sent_bytes = most(counts.sent);
+  cost.total_bytes = sum(counts.received) + group_total;
+  cost.messages = most(counts.messages) + most(counts.group_messages);
+  cost.balance = most(counts.kept) * double(ranks) / std::max(sum(counts.kept), 1.0);
+  cost.accuracy = counts.accuracy;
   return cost;
 }
 

@@ -16,14 +16,14 @@
 namespace annulus::planner {
 
 using core::Index;
+using strategies::CommunicationPattern;
 using strategies::CommunicationShape;
-using strategies::Movement;
 using strategies::Prediction;
 using strategies::Problem;
 using strategies::Strategy;
 
-/// Loads of every rank; bytes of all batch entries.
-struct Loads {
+/// RankCounts of every rank; bytes of all batch entries.
+struct RankCounts {
   std::vector<double> kept;
   std::vector<double> sent;
   std::vector<double> received;
@@ -38,7 +38,7 @@ struct Loads {
   std::vector<double> group_received, group_messages;
   double memory = 0;  ///< bytes of the fullest rank, at most
   double window = 0;  ///< of these in windows that other ranks read, which need room in shared memory
-  pattern::Basis basis = pattern::Basis::exact;
+  pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
 /// Times are seconds of the slowest rank; compute, exposed, copy and overhead are its parts.
@@ -55,7 +55,7 @@ struct Cost {
   double total_bytes = 0;     ///< received by all ranks
   double messages = 0;        ///< busiest rank
   double balance = 1;         ///< work of the busiest rank over the mean
-  pattern::Basis basis = pattern::Basis::exact;
+  pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
 /// Closed forms of one partition, shared by all strategies that use it.
@@ -72,20 +72,21 @@ pattern::TrafficCounts backward_traffic(const Problem& problem, const pattern::P
 /// Counts of the rows of all passes over a problem.
 pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partition& partition);
 
-/// Loads of a strategy by the closed form of its shape; `counted` belongs to `partition`. A strategy of unknown shape
-/// is asked rank by rank, up to largest_enumerated ranks; beyond there is nothing to say.
+/// RankCounts of a strategy by the closed form of its shape; `counted` belongs to `partition`. A strategy of unknown
+/// shape is asked rank by rank, up to largest_enumerated ranks; beyond there is nothing to say.
 inline constexpr int largest_enumerated = 64;
-std::optional<Loads> loads_of(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
-                              const Counted& counted);
+std::optional<RankCounts> rank_counts_of(const Strategy& strategy, const Problem& problem,
+                                         const pattern::Partition& partition, const Counted& counted);
 
 /// The same of the backward pass, `counted` having its counts. Its work is 2.5 times the forward pass's. Reproducible:
 /// bytes are as good as the counts, messages an estimate.
-std::optional<Loads> backward_loads_of(const Strategy& strategy, const Problem& problem,
-                                       const pattern::Partition& partition, const Counted& counted);
+std::optional<RankCounts> backward_rank_counts_of(const Strategy& strategy, const Problem& problem,
+                                                  const pattern::Partition& partition, const Counted& counted);
 
 /// A forward pass and its backward pass, one after the other.
-Cost together(const Cost& forward, const Cost& backward);
+Cost sum_of(const Cost& forward, const Cost& backward);
 
-Cost cost_of(const Loads& loads, const CommunicationShape& shape, const Problem& problem, const core::Machine& machine);
+Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,
+             const core::Machine& machine);
 
 }  // namespace annulus::planner

@@ -125,7 +125,7 @@ void BackwardComputation::begin(const Problem& pass) {
 
 void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, core::Mask part,
                               const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
-  const std::string place = pass_ + where;
+  const std::string scope = pass_ + where;
   const core::Shape& s = problem_.shape;
   const Index rows = queries_.count();
   const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
@@ -141,7 +141,7 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
                                            problem_.pattern.output_scale()};
   const kernels::GradientViews gradients{view(dq_, problem_.sum_type(), s.head_dim), into.view(problem_, 0),
                                          into.view(problem_, 1)};
-  const comm::Scope here(place);
+  const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
@@ -152,7 +152,7 @@ void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, 
     const core::Count kept = pattern::kept_triples(list) * s.batch;
     metrics.kept += kept;
     done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), place);
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), scope);
   }
 }
 

@@ -35,7 +35,7 @@ class BackwardComputation {
 
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
-  /// Begins one of passes(problem); sums go on from pass to pass.
+  /// Begins one of rounds_of(problem); sums go on from round to round.
   void begin(const Problem& pass);
   /// Adds what `part` of the block's keys and the rank's queries give each other: to the queries' sums, and to `into`,
   /// which has the form of `block`. `poll` keeps messages moving meanwhile.

@@ -17,27 +17,28 @@ class Round {
     const bool has_last_part = round_.problem().has_last_part();
     const core::Mask first_part = round_.problem().first_part();
     for (std::size_t s = 0; s < steps; ++s) {
+      const core::Span step("step", core::SpanKind::step, Index(s));
       keys_.start(s);
       sums_.start(s);
-      for (std::size_t lane = 0; lane < round_.lanes(); ++lane) {
-        const std::optional<GradientBlock> into = sums_.open(s, lane);
-        if (into) add(s, lane, *into, s == 0 ? first_part : core::Mask::all);
-        sums_.leave(s, lane);
+      for (std::size_t channel = 0; channel < round_.channels(); ++channel) {
+        const std::optional<GradientBlock> into = sums_.open(s, channel);
+        if (into) add(s, channel, *into, s == 0 ? first_part : core::Mask::all);
+        sums_.leave(s, channel);
       }
       keys_.complete(s);
       sums_.complete(s);
     }
-    for (std::size_t lane = 0; lane < round_.lanes(); ++lane) {
-      sums_.settle(lane);
-      if (has_last_part) add(0, lane, computation_.own(), core::Mask::after);
+    for (std::size_t channel = 0; channel < round_.channels(); ++channel) {
+      sums_.settle(channel);
+      if (has_last_part) add(0, channel, computation_.own(), core::Mask::after);
     }
   }
 
  private:
-  void add(std::size_t s, std::size_t lane, const GradientBlock& into, core::Mask part) {
-    const KeyBlock* block = s < round_.steps(setting_.rank()) ? keys_.block(s, lane) : nullptr;
+  void add(std::size_t s, std::size_t channel, const GradientBlock& into, core::Mask part) {
+    const KeyBlock* block = s < round_.steps(setting_.rank()) ? keys_.block(s, channel) : nullptr;
     if (block == nullptr) return;
-    computation_.add(*block, into, part, keys_.place(s), setting_.hop(keys_.hop(s)), [this] {
+    computation_.add(*block, into, part, keys_.scope(s), setting_.hop(keys_.hop(s)), [this] {
       keys_.progress();
       sums_.progress();
     });

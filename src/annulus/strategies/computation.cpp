@@ -11,7 +11,7 @@ namespace {
 
 /// Bytes of the states of `rows` rows, and of those of a pass.
 Index state_bytes(const Problem& problem, Index rows) {
-  return kernels::State::bytes(problem.shape, rows, problem.precision) * (passes(problem).size() > 1 ? 2 : 1);
+  return kernels::State::bytes(problem.shape, rows, problem.precision) * (rounds_of(problem).size() > 1 ? 2 : 1);
 }
 
 Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
@@ -93,13 +93,13 @@ void Computation::merge() {
 
 void Computation::add(const KeyBlock& block, core::Mask part, const std::string& where, core::HopMetrics& metrics,
                       const std::function<void()>& poll) {
-  const std::string place = pass_ + where;
+  const std::string scope = pass_ + where;
   const core::Shape& s = problem_.shape;
   const kernels::Operands operands{view(tensors_.q, problem_.type, s.head_dim), block.view(problem_, 0),
                                    block.view(problem_, 1), problem_.scale};
-  const comm::Scope here(place);
+  const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll);
-  const double start = core::wall_seconds();
+  core::Span span("compute", core::SpanKind::compute);
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
@@ -109,9 +109,9 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
     const core::Count kept = pattern::kept_triples(list) * s.batch;
     metrics.kept += kept;
     done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), place);
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), scope);
   }
-  metrics.compute_seconds += core::wall_seconds() - start;
+  metrics.compute_seconds += span.close();
 }
 
 void Computation::finish(core::HopMetrics& metrics) {

@@ -32,10 +32,10 @@ class Computation {
   Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held, Tensors& tensors,
               core::Count expected, const Progress& progress);
 
-  /// Begins one of passes(problem); what the one before gave is complete.
+  /// Begins one of rounds_of(problem); what the one before gave is complete.
   void begin(const Problem& pass, core::HopMetrics& metrics);
   /// Adds what `part` of the block's keys gives the rank's queries; `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, core::Mask part, const std::string& place, core::HopMetrics& metrics,
+  void add(const KeyBlock& block, core::Mask part, const std::string& scope, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
   /// Makes tensors.out, lse and normalizers and frees the running softmax; blocks fill in what the first one made.
   /// Where its numbers are of the type of out, they have been in tensors.out all the time.

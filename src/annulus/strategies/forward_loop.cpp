@@ -10,13 +10,14 @@ void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, C
   const std::size_t steps = round.steps(setting.rank());
   const auto poll = steps > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
   const auto add = [&](std::size_t s, core::Mask part) {
-    for (std::size_t lane = 0; lane < round.lanes(); ++lane) {
-      if (const KeyBlock* block = keys.block(s, lane)) {
-        computation.add(*block, part, keys.place(s), setting.hop(keys.hop(s)), poll);
+    for (std::size_t channel = 0; channel < round.channels(); ++channel) {
+      if (const KeyBlock* block = keys.block(s, channel)) {
+        computation.add(*block, part, keys.scope(s), setting.hop(keys.hop(s)), poll);
       }
     }
   };
   for (std::size_t s = 0; s < steps; ++s) {
+    const core::Span step("step", core::SpanKind::step, Index(s));
     keys.start(s);
     add(s, s == 0 ? round.problem().first_part() : core::Mask::all);
     keys.complete(s);
@@ -39,9 +40,9 @@ core::RankMetrics run_forward(const Schedule& schedule, const comm::Communicator
     const core::Interval part = core::even_part(rows.count(), blocks, i);
     const pattern::StoredRows queries = pattern::taken(rows, part);
     const double before = double(metrics.total().kept) / double(expected);
-    const Progress onward = [&](double share, const std::string& where) { progress(before + share, where); };
+    const Progress of_round = [&](double share, const std::string& where) { progress(before + share, where); };
     Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
-                            progress ? onward : progress);
+                            progress ? of_round : progress);
     for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
       const KeyRound& round = schedule.keys().round(r);
       computation.begin(round.problem(), metrics.hops[0]);

@@ -31,13 +31,13 @@ std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& so
   for (const pattern::OwnerInterval& owned : packed) {
     const std::size_t i = interval_of(source, owned);
     for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
-      for (const pattern::StridedRange& part : owned.heads[kv]) {
-        const auto* held = source.rows.find(i, Index(kv), part);
-        core::require(held != nullptr, [] { return "a block lacks a part that it should pass on"; });
-        const Index row = held->stored + (part.first - held->part.first) / held->part.stride;
-        const Index stride = part.count > 1 ? part.stride / held->part.stride : 1;
-        copies.push_back({row * apart + (raw ? Index(kv) : 0), stride * apart, part.count, to});
-        to += part.count;
+      for (const pattern::StridedRange& range : owned.heads[kv]) {
+        const auto* held = source.rows.find(i, Index(kv), range);
+        core::require(held != nullptr, [] { return "a block lacks a range that it should pass on"; });
+        const Index row = held->stored + (range.first - held->range.first) / held->range.stride;
+        const Index stride = range.count > 1 ? range.stride / held->range.stride : 1;
+        copies.push_back({row * apart + (raw ? Index(kv) : 0), stride * apart, range.count, to});
+        to += range.count;
       }
     }
   }

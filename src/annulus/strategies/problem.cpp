@@ -15,7 +15,7 @@ Problem narrowed(const Problem& whole, core::Interval query) {
   return narrow;
 }
 
-std::vector<Problem> passes(const Problem& problem) {
+std::vector<Problem> rounds_of(const Problem& problem) {
   std::vector<Problem> all(problem.reproducible ? problem.pattern.pairs.size() : 1, problem);
   for (std::size_t i = 0; problem.reproducible && i < all.size(); ++i) all[i].pairs = {Index(i), Index(i) + 1};
   return all;

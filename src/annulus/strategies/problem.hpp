@@ -36,16 +36,16 @@ struct Problem {
   Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
   int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
-  bool reproducible = false;                        ///< the same bits for every number of ranks: see passes()
-  bool gradients = false;                           ///< backward() comes after forward(), too: see disorder()
-  core::Interval pairs{0, pattern::every_pair};     ///< of the pattern, to work on: those of a pass
+  bool reproducible = false;                        ///< the same bits for every number of ranks: see rounds_of()
+  bool gradients = false;                        ///< backward() comes after forward(), too: see why_not_reproducible()
+  core::Interval pairs{0, pattern::every_pair};  ///< of the pattern, to work on: those of a pass
 
   pattern::Layout layout() const {
     if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs};
     return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs};
   }
   /// Which of a rank's own keys (or of all keys, where they are at hand at once) come first, and whether the rest come
-  /// last: see passes().
+  /// last: see rounds_of().
   core::Mask first_part() const { return reproducible ? core::Mask::upto : core::Mask::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
   /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
@@ -88,7 +88,7 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// own rows the keys up to the query, then the rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows
 /// those behind the query. Worked example: 12 rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.
-std::vector<Problem> passes(const Problem& problem);
+std::vector<Problem> rounds_of(const Problem& problem);
 
 /// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows.
 struct Tensors {
@@ -119,7 +119,7 @@ pattern::Partition ordered_partition(Problem problem, int ranks);
 std::string disorder_of(const Problem& problem);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that are done (0 ... 1) and a word
-/// on the place ("hop 2 of 3").
-using Progress = std::function<void(double share, const std::string& place)>;
+/// on the scope ("hop 2 of 3").
+using Progress = std::function<void(double share, const std::string& scope)>;
 
 }  // namespace annulus::strategies

@@ -22,7 +22,7 @@ std::vector<const Strategy*> available() {
   return strategies;
 }
 
-std::string disorder(const Strategy& strategy, const Problem& problem, int ranks) {
+std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks) {
   if (!problem.reproducible) return "";
   const std::string reason = strategy.not_reproducible(problem, ranks);
   return reason.empty() && problem.gradients ? strategy.not_reproducible_gradients(problem, ranks) : reason;
@@ -38,7 +38,7 @@ std::vector<std::string_view> reproducible_strategies(bool gradients) {
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks) {
   std::vector<std::string_view> names;
   for (const Strategy* strategy : available()) {
-    if (disorder(*strategy, problem, ranks).empty()) names.push_back(strategy->name());
+    if (why_not_reproducible(*strategy, problem, ranks).empty()) names.push_back(strategy->name());
   }
   return names;
 }

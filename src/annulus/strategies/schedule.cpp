@@ -20,7 +20,7 @@ Index during(const std::vector<Index>& bytes, std::size_t s) {
 Schedule::Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group)
     : make_(make), problem_(std::move(problem)), partition_(std::move(partition)), group_(group) {
   if (has_groups()) return;
-  rounds_ = passes(problem_);
+  rounds_ = rounds_of(problem_);
   plans_ = make_(rounds_, partition_);
 }
 

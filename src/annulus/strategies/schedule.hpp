@@ -16,11 +16,11 @@ struct Plans {
   std::unique_ptr<KeyPlan> keys;
   std::unique_ptr<SumPlan> sums;  ///< none: a forward pass
 };
-/// Plans of passes(problem) over a partition; neither is copied.
+/// Plans of rounds_of(problem) over a partition; neither is copied.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
 /// Inside groups of `group` ranks rows are exchanged for heads (heads/head_groups.hpp), and the plans are those of the
-/// ranks at the same place of their groups; 0: no groups.
+/// ranks of the same number in their groups; 0: no groups.
 class Schedule {
  public:
   Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group = 0);
@@ -34,7 +34,7 @@ class Schedule {
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
 
-  /// A rank's group, and the schedule of the ranks at its place across the groups; none without groups.
+  /// A rank's group, and the schedule of the ranks of its number across the groups; none without groups.
   bool has_groups() const { return group_ > 0; }
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
@@ -52,7 +52,7 @@ class Schedule {
   const int group_;
   std::vector<Problem> rounds_;
   Plans plans_;
-  mutable std::map<int, std::unique_ptr<Schedule>> across_;  // by place in the group
+  mutable std::map<int, std::unique_ptr<Schedule>> across_;  // by rank in the group
 };
 
 }  // namespace annulus::strategies

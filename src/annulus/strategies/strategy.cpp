@@ -5,7 +5,7 @@ namespace annulus::strategies {
 CommunicationShape Strategy::communication(const Problem& problem, int ranks) const {
   if (entry_.group_size == nullptr) return entry_.communication;
   const int group = entry_.group_size(problem, ranks);
-  return {group == ranks ? Movement::heads : Movement::heads_in_ring, group < ranks, group};
+  return {group == ranks ? CommunicationPattern::heads : CommunicationPattern::heads_in_ring, group < ranks, group};
 }
 
 std::unique_ptr<const Schedule> Strategy::schedule(const MakePlans& make, const Problem& problem,
@@ -27,7 +27,7 @@ std::unique_ptr<const Schedule> Strategy::backward_schedule(const Problem& probl
 
 void Strategy::check_ranks(const Problem& problem, const pattern::Partition& partition,
                            const comm::Communicator& comm) const {
-  if (entry_.communication.movement != Movement::window) return;  // no windows
+  if (entry_.communication.pattern != CommunicationPattern::window) return;  // no windows
   const auto backward = problem.gradients ? backward_schedule(problem, partition) : nullptr;
   strategies::check_ranks(*forward_schedule(problem, partition), backward.get(), comm);
 }

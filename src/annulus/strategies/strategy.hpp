@@ -18,10 +18,10 @@ namespace annulus::strategies {
 ///   window          the same, read by its reader out of a copy of the owner's rows
 ///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
 ///   unknown         only predict() tells: such a strategy is planned up to some dozens of ranks
-enum class Movement { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, unknown };
+enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, unknown };
 
 struct CommunicationShape {
-  Movement movement = Movement::unknown;
+  CommunicationPattern pattern = CommunicationPattern::unknown;
   bool overlapped = true;  ///< messages travel while the kernel works
   int group = 1;           ///< ranks of a group
 };
@@ -41,7 +41,7 @@ struct StrategyEntry {
   MakePlans backward;
   /// The backward pass of a reproducible problem. Without one the same as `backward`.
   MakePlans backward_in_order = nullptr;
-  /// Why it cannot give a reproducible problem (passes()) the same bits for every number of ranks; empty: it can.
+  /// Why it cannot give a reproducible problem (rounds_of()) the same bits for every number of ranks; empty: it can.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
   /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
   /// come to the same bits, sums that go from rank to rank do (gradients/ordered_sums.hpp).
@@ -111,7 +111,7 @@ std::vector<std::string_view> reproducible_strategies(const Problem& problem, in
 
 /// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
 /// every number of ranks; empty: it can, or nobody asks.
-std::string disorder(const Strategy& strategy, const Problem& problem, int ranks);
+std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks);
 
 /// The strategy of this name, nullptr when there is none ("auto" is none: see choose.hpp).
 const Strategy* find(std::string_view name);

@@ -33,14 +33,15 @@ std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Ind
 
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
-    const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit) {
+    const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
+    const ShareShown& shown) {
   const Shape& s = input.shape;
   const Index row_numbers = s.kv_heads * s.head_dim;
   const std::size_t head = std::size_t(s.head_dim);
   std::vector<Interval> ranges;
   for (const QueryRow& row : rows) ranges.push_back(row.keys);
   const Index step = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * row_numbers));
-  for_each_chunk(ranges, s.sequence, step, [&](Interval chunk) {
+  const auto look = [&](Interval chunk) {
     const Numbers k = input.rows(TensorId::k, chunk), v = input.rows(TensorId::v, chunk);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Interval part = intersect(rows[i].keys, chunk);
@@ -50,14 +51,17 @@ void for_each_key(
         visit(i, p, std::span(k).subspan(first, head), std::span(v).subspan(first, head));
       }
     }
-  });
+  };
+  for_each_chunk(ranges, s.sequence, step, look, shown);
 }
 
-std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows) {
+std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
+                                     const ShareShown& shown) {
   std::vector<QueryRow> all = begin_rows(input, rows);
   std::vector<kernels::ReferenceRow> sums;
   for (const QueryRow& row : all) sums.emplace_back(input.pattern, input.shape, row.h, row.x, row.q);
-  for_each_key(input, all, [&](std::size_t i, Index p, auto k, auto v) { sums[i].add(p, k, v); });
+  for_each_key(
+      input, all, [&](std::size_t i, Index p, auto k, auto v) { sums[i].add(p, k, v); }, shown);
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].out.resize(all[i].q.size());
     sums[i].finish(all[i].out, all[i].lse);
@@ -72,10 +76,10 @@ void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {
   }
 }
 
-ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& file,
+ForwardDeviations compare_forward(const VerifyInput& input, const ResultRows& result,
                                   const std::vector<QueryRow>& rows) {
-  VectorCheck out(input, file, "out", input.shape.heads);
-  RowReader found(file, "lse");
+  VectorCheck out(input, result, "out", input.shape.heads);
+  RowReader found(result, "lse");
   Deviation lse;
   for (const QueryRow& row : rows) {
     out.compare(row.b, row.x, row.h, row.out);

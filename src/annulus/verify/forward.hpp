@@ -22,19 +22,21 @@ struct QueryRow {
 };
 
 /// Recomputes these rows (ascending), all heads and batch entries of each. On this rank alone.
-std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows);
+std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
+                                     const ShareShown& shown = {});
 
 /// Shows every row the keys of its range, in chunks of rows of k and v: visit(i, p, k, v) for row i and key p, with the
 /// vectors (D) of the row's key/value head. On this rank alone.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
-    const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit);
+    const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
+    const ShareShown& shown = {});
 
 /// Vectors (D) of recomputed rows against a (B, S, heads, D) tensor of the result; rows ascend.
 class VectorCheck {
  public:
-  VectorCheck(const VerifyInput& input, const io::SeenFile& file, const std::string& dataset, Index heads)
-      : input_(input), rows_(file, dataset), heads_(heads) {}
+  VectorCheck(const VerifyInput& input, const ResultRows& result, const std::string& dataset, Index heads)
+      : input_(input), rows_(result, dataset), heads_(heads) {}
 
   void compare(Index b, Index x, Index h, const Numbers& expected);
 
@@ -46,11 +48,11 @@ class VectorCheck {
   Index heads_;
 };
 
-/// Rows of out and lse in `file` against recomputed ones.
+/// Rows of out and lse of a result against recomputed ones.
 struct ForwardDeviations {
   Deviation out, lse;
 };
-ForwardDeviations compare_forward(const VerifyInput& input, const io::SeenFile& file,
+ForwardDeviations compare_forward(const VerifyInput& input, const ResultRows& result,
                                   const std::vector<QueryRow>& rows);
 
 }  // namespace annulus::verify

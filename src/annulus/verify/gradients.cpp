@@ -184,29 +184,33 @@ std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<Qu
 }
 
 std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
-                                   Index chunk_rows) {
+                                   Index chunk_rows, const ShareShown& shown) {
   const Shape& s = input.shape;
   std::vector<KeyRow> rows = begin_keys(input, keys);
   std::vector<Interval> viewers;
   for (const KeyRow& row : rows) viewers.push_back(row.viewers);
   const Index held = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * s.heads * s.head_dim));
-  for_each_chunk(viewers, s.sequence, std::min(held, chunk_rows),
-                 [&](Interval chunk) { add_queries(input, results, chunk, rows); });
+  for_each_chunk(
+      viewers, s.sequence, std::min(held, chunk_rows),
+      [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
   return rows;
 }
 
-GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFile& file,
+GradientDeviations compare_gradients(const VerifyInput& input, const ResultRows& result,
                                      const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
-                                     bool recompute_viewers) {
+                                     Viewers viewers, const ShareShown& shown) {
   const Shape& s = input.shape;
-  VectorCheck dq(input, file, "dq", s.heads), dk(input, file, "dk", s.kv_heads), dv(input, file, "dv", s.kv_heads);
+  VectorCheck dq(input, result, "dq", s.heads), dk(input, result, "dk", s.kv_heads),
+      dv(input, result, "dv", s.kv_heads);
   const std::vector<Numbers> expected = recompute_dq(input, queries);
   for (std::size_t i = 0; i < queries.size(); ++i) dq.compare(queries[i].b, queries[i].x, queries[i].h, expected[i]);
+  if (viewers == Viewers::nowhere) return {dq.deviation, {}, {}};
+  const bool recompute = viewers == Viewers::recomputed;
   const auto results = [&](Interval rows) -> RowResults {
-    if (recompute_viewers) return recompute_results(input, rows);
-    return {read_as_double(file, "out", rows), read_as_double(file, "lse", rows)};
+    if (recompute) return recompute_results(input, rows);
+    return {result("out", rows), result("lse", rows)};
   };
-  for (const KeyRow& row : recompute_keys(input, keys, results, recompute_viewers ? recomputed_rows : s.sequence)) {
+  for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : s.sequence, shown)) {
     dk.compare(row.b, row.p, row.head, row.dk);
     dv.compare(row.b, row.p, row.head, row.dv);
   }

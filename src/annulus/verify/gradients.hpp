@@ -43,7 +43,7 @@ struct KeyRow {
 /// dk and dv of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries that see
 /// them, `chunk_rows` rows at a time at most. On this rank alone.
 std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
-                                   Index chunk_rows);
+                                   Index chunk_rows, const ShareShown& shown = {});
 
 /// Queries whose results are recomputed at a time.
 inline constexpr Index recomputed_rows = 256;
@@ -52,10 +52,13 @@ struct GradientDeviations {
   Deviation dq, dk, dv;
 };
 
-/// Rows of dq in `file` against the definition, for recomputed query rows; rows `keys` of dk and dv, with the queries
-/// that see them recomputed or taken from the result. On this rank alone.
-GradientDeviations compare_gradients(const VerifyInput& input, const io::SeenFile& file,
+/// Where lse and out of the queries that see a key come from; nowhere: its dk and dv are not looked at.
+enum class Viewers { recomputed, from_result, nowhere };
+
+/// Rows of dq of a result against the definition, for recomputed query rows; rows `keys` of dk and dv. On this rank
+/// alone.
+GradientDeviations compare_gradients(const VerifyInput& input, const ResultRows& result,
                                      const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
-                                     bool recompute_viewers);
+                                     Viewers viewers, const ShareShown& shown = {});
 
 }  // namespace annulus::verify

@@ -84,8 +84,12 @@ Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
   return to_double(host, stored);
 }
 
-RowReader::RowReader(const io::SeenFile& file, const std::string& dataset)
-    : RowReader([&file, dataset](Interval row) { return read_as_double(file, dataset, row); }) {}
+ResultRows rows_in(const io::SeenFile& file) {
+  return [&file](const std::string& dataset, Interval rows) { return read_as_double(file, dataset, rows); };
+}
+
+RowReader::RowReader(const ResultRows& result, const std::string& dataset)
+    : RowReader([&result, dataset](Interval row) { return result(dataset, row); }) {}
 RowReader::RowReader(const VerifyInput& input, TensorId tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
@@ -108,7 +112,7 @@ Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Int
 }
 
 void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
-                    const std::function<void(Interval)>& visit) {
+                    const std::function<void(Interval)>& visit, const ShareShown& shown) {
   for (Index begin = 0; begin < sequence; begin += step) {
     Interval chunk{sequence, 0};
     for (const Interval& range : ranges) {
@@ -116,6 +120,7 @@ void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index s
       if (!part.empty()) chunk = {std::min(chunk.begin, part.begin), std::max(chunk.end, part.end)};
     }
     if (!chunk.empty()) visit(chunk);
+    if (shown) shown(double(std::min(sequence, begin + step)) / double(sequence));
   }
 }
 

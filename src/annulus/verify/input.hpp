@@ -22,6 +22,9 @@ inline constexpr Index verify_chunk_bytes = Index(16) << 20;
 
 using Numbers = std::vector<double>;
 
+/// Called now and then with the share of some work that is done; may be empty.
+using ShareShown = std::function<void(double share)>;
+
 /// Where q, k, v and the gradients come from.
 class VerifyInput {
  public:
@@ -57,12 +60,17 @@ class AttentionInput : public VerifyInput {
   std::optional<io::SeenFile> file_;
 };
 
+/// Rows of a dataset of a result, (B, rows, heads, ...): read from a file, or gathered from where they were made. On
+/// this rank alone.
+using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
+ResultRows rows_in(const io::SeenFile& file);
+
 /// A tensor row after row: many heads and entries of one row are asked for before the next.
 class RowReader {
  public:
   /// `read` gives (B, 1, heads, ...) of a row.
   explicit RowReader(std::function<Numbers(Interval row)> read) : read_(std::move(read)) {}
-  RowReader(const io::SeenFile& file, const std::string& dataset);
+  RowReader(const ResultRows& result, const std::string& dataset);
   RowReader(const VerifyInput& input, core::TensorId tensor);
 
   const Numbers& row(Index x) {
@@ -84,8 +92,8 @@ Numbers to_double(const std::vector<std::byte>& bytes, core::DType type);
 Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows);
 
 /// Calls visit(rows) for the parts of 0 ... sequence, `step` rows at most each, in which some range lies: as much of
-/// them as the ranges ask for, in ascending order.
+/// them as the ranges ask for, in ascending order; behind each, `shown` with the share of the sequence.
 void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
-                    const std::function<void(Interval)>& visit);
+                    const std::function<void(Interval)>& visit, const ShareShown& shown = {});
 
 }  // namespace annulus::verify

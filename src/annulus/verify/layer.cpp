@@ -38,8 +38,13 @@ std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(
 class Comparison {
  public:
   Comparison(const LayerInput& input, const Sample& sample, const comm::Communicator& comm)
-      : input_(input), result_(sample.result), gradients_asked_(sample.gradients), comm_(comm) {
-    whole_ = gradients_asked_ && can_recompute_all(input, comm.size());
+      : input_(input),
+        result_(sample.result),
+        file_(sample.file),
+        progress_(sample.progress),
+        gradients_asked_(sample.gradients),
+        comm_(comm) {
+    whole_ = gradients_asked_ && file_ != nullptr && can_recompute_all(input, comm.size());
     rows_ = sample_rows(input, whole_ ? input.shape.sequence : sample.rows);
     mine_ = own_share(rows_, comm.rank(), comm.size());
     dx_ = whole_ || (gradients_asked_ && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
@@ -47,7 +52,11 @@ class Comparison {
 
   /// Collective.
   Findings judge() {
-    comm::agree(comm_, [&] { queries_ = recompute_rows(input_, mine_); });
+    comm::agree(comm_, [&] {
+      queries_ = recompute_rows(input_, mine_, [&](double share) {
+        if (progress_) progress_(gradients_asked_ ? share / 2 : share, "y");
+      });
+    });
     if (whole_) gather_results();
     comm::agree(comm_, [&] {
       if (dx_) recompute_gradients();
@@ -58,11 +67,12 @@ class Comparison {
         compare_rows(run, first);
       }
     });
-    const double derived = allowed(core::gradient_tolerance, input_);
+    const core::DType stored = file_ != nullptr ? file_->at("y").type : input_.type;
+    const double derived = allowed(core::gradient_tolerance, input_, stored);
     Findings findings;
     findings.scope =
         fmt::format("the layer's definition in float64: {} of {} rows", rows_.size(), input_.shape.sequence);
-    findings.verdicts = {{"y", allowed(core::forward_tolerance, input_), y_.merged(comm_)}};
+    findings.verdicts = {{"y", allowed(core::forward_tolerance, input_, stored), y_.merged(comm_)}};
     if (!gradients_asked_) return findings;
     if (dx_) {
       findings.verdicts.push_back({"dx", derived, found_dx_.merged(comm_)});
@@ -118,9 +128,9 @@ class Comparison {
   void compare_rows(Interval rows, std::size_t first) {
     const core::Shape& s = input_.shape;
     const Index width = input_.width();
-    const Numbers y = read_as_double(result_, "y", rows);
+    const Numbers y = result_("y", rows);
     Numbers x, dy, dx;
-    if (dx_) dx = read_as_double(result_, "dx", rows);
+    if (dx_) dx = result_("dx", rows);
     if (whole_) x = input_.x(rows), dy = input_.dy(rows);
     for (Index i = 0; i < rows.size(); ++i) {
       for (Index b = 0; b < s.batch; ++b) {
@@ -190,11 +200,12 @@ class Comparison {
     comm_.add_up(expected);
     const layer::Box box = layer::whole(input_.problem(), w);
     const io::Rectangle all{box.rows, box.columns};
-    std::vector<std::byte> host(expected.size() * core::bytes_of(input_.type));
-    io::transfer_parts(result_, io::Direction::read,
+    const core::DType type = file_->at(dataset_of(w)).type;
+    std::vector<std::byte> host(expected.size() * core::bytes_of(type));
+    io::transfer_parts(*file_, io::Direction::read,
                        {{dataset_of(w), comm_.is_root() ? all : io::Rectangle{}, all, host.data()}}, comm_);
     Deviation deviation;
-    const Numbers found = comm_.is_root() ? to_double(host, input_.type) : Numbers();
+    const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
     for (std::size_t i = 0; i < found.size(); ++i) {
       deviation.compare(found[i], expected[i], [&] {
         const Index row = Index(i) / box.columns.size(), column = Index(i) % box.columns.size();
@@ -205,7 +216,9 @@ class Comparison {
   }
 
   const LayerInput& input_;
-  const io::SeenFile& result_;
+  const ResultRows& result_;
+  const io::SeenFile* const file_;
+  const std::function<void(double, const std::string&)>& progress_;
   const bool gradients_asked_;
   const comm::Communicator& comm_;
   bool whole_, dx_;  // what is looked at of them

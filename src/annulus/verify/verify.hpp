@@ -29,9 +29,16 @@ struct Findings {
 
 /// Up to `rows` rows of a result with everything that is asked for. All of them are collective.
 struct Sample {
-  const io::SeenFile& result;
+  ResultRows result;
+  const io::SeenFile* file = nullptr;  ///< that has all of the result; none: `result` tells of sampled rows alone
   bool gradients = false;
   Index rows = 64;
+  std::function<void(double share, const std::string& what)> progress{};  ///< of this rank; may be empty
+
+  /// In which type the file has a dataset; results at hand are in the type in which they were computed.
+  core::DType stored(const std::string& dataset, core::DType at_hand) const {
+    return file != nullptr ? file->at(dataset).type : at_hand;
+  }
 };
 
 /// Looks at out and lse of sampled query rows, with gradients at dq of these, and at dk, dv of the same rows as keys.
@@ -42,8 +49,9 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
 /// gradients are sums over all rows, so that no part of the rows can tell of them: what was not looked at is noted.
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
-/// core::forward_tolerance or core::gradient_tolerance of the input's type. Sums in float32 of float64 tensors are
-/// right to float32's accuracy only.
-double allowed(double (*tolerance)(core::DType), const VerifyInput& input);
+/// core::forward_tolerance or core::gradient_tolerance of the input's type. Sums in float32 of float64 tensors, and
+/// those that are stored in float32, are right to float32's accuracy only; to store more bits than were computed
+/// changes nothing.
+double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored);
 
 }  // namespace annulus::verify

@@ -26,7 +26,7 @@ class AttentionWork : public Work {
   }
 
   void read_inputs() override {
-    const comm::Scope place("the reading of q, k and v");
+    const comm::Scope scope("the reading of q, k and v");
     const Index kv_bytes = numbers_of_rows() * job_.problem.kv_row_bytes();
     comm::agree(comm_, [&] {
       tensors_.q = core::Buffer("q", numbers_of_rows() * job_.problem.query_row_bytes());
@@ -45,20 +45,22 @@ class AttentionWork : public Work {
     return {.attention = strategies::run_forward_pass(*forward_, comm_, tensors_, progress)};
   }
 
-  LseFindings write_outputs(const io::ResultFile& file) override {
-    const comm::Scope place("the writing of out and lse");
+  LseFindings write_outputs(const io::ResultFile* file) override {
+    const comm::Scope scope("the writing of out and lse");
     if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = {};
     HostSide out(tensors_.out), lse(tensors_.lse);
     out.from_device();
     lse.from_device();
     check_results(job_, {{"out", out.data(), tensors_.out.bytes()}}, rows().intervals(), comm_);
     const LseFindings findings = look_at_lse(job_, lse.data(), comm_);
-    file.write({{"out", out.data()}, {"lse", lse.data()}}, rows().intervals());
+    if (file != nullptr) {
+      file->write({{"out", out.data(), job_.problem.type}, {"lse", lse.data()}}, rows().intervals());
+    }
     return findings;
   }
 
   void read_gradients() override {
-    const comm::Scope place("the reading of dout");
+    const comm::Scope scope("the reading of dout");
     const io::InputSettings& input = job_.run.settings.input;
     comm::agree(comm_, [&] {
       tensors_.dout = core::Buffer("dout", numbers_of_rows() * job_.problem.query_row_bytes());
@@ -74,20 +76,58 @@ class AttentionWork : public Work {
     return {.attention = strategies::run_backward_pass(*backward_, comm_, tensors_, progress)};
   }
 
-  void write_gradients(const io::ResultFile& file) override {
+  void write_gradients(const io::ResultFile* file) override {
     strategies::Tensors gradients;
     gradients.dq = std::move(tensors_.dq);
     gradients.dkv = std::move(tensors_.dkv);
     tensors_ = std::move(gradients);
-    const comm::Scope place("the writing of dq, dk and dv");
+    const comm::Scope scope("the writing of dq, dk and dv");
     const Index kv_bytes = tensors_.dkv.bytes() / 2;
     HostSide dq(tensors_.dq), dk(tensors_.dkv.data(), kv_bytes), dv(tensors_.dkv.at(kv_bytes), kv_bytes);
     for (HostSide* side : {&dq, &dk, &dv}) side->from_device();
     check_results(job_,
                   {{"dq", dq.data(), tensors_.dq.bytes()}, {"dk", dk.data(), kv_bytes}, {"dv", dv.data(), kv_bytes}},
                   rows().intervals(), comm_);
-    file.write({{"dq", dq.data()}, {"dk", dk.data()}, {"dv", dv.data()}}, rows().intervals());
+    if (file == nullptr) return;
+    const core::DType type = job_.problem.type;
+    file->write({{"dq", dq.data(), type}, {"dk", dk.data(), type}, {"dv", dv.data(), type}}, rows().intervals());
   }
+
+  bool share_inputs(const Work& other) override {
+    const auto* known = dynamic_cast<const AttentionWork*>(&other);
+    if (known == nullptr) return false;
+    const strategies::Tensors& theirs = known->tensors_;
+    tensors_.q = theirs.q;
+    tensors_.kv = theirs.kv;
+    tensors_.dout = theirs.dout;
+    tensors_.dlse = theirs.dlse;
+    return true;
+  }
+
+  Index input_bytes() const override {
+    return tensors_.q.bytes() + tensors_.kv.bytes() + tensors_.dout.bytes() + tensors_.dlse.bytes();
+  }
+
+  void drop_results() override { tensors_.out = tensors_.lse = tensors_.normalizers = tensors_.dq = tensors_.dkv = {}; }
+
+  void show_results(const std::function<void(const MadeRows&)>& look) const override {
+    const core::Shape& s = job_.problem.shape;
+    const core::DType type = job_.problem.type, lse_type = core::lse_type(type);
+    const auto show = [&](const char* name, void* data, Index bytes, core::DType of, Index row_numbers) {
+      HostSide host(data, bytes);
+      host.from_device();
+      look({name, host.data(), of, row_numbers});
+    };
+    show("out", tensors_.out.data(), tensors_.out.bytes(), type, s.heads * s.head_dim);
+    show("lse", tensors_.lse.data(), tensors_.lse.bytes(), lse_type, s.heads);
+    if (!backward_) return;
+    const Index kv_bytes = tensors_.dkv.bytes() / 2, kv_numbers = s.kv_heads * s.head_dim;
+    show("dq", tensors_.dq.data(), tensors_.dq.bytes(), type, s.heads * s.head_dim);
+    show("dk", tensors_.dkv.data(), kv_bytes, type, kv_numbers);
+    show("dv", tensors_.dkv.at(kv_bytes), kv_bytes, type, kv_numbers);
+  }
+
+  const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
 
   std::string name(bool backward) const override { return backward ? "the backward pass" : "the attention"; }
 
@@ -95,8 +135,13 @@ class AttentionWork : public Work {
     return (backward ? *backward_ : *forward_).predict(comm_.rank()).memory_bytes;
   }
 
+  double predicted_flops(bool backward) const override {
+    const double kept = double((backward ? *backward_ : *forward_).predict(comm_.rank()).kept);
+    const Index head_dim = job_.problem.shape.head_dim;
+    return backward ? core::backward_flops(kept, head_dim) : core::forward_flops(kept, head_dim);
+  }
+
  private:
-  const pattern::StoredRows& rows() const { return job_.partition[std::size_t(comm_.rank())]; }
   /// Rows of this rank, over all batch entries.
   Index numbers_of_rows() const { return job_.problem.shape.batch * rows().count(); }
 

@@ -1,8 +1,10 @@
 #include "annulus/app/job/checkpoint.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/root.hpp"
@@ -87,7 +89,7 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
 }  // namespace
 
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
-  const comm::Scope place("the reading of the checkpoint");
+  const comm::Scope scope("the reading of the checkpoint");
   const std::string& file = training.request.run.settings.train->checkpoint;
   const bool there = io::numbers_from_root(comm, [&] {
                        const comm::BlockingScope inside("the look at " + file);
@@ -107,8 +109,9 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   return state;
 }
 
-std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses) {
-  std::vector<io::TensorSpec> specs = weight_specs("", problem);
+std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
+                                           std::optional<core::DType> type) {
+  std::vector<io::TensorSpec> specs = weight_specs("", problem, type);
   specs.push_back(loss_spec(losses));
   return specs;
 }
@@ -120,7 +123,12 @@ void save_training(io::ResultFile& file, const TrainingJob& training, const Trai
   const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
       {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}});
-  io::Record record{io::resolved_text(training.request.run.settings), columns, provenance(command_line, comm), {}};
+  // A result has one more loss, of the weights behind the last step.
+  const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);
+  const std::string title = fmt::format("weights of an attention layer after {} steps of gradient descent: {}", steps,
+                                        describe_pattern(training.request.problem));
+  io::Record record{io::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
+                    identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
   file.finish(record);
 }

@@ -38,8 +38,9 @@ struct TrainingJob {
 /// older version made it, which did not say what numbers, rank 0 warns: to refuse would make the steps done worthless.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// Datasets of a file with the weights and this many losses.
-std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses);
+/// Datasets of a file with the weights, in the input's type or another, and this many losses.
+std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
+                                           std::optional<core::DType> type = std::nullopt);
 
 /// Writes weights and losses to `file`, which was made for them, and finishes it with the job's settings; collective.
 /// `columns` become datasets of /run.

@@ -40,6 +40,11 @@ std::string describe_layer(const Request& request) {
                      layer::name_of(layer.sharding));
 }
 
+std::string title_of(const Request& request) {
+  return fmt::format("{} of {}: {}", request.layer ? "attention layer" : "attention", describe_shape(request.problem),
+                     describe_pattern(request.problem));
+}
+
 std::vector<std::string> notes_on(const Problem& problem) {
   std::vector<std::string> notes;
   Index longest = 0;
@@ -55,7 +60,7 @@ std::vector<std::string> notes_on(const Problem& problem) {
 }
 
 std::string describe_reproducible(const Problem& problem) {
-  const std::size_t rounds = strategies::passes(problem).size();
+  const std::size_t rounds = strategies::rounds_of(problem).size();
   return fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
                      rounds == 1 ? "" : "es, one per pair");
 }

@@ -9,16 +9,14 @@ namespace annulus::app {
 namespace {
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
-/// that are not there are on nodes of the machine that is planned for. Collective.
-int ulysses_ranks(const io::RunFile& run, int ranks, const core::Machine& machine, const comm::Communicator& comm) {
+/// that are not there are on nodes of the machine that is planned for.
+int ulysses_ranks(const io::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
     core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
                run.where("distribution.ulysses_ranks"), *asked, ranks);
   }
-  // The smallest node decides, so that all groups are alike.
-  Index size = ranks == comm.size() ? -comm.max(-Index(comm.ranks_of_node())) : machine.ranks_per_node;
-  size = std::clamp<Index>(size, 1, ranks);
+  Index size = std::clamp<Index>(smallest_node, 1, ranks);  // decides, so that all groups are alike
   while (ranks % size != 0) --size;
   return int(size);
 }
@@ -48,12 +46,12 @@ void decide(Job& job, const Asked& asked) {
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
   const strategies::Strategy& strategy = *job.strategy;
-  const std::string reason = strategies::disorder(strategy, job.problem, ranks);
+  const std::string reason = strategies::why_not_reproducible(strategy, job.problem, ranks);
   if (reason.empty()) return;
   const bool forward = strategy.not_reproducible(job.problem, ranks).empty();
   strategies::Problem contiguous = job.problem;
   contiguous.partition = pattern::PartitionKind::contiguous;
-  if (strategies::disorder(strategy, contiguous, ranks).empty()) {
+  if (strategies::why_not_reproducible(strategy, contiguous, ranks).empty()) {
     core::fail(core::ErrorKind::usage, "{}distribution.partition: {} with strategy {}{} is not reproducible: {}",
                job.run.where("distribution.partition"), pattern::name_of(*job.problem.partition), strategy.name(),
                forward ? " and compute.backward: true" : "", reason);
@@ -71,14 +69,27 @@ void check_reproducible(const Job& job) {
 
 }  // namespace
 
+Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm) {
+  const bool here = ranks == comm.size();
+  Nodes nodes{machine_of(machine_file, here, comm), 1};
+  nodes.smallest = here ? -comm.max(-Index(comm.ranks_of_node())) : nodes.machine.ranks_per_node;
+  return nodes;
+}
+
 Job make_job(const Asked& asked, const comm::Communicator& comm) {
-  Job job(read_request(asked.words, asked.purpose, comm));
+  return make_job(read_request(asked.words, asked.purpose, comm), asked, comm);
+}
+
+Job make_job(Request request, const Asked& asked, const comm::Communicator& comm) {
+  Job job(std::move(request));
   job.ranks = asked.ranks.value_or(comm.size());
   job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
-  job.machine = machine_of(asked.machine ? asked.machine : machine, job.ranks == comm.size(), comm);
+  const Nodes nodes =
+      asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);
+  job.machine = nodes.machine;
   comm::agree(comm, [&] {
-    job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, job.machine, comm);
+    job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
     check_reproducible(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);

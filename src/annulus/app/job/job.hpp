@@ -18,16 +18,28 @@ struct Job : Request {
   std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could
 };
 
+/// What is known of the ranks that a job is for and of their nodes; to find out takes milliseconds.
+struct Nodes {
+  core::Machine machine;
+  Index smallest = 1;  ///< ranks of the smallest node
+};
+
 /// What a job is made of.
 struct Asked {
   RunFileWords words;
   Purpose purpose = Purpose::run;
   std::optional<int> ranks{};            ///< empty: those that were launched
   std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
+  const Nodes* nodes = nullptr;          ///< nodes_of() this, where many jobs are made
 };
+
+/// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().
+Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm);
 
 /// The one way to a job, for every verb that computes or plans; collective. Throws the same Error on every rank, as
 /// read_request(); usage where the strategy cannot do what is asked.
 Job make_job(const Asked& asked, const comm::Communicator& comm);
+/// The same of a request that was made already; `asked.words` do not matter.
+Job make_job(Request request, const Asked& asked, const comm::Communicator& comm);
 
 }  // namespace annulus::app

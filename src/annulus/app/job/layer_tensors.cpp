@@ -15,12 +15,33 @@ namespace {
 using layer::LayerProblem;
 using layer::Weight;
 
+/// What the axes of a weight are called: the width of x, and of q, k or v of all heads.
+const char* axes_of(Weight weight) {
+  switch (weight) {
+    case Weight::wq:
+      return "width q_width";
+    case Weight::wk:
+    case Weight::wv:
+      return "width kv_width";
+    case Weight::wo:
+      return "q_width width";
+    case Weight::bq:
+      return "q_width";
+    case Weight::bk:
+    case Weight::bv:
+      return "kv_width";
+    case Weight::bo:
+      return "width";
+  }
+  return "";
+}
+
 io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
 /// Reads kept parts of weights whose datasets `name` knows.
 layer::Weights load(const LayerProblem& problem, const io::SeenFile& file, const comm::Communicator& comm,
                     const std::function<std::string(Weight)>& name) {
-  const comm::Scope place("the reading of the weights");
+  const comm::Scope scope("the reading of the weights");
   layer::Weights weights;
   comm::agree(comm, [&] { weights = layer::make_weights(problem, comm.rank(), comm.size()); });
   std::deque<HostSide> sides;  // a deque: their addresses stay
@@ -44,21 +65,22 @@ Index weight_bytes(const LayerProblem& problem, int rank, int ranks) {
   return numbers * Index(core::bytes_of(problem.attention.type));
 }
 
-io::TensorSpec rows_spec(const std::string& name, const LayerProblem& problem) {
+io::TensorSpec rows_spec(const std::string& name, const LayerProblem& problem, std::optional<core::DType> type) {
   const core::Shape& s = problem.attention.shape;
-  return {name, problem.attention.type, {s.batch, s.sequence, problem.width}, "batch sequence width"};
+  return {name, type.value_or(problem.attention.type), {s.batch, s.sequence, problem.width}, "batch sequence width"};
 }
 
-std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerProblem& problem) {
+std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerProblem& problem,
+                                         std::optional<core::DType> type) {
   std::vector<io::TensorSpec> specs;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
     const layer::Box box = layer::whole(problem, weight);
-    io::TensorSpec spec{prefix + std::string(layer::name_of(weight)), problem.attention.type, {box.rows.size()}, "out"};
-    if (!layer::is_bias(weight)) {
-      spec.extents.push_back(box.columns.size());
-      spec.axes = "in out";
-    }
+    io::TensorSpec spec{prefix + std::string(layer::name_of(weight)),
+                        type.value_or(problem.attention.type),
+                        {box.rows.size()},
+                        axes_of(weight)};
+    if (!layer::is_bias(weight)) spec.extents.push_back(box.columns.size());
     specs.push_back(spec);
   }
   return specs;
@@ -66,7 +88,7 @@ std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerP
 
 core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm) {
-  const comm::Scope place("the reading of " + dataset);
+  const comm::Scope scope("the reading of " + dataset);
   const LayerProblem& problem = layer.problem();
   const Index numbers = problem.attention.shape.batch * layer.rows().count() * problem.width;
   core::Buffer buffer;
@@ -90,7 +112,7 @@ layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& proble
 }
 
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm) {
-  const comm::Scope place("the fingerprint of the data");
+  const comm::Scope scope("the fingerprint of the data");
   const LayerProblem& problem = layer.problem();
   const core::Shape& s = problem.attention.shape;
   HostSide host(rows);
@@ -101,7 +123,7 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
 
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
                    const comm::Communicator& comm, const io::ResultFile& file) {
-  const comm::Scope place("the writing of the weights");
+  const comm::Scope scope("the writing of the weights");
   std::deque<HostSide> sides;
   std::vector<io::MatrixPart> parts;
   for (const Weight weight : layer::all_weights) {
@@ -110,7 +132,8 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
     sides.back().from_device();
     parts.push_back({prefix + std::string(layer::name_of(weight)),
                      rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
-                     rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), sides.back().data()});
+                     rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), sides.back().data(),
+                     problem.attention.type});
   }
   comm::agree(comm, [&] {
     for (const io::MatrixPart& part : parts) {

@@ -13,10 +13,12 @@ namespace annulus::app {
 /// Bytes of weights that a rank keeps.
 Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
 
-/// (B, S, E) tensor.
-io::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem);
+/// (B, S, E) tensor, of the layer's type or another.
+io::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
+                         std::optional<core::DType> type = std::nullopt);
 /// Every weight there is, called prefix + "wq" ...
-std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const layer::LayerProblem& problem);
+std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const layer::LayerProblem& problem,
+                                         std::optional<core::DType> type = std::nullopt);
 
 // All of these are collective and throw the same Error on every rank.
 

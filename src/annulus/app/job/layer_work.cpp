@@ -25,7 +25,7 @@ class LayerWork : public Work {
   }
 
   /// q and k were made on the way: whether the scores had room is known now.
-  LseFindings write_outputs(const io::ResultFile& file) override {
+  LseFindings write_outputs(const io::ResultFile* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
     const strategies::Tensors& saved = forward_.saved;
@@ -41,16 +41,37 @@ class LayerWork : public Work {
   void read_gradients() override { dy_ = load_rows(job_, layer_, job_.run.settings.layer->dy, comm_); }
 
   layer::LayerMetrics backward(const strategies::Progress& progress) override {
-    backward_ = layer_.backward(weights_, x_, std::move(forward_.saved), dy_, progress);
+    backward_ = layer_.backward(weights_, x_, std::exchange(forward_.saved, {}), dy_, progress);
     return backward_.metrics;
   }
 
-  void write_gradients(const io::ResultFile& file) override {
+  void write_gradients(const io::ResultFile* file) override {
     weights_ = {};
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
-    write_weights("d", backward_.gradients, layer_.problem(), comm_, file);
+    if (file != nullptr) write_weights("d", backward_.gradients, layer_.problem(), comm_, *file);
   }
+
+  bool share_inputs(const Work&) override { return false; }  // which weights a rank keeps depends on the sharding
+
+  Index input_bytes() const override {
+    Index bytes = x_.bytes() + dy_.bytes();
+    for (const layer::Weight weight : layer::all_weights) bytes += weights_[weight].bytes();
+    return bytes;
+  }
+
+  void drop_results() override {
+    forward_ = {};
+    backward_ = {};
+  }
+
+  void show_results(const std::function<void(const MadeRows&)>& look) const override {
+    HostSide y(forward_.y);
+    y.from_device();
+    look({"y", y.data(), job_.problem.type, layer_.problem().width});
+  }
+
+  const pattern::StoredRows& rows() const override { return layer_.rows(); }
 
   std::string name(bool backward) const override { return backward ? "the layer's backward pass" : "the layer"; }
 
@@ -59,13 +80,21 @@ class LayerWork : public Work {
     return backward ? memory.backward : memory.forward;
   }
 
+  double predicted_flops(bool backward) const override {
+    const auto cost =
+        layer::predict_attention(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(), backward);
+    const Index head_dim = job_.problem.shape.head_dim;
+    return backward ? core::backward_flops(double(cost.kept), head_dim)
+                    : core::forward_flops(double(cost.kept), head_dim);
+  }
+
  private:
-  void write(const std::string& name, const core::Buffer& rows, const io::ResultFile& file) const {
-    const comm::Scope place("the writing of " + name);
+  void write(const std::string& name, const core::Buffer& rows, const io::ResultFile* file) const {
+    const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();
     check_results(job_, {{name, host.data(), rows.bytes()}}, layer_.rows().intervals(), comm_);
-    file.write({{name, host.data()}}, layer_.rows().intervals());
+    if (file != nullptr) file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals());
   }
 
   const Job& job_;

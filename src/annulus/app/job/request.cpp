@@ -92,17 +92,18 @@ layer::LayerProblem make_layer(const Request& request) {
 /// weights, dwq ...
 std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
+  const core::DType type = request.run.settings.output.type.value_or(request.problem.type);
   std::vector<io::TensorSpec> all;
   if (request.layer) {
-    all.push_back(rows_spec("y", *request.layer));
+    all.push_back(rows_spec("y", *request.layer, type));
     if (!gradients) return all;
-    all.push_back(rows_spec("dx", *request.layer));
-    for (const io::TensorSpec& gradient : weight_specs("d", *request.layer)) all.push_back(gradient);
+    all.push_back(rows_spec("dx", *request.layer, type));
+    for (const io::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
     return all;
   }
   const core::Shape& shape = request.problem.shape;
   const auto add = [&](const char* name, Index heads) {
-    all.push_back(io::tensor_spec(name, request.problem.type, shape, heads, request.order()));
+    all.push_back(io::tensor_spec(name, type, shape, heads, request.order()));
   };
   add("out", shape.heads);
   all.push_back(io::lse_spec("lse", request.problem.type, shape, request.order()));
@@ -126,6 +127,20 @@ void check_settings(const io::RunFile& run, Purpose purpose) {
   if (purpose == Purpose::train && !run.settings.train) {
     core::fail(core::ErrorKind::usage, "{}train needs the sections layer and train", run.where(""));
   }
+  if (purpose == Purpose::train && run.settings.output.trace) {
+    core::fail(core::ErrorKind::usage,
+               "{}output.trace: train makes no trace, expected none; `annulus run` traces a layer",
+               run.where("output.trace"));
+  }
+  if (purpose == Purpose::train && run.settings.output.report) {
+    core::fail(core::ErrorKind::usage,
+               "{}output.report: train makes no report, expected none; its result file has the losses",
+               run.where("output.report"));
+  }
+  if (purpose == Purpose::verify && !run.settings.output.writes_file()) {
+    core::fail(core::ErrorKind::usage, "{}output.file: none has no result to verify, expected the file of a run",
+               run.where("output.file"));
+  }
 }
 
 }  // namespace
@@ -141,8 +156,12 @@ const strategies::Strategy* named_strategy(const io::RunFile& run) {
 }
 
 Request read_request(const RunFileWords& words, Purpose purpose, const comm::Communicator& comm) {
+  return make_request(io::read_run_file(words.file, words.overrides, comm), purpose, comm);
+}
+
+Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator& comm) {
   Request request;
-  request.run = io::read_run_file(words.file, words.overrides, comm);
+  request.run = std::move(run);
   io::Settings& settings = request.run.settings;
   comm::set_stall_timeout(settings.distribution.stall_timeout);
   comm::agree(comm, [&] { check_settings(request.run, purpose); });

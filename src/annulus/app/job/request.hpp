@@ -45,6 +45,8 @@ struct Request {
 /// Reads and checks the run file and the shapes of the input; collective. Throws the same Error on every rank: usage
 /// for the run file, failure for the input file.
 Request read_request(const RunFileWords& words, Purpose purpose, const comm::Communicator& comm);
+/// The same of a run file that every rank has read.
+Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator& comm);
 
 /// The strategy of this name, nullptr for `auto`. Throws Error(usage) where there is no such strategy.
 const strategies::Strategy* named_strategy(const io::RunFile& run);

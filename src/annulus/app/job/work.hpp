@@ -9,25 +9,45 @@
 
 namespace annulus::app {
 
+/// This rank's rows of what a pass has made, on the host: (B, rows, row_numbers).
+struct MadeRows {
+  std::string name;  ///< of the dataset in a result
+  const void* data;
+  core::DType type;
+  Index row_numbers;
+};
+
 /// This rank's tensors on their way, each there only while it is needed. Functions are called in the order in which
 /// they stand here, those of the gradients where the run makes some; collective. They throw the same Error on every
-/// rank, but for the two passes, in which a rank may fail alone.
+/// rank, but for the two passes, in which a rank may fail alone. To time the passes again and again, read all inputs
+/// first, and call drop_results() before each repetition.
 class Work {
  public:
   virtual ~Work() = default;
 
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics forward(const strategies::Progress& progress) = 0;
-  /// What is written has to be numbers.
-  virtual LseFindings write_outputs(const io::ResultFile& file) = 0;
+  /// What is written has to be numbers; without a file nothing is written.
+  virtual LseFindings write_outputs(const io::ResultFile* file) = 0;
   virtual void read_gradients() = 0;
   virtual layer::LayerMetrics backward(const strategies::Progress& progress) = 0;
-  virtual void write_gradients(const io::ResultFile& file) = 0;
+  virtual void write_gradients(const io::ResultFile* file) = 0;
+
+  /// Takes the inputs of a work that has read the same rows of the same tensors, gradients as well; false: it cannot.
+  virtual bool share_inputs(const Work& other) = 0;
+  virtual Index input_bytes() const = 0;
+  /// Frees what the passes have made.
+  virtual void drop_results() = 0;
+  /// Shows what the passes have made, before it is written; gradients where there are some. Local.
+  virtual void show_results(const std::function<void(const MadeRows&)>& look) const = 0;
+  virtual const pattern::StoredRows& rows() const = 0;
 
   /// What the watchdog calls the two passes.
   virtual std::string name(bool backward) const = 0;
   /// Of this rank's peak in a pass. Local.
   virtual Index predicted_bytes(bool backward) const = 0;
+  /// Of this rank in a pass, the attention's alone. Local.
+  virtual double predicted_flops(bool backward) const = 0;
 };
 
 /// The work of a job, which must outlive it; collective. Throws the same Error on every rank where these ranks lack

@@ -21,6 +21,6 @@ struct Pass {
 /// middle cannot tell the others, who may be waiting for its messages: it ends the job. An AgreedError, of which all
 /// ranks know, is thrown on.
 Pass run_pass(const comm::Communicator& comm, const std::string& name,
-              const std::function<layer::LayerMetrics(const strategies::Progress&)>& work);
+              const std::function<layer::LayerMetrics()>& work);
 
 }  // namespace annulus::app

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/report/run_entries.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
@@ -18,20 +19,21 @@ namespace {
 
 using core::HopMetrics;
 
-/// A measured number: its name and unit in /run, and how to read it from a hop (or a sum of hops).
+/// How to read a quantity from a hop (or a sum of hops).
 struct HopQuantity {
-  const char* name;
-  const char* unit;
+  Quantity quantity;
   double (*value)(const HopMetrics&);
 };
 constexpr HopQuantity hop_quantities[] = {
-    {"compute_seconds", "s", [](const HopMetrics& h) { return h.compute_seconds; }},
-    {"kernel_cpu_seconds", "s", [](const HopMetrics& h) { return h.kernel_cpu_seconds; }},
-    {"wait_seconds", "s", [](const HopMetrics& h) { return h.wait_seconds; }},
-    {"bytes_sent", "byte", [](const HopMetrics& h) { return double(h.bytes_sent); }},
-    {"bytes_received", "byte", [](const HopMetrics& h) { return double(h.bytes_received); }},
-    {"rows_received", "row", [](const HopMetrics& h) { return double(h.rows_received); }},
-    {"kept", "(query, key, head) triple", [](const HopMetrics& h) { return double(h.kept); }},
+    {{"compute_seconds", "s", "wall time in the attention kernel"},
+     [](const HopMetrics& h) { return h.compute_seconds; }},
+    {{"kernel_cpu_seconds", "s", "CPU time of all threads in the attention kernel"},
+     [](const HopMetrics& h) { return h.kernel_cpu_seconds; }},
+    {{"wait_seconds", "s", "wall time waiting for messages"}, [](const HopMetrics& h) { return h.wait_seconds; }},
+    {{"bytes_sent", "bytes", "bytes sent"}, [](const HopMetrics& h) { return double(h.bytes_sent); }},
+    {{"bytes_received", "bytes", "bytes received"}, [](const HopMetrics& h) { return double(h.bytes_received); }},
+    {{"rows_received", "1", "rows received"}, [](const HopMetrics& h) { return double(h.rows_received); }},
+    {{"kept", "1", "kept (query, key, head) triples"}, [](const HopMetrics& h) { return double(h.kept); }},
 };
 
 std::string utc_now() {
@@ -40,18 +42,6 @@ std::string utc_now() {
   gmtime_r(&now, &parts);
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-/// The ranks' words, each once, in order of appearance.
-std::string distinct(const std::vector<std::string>& words) {
-  std::set<std::string> seen;
-  std::string text;
-  for (const std::string& word : words) {
-    if (!seen.insert(word).second) continue;
-    if (!text.empty()) text += ", ";
-    text += word;
-  }
   return text;
 }
 
@@ -108,8 +98,8 @@ double PassMeasurements::most(const std::string& name) const {
   return *std::max_element(values.begin(), values.end());
 }
 
-io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm) {
-  return {name, unit, {comm.size()}, comm.gather_to_root({value})};
+io::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm) {
+  return {quantity.name, quantity.units, quantity.about, "rank", {comm.size()}, comm.gather_to_root({value})};
 }
 
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm) {
@@ -119,26 +109,31 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
   all.seconds = comm.max(pass.seconds);
   std::vector<HopMetrics> hops = metrics.attention.hops;
   hops.resize(std::size_t(all.hops));
-  const auto add = [&](const char* name, const char* unit, double value) {
-    all.per_rank.push_back(per_rank(name, unit, value, comm));
+  const auto add = [&](const Quantity& quantity, double value) {
+    all.per_rank.push_back(per_rank(quantity, value, comm));
   };
-  for (const HopQuantity& quantity : hop_quantities) {
-    add(quantity.name, quantity.unit, quantity.value(metrics.attention.total()));
+  for (const auto& [quantity, value] : hop_quantities) {
+    add(quantity, value(metrics.attention.total()));
     std::vector<double> values;
-    for (const HopMetrics& hop : hops) values.push_back(quantity.value(hop));
-    all.per_hop.push_back(
-        {std::string("hop_") + quantity.name, quantity.unit, {comm.size(), all.hops}, comm.gather_to_root(values)});
+    for (const HopMetrics& hop : hops) values.push_back(value(hop));
+    all.per_hop.push_back({std::string("hop_") + quantity.name,
+                           quantity.units,
+                           quantity.about,
+                           "rank hop",
+                           {comm.size(), all.hops},
+                           comm.gather_to_root(values)});
   }
-  add("peak_bytes", "byte", double(pass.peak_bytes));
-  add("predicted_peak_bytes", "byte", double(predicted_bytes));
+  add({"peak_bytes", "bytes", "peak of tensors and buffers"}, double(pass.peak_bytes));
+  add({"predicted_peak_bytes", "bytes", "peak of tensors and buffers, as planned"}, double(predicted_bytes));
   if (of_layer) {
-    add("product_seconds", "s", metrics.product_seconds);
-    add("product_flops", "flop", metrics.product_flops);
-    add("layer_wait_seconds", "s", metrics.wait_seconds);
-    add("layer_bytes_sent", "byte", double(metrics.bytes_sent));
-    add("layer_bytes_received", "byte", double(metrics.bytes_received));
+    add({"product_seconds", "s", "wall time in matrix products"}, metrics.product_seconds);
+    add({"product_flops", "1", "floating-point operations of matrix products"}, metrics.product_flops);
+    add({"layer_wait_seconds", "s", "wall time waiting for weights, gradients and rows"}, metrics.wait_seconds);
+    add({"layer_bytes_sent", "bytes", "bytes of weights, gradients and rows sent"}, double(metrics.bytes_sent));
+    add({"layer_bytes_received", "bytes", "bytes of weights, gradients and rows received"},
+        double(metrics.bytes_received));
   }
-  add("attention_seconds", "s", pass.seconds);
+  add({"attention_seconds", "s", "wall time of the pass"}, pass.seconds);
   return all;
 }
 
@@ -157,6 +152,10 @@ std::vector<io::Column> columns(const Measurements& measured) {
   return all;
 }
 
+std::vector<std::pair<std::string, std::string>> identity(const std::string& title) {
+  return {{"title", title}, {"software", "annulus"}, {"version", annulus::version}};
+}
+
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm) {
   return {{"software", "annulus"},
@@ -170,19 +169,21 @@ std::vector<std::pair<std::string, std::string>> provenance(const std::string& c
           {"mpi", comm::mpi_library()},
           {"kokkos", core::kokkos_version()},
           {"backends", core::kokkos_backends()},
+          {"cpu", distinct(comm.gather_all(cpu_name()))},
           {"devices", distinct(comm.gather_all(core::device_name()))},
           {"instruction_set", std::string(kernels::host_instruction_set())},
           {"transfers", comm::transfers()}};
 }
 
-std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured) {
+std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured, std::vector<io::ReportEntry> ran) {
   const auto of_pass = [](const PassMeasurements& pass) {
     return std::vector<io::ReportEntry>{{"hops", pass.hops},
                                         {"attention_seconds", pass.seconds},
                                         {"per_rank", entries(pass.per_rank)},
                                         {"per_rank_and_hop", entries(pass.per_hop)}};
   };
-  std::vector<io::ReportEntry> all{{"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}};
+  std::vector<io::ReportEntry> all{
+      {"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}, {"settings", std::move(ran)}};
   for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
   if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
   all.push_back({"query_rows", measured.lse.rows});  // each (batch, row, head)
@@ -216,7 +217,19 @@ void print_summary(const Job& job, const Measurements& measured) {
                "backward: ");
   }
   print_findings(job, measured.lse);
-  print_line("result", job.run.settings.output.file);
+  const io::OutputSettings& output = job.run.settings.output;
+  print_line("result", output.writes_file() ? output.file : "none: nothing was written (output.file: none)");
+}
+
+std::string distinct(const std::vector<std::string>& words) {
+  std::set<std::string> seen;
+  std::string text;
+  for (const std::string& word : words) {
+    if (!seen.insert(word).second) continue;
+    if (!text.empty()) text += ", ";
+    text += word;
+  }
+  return text;
 }
 
 std::string job_id() {

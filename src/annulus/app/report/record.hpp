@@ -37,8 +37,14 @@ struct Measurements {
   LseFindings lse;
 };
 
+/// What is measured: its name in /run, its units, and what it is, in words.
+struct Quantity {
+  const char* name;
+  const char* units;
+  const char* about;
+};
 /// A number of every rank; collective, complete on rank 0.
-io::Column per_rank(const char* name, const char* unit, double value, const comm::Communicator& comm);
+io::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
 /// What the ranks saw of a pass; collective, complete on rank 0. `predicted_bytes` of this rank's peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
 
@@ -47,8 +53,14 @@ std::vector<io::Column> columns(const Measurements& measured);
 /// Attributes of /provenance; collective.
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm);
-std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured);
+/// Attributes of the file itself, the same wherever and whenever it is made; `title` says what is in it.
+std::vector<std::pair<std::string, std::string>> identity(const std::string& title);
+/// `ran`: what was run, run_entries().
+std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured, std::vector<io::ReportEntry> ran);
 void print_summary(const Job& job, const Measurements& measured);
+
+/// The ranks' words, each once, in order of appearance: "node1, node2".
+std::string distinct(const std::vector<std::string>& words);
 
 /// The batch system's job number, or nothing.
 std::string job_id();

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/report/progress.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/io/generated.hpp"
@@ -146,8 +147,15 @@ std::string command_line(Given given) {
   return line;
 }
 
+double bytes_of(const Dataset& dataset) {
+  const io::GeneratedTensor& of = dataset.numbers;
+  return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
+}
+
 /// Each rank makes its own rows and all write them together, one tensor at a time: a rank holds its rows of one only.
-void write(const Given& given, const Dataset& dataset, const comm::Communicator& comm, const io::ResultFile& file) {
+/// `made` is called between the two.
+void write(const Given& given, const Dataset& dataset, const std::function<void()>& made,
+           const comm::Communicator& comm, const io::ResultFile& file) {
   const io::GeneratedTensor& numbers = dataset.numbers;
   const core::Interval rows = core::even_part(numbers.sequence, comm.size(), comm.rank());
   std::unique_ptr<std::byte[]> host;
@@ -156,6 +164,7 @@ void write(const Given& given, const Dataset& dataset, const comm::Communicator&
     host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(count) * core::bytes_of(numbers.type));
     io::fill_tensor(given.what.seed, numbers, {rows}, host.get());
   });
+  made();
   if (dataset.is_weight) {
     const io::Rectangle part{rows, {0, numbers.row_numbers}};
     file.write_parts({{dataset.spec.name, part, part, host.get()}});
@@ -170,8 +179,23 @@ int generate(Given given, const comm::Communicator& comm) {
   std::vector<io::TensorSpec> specs;
   for (const Dataset& dataset : datasets) specs.push_back(dataset.spec);
   io::ResultFile file({given.output, given.overwrite}, specs, comm);
-  for (const Dataset& dataset : datasets) write(given, dataset, comm, file);
-  file.finish({.settings = "", .columns = {}, .provenance = provenance(command_line(given), comm)});
+  double all = 0, done = 0;  // bytes
+  for (const Dataset& dataset : datasets) all += bytes_of(dataset);
+  ProgressLine line(comm.is_root(), {all / (1 << 20), "MiB"});
+  for (const Dataset& dataset : datasets) {
+    const double bytes = bytes_of(dataset);
+    const auto show = [&](double share, const char* what) {
+      line.show((done + share * bytes) / all, dataset.spec.name + what);
+    };
+    // To write takes about as long as to make.
+    write(
+        given, dataset, [&] { show(0.5, " is made"); }, comm, file);
+    show(1, " is written");
+    done += bytes;
+  }
+  line.clear();
+  const std::string title = fmt::format("input of annulus: random numbers of seed {}", given.what.seed);
+  file.finish({"", {}, provenance(command_line(given), comm), identity(title)});
   if (!comm.is_root()) return 0;
   const core::Shape& s = given.what.shape;
   if (given.layer_width) {

@@ -6,6 +6,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/memory_share.hpp"
+#include "annulus/app/launch.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/runtime.hpp"
@@ -49,6 +50,8 @@ void print_info(const comm::Communicator& comm) {
   fmt::print("annulus {} ({})\n", annulus::version, annulus::git_commit);
   line("kokkos", fmt::format("{} ({})", core::kokkos_version(), core::kokkos_backends()));
   line("mpi", comm::mpi_library());
+  const std::string pmi = slurm_pmi(comm::mpi_library());
+  line("slurm", pmi.empty() ? "srun, with the site's own --mpi" : "srun --mpi=" + pmi);
   line("tiles", kernels::default_backend() == kernels::Backend::host
                     ? fmt::format("host, {} instructions{}", kernels::host_instruction_set(),
                                   lesser_tiles.empty() ? "" : " (" + lesser_tiles + ")")

@@ -25,13 +25,13 @@ std::string seconds_text(double seconds) {
                            : fmt::format("{:.1f} us", 1e6 * seconds);
 }
 
-std::string_view mark(pattern::Basis basis) {
-  switch (basis) {
-    case pattern::Basis::exact:
+std::string_view mark(pattern::Accuracy accuracy) {
+  switch (accuracy) {
+    case pattern::Accuracy::exact:
       return "";
-    case pattern::Basis::estimate:
+    case pattern::Accuracy::estimate:
       return "~";
-    case pattern::Basis::bound:
+    case pattern::Accuracy::bound:
       return "<";
   }
   return "";
@@ -45,7 +45,7 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
     return;
   }
   const planner::Cost& cost = *candidate.cost;
-  const std::string received = fmt::format("{}{:.1f}", mark(cost.basis), cost.received_bytes / (1024 * 1024));
+  const std::string received = fmt::format("{}{:.1f}", mark(cost.accuracy), cost.received_bytes / (1024 * 1024));
   fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}\n", seconds_text(cost.seconds),
              seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
              describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
@@ -74,8 +74,8 @@ void print_plan(const Job& job) {
   for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
     const Candidate& one = choice.candidates[i];
     print_line(one, i == choice.taken, machine.memory_per_rank);
-    estimate = estimate || (one.cost && one.cost->basis == pattern::Basis::estimate);
-    bound = bound || (one.cost && one.cost->basis == pattern::Basis::bound);
+    estimate = estimate || (one.cost && one.cost->accuracy == pattern::Accuracy::estimate);
+    bound = bound || (one.cost && one.cost->accuracy == pattern::Accuracy::bound);
   }
   fmt::print(
       "  time: slowest rank{}; exposed: packing and messages that compute does not hide; memory: fullest rank, at "

@@ -20,8 +20,8 @@ constexpr std::size_t steps_shown = 24;
 std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   std::set<Index> strides;
   for (const auto& owned : rows.owned()) {
-    for (const auto& parts : owned.heads) {
-      for (const auto& stored : parts) strides.insert(stored.part.stride);
+    for (const auto& ranges : owned.heads) {
+      for (const auto& stored : ranges) strides.insert(stored.range.stride);
     }
   }
   const Index count = rows.is_packed() ? rows.count() / std::max<Index>(heads, 1) : rows.count();
@@ -96,10 +96,10 @@ class Printer {
   void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
     std::vector<std::string> owners, forms;
     core::Count kept = 0;
-    for (std::size_t lane = 0; has_keys && lane < keys.lanes(); ++lane) {
-      const strategies::KeyBlock block = keys.form(rank_, s, lane);
-      if (block.rows.count() == 0 || (s == 0 && lane > 0)) continue;  // lanes begin with the same own rows
-      const int owner = keys.owner(rank_, s, lane);
+    for (std::size_t channel = 0; has_keys && channel < keys.channels(); ++channel) {
+      const strategies::KeyBlock block = keys.form(rank_, s, channel);
+      if (block.rows.count() == 0 || (s == 0 && channel > 0)) continue;  // channels begin with the same own rows
+      const int owner = keys.owner(rank_, s, channel);
       owners.push_back(owner == strategies::every_rank ? "all"
                        : s == 0                        ? fmt::format("{} (own)", owner)
                                                        : std::to_string(owner));
@@ -134,7 +134,7 @@ void print_pass(const Job& job, const Schedule& schedule, int rank, const char* 
   const bool backward = across.sums() != nullptr;
   const Index there = backward ? group.backward_bytes_received() : group.bytes_received();
   fmt::print("# group {} of {}: rows for heads and back, {} received; as member {} it computes {} of {} heads:\n",
-             group.number(), group.rows().size(), describe_bytes(double(there)), group.place(),
+             group.number(), group.rows().size(), describe_bytes(double(there)), group.rank(),
              group.narrow().shape.heads, job.problem.shape.heads);
   Printer(across, group.number()).print();
 }

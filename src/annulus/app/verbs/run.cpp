@@ -1,9 +1,12 @@
 // `annulus run`: the main job, and its dry run.
 #include <cstdio>
+#include <numeric>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/work.hpp"
+#include "annulus/app/report/progress.hpp"
 #include "annulus/app/report/record.hpp"
+#include "annulus/app/report/run_entries.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/verb.hpp"
@@ -11,6 +14,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/io/trace_file.hpp"
 
 namespace annulus::app {
 namespace {
@@ -21,30 +25,38 @@ struct Given {
   std::optional<int> ranks, rank;  ///< of a dry run
 };
 
-/// From the checked job to the tensors in the file.
-Measurements compute(const Job& job, Work& work, const comm::Communicator& comm, const io::ResultFile& file) {
+/// From the checked job to the tensors in the file, if there is one.
+Measurements compute(const Job& job, Work& work, const comm::Communicator& comm, const io::ResultFile* file) {
   Measurements measured;
   double read = 0, write = 0;  // seconds
-  const auto timed = [](double& sum, const auto& part) {
-    const double start = core::wall_seconds();
+  const auto timed = [](const char* name, double& sum, const auto& part) {
+    core::Span span(name, core::SpanKind::file);
     part();
-    sum += core::wall_seconds() - start;
+    sum += span.close();
   };
   core::memory_ledger().reset_peak();
-  timed(read, [&] { work.read_inputs(); });
-  const Pass forward =
-      run_pass(comm, work.name(false), [&](const strategies::Progress& progress) { return work.forward(progress); });
-  timed(write, [&] { measured.lse = work.write_outputs(file); });
+  timed("read", read, [&] { work.read_inputs(); });
+  const auto line = [&](bool backward) -> ProgressLine::Work {
+    const std::vector<double> flops = comm.gather_all(work.predicted_flops(backward));
+    return {1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
+  };
+  const Pass forward = run_pass(comm, work.name(false), [&, all = line(false)] {
+    ProgressLine progress(comm.is_root(), all);
+    return work.forward(progress.shown());
+  });
+  timed("write", write, [&] { measured.lse = work.write_outputs(file); });
   std::optional<Pass> backward;
   if (job.run.settings.compute.gradients) {
     check_gradients_mean_something(job, measured.lse);
     core::memory_ledger().reset_peak();
-    timed(read, [&] { work.read_gradients(); });
-    backward =
-        run_pass(comm, work.name(true), [&](const strategies::Progress& progress) { return work.backward(progress); });
-    timed(write, [&] { work.write_gradients(file); });
+    timed("read", read, [&] { work.read_gradients(); });
+    backward = run_pass(comm, work.name(true), [&, all = line(true)] {
+      ProgressLine progress(comm.is_root(), all);
+      return work.backward(progress.shown());
+    });
+    timed("write", write, [&] { work.write_gradients(file); });
   }
-  const comm::Scope place("the gathering of what was measured");
+  const comm::Scope scope("the gathering of what was measured");
   const bool layer = job.layer.has_value();
   measured.ranks = comm.size();
   measured.read_seconds = comm.max(read);
@@ -53,10 +65,13 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
   if (backward) measured.backward = gather(*backward, work.predicted_bytes(true), layer, comm);
   // What belongs to the run as a whole stands beside the forward pass's numbers.
   std::vector<io::Column>& columns = measured.forward.per_rank;
-  columns.insert(columns.begin(), per_rank("rows", "row", double(forward.metrics.attention.rows), comm));
-  columns.push_back(per_rank("peak_resident_bytes", "byte", double(core::peak_resident_bytes()), comm));
-  columns.push_back(per_rank("read_seconds", "s", read, comm));
-  columns.push_back(per_rank("write_seconds", "s", write, comm));
+  const auto in_run = [&](const Quantity& quantity, double value) { return per_rank(quantity, value, comm); };
+  columns.insert(columns.begin(),
+                 in_run({"rows", "1", "rows of the sequence"}, double(forward.metrics.attention.rows)));
+  columns.push_back(in_run({"peak_resident_bytes", "bytes", "peak of the process, libraries included"},
+                           double(core::peak_resident_bytes())));
+  columns.push_back(in_run({"read_seconds", "s", "wall time reading the input"}, read));
+  columns.push_back(in_run({"write_seconds", "s", "wall time writing the result"}, write));
   return measured;
 }
 
@@ -73,18 +88,29 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   const std::unique_ptr<Work> work = make_work(job, comm);
-  io::ResultFile file({settings.output.file, settings.output.overwrite}, job.results, comm);
+  std::optional<io::ResultFile> file;  // none: the run only times
+  if (settings.output.writes_file()) {
+    file.emplace(io::OutputLocation{settings.output.file, settings.output.overwrite}, job.results, comm);
+  }
   std::optional<io::NewFile> report_file;  // on rank 0
   io::on_root(comm, [&] {
     if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
   });
-  const Measurements measured = compute(job, *work, comm, file);
-  const comm::Scope place("the completion of the result file");
-  file.finish({io::resolved_text(settings), columns(measured), provenance(command_line, comm)});
+  std::optional<io::TraceFile> trace;
+  if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
+  const Measurements measured = compute(job, *work, comm, file ? &*file : nullptr);
+  if (file) {
+    const comm::Scope scope("the completion of the result file");
+    const core::Span finishing("finish", core::SpanKind::file);
+    file->finish(
+        {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job))});
+  }
+  const std::vector<io::ReportEntry> ran = run_entries(job, comm);
   io::on_root(comm, [&] {
-    if (report_file) io::write_report(*report_file, report(job, measured));
+    if (report_file) io::write_report(*report_file, report(job, measured, ran));
   });
   if (comm.is_root()) print_summary(job, measured);
+  if (trace) trace->finish(identity(title_of(job)));  // last: without it the result is as good
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "annulus/app/job/checkpoint.hpp"
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/report/pass.hpp"
+#include "annulus/app/report/progress.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
@@ -30,7 +31,7 @@ class Training {
         settings_(*job.run.settings.train),
         layer_(*job.layer, *job.strategy, comm),
         result_({job.run.settings.output.file, job.run.settings.output.overwrite},
-                training_specs(layer_.problem(), settings_.steps + 1), comm) {
+                training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type), comm) {
     core::memory_ledger().reset_peak();
     x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
     target_ = load_rows(job, layer_, settings_.target, comm);
@@ -46,17 +47,21 @@ class Training {
   /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
   int run() {
     const Index first = state_.steps_done();
+    const double all = double(settings_.steps);
+    ProgressLine line(comm_.is_root(), {all, "step"}, double(first) / all);
     while (state_.steps_done() < settings_.steps) {
-      step();
+      step(line);
       const bool stop = asked_to_stop();
       const Index done = state_.steps_done();
       if (stop || done % settings_.save_every == 0 || done == settings_.steps) save();
       if (stop && done < settings_.steps) {
+        line.clear();
         say(fmt::format("stopped on request after step {}, saved in {}; run again to continue", done,
                         settings_.checkpoint));
         return stopped_status;
       }
     }
+    line.clear();
     finish(first);
     return 0;
   }
@@ -75,7 +80,7 @@ class Training {
 
   /// Every rank hears of it at the same step.
   bool asked_to_stop() const {
-    const comm::Scope place(fmt::format("the agreement after step {}", state_.steps_done()));
+    const comm::Scope scope(fmt::format("the agreement after step {}", state_.steps_done()));
     return comm_.max(Index(stop_requested())) != 0;
   }
   /// A message of rank 0, on stderr.
@@ -86,17 +91,28 @@ class Training {
   /// Runs the layer forward and returns its loss; y becomes the loss's gradient.
   double look(layer::ForwardResult& forward) const {
     forward = layer_.forward(state_.weights, x_);
-    const double loss = layer_.loss(forward.y, target_);
-    if (comm_.is_root()) {
-      fmt::print("step {}  loss {:.17g}\n", state_.steps_done(), loss);
-      std::fflush(stdout);
-    }
-    return loss;
+    return layer_.loss(forward.y, target_);
   }
 
-  void step() {
+  /// A line on stdout for steps 0 to 10, 20, 30, ... 100, 200, ...: the result file has the losses of all.
+  void tell(double loss, ProgressLine& line) const {
+    const Index step = state_.steps_done();
+    Index unit = 1;
+    while (10 * unit <= step) unit *= 10;
+    line.show(double(step) / double(settings_.steps), fmt::format("step {}, loss {:.6g}", step, loss));
+    if (!comm_.is_root() || step % unit != 0) return;
+    line.clear();
+    print_loss(loss);
+  }
+  void print_loss(double loss) const {
+    if (!comm_.is_root()) return;
+    fmt::print("step {}  loss {:.17g}\n", state_.steps_done(), loss);
+    std::fflush(stdout);
+  }
+
+  void step(ProgressLine& line) {
     double loss = 0;
-    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&](const strategies::Progress&) {
+    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&] {
       layer::ForwardResult forward;
       loss = look(forward);
       layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
@@ -104,6 +120,7 @@ class Training {
       return backward.metrics;
     });
     require_finite(loss);
+    tell(loss, line);
     state_.losses.push_back(loss);
   }
 
@@ -126,21 +143,23 @@ class Training {
   /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
   void finish(Index first) {
     double loss = 0;
-    const Pass last = run_pass(comm_, "the last look", [&](const strategies::Progress&) {
+    const Pass last = run_pass(comm_, "the last look", [&] {
       layer::ForwardResult forward;
       loss = look(forward);
       return forward.metrics;
     });
     require_finite(loss);
+    print_loss(loss);
     state_.losses.push_back(loss);
     const comm::Scope here("the writing of the result");
     const Index predicted =
         layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training;
     save_training(result_, training_, state_,
-                  {per_rank("peak_bytes", "byte", double(last.peak_bytes), comm_),
-                   per_rank("predicted_peak_bytes", "byte", double(predicted), comm_),
-                   per_rank("steps_here", "step", double(settings_.steps - first), comm_),
-                   per_rank("rows", "row", double(layer_.rows().count()), comm_)},
+                  {per_rank({"peak_bytes", "bytes", "peak of tensors and buffers"}, double(last.peak_bytes), comm_),
+                   per_rank({"predicted_peak_bytes", "bytes", "peak of tensors and buffers, as planned"},
+                            double(predicted), comm_),
+                   per_rank({"steps_here", "1", "steps of the last launch"}, double(settings_.steps - first), comm_),
+                   per_rank({"rows", "1", "rows of the sequence"}, double(layer_.rows().count()), comm_)},
                   command_line_, comm_);
     if (comm_.is_root()) print_line("result", job_.run.settings.output.file);
   }
@@ -157,8 +176,8 @@ class Training {
 };
 
 /// Goes on from the checkpoint if there is one, else starts from the input's weights; saves every train.save_every
-/// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss before each
-/// step; the result file gets the weights and the losses, the last one after the last step.
+/// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss now and
+/// then; the result file gets the weights and the losses, the last one after the last step.
 int train(const RunFileWords& words, const comm::Communicator& comm, const std::string& command_line) {
   watch_for_stop();
   const Job job = make_job({words, Purpose::train}, comm);

@@ -74,7 +74,7 @@ struct Verb {
 
 /// Of `when_ended`, for verbs that make a file at their end.
 inline constexpr const char* nothing_saved =
-    "nothing is saved but a result that was complete already; run again to begin anew";
+    "nothing was kept but a result that was complete already, the same command begins again";
 
 /// Every verb, in the order of the help text, with options of its own: none is given yet.
 std::vector<Verb> verbs();

@@ -4,10 +4,11 @@
 
 namespace annulus::app {
 
-Verb run_verb(), generate_verb(), verify_verb(), plan_verb(), train_verb(), list_verb(), info_verb();
+Verb run_verb(), generate_verb(), verify_verb(), bench_verb(), plan_verb(), train_verb(), list_verb(), info_verb();
 
 std::vector<Verb> verbs() {
-  return {run_verb(), generate_verb(), verify_verb(), plan_verb(), train_verb(), list_verb(), info_verb()};
+  return {run_verb(),  generate_verb(), verify_verb(), bench_verb(),
+          plan_verb(), train_verb(),    list_verb(),   info_verb()};
 }
 
 Option text(const std::string& name, const std::string& value, std::string& variable, const std::string& help) {

@@ -1,6 +1,7 @@
 // `annulus verify`: recomputes sampled rows of a result by the definition, in float64.
 #include "annulus/verify/verify.hpp"
-#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/job/definition.hpp"
+#include "annulus/app/report/progress.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/verify/result.hpp"
 
@@ -12,21 +13,15 @@ struct Given {
   Index rows = 64;  ///< to check, all heads and batch entries of each
 };
 
-verify::Findings look(const Request& request, const verify::Sample& sample, const comm::Communicator& comm) {
-  if (!request.layer) {
-    return verify_attention({request.problem, request.run.settings.input, request.input}, sample, comm);
-  }
-  layer::LayerProblem whole = *request.layer;
-  whole.sharding = layer::Sharding::none;  // however weights lay in the run: here every rank needs them
-  const layer::Weights weights = load_weights(request, whole, comm);
-  return verify_layer({whole, *request.run.settings.layer, request.layer_input->seen(), weights}, sample, comm);
-}
-
 /// Prints a table; returns 0, or 3 when outside the tolerance.
 int verify(const Given& given, const comm::Communicator& comm) {
   const Request request = read_request(given.words, Purpose::verify, comm);
   const io::SeenFile result = verify::look_at_result(request.run, request.results, comm);
-  const verify::Findings findings = look(request, {result, request.run.settings.compute.gradients, given.rows}, comm);
+  ProgressLine line(comm.is_root(), {double(given.rows), "row"});
+  verify::Sample sample{verify::rows_in(result), &result, request.run.settings.compute.gradients, given.rows, {}};
+  sample.progress = line.shown();
+  const verify::Findings findings = hold_against_definition(request, sample, comm);
+  line.clear();
   const bool good = findings.good();
   if (comm.is_root()) {
     fmt::print("{} against {}\n", result.path, findings.scope);

@@ -1,8 +1,10 @@
+#include <Kokkos_Core.hpp>
 #include <new>
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/host/scratch.hpp"
+#include "annulus/kernels/kept_memory.hpp"
 
 namespace annulus::kernels::host {
 
@@ -24,6 +26,13 @@ void Scratch::start(core::Index bytes) {
   size_ = bytes;
 }
 
+void Scratch::release() {
+  ::operator delete (memory_, std::align_val_t{cache_line});
+  core::memory_ledger().remove(purpose, size_);
+  memory_ = nullptr;
+  size_ = used_ = 0;
+}
+
 Scratch& Scratch::of_this_thread() {
   // The ledger keeps counting it: threads of a pool live as long as the process, and the ledger may end before them.
   thread_local Scratch scratch;
@@ -31,3 +40,15 @@ Scratch& Scratch::of_this_thread() {
 }
 
 }  // namespace annulus::kernels::host
+
+namespace annulus::kernels {
+
+void release_kept_memory() {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for("annulus::release_kept_memory",
+                       Kokkos::RangePolicy<Space>(0, int(Space().concurrency())).set_chunk_size(1),
+                       [](const int) { host::Scratch::of_this_thread().release(); });
+  Space().fence();
+}
+
+}  // namespace annulus::kernels

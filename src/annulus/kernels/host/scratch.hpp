@@ -39,6 +39,9 @@ class Scratch {
   /// The calling thread's own.
   static Scratch& of_this_thread();
 
+  /// Gives the memory back.
+  void release();
+
  private:
   /// Makes room for `bytes` and forgets what was taken.
   void start(core::Index bytes);

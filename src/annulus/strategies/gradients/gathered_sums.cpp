@@ -58,7 +58,7 @@ void GatheredSums::exchange(std::size_t d) {
   const comm::Message send{peer(-Index(d)), kv_block(problem, block(d).data, block(d).held, unit)};
   const comm::Message receive{peer(Index(d)), kv_block(problem, incoming_.data(), own, unit)};
   core::HopMetrics& hop = setting_.hop(d);
-  core::timed_wait(hop, [&] { exchange_.start({send}, {receive}, hop_tag(d, 1)); });
+  core::timed_wait(hop, "post", [&] { exchange_.start({send}, {receive}, hop_tag(d, 1)); });
   hop.bytes_sent += send.block.bytes();
   hop.bytes_received += receive.block.bytes();
   hop.rows_received += own;

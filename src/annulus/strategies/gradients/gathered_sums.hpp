@@ -50,7 +50,7 @@ class GatheredSums final : public GradientSink {
 
   void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;
-  std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
+  std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
   void progress() override { exchange_.progress(); }
   void complete(std::size_t s) override;
   void finish() override { blocks_ = {}, incoming_ = {}; }

@@ -35,8 +35,8 @@ class SumPlan {
 };
 
 /// Sums of one rank. Use in step with the key source: begin(i, own) for round i; for every step s start(s), and for
-/// each lane open(s, lane), the work on its block, leave(s, lane), with progress() now and then; complete(s). Behind
-/// the last step settle(lane) for each; finish() behind the last round; close() when the results are made.
+/// each channel open(s, channel), the work on its block, leave(s, channel), with progress() now and then; complete(s).
+/// Behind the last step settle(channel) for each; finish() behind the last round; close() when the results are made.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
@@ -46,14 +46,15 @@ class GradientSink {
 
   /// Sends what step s - 1 left, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Where to add up what the block of step s in a lane gives; has the form of that block. Nothing: it gives nothing.
-  virtual std::optional<GradientBlock> open(std::size_t s, std::size_t lane) = 0;
+  /// Where to add up what the block of step s in a channel gives; has the form of that block. Nothing: it gives
+  /// nothing.
+  virtual std::optional<GradientBlock> open(std::size_t s, std::size_t channel) = 0;
   /// The kernel is done with the block, if there was one.
   virtual void leave(std::size_t, std::size_t) {}
   /// Lets messages move. Cheap.
   virtual void progress() {}
   virtual void complete(std::size_t) {}
-  /// Returns when the sums for the own rows of a lane's step 0 hold all that the steps of all ranks gave them.
+  /// Returns when the sums for the own rows of a channel's step 0 hold all that the steps of all ranks gave them.
   virtual void settle(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}

@@ -12,24 +12,24 @@ std::size_t HopSumRound::steps(int rank) const {
 
 Transfers HopSumRound::transfers(int rank, std::size_t s) const {
   Transfers all;
-  for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
-    if (!moves(rank, lane, s)) continue;
-    const pattern::GradientHop hop = keys_.hops_of(lane).gradients(rank, int(s) - 2);
+  for (std::size_t channel = 0; channel < keys_.channels(); ++channel) {
+    if (!moves(rank, channel, s)) continue;
+    const pattern::GradientHop hop = keys_.hops_of(channel).gradients(rank, int(s) - 2);
     const auto of = [&](int peer, const pattern::PackedRows& packed) -> Transfer {
       return {peer, pattern::head_rows(packed), gradient_bytes(keys_.problem(), packed)};
     };
-    all.send(of(hop.next, hop.onward));
-    all.send(of(hop.owner, hop.home));
-    all.receive(of(hop.previous, hop.arriving));
-    all.receive(of(hop.reader, hop.returned));
+    all.send(of(hop.next, hop.send_forward));
+    all.send(of(hop.owner, hop.send_back));
+    all.receive(of(hop.previous, hop.receive_forward));
+    all.receive(of(hop.reader, hop.receive_back));
   }
   return all;
 }
 
 std::vector<Index> HopSumRound::buffer_bytes(int rank) const {
   std::vector<Index> all(steps(rank));
-  for (std::size_t lane = 0; lane < keys_.lanes(); ++lane) {
-    const GradientBytes bytes = gradient_buffer_bytes(keys_.problem(), keys_.hops_of(lane), rank);
+  for (std::size_t channel = 0; channel < keys_.channels(); ++channel) {
+    const GradientBytes bytes = gradient_buffer_bytes(keys_.problem(), keys_.hops_of(channel), rank);
     for (std::size_t s = 0; s < all.size(); ++s) all[s] += bytes.during(s);
   }
   return all;
@@ -42,53 +42,54 @@ std::unique_ptr<GradientSink> HopSumPlan::sink(const Setting& setting) const {
 void HopSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
   round_ = &plan_.round(round);
-  lanes_.clear();
-  for (std::size_t lane = 0; lane < round_->keys().lanes(); ++lane) {
-    lanes_.emplace_back(round_->keys(), lane, setting_.rank(), own_);
+  channels_.clear();
+  for (std::size_t channel = 0; channel < round_->keys().channels(); ++channel) {
+    channels_.emplace_back(round_->keys(), channel, setting_.rank(), own_);
   }
 }
 
 HopSums::BothWays HopSums::messages(std::size_t s) {
   BothWays all;
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (!moves(lane, s)) continue;
-    lanes_[lane].begin(s - 2);
-    all.sends.add(lanes_[lane].outgoing());
-    all.receives.add(lanes_[lane].incoming());
+  for (std::size_t channel = 0; channel < channels_.size(); ++channel) {
+    if (!moves(channel, s)) continue;
+    channels_[channel].begin(s - 2);
+    all.sends.add(channels_[channel].outgoing());
+    all.receives.add(channels_[channel].incoming());
   }
   return all;
 }
 
 void HopSums::start(BothWays all, std::size_t s) {
   for (Messages* way : {&all.sends, &all.receives}) {
-    way->near.insert(way->near.end(), way->home.begin(), way->home.end());
+    way->near.insert(way->near.end(), way->back.begin(), way->back.end());
   }
-  core::timed_wait(waits(s), [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
+  core::timed_wait(waits(s), "post", [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
 }
 
 /// Collecting rows is not waiting; starting to send is, where device memory is staged.
 void HopSums::start(std::size_t s) {
-  if (plan_.mode() == HopMode::overlapped) start(messages(s), s);
+  if (plan_.mode() == HopMode::overlapped) start(core::in_span("pack", [&] { return messages(s); }), s);
 }
 
-std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t lane) {
+std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t channel) {
   if (s == 0) return own_;
-  if (!lanes_[lane].has(s - 1)) return std::nullopt;
-  return lanes_[lane].open(s - 1);
+  if (!channels_[channel].has(s - 1)) return std::nullopt;
+  return channels_[channel].open(s - 1);
 }
 
 void HopSums::complete(std::size_t s) {
   const comm::Scope here("gradients of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
-    // Even and odd ranks take turns between neighbours; home may be any rank, where turns could wait for each other for
-    // ever.
-    const BothWays all = messages(s);
-    core::timed_wait(waits(s), [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });
-    start({{{}, all.sends.home}, {{}, all.receives.home}}, s);
+    // Even and odd ranks take turns between neighbours; the way back may lead to any rank, where turns could wait for
+    // each other for ever.
+    const BothWays all = core::in_span("pack", [&] { return messages(s); });
+    core::timed_wait(waits(s), "exchange",
+                     [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });
+    start({{{}, all.sends.back}, {{}, all.receives.back}}, s);
   }
   core::timed_wait(waits(s), [&] { exchange_.wait(); });
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (moves(lane, s)) lanes_[lane].settle(s - 2, setting_.hop(s - 1));
+  for (std::size_t channel = 0; channel < channels_.size(); ++channel) {
+    if (moves(channel, s)) channels_[channel].settle(s - 2, setting_.hop(s - 1));
   }
 }
 

@@ -1,7 +1,7 @@
-// Sums that travel back in hops: with the rows and home from the last reader, or straight home.
+// Sums that travel back in hops: with the rows and back from the last reader, or straight back.
 #pragma once
 
-#include "annulus/strategies/gradients/gradient_lane.hpp"
+#include "annulus/strategies/gradients/gradient_channel.hpp"
 #include "annulus/strategies/gradients/gradient_sink.hpp"
 
 namespace annulus::strategies {
@@ -11,12 +11,12 @@ class HopSumRound final : public SumRound {
  public:
   explicit HopSumRound(const HopRound& keys) : keys_(keys) {}
 
-  std::size_t steps(int rank) const override;  // the last step only brings sums home
+  std::size_t steps(int rank) const override;  // the last step only brings sums back
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
   const HopRound& keys() const { return keys_; }
-  bool moves(int rank, std::size_t lane, std::size_t s) const { return s >= 2 && keys_.has(rank, lane, s - 2); }
+  bool moves(int rank, std::size_t channel, std::size_t s) const { return s >= 2 && keys_.has(rank, channel, s - 2); }
 
  private:
   const HopRound& keys_;
@@ -36,30 +36,30 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds up what comes home hop after hop, lane after lane: an order that only the plan decides. No rank holds
-/// more than, per lane, two blocks of sums, one to send and one received.
+/// An owner adds up what comes back hop after hop, channel after channel: an order that only the plan decides. No rank
+/// holds more than, per channel, two blocks of sums, one to send and one received.
 class HopSums final : public GradientSink {
  public:
   HopSums(const Setting& setting, const HopSumPlan& plan) : setting_(setting), plan_(plan), exchange_(setting.comm) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;
-  std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
+  std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
   void progress() override { exchange_.progress(); }
   void complete(std::size_t s) override;
-  void finish() override { lanes_.clear(); }
+  void finish() override { channels_.clear(); }
 
  private:
   /// All messages of a step one way. Two ranks list what they have for each other in the same order.
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours of the hops
-    std::vector<comm::Message> home;
-    void add(const GradientMessages& one) { near.push_back(one.near), home.push_back(one.home); }
+    std::vector<comm::Message> back;
+    void add(const GradientMessages& one) { near.push_back(one.near), back.push_back(one.back); }
   };
   struct BothWays {
     Messages sends, receives;
   };
-  bool moves(std::size_t lane, std::size_t s) const { return round_->moves(setting_.rank(), lane, s); }
+  bool moves(std::size_t channel, std::size_t s) const { return round_->moves(setting_.rank(), channel, s); }
   BothWays messages(std::size_t s);
   void start(BothWays messages, std::size_t s);
   core::HopMetrics& waits(std::size_t s) const { return setting_.hop(s + 1); }
@@ -68,8 +68,8 @@ class HopSums final : public GradientSink {
   const HopSumPlan& plan_;
   const HopSumRound* round_ = nullptr;
   GradientBlock own_;
-  std::deque<GradientLane> lanes_;  // a deque: lanes do not move, messages and blocks point into them
-  comm::Exchange exchange_;         // behind the lanes: when an error unwinds, messages end before their buffers do
+  std::deque<GradientChannel> channels_;  // a deque: channels do not move, messages and blocks point into them
+  comm::Exchange exchange_;  // behind the channels: when an error unwinds, messages end before their buffers do
 };
 
 /// K and V in hops, and the sums of what they bring.

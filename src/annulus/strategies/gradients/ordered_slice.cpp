@@ -39,9 +39,10 @@ PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   return packed;
 }
 
-/// How the sums of step s > 0 get from their form on the way, that of `arriving`, into that of its K/V block.
+/// How the sums of step s > 0 get from their form on the way, that of `receive_forward`, into that of its K/V block.
 struct Entry {
-  Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s) : on_way(slice.travel(s - 1).arriving) {
+  Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s)
+      : on_way(slice.travel(s - 1).receive_forward) {
     const KeyBlock keys = slice.keys(s);
     const KeyRows arrived = KeyRows::packed(on_way);
     block = {nullptr, keys.held, keys.rows.is_packed()};
@@ -80,9 +81,9 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
   const auto cover = [](Index& most, Index one) { most = std::max(most, one); };
   for (std::size_t s = 0; s < slice.steps(); ++s) {
     const GradientHop& hop = slice.travel(s);
-    cover(bytes.incoming, gradient_bytes(problem, hop.arriving) + gradient_bytes(problem, hop.returned));
-    cover(bytes.outgoing, gradient_bytes(problem, hop.onward) + gradient_bytes(problem, hop.home));
-    if (s == 0 || slice.travel(s - 1).arriving.empty()) continue;
+    cover(bytes.incoming, gradient_bytes(problem, hop.receive_forward) + gradient_bytes(problem, hop.receive_back));
+    cover(bytes.outgoing, gradient_bytes(problem, hop.send_forward) + gradient_bytes(problem, hop.send_back));
+    if (s == 0 || slice.travel(s - 1).receive_forward.empty()) continue;
     const Entry entry(problem, slice, s);
     if (!entry.in_place) cover(bytes.block, entry.block.bytes(problem));
   }
@@ -127,27 +128,28 @@ void SliceSums::leave(std::size_t s) {
     if (!entry.in_place) kernels::gather_rows(entry.back(), sums.head_rows(problem_), source);
   }
   const GradientHop& hop = slice_.travel(s);
-  void* behind = outgoing_.at(gradient_bytes(problem_, hop.onward));
-  for (const auto& [packed, data] : {std::pair{&hop.onward, outgoing_.data()}, std::pair{&hop.home, behind}}) {
+  void* behind = outgoing_.at(gradient_bytes(problem_, hop.send_forward));
+  for (const auto& [packed, data] :
+       {std::pair{&hop.send_forward, outgoing_.data()}, std::pair{&hop.send_back, behind}}) {
     kernels::gather_rows(collect(problem_, {nullptr, 0, rows}, *packed), source, array_of(*packed, data));
   }
 }
 
 std::vector<comm::Message> SliceSums::outgoing(std::size_t s) const {
   const GradientHop& hop = slice_.travel(s);
-  return {{hop.next, as_message(hop.onward, outgoing_.data())},
-          {hop.owner, as_message(hop.home, outgoing_.at(gradient_bytes(problem_, hop.onward)))}};
+  return {{hop.next, as_message(hop.send_forward, outgoing_.data())},
+          {hop.owner, as_message(hop.send_back, outgoing_.at(gradient_bytes(problem_, hop.send_forward)))}};
 }
 
 std::vector<comm::Message> SliceSums::incoming(std::size_t s) const {
   const GradientHop& hop = slice_.travel(s);
-  return {{hop.previous, as_message(hop.arriving, incoming_.data())},
-          {hop.reader, as_message(hop.returned, incoming_.at(gradient_bytes(problem_, hop.arriving)))}};
+  return {{hop.previous, as_message(hop.receive_forward, incoming_.data())},
+          {hop.reader, as_message(hop.receive_back, incoming_.at(gradient_bytes(problem_, hop.receive_forward)))}};
 }
 
 void SliceSums::settle(std::size_t s) {
-  const PackedRows& packed = hop(s).returned;
-  void* data = incoming_.at(gradient_bytes(problem_, hop(s).arriving));
+  const PackedRows& packed = hop(s).receive_back;
+  void* data = incoming_.at(gradient_bytes(problem_, hop(s).receive_forward));
   kernels::gather_rows(between(problem_, KeyRows::packed(packed), own_rows_, packed), array_of(packed, data),
                        own_.head_rows(problem_));
 }

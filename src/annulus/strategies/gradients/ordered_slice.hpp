@@ -11,34 +11,34 @@
 
 namespace annulus::strategies {
 
-/// A slice's part in one of passes(problem), for one rank: step s = 0 ... P - 1 works on the rows of rank - s. Keys and
-/// route are not copied.
+/// A slice's part in one of rounds_of(problem), for one rank: step s = 0 ... P - 1 works on the rows of rank - s. Keys
+/// and route are not copied.
 class OrderedSlice {
  public:
-  OrderedSlice(const KeyRound& keys, std::size_t lane, const pattern::OrderedRoute& route, int rank)
-      : keys_(keys), lane_(lane), route_(route), rank_(rank) {}
+  OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
+      : keys_(keys), channel_(channel), route_(route), rank_(rank) {}
 
   std::size_t steps() const { return std::size_t(keys_.ranks()); }
   /// The way of its sums behind step s; valid until another two steps have been asked for.
   const pattern::GradientHop& travel(std::size_t s) const;
   /// The form of K and V of the slice that step s works on; holds nothing where this rank gets none of them.
-  KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, lane_) : KeyBlock{}; }
+  KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, channel_) : KeyBlock{}; }
 
  private:
   const KeyRound& keys_;
-  const std::size_t lane_;
+  const std::size_t channel_;
   const pattern::OrderedRoute& route_;
   const int rank_;
   struct Known {
     std::optional<std::size_t> step;
     pattern::GradientHop travel;
   };
-  mutable std::array<Known, 3> known_;  // of step s at place s mod 3
+  mutable std::array<Known, 3> known_;  // of step s at index s mod 3
 };
 
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
-  Index incoming = 0;  ///< sums of the step's rows; behind them, what comes home
+  Index incoming = 0;  ///< sums of the step's rows; behind them, what comes back
   Index block = 0;     ///< the former in the form of the K/V block, where that is another one
   Index outgoing = 0;  ///< what leaves
 
@@ -62,7 +62,7 @@ class SliceSums {
   /// Messages behind step s.
   std::vector<comm::Message> outgoing(std::size_t s) const;
   std::vector<comm::Message> incoming(std::size_t s) const;
-  /// Puts what came home with the messages of step s back among the own sums.
+  /// Puts what came back with the messages of step s back among the own sums.
   void settle(std::size_t s);
 
  private:

@@ -9,7 +9,7 @@ namespace annulus::strategies {
 Index ordered_slices(HopMode mode, std::size_t ranks) { return mode == HopMode::overlapped && ranks > 1 ? 2 : 1; }
 
 OrderedSumRound::OrderedSumRound(const KeyRound& keys) : keys_(keys), layout_(keys.problem().layout()) {
-  const Index slices = Index(keys.lanes());
+  const Index slices = Index(keys.channels());
   for (Index i = 0; i < slices; ++i) routes_.emplace_back(keys, layout_, slices, i);
 }
 
@@ -20,10 +20,10 @@ Transfers OrderedSumRound::transfers(int rank, std::size_t s) const {
     const auto of = [&](int peer, const pattern::PackedRows& packed) -> Transfer {
       return {peer, pattern::head_rows(packed), gradient_bytes(keys_.problem(), packed)};
     };
-    all.send(of(hop.next, hop.onward));
-    all.send(of(hop.owner, hop.home));
-    all.receive(of(hop.previous, hop.arriving));
-    all.receive(of(hop.reader, hop.returned));
+    all.send(of(hop.next, hop.send_forward));
+    all.send(of(hop.owner, hop.send_back));
+    all.receive(of(hop.previous, hop.receive_forward));
+    all.receive(of(hop.reader, hop.receive_back));
   }
   return all;
 }
@@ -49,35 +49,35 @@ void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
   }
 }
 
-std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t lane) {
+std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t channel) {
   if (s == 0) return own_;
-  arrive(lane, s - 1);
+  arrive(channel, s - 1);
   // Sums of rows that this rank does not read pass by.
-  if (slices_[lane].keys(s).held == 0 || sums_[lane].hop(s - 1).arriving.empty()) return std::nullopt;
-  return sums_[lane].begin(s);
+  if (slices_[channel].keys(s).held == 0 || sums_[channel].hop(s - 1).receive_forward.empty()) return std::nullopt;
+  return sums_[channel].begin(s);
 }
 
 /// Sends what step s leaves behind, and asks for what the next one needs.
-void OrderedSums::leave(std::size_t s, std::size_t lane) {
-  SliceSums& sums = sums_[lane];
+void OrderedSums::leave(std::size_t s, std::size_t channel) {
+  SliceSums& sums = sums_[channel];
   sums.leave(s);
   core::HopMetrics& hop = setting_.hop(s + 1);
   std::vector<comm::Message> sends, receives;
-  core::timed_wait(hop, [&] {
+  core::timed_wait(hop, "post", [&] {
     sends = sums.outgoing(s);
     receives = sums.incoming(s);
-    exchanges_[lane].start(sends, receives, hop_tag(s, lane + 1));
-    if (plan_.mode() == HopMode::blocking) exchanges_[lane].wait();
+    exchanges_[channel].start(sends, receives, hop_tag(s, channel + 1));
+    if (plan_.mode() == HopMode::blocking) exchanges_[channel].wait();
   });
   for (const comm::Message& message : sends) hop.bytes_sent += message.block.bytes();
   for (const comm::Message& message : receives) hop.bytes_received += message.block.bytes();
-  hop.rows_received += pattern::head_rows(sums.hop(s).arriving) + pattern::head_rows(sums.hop(s).returned);
+  hop.rows_received += pattern::head_rows(sums.hop(s).receive_forward) + pattern::head_rows(sums.hop(s).receive_back);
 }
 
-void OrderedSums::arrive(std::size_t lane, std::size_t s) {
+void OrderedSums::arrive(std::size_t channel, std::size_t s) {
   const comm::Scope here(fmt::format("gradients of step {}", s));
-  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[lane].wait(); });
-  sums_[lane].settle(s);
+  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait(); });
+  sums_[channel].settle(s);
 }
 
 void OrderedSums::progress() {

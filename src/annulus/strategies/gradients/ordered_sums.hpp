@@ -1,10 +1,10 @@
 // Sums of a reproducible problem whose rows are spread over ranks: gradients have the same bits for every number of
 // ranks.
 //
-// The order is the mirror image of the forward's (problem.hpp, passes()). Key row y of a comb of N rows adds queries y,
-// y + 1, ..., N - 1, then 0, ..., y - 1, the heads of its group ascending inside a query row; its sums go on from pair
-// to pair. So they start at the owner, which has queries >= y first, visit the ranks above, then those below from rank
-// 0 on, and come home for the owner's queries < y. Query row x adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
+// The order is the mirror image of the forward's (problem.hpp, rounds_of()). Key row y of a comb of N rows adds queries
+// y, y + 1, ..., N - 1, then 0, ..., y - 1, the heads of its group ascending inside a query row; its sums go on from
+// pair to pair. So they start at the owner, which has queries >= y first, visit the ranks above, then those below from
+// rank 0 on, and come back for the owner's queries < y. Query row x adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
 // Worked example: 12 rows on 3 ranks, row 5 on rank 1 takes in queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
 // A rank can start on a block only when the rank below is done with it. So every rank's rows are worked on in two
@@ -23,7 +23,7 @@ namespace annulus::strategies {
 /// Slices of every rank's rows, for messages that travel in this way.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// Lane i of the keys is slice i. Behind each slice of a step its sums leave, and those for the next step are asked
+/// Channel i of the keys is slice i. Behind each slice of a step its sums leave, and those for the next step are asked
 /// for.
 class OrderedSumRound final : public SumRound {
  public:
@@ -69,15 +69,15 @@ class OrderedSums final : public GradientSink {
   OrderedSums(const Setting& setting, const OrderedSumPlan& plan) : setting_(setting), plan_(plan) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
-  std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
-  void leave(std::size_t s, std::size_t lane) override;
+  std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
+  void leave(std::size_t s, std::size_t channel) override;
   void progress() override;
-  void settle(std::size_t lane) override { arrive(lane, setting_.partition.size() - 1); }
+  void settle(std::size_t channel) override { arrive(channel, setting_.partition.size() - 1); }
   void finish() override;
 
  private:
-  /// Ends the messages that step s left behind in a lane.
-  void arrive(std::size_t lane, std::size_t s);
+  /// Ends the messages that step s left behind in a channel.
+  void arrive(std::size_t channel, std::size_t s);
 
   const Setting setting_;
   const OrderedSumPlan& plan_;

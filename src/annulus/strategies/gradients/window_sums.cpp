@@ -38,7 +38,7 @@ std::unique_ptr<GradientSink> WindowSumPlan::sink(const Setting& setting) const 
 WindowSums::WindowSums(const Setting& setting, const WindowSumPlan& plan)
     : setting_(setting), plan_(plan), window_(setting.comm, "gradient window", plan.window_bytes(setting.rank())) {
   window_.clear();
-  core::timed_wait(setting.hop(0), [&] { window_.publish(); });
+  core::timed_wait(setting.hop(0), "publish", [&] { window_.publish(); });
 }
 
 void WindowSums::begin(std::size_t round, const GradientBlock& own) {
@@ -66,7 +66,7 @@ void WindowSums::leave(std::size_t s, std::size_t) {
   const Problem& problem = setting_.problem;
   const pattern::Hop read = keys_->all().hop(setting_.rank(), keys_->read(setting_.rank(), s));
   core::HopMetrics& metrics = setting_.hop(keys_->hop(setting_.rank(), s));
-  core::timed_wait(metrics, [&] {  // inside a node the addition itself is done here
+  core::timed_wait(metrics, "add to window", [&] {  // inside a node the addition itself is done here
     const WindowRuns target = window_runs(problem, setting_.partition[std::size_t(read.receive_from)], read.receive);
     const comm::RowBlock sums =
         kv_block(problem, blocks_[slot(s)].data(), pattern::head_rows(read.receive), problem.head_row_sum_bytes());
@@ -90,7 +90,7 @@ void WindowSums::settle(std::size_t) {
 void WindowSums::finish() {
   adds_.clear();
   blocks_ = {};
-  core::timed_wait(waits(), [&] { window_.collect(); });
+  core::timed_wait(waits(), "collect", [&] { window_.collect(); });
   add_window(setting_.problem, setting_.rows(), window_, own_);
   const pattern::Hops& hops = keys_->all();
   for (int h = 0; h < hops.count(setting_.rank()); ++h) {  // what the others did here

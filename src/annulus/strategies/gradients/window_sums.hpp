@@ -50,10 +50,10 @@ class WindowSums final : public GradientSink {
   WindowSums(const Setting& setting, const WindowSumPlan& plan);
 
   void begin(std::size_t round, const GradientBlock& own) override;
-  std::optional<GradientBlock> open(std::size_t s, std::size_t lane) override;
-  void leave(std::size_t s, std::size_t lane) override;
+  std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
+  void leave(std::size_t s, std::size_t channel) override;
   void progress() override;
-  void settle(std::size_t lane) override;
+  void settle(std::size_t channel) override;
   void finish() override;
   void close() override { window_.close(); }
 

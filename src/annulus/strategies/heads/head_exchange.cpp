@@ -16,13 +16,13 @@ bool splits_groups(const core::Shape& shape, Index ranks) {
 
 namespace {
 
-/// One rank of a group: those beside it, and those at its place of the other groups.
+/// One rank of a group: those beside it, and those of its number in the other groups.
 struct Member {
   Member(const Schedule& schedule, const comm::Communicator& comm)
       : group(schedule.group_of(comm.rank())),
         across(schedule.across(comm.rank())),
         inside(comm.split(group.number())),
-        between(comm.split(group.place())) {}
+        between(comm.split(group.rank())) {}
 
   /// Both exchanges are counted in the first hop.
   void count(const core::HopMetrics& exchanged, Index sent, Index received, core::HopMetrics& first) const {
@@ -44,11 +44,11 @@ core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Commun
   const Member member(schedule, comm);
   core::HopMetrics exchanged;
   Tensors narrow;
-  core::timed_wait(exchanged, [&] { narrow = member.group.take_heads(member.inside, tensors); });
+  core::timed_wait(exchanged, "all-to-all", [&] { narrow = member.group.take_heads(member.inside, tensors); });
   core::RankMetrics metrics = run_forward(member.across, member.between, narrow, progress);
   narrow.q = {};
   narrow.kv = {};
-  core::timed_wait(exchanged, [&] { member.group.return_heads(member.inside, narrow, tensors); });
+  core::timed_wait(exchanged, "all-to-all", [&] { member.group.return_heads(member.inside, narrow, tensors); });
   metrics.rows = schedule.partition()[std::size_t(comm.rank())].count();
   member.count(exchanged, member.group.bytes_sent(), member.group.bytes_received(), metrics.hops.front());
   return metrics;
@@ -60,7 +60,8 @@ HeadGroup::BackwardInputs take_inputs(const Member& member, const Problem& probl
                                       const Tensors& tensors, core::HopMetrics& metrics) {
   const core::Buffer delta = make_delta(problem, own_rows, tensors);
   HeadGroup::BackwardInputs narrow;
-  core::timed_wait(metrics, [&] { narrow = member.group.take_backward_heads(member.inside, tensors, delta); });
+  core::timed_wait(metrics, "all-to-all",
+                   [&] { narrow = member.group.take_backward_heads(member.inside, tensors, delta); });
   return narrow;
 }
 
@@ -89,7 +90,7 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
   core::HopMetrics exchanged;
   HeadGroup::BackwardInputs narrow = take_inputs(member, problem, own_rows, tensors, exchanged);
   core::Buffer sums = compute(member, narrow, progress, metrics);
-  core::timed_wait(exchanged, [&] {
+  core::timed_wait(exchanged, "all-to-all", [&] {
     member.group.return_query_gradients(member.inside, narrow.tensors, tensors);
     narrow = {};
     sums = member.group.return_key_sums(member.inside, std::move(sums));

@@ -1,5 +1,5 @@
 // Rows exchanged for heads inside groups of ranks, and a pass over the problem of some heads across the groups: ranks
-// at the same place of their groups run it with their share of the heads; out and lse, or gradients, go home. Memory
+// of the same number in their groups run it with their share of the heads; out and lse, or gradients, go back. Memory
 // per rank is O(n H / P) beside the rank's own rows. (DeepSpeed-Ulysses; with a ring across: USP, LoongTrain.)
 #pragma once
 

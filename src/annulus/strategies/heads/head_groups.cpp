@@ -31,7 +31,7 @@ pattern::Partition rows_of_groups(const pattern::Partition& partition, int size)
 
 HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank)
     : number_(rank / size),
-      place_(rank % size),
+      rank_(rank % size),
       members_(partition.begin() + number_ * size, partition.begin() + (number_ + 1) * size),
       rows_(rows_of_groups(partition, size)),
       whole_(whole) {
@@ -44,7 +44,7 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
     sums.push_back({served, served + kv_heads_.back().size()});
     served = sums.back().end;
   }
-  narrow_ = narrowed(whole, heads[std::size_t(place_)]);
+  narrow_ = narrowed(whole, heads[std::size_t(rank_)]);
   q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads);
   kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_);
   lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads);
@@ -55,9 +55,9 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
 
 HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_heads,
                                      const std::vector<core::Interval>& heads) const {
-  const pattern::StoredRows& rows = members_[std::size_t(place_)];
+  const pattern::StoredRows& rows = members_[std::size_t(rank_)];
   const pattern::StoredRows& all_rows = rows_[std::size_t(number_)];
-  const Index narrow_bytes = heads[std::size_t(place_)].size() * unit_bytes;
+  const Index narrow_bytes = heads[std::size_t(rank_)].size() * unit_bytes;
   TwoForms tensor;
   tensor.own = {nullptr, parts, rows.count(), all_heads * unit_bytes, {}};
   tensor.narrow = {nullptr, parts, all_rows.count(), narrow_bytes, {}};
@@ -71,7 +71,7 @@ HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_he
 Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces) const {
   Index bytes = 0;
   for (std::size_t m = 0; m < pieces.size(); ++m) {
-    if (m != std::size_t(place_)) bytes += array.parts * pieces[m].row_count() * pieces[m].columns.size();
+    if (m != std::size_t(rank_)) bytes += array.parts * pieces[m].row_count() * pieces[m].columns.size();
   }
   return bytes;
 }
@@ -84,13 +84,13 @@ std::vector<const HeadGroup::TwoForms*> HeadGroup::outputs() const {
 
 Index HeadGroup::bytes_sent() const {
   Index bytes = others(q_.own, q_.heads_of) + others(kv_.own, kv_.heads_of);
-  for (const TwoForms* home : outputs()) bytes += others(home->narrow, home->rows_of);
+  for (const TwoForms* back : outputs()) bytes += others(back->narrow, back->rows_of);
   return bytes;
 }
 
 Index HeadGroup::bytes_received() const {
   Index bytes = others(q_.narrow, q_.rows_of) + others(kv_.narrow, kv_.rows_of);
-  for (const TwoForms* home : outputs()) bytes += others(home->own, home->heads_of);
+  for (const TwoForms* back : outputs()) bytes += others(back->own, back->heads_of);
   return bytes;
 }
 
@@ -126,14 +126,14 @@ void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& nar
 Index HeadGroup::backward_bytes_sent() const {
   Index bytes = 0;
   for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) bytes += others(out->own, out->heads_of);
-  for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->narrow, home->rows_of);
+  for (const TwoForms* back : {&q_, &sums_}) bytes += others(back->narrow, back->rows_of);
   return bytes;
 }
 
 Index HeadGroup::backward_bytes_received() const {
   Index bytes = 0;
   for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) bytes += others(out->narrow, out->rows_of);
-  for (const TwoForms* home : {&q_, &sums_}) bytes += others(home->own, home->heads_of);
+  for (const TwoForms* back : {&q_, &sums_}) bytes += others(back->own, back->heads_of);
   return bytes;
 }
 

@@ -10,7 +10,7 @@ namespace annulus::strategies {
 /// Rows of every group of `size` ranks; `size` divides the number of ranks.
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
 
-/// One rank's view of its group. Rank p is at place p mod `size` of group p / `size`; query heads are dealt evenly over
+/// One rank's view of its group. Rank p has number p mod `size` in group p / `size`; query heads are dealt evenly over
 /// the places, so with more ranks than heads the last ones get none. A K/V head goes to every rank whose query heads
 /// read it.
 ///
@@ -22,7 +22,7 @@ class HeadGroup {
   HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank);
 
   int number() const { return number_; }  ///< of the group
-  int place() const { return place_; }    ///< of the rank in it
+  int rank() const { return rank_; }      ///< in the group
   /// Rows of every group.
   const pattern::Partition& rows() const { return rows_; }
   /// What is computed on those rows: the problem of this rank's heads.
@@ -74,12 +74,12 @@ class HeadGroup {
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
 
   int number_;
-  int place_;
+  int rank_;
   pattern::Partition members_;  // rows of each rank of the group
   pattern::Partition rows_;
   Problem whole_;
   Problem narrow_;
-  /// K/V heads appear as often as places read them, place after place.
+  /// K/V heads appear as often as ranks of the group read them, rank after rank.
   bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
 
   TwoForms q_;  // and out, dout, dq
@@ -88,7 +88,7 @@ class HeadGroup {
   TwoForms normalizers_;
   TwoForms delta_;
   TwoForms sums_;                         // for K/V rows
-  std::vector<core::Interval> kv_heads_;  // that each place reads
+  std::vector<core::Interval> kv_heads_;  // that each rank of the group reads
 };
 
 }  // namespace annulus::strategies

@@ -29,7 +29,7 @@ void CollectiveKeys::begin(std::size_t round) {
   block_.data = all_.data();
   core::HopMetrics& hop = setting_.hop(0);
   const comm::Scope here("gathering K and V");
-  core::timed_wait(hop, [&] {
+  core::timed_wait(hop, "gather", [&] {
     comm::allgather_rows(setting_.comm, kv_block(problem, setting_.tensors.kv.data(), own, row),
                          kv_block(problem, all_.data(), n, row), intervals_of(setting_.partition));
   });
@@ -60,7 +60,7 @@ void GatheredKeys::start_gathering() {
   owners_ = {setting_.rank()};
   setting_.metrics.hops.resize(setting_.partition.size());
   const comm::Scope here("gathering K and V");
-  core::timed_wait(setting_.hop(0), [&] { gather_.start(messages[self], messages); });
+  core::timed_wait(setting_.hop(0), "post", [&] { gather_.start(messages[self], messages); });
   for (int d = 1; d < ranks(); ++d) {
     const auto from = std::size_t(core::wrap(setting_.rank() - d, ranks()));
     core::HopMetrics& hop = setting_.hop(std::size_t(d));
@@ -71,17 +71,16 @@ void GatheredKeys::start_gathering() {
   }
 }
 
-std::string GatheredKeys::place(std::size_t s) const {
+std::string GatheredKeys::scope(std::size_t s) const {
   return s == 0 ? "own rows" : fmt::format("rows of rank {}", owner(s));
 }
 
 void GatheredKeys::take_any(core::HopMetrics& waits) {
-  const double start = core::wall_seconds();
-  const std::optional<int> next = gather_.next();
+  std::optional<int> next;
+  core::timed_wait(waits, "gather", [&] { next = gather_.next(); });
   core::require(next.has_value(), [] { return "not all rows were gathered"; });
   arrived_[std::size_t(*next)] = true;
   owners_.push_back(*next);
-  waits.wait_seconds += core::wall_seconds() - start;
 }
 
 void GatheredKeys::take(int wanted) {
@@ -100,7 +99,7 @@ void GatheredKeys::complete(std::size_t s) {
 }
 
 void GatheredKeys::finish() {
-  core::timed_wait(setting_.hop(setting_.partition.size()), [&] { gather_.finish(); });
+  core::timed_wait(setting_.hop(setting_.partition.size()), "gather", [&] { gather_.finish(); });
   blocks_.clear();
   gathered_ = {};
 }

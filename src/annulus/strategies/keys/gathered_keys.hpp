@@ -32,7 +32,7 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
 
   void begin(std::size_t round) override;
   std::size_t hop(std::size_t s) const override { return std::size_t(core::wrap(setting_.rank() - owner(s), ranks())); }
-  std::string place(std::size_t s) const override;
+  std::string scope(std::size_t s) const override;
   const KeyBlock* block(std::size_t s, std::size_t) const override { return &blocks_[std::size_t(owner(s))]; }
   void progress() override { gather_.progress(); }
   void complete(std::size_t s) override;

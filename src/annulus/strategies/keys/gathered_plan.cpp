@@ -33,7 +33,7 @@ std::size_t GatheredRound::hop(int rank, std::size_t s) const {
   return order_ == GatherOrder::at_once ? 0 : std::size_t(core::wrap(rank - owner(rank, s, 0), ranks()));
 }
 
-std::string GatheredRound::place(int rank, std::size_t s) const {
+std::string GatheredRound::scope(int rank, std::size_t s) const {
   if (order_ == GatherOrder::at_once) return "all rows";
   return s == 0 ? "own rows" : fmt::format("rows of rank {}", owner(rank, s, 0));
 }

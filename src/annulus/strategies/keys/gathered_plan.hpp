@@ -24,9 +24,9 @@ class GatheredRound final : public KeyRound {
   std::size_t steps(int rank) const override;
   std::size_t hops(int) const override { return order_ == GatherOrder::at_once ? 1 : partition().size(); }
   std::size_t hop(int rank, std::size_t s) const override;
-  std::string place(int rank, std::size_t s) const override;
-  int owner(int rank, std::size_t s, std::size_t lane) const override;
-  KeyBlock form(int rank, std::size_t s, std::size_t lane) const override;
+  std::string scope(int rank, std::size_t s) const override;
+  int owner(int rank, std::size_t s, std::size_t channel) const override;
+  KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 

@@ -6,20 +6,20 @@ namespace annulus::strategies {
 
 void HopKeys::begin(std::size_t round) {
   // Rounds share tags: between two ranks messages arrive in the order in which they were sent, round after round.
-  lanes_.clear();
+  channels_.clear();
   round_ = &plan_.round(round);
-  for (std::size_t lane = 0; lane < round_->lanes(); ++lane) {
-    lanes_.emplace_back(*round_, lane, setting_.rank(), setting_.tensors.kv.data());
+  for (std::size_t channel = 0; channel < round_->channels(); ++channel) {
+    channels_.emplace_back(*round_, channel, setting_.rank(), setting_.tensors.kv.data());
   }
 }
 
 HopKeys::Messages HopKeys::messages(std::size_t h) {
   Messages all;
-  for (HopLane& lane : lanes_) {
-    if (!lane.has(h)) continue;
-    lane.begin(h);
-    all.sends.push_back(lane.outgoing());
-    all.receives.push_back(lane.incoming());
+  for (HopChannel& channel : channels_) {
+    if (!channel.has(h)) continue;
+    channel.begin(h);
+    all.sends.push_back(channel.outgoing());
+    all.receives.push_back(channel.incoming());
   }
   return all;
 }
@@ -28,22 +28,22 @@ void HopKeys::start(std::size_t s) {
   if (plan_.mode() == HopMode::blocking || s + 1 >= round_->steps(setting_.rank())) return;
   // Starting to send takes time where device memory is staged: that part of communication nothing hides. Collecting the
   // rows is not waiting.
-  const Messages all = messages(s);
-  core::timed_wait(setting_.hop(s + 1), [&] { exchange_.start(all.sends, all.receives, hop_tag(s)); });
+  const Messages all = core::in_span("pack", [&] { return messages(s); });
+  core::timed_wait(setting_.hop(s + 1), "post", [&] { exchange_.start(all.sends, all.receives, hop_tag(s)); });
 }
 
 void HopKeys::complete(std::size_t s) {
   if (s + 1 >= round_->steps(setting_.rank())) return;
-  const comm::Scope here(place(s + 1));
+  const comm::Scope here(scope(s + 1));
   core::HopMetrics& metrics = setting_.hop(s + 1);
   if (plan_.mode() == HopMode::blocking) {
-    const Messages all = messages(s);
-    core::timed_wait(metrics, [&] { exchange_.run_blocking(all.sends, all.receives, hop_tag(s)); });
+    const Messages all = core::in_span("pack", [&] { return messages(s); });
+    core::timed_wait(metrics, "exchange", [&] { exchange_.run_blocking(all.sends, all.receives, hop_tag(s)); });
   } else {
     core::timed_wait(metrics, [&] { exchange_.wait(); });
   }
-  for (HopLane& lane : lanes_) {
-    if (lane.has(s)) lane.take(s, metrics);
+  for (HopChannel& channel : channels_) {
+    if (channel.has(s)) channel.take(s, metrics);
   }
 }
 

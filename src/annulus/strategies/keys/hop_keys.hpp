@@ -1,7 +1,7 @@
 // K and V of other ranks, hop after hop, in messages from rank to rank.
 #pragma once
 
-#include "annulus/strategies/keys/hop_lane.hpp"
+#include "annulus/strategies/keys/hop_channel.hpp"
 
 namespace annulus::strategies {
 
@@ -14,11 +14,11 @@ class HopKeys final : public SourceOf<HopRound> {
       : SourceOf(setting), plan_(plan), own_(own_block(setting.tensors, setting.rows())), exchange_(setting.comm) {}
 
   void begin(std::size_t round) override;
-  const KeyBlock* block(std::size_t s, std::size_t lane) const override { return lanes_[lane].block(s); }
+  const KeyBlock* block(std::size_t s, std::size_t channel) const override { return channels_[channel].block(s); }
   void start(std::size_t s) override;
   void progress() override { exchange_.progress(); }
   void complete(std::size_t s) override;
-  void finish() override { lanes_.clear(); }
+  void finish() override { channels_.clear(); }
 
  private:
   struct Messages {
@@ -29,8 +29,8 @@ class HopKeys final : public SourceOf<HopRound> {
 
   const HopPlan& plan_;
   const KeyBlock own_;
-  std::deque<HopLane> lanes_;  // a deque: a lane does not move, messages and blocks point into it
-  comm::Exchange exchange_;    // behind the lanes: when an error unwinds, messages end before their buffers do
+  std::deque<HopChannel> channels_;  // a deque: a channel does not move, messages and blocks point into it
+  comm::Exchange exchange_;          // behind the channels: when an error unwinds, messages end before their buffers do
 };
 
 }  // namespace annulus::strategies

@@ -8,39 +8,39 @@ namespace annulus::strategies {
 
 HopRound::HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions)
     : KeyRound(round, partition), is_sliced_(false) {
-  for (const Direction& direction : directions) lanes_.emplace_back(layout(), partition, direction);
+  for (const Direction& direction : directions) channels_.emplace_back(layout(), partition, direction);
 }
 
 HopRound::HopRound(const Problem& round, const pattern::Partition& partition, const Direction& direction, Index slices)
     : KeyRound(round, partition), is_sliced_(true) {
   for (Index i = 0; i < slices; ++i) {
-    lanes_.emplace_back(layout(), partition, pattern::slice_of(partition, slices, i), direction);
+    channels_.emplace_back(layout(), partition, pattern::slice_of(partition, slices, i), direction);
   }
 }
 
 std::size_t HopRound::steps(int rank) const {
   int hops = 0;
-  for (const Lane& lane : lanes_) hops = std::max(hops, lane.hops.count(rank));
+  for (const Channel& channel : channels_) hops = std::max(hops, channel.hops.count(rank));
   return std::size_t(hops) + 1;
 }
 
-std::string HopRound::place(int rank, std::size_t s) const {
+std::string HopRound::scope(int rank, std::size_t s) const {
   return s == 0 ? "own rows" : fmt::format("hop {} of {}", s, steps(rank) - 1);
 }
 
-int HopRound::owner(int rank, std::size_t s, std::size_t lane) const {
-  return s == 0 ? rank : lanes_[lane].hops.owner(rank, int(s) - 1);
+int HopRound::owner(int rank, std::size_t s, std::size_t channel) const {
+  return s == 0 ? rank : channels_[channel].hops.owner(rank, int(s) - 1);
 }
 
-KeyBlock HopRound::form(int rank, std::size_t s, std::size_t lane) const {
+KeyBlock HopRound::form(int rank, std::size_t s, std::size_t channel) const {
   const pattern::StoredRows& rows = this->rows(rank);
   if (s > 0) {
-    if (!has(rank, lane, s - 1)) return {};
-    const pattern::PackedRows packed = lanes_[lane].hops.hop(rank, int(s) - 1).receive;
+    if (!has(rank, channel, s - 1)) return {};
+    const pattern::PackedRows packed = channels_[channel].hops.hop(rank, int(s) - 1).receive;
     return {nullptr, pattern::head_rows(packed), pattern::KeyRows::packed(packed)};
   }
   if (!is_sliced_) return own_block({}, rows);
-  const pattern::StoredRows& slice = lanes_[lane].rows[std::size_t(rank)];
+  const pattern::StoredRows& slice = channels_[channel].rows[std::size_t(rank)];
   if (slice.count() == 0) return {nullptr, rows.count(), {}};
   const core::Interval taken = slice.intervals().front();
   return {nullptr, rows.count(), pattern::KeyRows::raw({{taken, taken.begin - rows.intervals().front().begin}})};
@@ -49,9 +49,9 @@ KeyBlock HopRound::form(int rank, std::size_t s, std::size_t lane) const {
 Transfers HopRound::transfers(int rank, std::size_t s) const {
   Transfers all;
   const int h = int(s);
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (!has(rank, lane, s)) continue;
-    const pattern::Hops& hops = lanes_[lane].hops;
+  for (std::size_t channel = 0; channel < channels_.size(); ++channel) {
+    if (!has(rank, channel, s)) continue;
+    const pattern::Hops& hops = channels_[channel].hops;
     const Index sent = hops.rows_sent(rank, h), received = hops.rows_received(rank, h);
     all.send({hops.send_to(rank, h), sent, kv_bytes(problem(), sent)});
     all.receive({hops.receive_from(rank, h), received, kv_bytes(problem(), received)});
@@ -59,8 +59,8 @@ Transfers HopRound::transfers(int rank, std::size_t s) const {
   return all;
 }
 
-BufferBytes HopRound::buffers(int rank, std::size_t lane) const {
-  const pattern::Hops& hops = lanes_[lane].hops;
+BufferBytes HopRound::buffers(int rank, std::size_t channel) const {
+  const pattern::Hops& hops = channels_[channel].hops;
   BufferBytes bytes;
   for (int h = 0; h < hops.count(rank); ++h) {
     Index& receive = bytes.receive[std::size_t(h % 2)];
@@ -74,8 +74,8 @@ BufferBytes HopRound::buffers(int rank, std::size_t lane) const {
 
 std::vector<Index> HopRound::buffer_bytes(int rank) const {
   std::vector<Index> all(steps(rank));
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    const BufferBytes bytes = buffers(rank, lane);
+  for (std::size_t channel = 0; channel < channels_.size(); ++channel) {
+    const BufferBytes bytes = buffers(rank, channel);
     for (std::size_t s = 0; s < all.size(); ++s) all[s] += bytes.during(s);
   }
   return all;

@@ -10,7 +10,7 @@
 
 namespace annulus::strategies {
 
-/// One direction of hops, a lane of every step.
+/// One direction of hops, a channel of its own.
 struct Direction {
   pattern::From from = pattern::From::neighbours;
   int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1
@@ -20,7 +20,7 @@ struct Direction {
 /// The ring's: once round from neighbour to neighbour.
 inline constexpr Direction upwards{};
 
-/// Bytes of a lane's buffers on one rank: what hop h brings lands in receive buffer h mod 2.
+/// Bytes of a channel's buffers on one rank: what hop h brings lands in receive buffer h mod 2.
 struct BufferBytes {
   std::array<Index, 2> receive{};
   Index send = 0;
@@ -34,37 +34,37 @@ class HopRound final : public KeyRound {
  public:
   /// All rows of every rank in each direction.
   HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions);
-  /// Every rank's rows in slices, each a lane of its own, higher rows first (gradients/ordered_sums.hpp).
+  /// Every rank's rows in slices, each a channel of its own, higher rows first (gradients/ordered_sums.hpp).
   HopRound(const Problem& round, const pattern::Partition& partition, const Direction& direction, Index slices);
 
   std::size_t steps(int rank) const override;
-  std::size_t lanes() const override { return lanes_.size(); }
-  std::string place(int rank, std::size_t s) const override;
-  int owner(int rank, std::size_t s, std::size_t lane) const override;
-  KeyBlock form(int rank, std::size_t s, std::size_t lane) const override;
+  std::size_t channels() const override { return channels_.size(); }
+  std::string scope(int rank, std::size_t s) const override;
+  int owner(int rank, std::size_t s, std::size_t channel) const override;
+  KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
-  const pattern::Hops& hops_of(std::size_t lane) const { return lanes_[lane].hops; }
-  bool has(int rank, std::size_t lane, std::size_t h) const { return int(h) < lanes_[lane].hops.count(rank); }
-  /// Of every rank's rows, those that travel in a lane.
-  const pattern::Partition& rows_of(std::size_t lane) const { return lanes_[lane].rows; }
-  /// Lanes that share the own rows leave the work on them to the first.
-  bool computes_own(std::size_t lane) const { return is_sliced_ || lane == 0; }
-  BufferBytes buffers(int rank, std::size_t lane) const;
+  const pattern::Hops& hops_of(std::size_t channel) const { return channels_[channel].hops; }
+  bool has(int rank, std::size_t channel, std::size_t h) const { return int(h) < channels_[channel].hops.count(rank); }
+  /// Of every rank's rows, those that travel in a channel.
+  const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel].rows; }
+  /// Channels that share the own rows leave the work on them to the first.
+  bool computes_own(std::size_t channel) const { return is_sliced_ || channel == 0; }
+  BufferBytes buffers(int rank, std::size_t channel) const;
 
  private:
-  struct Lane {
-    Lane(const pattern::Layout& layout, const pattern::Partition& partition, const Direction& direction)
+  struct Channel {
+    Channel(const pattern::Layout& layout, const pattern::Partition& partition, const Direction& direction)
         : rows(partition), hops(layout, rows, direction.from, direction.sign, direction.reach(int(partition.size()))) {}
-    Lane(const pattern::Layout& layout, const pattern::Partition& partition, pattern::Partition slice,
-         const Direction& direction)
+    Channel(const pattern::Layout& layout, const pattern::Partition& partition, pattern::Partition slice,
+            const Direction& direction)
         : rows(std::move(slice)), hops(layout, rows, partition, direction.from) {}
 
     const pattern::Partition rows;
     const pattern::Hops hops;
   };
-  std::deque<Lane> lanes_;  // a deque: hops point to the rows beside them
+  std::deque<Channel> channels_;  // a deque: hops point to the rows beside them
   const bool is_sliced_;
 };
 
@@ -85,8 +85,8 @@ class HopPlan final : public KeyPlan {
   HopMode mode_;
 };
 
-/// Own keys first, then the rows that each hop brings: no rank holds more than its own rows and, per lane, two received
-/// blocks and one to send, whatever P is.
+/// Own keys first, then the rows that each hop brings: no rank holds more than its own rows and, per channel, two
+/// received blocks and one to send, whatever P is.
 MakePlans hops(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

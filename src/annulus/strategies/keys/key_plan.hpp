@@ -37,7 +37,9 @@ inline Index sum_bytes(const Problem& problem, Index head_rows) {
 }
 
 /// One of the rounds, for all ranks; what a step is costs as much as the rows that it touches. A step has a block of
-/// keys in each lane, or none in some. Problem and partition are not copied.
+/// keys in each channel, or none in some: channels are rings side by side (the word is NCCL's), one for each direction
+/// (ring_bidirectional has two) or one for each slice of the rows (gradients/ordered_sums.hpp). Problem and partition
+/// are not copied.
 class KeyRound {
  public:
   KeyRound(const Problem& problem, const pattern::Partition& partition)
@@ -54,14 +56,15 @@ class KeyRound {
   /// Steps of a rank, step 0 included.
   virtual std::size_t steps(int) const { return 1; }
   /// Blocks that a step may have.
-  virtual std::size_t lanes() const { return 1; }
+  virtual std::size_t channels() const { return 1; }
   /// Entries of the metrics that the round needs, and the one that step s counts in.
   virtual std::size_t hops(int rank) const { return steps(rank); }
   virtual std::size_t hop(int, std::size_t s) const { return s; }
   /// Names step s: "own rows", "hop 2 of 3".
-  virtual std::string place(int, std::size_t) const { return "own rows"; }
-  /// Whose rows the block of step s in a lane holds, every_rank: all; and in which form, without data, holding nothing
-  /// where there is none. Those of step 0, of which every lane's holds other rows, stay to the end of the round.
+  virtual std::string scope(int, std::size_t) const { return "own rows"; }
+  /// Whose rows the block of step s in a channel holds, every_rank: all; and in which form, without data, holding
+  /// nothing where there is none. Those of step 0, of which every channel's holds other rows, stay to the end of the
+  /// round.
   virtual int owner(int rank, std::size_t, std::size_t) const { return rank; }
   virtual KeyBlock form(int rank, std::size_t, std::size_t) const { return own_block({}, rows(rank)); }
 

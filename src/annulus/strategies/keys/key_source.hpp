@@ -24,8 +24,8 @@ struct Setting {
 };
 
 /// Executes a key plan for one rank, step after step; each round begins with step 0 anew. Use: begin(i) for round i;
-/// for every step s start(s), the work on block(s, lane) with progress() now and then, complete(s); finish() behind the
-/// last round; close() when the results are made.
+/// for every step s start(s), the work on block(s, channel) with progress() now and then, complete(s); finish() behind
+/// the last round; close() when the results are made.
 class KeySource {
  public:
   virtual ~KeySource() = default;
@@ -33,10 +33,10 @@ class KeySource {
   virtual void begin(std::size_t round) = 0;
   // Where the order is that in which blocks arrive, only the source knows these of a step that has begun.
   virtual std::size_t hop(std::size_t s) const = 0;
-  virtual std::string place(std::size_t s) const = 0;
+  virtual std::string scope(std::size_t s) const = 0;
 
-  /// The block of step s in a lane, from complete(s - 1) to complete(s); nullptr where there is none.
-  virtual const KeyBlock* block(std::size_t s, std::size_t lane) const = 0;
+  /// The block of step s in a channel, from complete(s - 1) to complete(s); nullptr where there is none.
+  virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
   /// Asks for the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
   virtual void start(std::size_t) {}
@@ -55,7 +55,7 @@ template <class Round>
 class SourceOf : public KeySource {
  public:
   std::size_t hop(std::size_t s) const override { return round_->hop(setting_.rank(), s); }
-  std::string place(std::size_t s) const override { return round_->place(setting_.rank(), s); }
+  std::string scope(std::size_t s) const override { return round_->scope(setting_.rank(), s); }
 
  protected:
   explicit SourceOf(const Setting& setting) : setting_(setting) {}

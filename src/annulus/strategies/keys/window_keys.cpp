@@ -8,7 +8,7 @@ WindowKeys::WindowKeys(const Setting& setting, const WindowPlan& plan)
       own_(own_block(setting.tensors, setting.rows())),
       window_(setting.comm, "kv window", plan.window_bytes(setting.rank())) {
   fill_window(setting.problem, setting.rows(), own_, window_);
-  core::timed_wait(setting.hop(0), [&] { window_.publish(); });
+  core::timed_wait(setting.hop(0), "publish", [&] { window_.publish(); });
 }
 
 void WindowKeys::begin(std::size_t round) {
@@ -30,7 +30,7 @@ void WindowKeys::begin(std::size_t round) {
 /// Its buffer is free again when the kernel is done with read i - slots.
 void WindowKeys::start_read(std::size_t i) {
   core::HopMetrics& metrics = setting_.hop(hop(i + 1));
-  core::timed_wait(metrics, [&] {  // inside a node the copy itself is done here
+  core::timed_wait(metrics, "read window", [&] {  // inside a node the copy itself is done here
     const pattern::Hop from = round_->all().hop(setting_.rank(), round_->read(setting_.rank(), i + 1));
     const WindowRuns source =
         window_runs(setting_.problem, setting_.partition[std::size_t(from.receive_from)], from.receive);

@@ -21,7 +21,7 @@ bool WindowRound::is_read(int rank) const {
   return false;
 }
 
-std::string WindowRound::place(int rank, std::size_t s) const {
+std::string WindowRound::scope(int rank, std::size_t s) const {
   return s == 0 ? "own rows" : fmt::format("read {} of {}", s, reads(rank).size());
 }
 

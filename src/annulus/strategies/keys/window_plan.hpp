@@ -22,11 +22,11 @@ class WindowRound final : public KeyRound {
   std::size_t steps(int rank) const override { return reads(rank).size() + 1; }
   std::size_t hops(int rank) const override { return std::size_t(hops_.count(rank)) + 1; }
   std::size_t hop(int rank, std::size_t s) const override { return s == 0 ? 0 : std::size_t(read(rank, s)) + 1; }
-  std::string place(int rank, std::size_t s) const override;
+  std::string scope(int rank, std::size_t s) const override;
   int owner(int rank, std::size_t s, std::size_t) const override {
     return s == 0 ? rank : hops_.receive_from(rank, read(rank, s));
   }
-  KeyBlock form(int rank, std::size_t s, std::size_t lane) const override;
+  KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 

@@ -20,7 +20,7 @@ StrategyEntry allgather() {
       .name = "allgather",
       .description = "gather all K and V on every rank, then compute (O(n) memory)",
       .partition = partition,
-      .communication = {Movement::gather, false},
+      .communication = {CommunicationPattern::gather, false},
       .forward = gathered(GatherOrder::at_once),
       .backward = gathered_gradients(HopMode::blocking),
       .backward_in_order = gathered_in_order(),

@@ -11,7 +11,7 @@ StrategyEntry allgather_overlap() {
       .name = "allgather_overlap",
       .description = "allgather without waiting: own rows first, then each rank's rows as they arrive (O(n) memory)",
       .partition = distributed_partition,
-      .communication = {Movement::gather, true},
+      .communication = {CommunicationPattern::gather, true},
       .forward = gathered(GatherOrder::as_they_come),
       .backward = gathered_gradients(HopMode::overlapped),
       .why_not_reproducible = [](const Problem&,

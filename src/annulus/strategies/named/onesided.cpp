@@ -11,7 +11,7 @@ StrategyEntry onesided() {
       .name = "onesided",
       .description = "ranks read K and V out of each other's memory (MPI RMA): no rank waits for another's compute",
       .partition = ordered_partition,
-      .communication = {Movement::window},
+      .communication = {CommunicationPattern::window},
       .forward = read_from_windows(),
       .backward = windows_and_sums(),
       .why_not_reproducible = unless_contiguous,

@@ -11,7 +11,7 @@ StrategyEntry ring() {
       .name = "ring",
       .description = "pass K and V from neighbour to neighbour, overlapped with compute (O(n/P) memory)",
       .partition = ordered_partition,
-      .communication = {Movement::ring, true},
+      .communication = {CommunicationPattern::ring, true},
       .forward = hops(HopMode::overlapped, {upwards}),
       .backward = hops_and_sums(HopMode::overlapped, {upwards}),
       .backward_in_order = hops_in_order(HopMode::overlapped, upwards),

@@ -20,7 +20,7 @@ StrategyEntry ring_bidirectional() {
       .name = "ring_bidirectional",
       .description = "the ring in both directions at once, half the hops",
       .partition = ordered_partition,
-      .communication = {Movement::both_ways, true},
+      .communication = {CommunicationPattern::both_ways, true},
       .forward = hops(HopMode::overlapped, both_ways),
       .backward = hops_and_sums(HopMode::overlapped, both_ways),
       .why_not_reproducible = why_not,

@@ -10,7 +10,7 @@ StrategyEntry ring_blocking() {
       .name = "ring_blocking",
       .description = "the ring with blocking sends: even ranks send then receive, odd the reverse",
       .partition = ordered_partition,
-      .communication = {Movement::ring, false},
+      .communication = {CommunicationPattern::ring, false},
       .forward = hops(HopMode::blocking, {upwards}),
       .backward = hops_and_sums(HopMode::blocking, {upwards}),
       .backward_in_order = hops_in_order(HopMode::blocking, upwards),

@@ -16,7 +16,7 @@ StrategyEntry rotation() {
       .name = "rotation",
       .description = "hop d reads straight from rank p-d exactly the rows needed: fewest bytes, no forwarding",
       .partition = ordered_partition,
-      .communication = {Movement::direct, true},
+      .communication = {CommunicationPattern::direct, true},
       .forward = hops(HopMode::overlapped, {straight}),
       .backward = hops_and_sums(HopMode::overlapped, {straight}),
       .backward_in_order = hops_in_order(HopMode::overlapped, straight),

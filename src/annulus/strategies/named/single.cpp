@@ -10,7 +10,7 @@ StrategyEntry single() {
       .description = "rank 0 holds and computes everything, the others wait",
       .partition = [](const Problem& problem,
                       int ranks) { return pattern::root_partition(problem.shape.sequence, ranks); },
-      .communication = {Movement::none},
+      .communication = {CommunicationPattern::none},
       .forward = own_keys(),
       .backward = own_gradients(),
       .why_not_reproducible = never_mind,

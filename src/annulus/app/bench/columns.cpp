@@ -1,0 +1,249 @@
+#include "annulus/app/bench/columns.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "annulus/core/metrics.hpp"
+#include "annulus/io/numbers.hpp"
+
+namespace annulus::app {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+double median(std::vector<double> values) {
+  if (values.empty()) return nan;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// A case's repeats, forward and backward together.
+class Repeats {
+ public:
+  Repeats(const CaseMeasurements& of, Index head_dim) : of_(of), head_dim_(head_dim) {}
+
+  std::vector<double> seconds() const {
+    return each([](const PassMeasurements& pass) { return pass.seconds; });
+  }
+  /// Longest wait of a rank.
+  std::vector<double> wait() const {
+    return each([](const PassMeasurements& pass) { return pass.most("wait_seconds"); });
+  }
+  /// What a quantity of the ranks comes to in a repeat; the same in all of them but for times.
+  double most(const char* name) const {
+    return each([&](const PassMeasurements& pass) { return pass.most(name); }).front();
+  }
+  double sum(const char* name) const {
+    return each([&](const PassMeasurements& pass) { return pass.sum(name); }).front();
+  }
+  double cpu_seconds() const {
+    const std::vector<double> all = each([](const PassMeasurements& pass) { return pass.sum("kernel_cpu_seconds"); });
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  }
+  /// Of a repeat.
+  double gflop() const {
+    const double forward = core::forward_flops(of_.forward[0].sum("kept"), head_dim_);
+    return 1e-9 *
+           (of_.backward.empty() ? forward : forward + core::backward_flops(of_.backward[0].sum("kept"), head_dim_));
+  }
+  double balance() const {
+    const PassMeasurements& pass = of_.forward[0];
+    return pass.most("kept") * double(pass.of("kept").size()) / std::max(pass.sum("kept"), 1.0);
+  }
+
+ private:
+  template <class Value>
+  std::vector<double> each(const Value& value) const {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < of_.forward.size(); ++i) {
+      all.push_back(value(of_.forward[i]) + (of_.backward.empty() ? 0 : value(of_.backward[i])));
+    }
+    return all;
+  }
+
+  const CaseMeasurements& of_;
+  const Index head_dim_;
+};
+
+/// NaN where it was not looked at.
+double error_of(const verify::Findings& findings, std::initializer_list<const char*> names) {
+  double error = nan;
+  for (const verify::Verdict& verdict : findings.verdicts) {
+    for (const char* name : names) {
+      if (verdict.name == name) error = std::fmax(error, verdict.deviation.relative());
+    }
+  }
+  return error;
+}
+
+struct Entry {
+  const char* name;
+  const char* units;
+};
+constexpr Entry number_columns[] = {
+    {"attention_seconds_min", "s"},
+    {"attention_seconds_median", "s"},
+    {"attention_seconds_max", "s"},
+    {"forward_seconds_median", "s"},
+    {"backward_seconds_median", "s"},
+    {"gflop", "1e9"},
+    {"gflop_per_second", "1e9 s-1"},
+    {"gflop_per_cpu_second", "1e9 s-1"},
+    {"peak_gflop_per_cpu_second", "1e9 s-1"},
+    {"share_of_peak", "1"},
+    {"wait_seconds", "s"},
+    {"balance", "1"},
+    {"bytes_received", "bytes"},
+    {"bytes_received_total", "bytes"},
+    {"bus_bytes_per_second", "byte s-1"},
+    {"peak_bytes", "bytes"},
+    {"predicted_seconds", "s"},
+    {"predicted_peak_bytes", "bytes"},
+    {"error_out", "1"},
+    {"error_lse", "1"},
+    {"error_gradients", "1"},
+};
+constexpr Entry whole_columns[] = {
+    {"ranks", ""},    {"threads", ""}, {"repeats", ""},  {"batch", ""},
+    {"sequence", ""}, {"heads", ""},   {"kv_heads", ""}, {"head_dim", ""},
+};
+constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
+                                        "date",   "hosts",    "job_id",    "version", "error"};
+
+void add_settings(const Job& job, io::CaseRecord& record) {
+  const core::Shape& s = job.problem.shape;
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, Index>>{{"batch", s.batch},
+                                                                                        {"sequence", s.sequence},
+                                                                                        {"heads", s.heads},
+                                                                                        {"kv_heads", s.kv_heads},
+                                                                                        {"head_dim", s.head_dim}}) {
+    record.numbers.emplace_back(name, double(value));
+  }
+  record.words.emplace_back("strategy", job.strategy->name());
+  record.words.emplace_back("partition", job.problem.partition ? pattern::name_of(*job.problem.partition) : "auto");
+  record.words.emplace_back("dtype", core::name_of(job.problem.type));
+}
+
+bool all_numbers(const std::vector<std::string>& texts) {
+  return std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return io::parse_whole(text, {0, INT64_MAX}).number.has_value();
+  });
+}
+
+/// A swept key's values, as numbers where all of them are whole numbers.
+io::TableColumn swept_column(const std::string& key, const std::vector<io::BenchCase>& cases) {
+  std::vector<std::string> texts;
+  for (const io::BenchCase& one : cases) texts.push_back(one.find(key)->text);
+  if (!all_numbers(texts)) return {key, "", texts};
+  std::vector<Index> numbers;
+  for (const std::string& text : texts) numbers.push_back(*io::parse_whole(text, {0, INT64_MAX}).number);
+  return {key, "", numbers};
+}
+
+}  // namespace
+
+io::CaseRecord record_of_case(const io::BenchCase& one, const Job& job, const CaseMeasurements& measured,
+                              const io::CaseRecord& launch) {
+  const Repeats repeats(measured, job.problem.shape.head_dim);
+  const std::vector<double> seconds = repeats.seconds();
+  const double middle = median(seconds), cpu = repeats.cpu_seconds();
+  const double rate = cpu > 0 ? repeats.gflop() * double(seconds.size()) / cpu : nan;
+  const double peak = measured.peak_gflop_per_cpu_second;
+  const auto passes = [](const std::vector<PassMeasurements>& all) {
+    std::vector<double> of;
+    for (const PassMeasurements& pass : all) of.push_back(pass.seconds);
+    return median(of);
+  };
+  io::CaseRecord record = launch;
+  record.number = one.number;
+  record.numbers.insert(record.numbers.end(),
+                        {
+                            {"attention_seconds_min", *std::min_element(seconds.begin(), seconds.end())},
+                            {"attention_seconds_median", middle},
+                            {"attention_seconds_max", *std::max_element(seconds.begin(), seconds.end())},
+                            {"forward_seconds_median", passes(measured.forward)},
+                            {"backward_seconds_median", passes(measured.backward)},
+                            {"gflop", repeats.gflop()},
+                            {"gflop_per_second", repeats.gflop() / middle},
+                            {"gflop_per_cpu_second", rate},
+                            {"peak_gflop_per_cpu_second", peak > 0 ? peak : nan},
+                            {"share_of_peak", peak > 0 ? rate / peak : nan},
+                            {"wait_seconds", median(repeats.wait())},
+                            {"balance", repeats.balance()},
+                            {"bytes_received", repeats.most("bytes_received")},
+                            {"bytes_received_total", repeats.sum("bytes_received")},
+                            {"bus_bytes_per_second", repeats.most("bytes_received") / middle},
+                            {"peak_bytes", measured.peak_bytes},
+                            {"predicted_seconds", measured.predicted_seconds},
+                            {"predicted_peak_bytes", measured.predicted_peak_bytes},
+                            {"error_out", error_of(measured.findings, {"out", "y"})},
+                            {"error_lse", error_of(measured.findings, {"lse"})},
+                            {"error_gradients", error_of(measured.findings, {"dq", "dk", "dv"})},
+                            {"repeats", double(seconds.size())},
+                        });
+  record.words.emplace_back("status", measured.findings.good() ? status_ok : status_wrong);
+  add_settings(job, record);
+  return record;
+}
+
+io::CaseRecord record_of_failure(const io::BenchCase& one, const std::string& error, const io::CaseRecord& launch) {
+  io::CaseRecord record = launch;
+  record.number = one.number;
+  record.words.emplace_back("status", status_failed);
+  record.words.emplace_back("error", error);
+  return record;
+}
+
+bool is_measured(const io::CaseRecord& record) {
+  const std::string status = record.word_of("status");
+  return status == status_ok || status == status_wrong;
+}
+
+std::vector<std::optional<io::CaseRecord>> best_records(const std::vector<io::CaseRecord>& all,
+                                                        const std::vector<io::BenchCase>& cases) {
+  const auto order = [](const io::CaseRecord& record) {
+    return std::tuple(!is_measured(record), record.word_of("date"), io::line_of(record));
+  };
+  std::vector<std::optional<io::CaseRecord>> best(cases.size());
+  for (const io::CaseRecord& record : all) {
+    if (record.number < 0 || record.number >= Index(cases.size())) continue;
+    auto& known = best[std::size_t(record.number)];
+    if (!known || order(record) < order(*known)) known = record;
+  }
+  return best;
+}
+
+std::vector<io::TableColumn> table_columns(const std::vector<io::BenchCase>& cases,
+                                           const std::vector<std::optional<io::CaseRecord>>& records) {
+  std::vector<io::TableColumn> columns;
+  for (const auto& [key, value] : cases.front().values) {
+    if (key != io::ranks_word && key != io::threads_word) columns.push_back(swept_column(key, cases));
+  }
+  for (const Entry& entry : number_columns) {
+    std::vector<double> values;
+    for (const auto& record : records) values.push_back(record ? record->number_of(entry.name) : nan);
+    columns.push_back({entry.name, entry.units, values});
+  }
+  for (const Entry& entry : whole_columns) {  // 0: not known
+    std::vector<Index> values;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const double value = records[i] ? records[i]->number_of(entry.name) : nan;
+      const io::SweptValue* asked = cases[i].find(entry.name);
+      values.push_back(asked ? std::stoll(asked->text) : std::isnan(value) ? 0 : Index(value));
+    }
+    columns.push_back({entry.name, entry.units, values});
+  }
+  for (const char* name : word_columns) {
+    std::vector<std::string> values;
+    for (const auto& record : records) {
+      values.push_back(record ? record->word_of(name) : std::string_view(name) == "status" ? status_missing : "");
+    }
+    columns.push_back({name, "", values});
+  }
+  return columns;
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,167 @@
+#include "annulus/app/bench/rounds.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "annulus/app/job/memory_share.hpp"
+#include "annulus/app/report/progress.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/kernels/multiply_add_peak.hpp"
+
+namespace annulus::app {
+namespace {
+
+constexpr double guessed_seconds = 1;  // of a run without a prediction
+
+double seconds_of(const PlannedCase& one) { return std::isnan(one.seconds) ? guessed_seconds : one.seconds; }
+
+/// Of a case.
+Index runs_of(const io::BenchFile& file) { return file.settings.warmup + file.settings.repeats; }
+
+/// A launch's work: groups one after the other, with one progress line over all of them.
+class Rounds {
+ public:
+  Rounds(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch, const Told& told,
+         const comm::Communicator& comm)
+      : jobs_(jobs),
+        launch_(launch),
+        told_(told),
+        comm_(comm),
+        runs_(runs_of(jobs.file())),
+        all_(std::accumulate(cases.begin(), cases.end(), 0.0,
+                             [](double sum, const PlannedCase& one) { return sum + seconds_of(one); })),
+        cases_(Index(cases.size())),
+        line_(comm.is_root(), {double(cases.size()), "case"}) {}
+
+  /// All runs of a group; false when asked to stop.
+  bool measure_group(const std::vector<PlannedCase>& group) {
+    std::vector<Index> numbers;
+    for (const PlannedCase& one : group) numbers.push_back(one.one->number);
+    told_.begun(numbers);
+    trials_.clear();
+    for (const PlannedCase& one : group) {
+      std::unique_ptr<Trial> trial;
+      succeeds(*one.one, [&] { trial = std::make_unique<Trial>(jobs_, one, trials_, comm_); });
+      trials_.push_back(std::move(trial));
+    }
+    peaks_.clear();
+    for (Index run = 0; run < runs_; ++run) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        // Each round begins with another case, so that none always comes behind the same one.
+        const std::size_t now = (i + std::size_t(run)) % group.size();
+        run_once(group[now], trials_[now], run);
+        done_ += seconds_of(group[now]) / double(runs_);
+        if (asked_to_stop()) return false;
+      }
+    }
+    return true;
+  }
+
+  const Measured& measured() const { return measured_; }
+
+ private:
+  void run_once(const PlannedCase& planned, std::unique_ptr<Trial>& trial, Index run) {
+    if (!trial) return;
+    const bool last = run + 1 == runs_;
+    const std::string what =
+        fmt::format("case {} of {}, run {} of {}", measured_.cases + measured_.failed + 1, cases_, run + 1, runs_);
+    const double weight = seconds_of(planned) / double(runs_);
+    const auto shown = [&](double share, const std::string&) { line_.show((done_ + share * weight) / all_, what); };
+    io::CaseRecord record;
+    const bool well = succeeds(*planned.one, [&] {
+      trial->run(run >= jobs_.file().settings.warmup, last, shown);
+      if (last) record = trial->finish(peak(trial->precision()), launch_);
+    });
+    shown(1, what);
+    if (last || !well) trial.reset();
+    if (!last || !well) return;
+    ++measured_.cases;
+    told_.finished(record);
+  }
+
+  /// Does some work of a case. What all ranks know to be impossible is this case's failure, and false; others go on.
+  template <class Work>
+  bool succeeds(const io::BenchCase& one, const Work& work) {
+    std::string error;
+    try {
+      work();
+      return true;
+    } catch (const comm::AgreedError& what) {
+      error = what.what();
+    } catch (const core::Error& what) {  // perhaps this rank alone; run_pass() has not let others wait for it
+      if (comm_.size() > 1) throw;
+      error = what.what();
+    }
+    line_.clear();
+    if (comm_.is_root()) std::fprintf(stderr, "annulus: error: %s: %s\n", one.name().c_str(), error.c_str());
+    ++measured_.failed;
+    told_.finished(record_of_failure(one, error, launch_));
+    return false;
+  }
+
+  /// The multiply-add peak of this group's minute, mean over the ranks; collective.
+  double peak(core::Precision precision) {
+    const auto known = peaks_.find(precision);
+    if (known != peaks_.end()) return known->second;
+    comm_.barrier();
+    const std::vector<double> all = comm_.gather_all(kernels::multiply_add_peak(precision));
+    return peaks_[precision] = std::accumulate(all.begin(), all.end(), 0.0) / double(all.size());
+  }
+
+  bool asked_to_stop() {
+    const comm::Scope scope("the agreement behind a run");
+    measured_.stopped = comm_.max(Index(stop_requested())) != 0;
+    return measured_.stopped;
+  }
+
+  const JobMaker& jobs_;
+  const io::CaseRecord& launch_;
+  const Told& told_;
+  const comm::Communicator& comm_;
+  const Index runs_;
+  const double all_;  // predicted seconds, a run of each case
+  const Index cases_;
+  ProgressLine line_;
+  double done_ = 0;
+  std::vector<std::unique_ptr<Trial>> trials_;  // of the group; none: failed, or done
+  std::map<core::Precision, double> peaks_;
+  Measured measured_;
+};
+
+}  // namespace
+
+std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& cases, Index runs,
+                                                const GroupLimits& limits) {
+  std::vector<std::vector<PlannedCase>> groups;
+  double seconds = 0, bytes = 0;
+  for (const PlannedCase& one : cases) {
+    const double more = seconds_of(one) * double(runs);
+    const bool fits = !groups.empty() && !one.alone && !groups.back().back().alone &&
+                      groups.back().size() < limits.cases && seconds + more <= limits.seconds &&
+                      bytes + one.bytes <= limits.bytes;
+    if (!fits) {
+      groups.emplace_back();
+      seconds = bytes = 0;
+    }
+    groups.back().push_back(one);
+    seconds += more;
+    bytes += one.bytes;
+  }
+  return groups;
+}
+
+Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
+                 const Told& told, const comm::Communicator& comm) {
+  Rounds rounds(jobs, cases, launch, told, comm);
+  GroupLimits limits;
+  if (const double share = memory_share(comm).bytes; share > 0) limits.bytes = share / 2;
+  for (const std::vector<PlannedCase>& group : groups_of(cases, runs_of(jobs.file()), limits)) {
+    if (!rounds.measure_group(group)) break;
+  }
+  return rounds.measured();
+}
+
+}  // namespace annulus::app

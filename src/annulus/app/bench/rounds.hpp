@@ -1,0 +1,47 @@
+// In which order cases are measured.
+//
+// What disturbs a machine (its clock, its neighbours) comes and goes within minutes, so runs of cases that will be
+// compared must alternate: case 0, 1, 2, then 0, 1, 2 again. A launch that is killed loses the runs of all cases that
+// are not complete, so not all cases of a sweep can alternate. Cases are therefore measured in groups of neighbours:
+// as many as take about a minute together, all their repeats included. A killed launch loses about a minute, and
+// cases that take longer, which average over disturbances by themselves, are groups of their own.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "annulus/app/bench/trial.hpp"
+
+namespace annulus::app {
+
+/// What bounds a group: predicted seconds of all runs, cases, and bytes of a rank with all inputs in memory.
+struct GroupLimits {
+  double seconds = 60;
+  std::size_t cases = 32;
+  double bytes = std::numeric_limits<double>::infinity();
+};
+
+/// What is told of cases while they are measured, on every rank; records are complete on rank 0. What these throw ends
+/// the measuring.
+struct Told {
+  std::function<void(const std::vector<Index>& numbers)> begun;  ///< of a group
+  std::function<void(const io::CaseRecord& record)> finished;    ///< as soon as its last repeat is done, or it failed
+};
+
+/// Neighbours in groups, in their order; a case beyond a limit, or `alone`, is a group of its own. `runs` of each case.
+std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& cases, Index runs,
+                                                const GroupLimits& limits);
+
+/// What measuring came to.
+struct Measured {
+  Index cases = 0;   ///< recorded as measured
+  Index failed = 0;  ///< recorded as failed
+  bool stopped = false;
+};
+
+/// Measures the cases; stops when asked to, between two runs. Collective.
+Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
+                 const Told& told, const comm::Communicator& comm);
+
+}  // namespace annulus::app

@@ -1,0 +1,223 @@
+#include "annulus/app/bench/trial.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "annulus/app/job/definition.hpp"
+#include "annulus/app/run_alone.hpp"
+#include "annulus/comm/staging.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/io/run_file_keys.hpp"
+#include "annulus/io/sweep.hpp"
+#include "annulus/kernels/kept_memory.hpp"
+#include "annulus/layer/predict.hpp"
+#include "annulus/verify/rows.hpp"
+
+namespace annulus::app {
+namespace {
+
+/// Ranks of the launches that a case is for.
+int ranks_of(const io::BenchCase& one, const comm::Communicator& comm) {
+  const io::SweptValue* asked = one.find(io::ranks_word);
+  return asked == nullptr ? comm.size() : std::stoi(asked->text);
+}
+
+/// What decides which numbers a work reads.
+std::string input_text(const Job& job) {
+  const io::Settings& settings = job.run.settings;
+  std::string text;
+  for (const auto& key : io::run_file_keys()) {
+    if (key.name.starts_with("input.") || key.name == "compute.backward") text += key.name + key.text(settings) + "\n";
+  }
+  return text;
+}
+
+/// Rows that ranks hold, gathered on all of them: what of a result was to be looked at, and nothing else.
+class GatheredRows {
+ public:
+  GatheredRows(const Work& work, const std::vector<Index>& rows, Index batch, const comm::Communicator& comm)
+      : rows_(rows), batch_(batch) {
+    work.show_results([&](const MadeRows& made) { take(made, work.rows()); });
+    for (auto& [name, tensor] : tensors_) comm.add_up(tensor.numbers);
+  }
+
+  /// (B, rows, numbers); every row must be among those that were gathered.
+  verify::Numbers operator()(const std::string& name, core::Interval rows) const {
+    const Tensor& tensor = tensors_.at(name);
+    verify::Numbers part;
+    for (Index b = 0; b < batch_; ++b) {
+      for (Index row = rows.begin; row < rows.end; ++row) {
+        const auto found = std::lower_bound(rows_.begin(), rows_.end(), row);
+        core::require(found != rows_.end() && *found == row, [&] { return "row was not gathered of " + name; });
+        const auto from = tensor.numbers.begin() + at(tensor, b, found - rows_.begin());
+        part.insert(part.end(), from, from + tensor.row_numbers);
+      }
+    }
+    return part;
+  }
+
+ private:
+  struct Tensor {
+    Index row_numbers;
+    verify::Numbers numbers;  // (B, gathered rows, row_numbers), zeros of rows that other ranks hold
+  };
+
+  std::ptrdiff_t at(const Tensor& tensor, Index b, Index i) const {
+    return (b * Index(rows_.size()) + i) * tensor.row_numbers;
+  }
+
+  void take(const MadeRows& made, const pattern::StoredRows& held) {
+    Tensor tensor{made.row_numbers, verify::Numbers(std::size_t(batch_ * Index(rows_.size()) * made.row_numbers))};
+    const std::size_t row_bytes = std::size_t(made.row_numbers) * core::bytes_of(made.type);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const std::size_t interval = held.first_behind(rows_[i]);
+      if (interval == held.intervals().size() || held.intervals()[interval].begin > rows_[i]) continue;
+      const Index stored = held.stored_begin(interval) + rows_[i] - held.intervals()[interval].begin;
+      for (Index b = 0; b < batch_; ++b) {
+        const auto* from =
+            static_cast<const std::byte*>(made.data) + std::size_t(b * held.count() + stored) * row_bytes;
+        const verify::Numbers row = verify::to_double({from, from + row_bytes}, made.type);
+        std::copy(row.begin(), row.end(), tensor.numbers.begin() + at(tensor, b, Index(i)));
+      }
+    }
+    tensors_[made.name] = std::move(tensor);
+  }
+
+  const std::vector<Index>& rows_;
+  const Index batch_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+double predicted_seconds(const Job& job) {
+  if (job.layer) return std::numeric_limits<double>::quiet_NaN();  // the model knows attention alone
+  const auto cost = planner::predict(*job.strategy, job.problem, job.partition, job.machine);
+  return cost ? cost->seconds : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Of the fullest rank; local.
+double predicted_bytes(const Job& job) {
+  const bool gradients = job.problem.gradients;
+  Index most = 0;
+  if (job.layer) {
+    const pattern::Partition rows = layer::partition_of(*job.layer, *job.strategy, job.ranks);
+    for (int rank = 0; rank < job.ranks; ++rank) {
+      const auto memory = layer::predict_memory(*job.layer, *job.strategy, rows, rank);
+      most = std::max(most, gradients ? memory.backward : memory.forward);
+    }
+    return double(most);
+  }
+  const auto schedule = gradients ? job.strategy->backward_schedule(job.problem, job.partition)
+                                  : job.strategy->forward_schedule(job.problem, job.partition);
+  for (int rank = 0; rank < job.ranks; ++rank) most = std::max(most, schedule->predict(rank).memory_bytes);
+  return double(most);
+}
+
+}  // namespace
+
+const Nodes& JobMaker::nodes(const std::optional<std::string>& machine_file, int ranks) const {
+  const std::pair key(machine_file.value_or(""), ranks);
+  if (!nodes_.contains(key)) nodes_.emplace(key, nodes_of(machine_file, ranks, comm_));
+  return nodes_.at(key);
+}
+
+Job JobMaker::job(const io::BenchCase& one) const {
+  io::RunFile run;
+  comm::agree(comm_, [&] { run = file_.run_file(one); });
+  try {
+    Asked asked;
+    asked.ranks = ranks_of(one, comm_);
+    asked.nodes = &nodes(run.settings.distribution.machine, *asked.ranks);
+    return make_job(make_request(std::move(run), Purpose::run, comm_), asked, comm_);
+  } catch (const comm::AgreedError& error) {
+    throw comm::AgreedError(error.kind(), fmt::format("bench: {}: {}", one.name(), error.what()));
+  }
+}
+
+PlannedCase JobMaker::plan(const io::BenchCase& one, bool predict) const {
+  const Job made = job(one);
+  if (!predict) return {&one};
+  double seconds = 0, bytes = 0;
+  comm::agree(comm_, [&] {
+    seconds = predicted_seconds(made);
+    bytes = predicted_bytes(made);
+  });
+  return {&one, seconds, bytes};
+}
+
+Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector<std::unique_ptr<Trial>>& others,
+             const comm::Communicator& comm)
+    : planned_(planned),
+      verify_rows_(jobs.file().settings.verify_rows),
+      comm_(comm),
+      job_(jobs.job(*planned.one)),
+      work_(make_work(job_, comm)) {
+  comm::choose_transfers(job_.run.settings.distribution.gpu_aware, comm, try_device_self_send);
+  measured_.predicted_seconds = planned.seconds;
+  measured_.predicted_peak_bytes = planned.bytes;
+  if (shares_with(others)) return;
+  work_->read_inputs();
+  if (job_.run.settings.compute.gradients) work_->read_gradients();
+}
+
+bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
+  const std::string text = input_text(job_);
+  return std::any_of(others.begin(), others.end(), [&](const auto& other) {
+    if (!other || input_text(other->job_) != text) return false;
+    bool same = other->job_.partition.size() == job_.partition.size();
+    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // alike on every rank
+      same = other->job_.partition[rank].intervals() == job_.partition[rank].intervals();
+    }
+    return same && work_->share_inputs(*other->work_);
+  });
+}
+
+Pass Trial::pass(bool backward, const strategies::Progress& progress) {
+  return run_pass(comm_, fmt::format("{} of {}", work_->name(backward), of().name()),
+                  [&] { return backward ? work_->backward(progress) : work_->forward(progress); });
+}
+
+void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
+  work_->drop_results();
+  if (!has_run_) kernels::release_kept_memory();  // other cases' panels may be larger
+  const bool gradients = job_.run.settings.compute.gradients, layer = job_.layer.has_value();
+  const Index others = core::memory_ledger().current() - work_->input_bytes();
+  core::memory_ledger().reset_peak();
+  const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work
+  const Pass forward = pass(false, [&](double share, const std::string& where) { progress(half * share, where); });
+  Index peak = forward.peak_bytes;
+  std::optional<Pass> backward;
+  if (gradients) {
+    backward = pass(true, [&](double share, const std::string& where) { progress(half + (1 - half) * share, where); });
+    peak = std::max(peak, backward->peak_bytes);
+  }
+  const comm::Scope scope("the gathering of what was measured");
+  const double fullest = double(comm_.max(peak - others));
+  if (!has_run_) measured_.peak_bytes = fullest;  // later runs find panels of other cases
+  has_run_ = true;
+  if (!last) work_->drop_results();  // other cases come in between
+  if (!counts) return;
+  measured_.forward.push_back(gather(forward, work_->predicted_bytes(false), layer, comm_));
+  if (backward) measured_.backward.push_back(gather(*backward, work_->predicted_bytes(true), layer, comm_));
+}
+
+verify::Findings Trial::look() const {
+  if (verify_rows_ == 0) return {};
+  const std::vector<Index> rows = rows_looked_at(job_, verify_rows_);
+  const GatheredRows gathered(*work_, rows, job_.problem.shape.batch, comm_);
+  verify::Sample sample{gathered, nullptr, job_.run.settings.compute.gradients && !job_.layer, verify_rows_, {}};
+  return hold_against_definition(job_, sample, comm_);
+}
+
+io::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const io::CaseRecord& launch) {
+  const comm::Scope scope("the check of " + of().name());
+  measured_.findings = look();
+  work_->write_outputs(nullptr);
+  if (job_.run.settings.compute.gradients) work_->write_gradients(nullptr);
+  measured_.peak_gflop_per_cpu_second = peak_gflop_per_cpu_second;
+  return comm_.is_root() ? record_of_case(of(), job_, measured_, launch) : launch;
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,23 @@
+#include "annulus/app/job/definition.hpp"
+
+#include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/verify/rows.hpp"
+
+namespace annulus::app {
+
+verify::Findings hold_against_definition(const Request& request, const verify::Sample& sample,
+                                         const comm::Communicator& comm) {
+  if (!request.layer) {
+    return verify_attention({request.problem, request.run.settings.input, request.input}, sample, comm);
+  }
+  layer::LayerProblem whole = *request.layer;
+  whole.sharding = layer::Sharding::none;  // however weights lay in the run: here every rank needs them
+  const layer::Weights weights = load_weights(request, whole, comm);
+  return verify_layer({whole, *request.run.settings.layer, request.layer_input->seen(), weights}, sample, comm);
+}
+
+std::vector<Index> rows_looked_at(const Request& request, Index count) {
+  return verify::sample_rows(verify::AttentionInput(request.problem, request.run.settings.input, request.input), count);
+}
+
+}  // namespace annulus::app

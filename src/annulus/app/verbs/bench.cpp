@@ -1,0 +1,189 @@
+// `annulus bench`: the sweep of a run file's section bench, measured case by case.
+#include <fmt/format.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "annulus/app/bench/rounds.hpp"
+#include "annulus/app/bench/share.hpp"
+#include "annulus/app/bench/store.hpp"
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/report/progress.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+constexpr std::size_t most_printed = 1000;  // cases of the table on stdout
+constexpr unsigned patience_seconds = 15;   // from a request to stop to the end, whatever is running
+
+/// Every case as a run of its own would be checked, before anything runs; of those that `predicted` is true for, what
+/// to expect of them. Collective.
+std::vector<PlannedCase> check_cases(const JobMaker& jobs, const comm::Communicator& comm,
+                                     const std::function<bool(const io::BenchCase&)>& predicted) {
+  const std::vector<io::BenchCase>& cases = jobs.file().cases;
+  const comm::Scope scope("the check of the cases");
+  ProgressLine line(comm.is_root(), {double(cases.size()), "case"});
+  std::vector<PlannedCase> planned;
+  for (const io::BenchCase& one : cases) {
+    planned.push_back(jobs.plan(one, predicted(one)));
+    line.show(double(planned.size()) / double(cases.size()), "checking cases");
+  }
+  return planned;
+}
+
+struct Given {
+  RunFileWords words;
+  bool dry_run = false;
+};
+
+/// Every case with what to expect of it, and whether this launch would measure it; on rank 0.
+void print_plan(const io::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
+  const Index runs = file.settings.warmup + file.settings.repeats;
+  double seconds = 0;
+  Index mine = 0;
+  fmt::print("annulus bench --dry-run {}\n", file.shared.name);
+  for (const PlannedCase& one : planned) {
+    const bool here = belongs(*one.one, launch);
+    if (here) ++mine;
+    if (here && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
+    fmt::print("{} {}: {} a run, {} on the fullest rank\n", here ? '*' : ' ', one.one->name(),
+               std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
+               describe_bytes(one.bytes));
+  }
+  fmt::print("  {} of {} cases are this launch's (*), predicted {} with {} runs each\n", mine, planned.size(),
+             duration_text(seconds), runs);
+}
+
+/// Columns that all cases of this launch have in common; collective.
+io::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicator& comm) {
+  io::CaseRecord record;
+  record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(launch.threads)}};
+  for (const auto& [name, value] : provenance("", comm)) {
+    for (const char* told : {"date", "hosts", "job_id", "version", "instruction_set"}) {
+      if (name == told) record.words.emplace_back(name, value);
+    }
+  }
+  return record;
+}
+
+/// Cases of this launch that are not measured yet: those that nobody has begun, then the others, each alone.
+struct LeftToDo {
+  std::vector<PlannedCase> fresh, tried;
+
+  std::size_t count() const { return fresh.size() + tried.size(); }
+};
+/// Collective.
+LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& launch,
+                    const std::optional<SweepStore>& store, const comm::Communicator& comm) {
+  const std::vector<Index> done = io::numbers_from_root(comm, [&] {
+    std::vector<Index> numbers;
+    for (const auto& record : store->records()) {
+      if (record && is_measured(*record)) numbers.push_back(record->number);
+    }
+    return numbers;
+  });
+  const std::vector<Index> begun = io::numbers_from_root(comm, [&] {
+    std::vector<Index> numbers = store->begun();
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  });
+  const auto in = [](const std::vector<Index>& numbers, const PlannedCase& one) {
+    return std::binary_search(numbers.begin(), numbers.end(), one.one->number);
+  };
+  LeftToDo left;
+  for (PlannedCase one : planned) {
+    if (in(done, one) || !belongs(*one.one, launch)) continue;
+    one.alone = in(begun, one);
+    (one.alone ? left.tried : left.fresh).push_back(one);
+  }
+  return left;
+}
+
+/// How many cases the table has, and what about the rest; on rank 0.
+void print_end(const io::BenchFile& file, const CaseRecords& records, const Measured& now) {
+  fmt::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
+  const auto measured =
+      std::count_if(records.begin(), records.end(), [](const auto& record) { return record && is_measured(*record); });
+  fmt::print("  {} of {} cases are measured, {} of them by this launch\n", measured, records.size(), now.cases);
+  if (measured > 0) fmt::print("  table    {}\n", file.settings.file);
+}
+
+int status_of(const CaseRecords& records, const Measured& now) {
+  if (now.stopped) return stopped_status;
+  if (now.failed > 0) return int(core::ErrorKind::failure);
+  const bool wrong = std::any_of(records.begin(), records.end(),
+                                 [](const auto& one) { return one && one->word_of("status") == status_wrong; });
+  return wrong ? int(core::ErrorKind::verification) : 0;
+}
+
+int bench(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
+  const io::BenchFile file = io::read_bench_file(given.words.file, given.words.overrides, comm);
+  BenchLaunch launch{comm.size(), Kokkos::DefaultHostExecutionSpace().concurrency(), {}};
+  comm::agree(comm, [&] { launch.task = array_task(); });
+  const JobMaker jobs(file, comm);
+  const std::vector<PlannedCase> planned =
+      check_cases(jobs, comm, [&](const io::BenchCase& one) { return given.dry_run || belongs(one, launch); });
+  if (given.dry_run) {
+    if (comm.is_root()) print_plan(file, planned, launch);
+    return 0;
+  }
+  std::optional<SweepStore> store;  // on rank 0
+  io::on_root(comm, [&] { store.emplace(file); });
+  const LeftToDo left = left_to_do(planned, launch, store, comm);
+  if (comm.is_root()) {
+    std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.count(), file.cases.size());
+  }
+  watch_for_stop(
+      comm, patience_seconds,
+      "annulus: stopped on request in the middle of a case; finished cases are kept, run again to continue\n");
+  const io::CaseRecord common = describe_launch(launch, comm);
+  const Told told{
+      [&](const std::vector<Index>& numbers) { io::on_root(comm, [&] { store->begin(numbers); }); },
+      [&](const io::CaseRecord& record) { io::on_root(comm, [&] { store->keep(record); }); },
+  };
+  const auto about = provenance(command_line, comm);
+  CaseRecords records;  // on rank 0
+  const auto make_table = [&] {
+    const comm::Scope scope("the making of the table");
+    io::on_root(comm, [&] { records = store->make_table(about); });
+  };
+  Measured now = measure(jobs, left.fresh, common, told, comm);
+  make_table();
+  if (!now.stopped && !left.tried.empty()) {  // one of them may end this launch, too
+    const Measured more = measure(jobs, left.tried, common, told, comm);
+    now = {now.cases + more.cases, now.failed + more.failed, more.stopped};
+    make_table();
+  }
+  if (comm.is_root()) {
+    print_end(file, records, now);
+    if (now.stopped) {
+      std::fprintf(stderr, "annulus: stopped on request, finished cases are kept; run again to continue\n");
+    }
+  }
+  return int(io::numbers_from_root(comm, [&] { return std::vector<Index>{status_of(records, now)}; })[0]);
+}
+
+}  // namespace
+
+Verb bench_verb() {
+  const auto given = std::make_shared<Given>();
+  return {.name = "bench",
+          .does = "Measure every case of the sweep in a run file's section bench; resumable",
+          .example = "mpirun -n 2 annulus bench input/bench/two_ranks.yaml --set bench.repeats=3",
+          .options = {run_file(given->words.file, "The run file with a section bench"),
+                      overrides(given->words.overrides, "Override a key of the run file (repeatable)"),
+                      flag("--dry-run", given->dry_run, "Check and list all cases, measure nothing")},
+          .run = [given](const comm::Communicator& comm,
+                         const std::string& command_line) { return bench(*given, comm, command_line); },
+          .when_ended = "finished cases are kept, run again to continue"};
+}
+
+}  // namespace annulus::app

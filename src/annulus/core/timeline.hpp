@@ -1,0 +1,107 @@
+// What this rank does and when, as spans of time. One span gives a number of /run (core/metrics.hpp), a bar of the
+// trace (output.trace), and a region of Kokkos Tools, under one name.
+//
+// Without a Timeline and without a tool a span costs two looks at the clock.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::core {
+
+/// What a span is counted as.
+///   pass     a pass from barrier to barrier
+///   step     a step of a schedule; its number counts from 0, the work on own rows
+///   compute  the attention kernel: what /run calls compute_seconds
+///   wait     exposed communication: what /run calls wait_seconds
+///   file     reading and writing
+///   call     a call of MPI or HDF5, or of the file system
+///   other    work that /run does not count: collecting rows for a message
+enum class SpanKind { pass, step, compute, wait, file, call, other };
+std::string_view name_of(SpanKind kind);
+
+/// A finished span.
+struct SpanRecord {
+  double begin = 0, end = 0;  ///< s, wall_seconds()
+  std::uint32_t name = 0;     ///< Timeline::name()
+  SpanKind kind = SpanKind::other;
+  Index number = -1;  ///< of a step; -1: it has none
+
+  double seconds() const { return end - begin; }
+};
+
+/// Keeps the spans of the thread that made it, while it lives. One per thread at most.
+class Timeline {
+ public:
+  static constexpr std::size_t default_most = 100'000;
+
+  /// Keeps `most` spans at most, 2 or more. When there are more it forgets the shorter half, and from then on those
+  /// that are as short: what stays is the whole run, with fewer details.
+  explicit Timeline(std::size_t most = default_most);
+  ~Timeline() { stop(); }
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  /// Records no more.
+  void stop();
+  /// That of this thread; nullptr: nothing is recorded.
+  static Timeline* current();
+
+  void add(std::string_view name, SpanKind kind, Index number, double begin, double end);
+
+  /// In the order of their ends.
+  const std::vector<SpanRecord>& spans() const { return spans_; }
+  const std::string& name(const SpanRecord& span) const { return names_[span.name]; }
+  /// How many spans were forgotten, all of them at most this long (s).
+  Index forgotten() const { return forgotten_; }
+  double longest_forgotten() const { return shortest_; }
+
+ private:
+  std::uint32_t number_of(std::string_view name);
+  void forget_half();
+
+  std::size_t most_;
+  std::vector<SpanRecord> spans_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of the names
+  double shortest_ = -1;                                    // spans up to this length are not kept
+  Index forgotten_ = 0;
+};
+
+/// Lasts from its making to close(), or to its end. Spans of a thread nest.
+class Span {
+ public:
+  /// `name` must live as long.
+  explicit Span(const char* name, SpanKind kind = SpanKind::other, Index number = -1);
+  ~Span() {
+    if (open_) close();
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  /// Ends it, once; returns its seconds.
+  double close();
+
+ private:
+  const char* name_;
+  SpanKind kind_;
+  Index number_;
+  bool open_ = true;
+  double begin_;
+};
+
+/// Does `work` inside a span and returns what it returns.
+template <class Work>
+auto in_span(const char* name, Work&& work) {
+  const Span span(name);
+  return work();
+}
+
+/// Records a call that is over; the many that take next to no time are not kept, and Kokkos Tools hear of none.
+void note_call(std::string_view name, double begin);
+
+}  // namespace annulus::core

@@ -1,0 +1,91 @@
+// Twelve independent accumulators fill every multiply-add pipe of known processors (latency 4 to 5, two pipes).
+#include <Kokkos_Core.hpp>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "annulus/core/instruction_set.hpp"
+#include "annulus/kernels/multiply_add_peak.hpp"
+
+namespace annulus::kernels {
+namespace {
+
+using core::InstructionSet;
+
+/// CPU seconds of the calling thread alone.
+double thread_cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+// A loop of multiply-adds that returns the sum of its accumulators, so that they are not optimised away.
+#define ANNULUS_PEAK(NAME, TARGET, VECTOR, FMA)                               \
+  TARGET double NAME(long rounds) {                                           \
+    VECTOR sum[12], x = VECTOR{} + 0.999f, y = VECTOR{} + 0.001f;             \
+    for (int i = 0; i < 12; ++i) sum[i] = VECTOR{} + float(i);                \
+    for (long n = 0; n < rounds; ++n) {                                       \
+      _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i) { sum[i] = FMA; } \
+    }                                                                         \
+    double total = 0;                                                         \
+    for (int i = 0; i < 12; ++i) total += double(sum[i][0]);                  \
+    return total;                                                             \
+  }
+#if defined(__x86_64__)
+ANNULUS_PEAK(avx512_float, __attribute__((target("avx512f"))), __m512, _mm512_fmadd_ps(sum[i], x, y))
+ANNULUS_PEAK(avx512_double, __attribute__((target("avx512f"))), __m512d, _mm512_fmadd_pd(sum[i], x, y))
+ANNULUS_PEAK(avx2_float, __attribute__((target("avx2,fma"))), __m256, _mm256_fmadd_ps(sum[i], x, y))
+ANNULUS_PEAK(avx2_double, __attribute__((target("avx2,fma"))), __m256d, _mm256_fmadd_pd(sum[i], x, y))
+#endif
+typedef float FourFloats __attribute__((vector_size(16)));
+typedef double TwoDoubles __attribute__((vector_size(16)));
+ANNULUS_PEAK(baseline_float, , FourFloats, sum[i] * x + y)
+ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
+#undef ANNULUS_PEAK
+
+struct Loop {
+  double (*run)(long rounds);
+  int lanes;
+};
+Loop loop_of(InstructionSet set, bool wide) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::avx512) return wide ? Loop{avx512_double, 8} : Loop{avx512_float, 16};
+  if (set == InstructionSet::avx2) return wide ? Loop{avx2_double, 4} : Loop{avx2_float, 8};
+#endif
+  (void)set;
+  return wide ? Loop{baseline_double, 2} : Loop{baseline_float, 4};
+}
+
+/// Of the calling thread, the best of a few short runs.
+double peak_of_thread(const Loop& loop) {
+  constexpr long rounds = 1000000;
+  const double gflop = 1e-9 * 2 * 12 * loop.lanes * double(rounds);
+  double best = 0;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    const double start = thread_cpu_seconds();
+    volatile double keep = loop.run(rounds);
+    (void)keep;
+    best = std::max(best, gflop / (thread_cpu_seconds() - start));
+  }
+  return best;
+}
+
+}  // namespace
+
+double multiply_add_peak(core::Precision precision) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const Loop loop = loop_of(core::best_instruction_set(), precision == core::Precision::float64);
+  const int threads = int(Space().concurrency());
+  double sum = 0;
+  Kokkos::parallel_reduce(
+      "annulus::multiply_add_peak", Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1),
+      [&](const int, double& total) { total += peak_of_thread(loop); }, sum);
+  return sum / threads;
+}
+
+}  // namespace annulus::kernels

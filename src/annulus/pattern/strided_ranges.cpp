@@ -1,0 +1,59 @@
+#include "annulus/pattern/strided_ranges.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace annulus::pattern {
+
+bool contains(const StridedRange& outer, const StridedRange& inner) {
+  if (inner.count == 0) return true;
+  const bool inside = inner.first >= outer.first && inner.end() <= outer.end();
+  const bool aligned = (inner.first - outer.first) % outer.stride == 0;
+  return inside && aligned && (inner.count == 1 || inner.stride % outer.stride == 0);
+}
+
+std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
+  std::erase_if(ranges, [](const StridedRange& range) { return range.count == 0; });
+  if (ranges.empty()) return ranges;
+  if (ranges.size() == 1) {
+    if (ranges[0].count == 1) ranges[0].stride = 1;  // its span
+    return ranges;
+  }
+  // Bigger ranges first, so that a range can only lie inside one that was kept before it.
+  std::sort(ranges.begin(), ranges.end(), [](const StridedRange& a, const StridedRange& b) {
+    return std::tuple(-a.count, a.first, a.stride) < std::tuple(-b.count, b.first, b.stride);
+  });
+  std::vector<StridedRange> kept;
+  for (const StridedRange& range : ranges) {
+    const bool nested =
+        std::any_of(kept.begin(), kept.end(), [&](const StridedRange& outer) { return contains(outer, range); });
+    if (!nested) kept.push_back(range);
+  }
+  Interval span{kept.front().first, kept.front().end()};
+  for (const StridedRange& range : kept) span = {std::min(span.begin, range.first), std::max(span.end, range.end())};
+  if (row_count(kept) >= span.size()) return {{span.begin, 1, span.size()}};
+  std::sort(kept.begin(), kept.end(), [](const StridedRange& a, const StridedRange& b) {
+    return std::tuple(a.first, a.stride) < std::tuple(b.first, b.stride);
+  });
+  return kept;
+}
+
+Index row_count(const std::vector<StridedRange>& ranges) {
+  Index count = 0;
+  for (const StridedRange& range : ranges) count += range.count;
+  return count;
+}
+
+bool is_empty(const OwnerInterval& owned) {
+  return std::all_of(owned.heads.begin(), owned.heads.end(), [](const auto& ranges) { return ranges.empty(); });
+}
+
+Index head_rows(const PackedRows& packed) {
+  Index count = 0;
+  for (const OwnerInterval& owned : packed) {
+    for (const std::vector<StridedRange>& ranges : owned.heads) count += row_count(ranges);
+  }
+  return count;
+}
+
+}  // namespace annulus::pattern

@@ -1,0 +1,106 @@
+"""A user of the pretend cluster, as docs/clusters.md has it: a home folder with a clone, a profile, and modules."""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+# Notes how it was started, a file for each rank, and becomes the program, with a library PRELOADED. Job scripts ask for
+# the cores of real nodes; more than two threads a rank would only crowd this machine.
+WRAPPER = """\
+#!/bin/bash
+if [ "$1" != info ]; then
+  {{
+    echo "pid=$$"
+    echo "node=$SLURMD_NODENAME"
+    echo "arguments=$*"
+    echo "cores=$(sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status)"
+    for name in OMP_NUM_THREADS SRUN_CPUS_PER_TASK SLURM_MPI_TYPE CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \\
+      LOADEDMODULES; do
+      echo "$name=${{!name-}}"
+    done
+  }} >"{record}/$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}.$SLURM_PROCID"
+  if [ "$OMP_NUM_THREADS" -gt 2 ]; then export OMP_NUM_THREADS=1; fi
+  export LD_PRELOAD=${{PRELOADED-}}
+fi
+exec {program} "$@"
+"""
+MODULEFILE = '#%Module1.0\nprepend-path CMAKE_PREFIX_PATH "{prefix}"\n'
+COPIED = ("job_scripts", "input")
+
+
+class Account:
+    """Files of one user. Nothing outside `folder` is written."""
+
+    def __init__(self, folder, source, program, machine="generic"):
+        """source: the repository; program: the built one; machine: the folder of job_scripts whose profile is used."""
+        self.folder, self.home = Path(folder), Path(folder) / "home"
+        self.clone, self.record, self.modules = self.home / "annulus", self.folder / "record", self.folder / "modules"
+        self.program = Path(program)
+        for part in COPIED:
+            shutil.copytree(Path(source) / part, self.clone / part)
+        for new in (self.record, self.modules, self.clone / "build" / "release"):
+            new.mkdir(parents=True)
+        wrapper = self.clone / "build" / "release" / "annulus"
+        wrapper.write_text(WRAPPER.format(record=self.record, program=self.program))
+        wrapper.chmod(0o755)
+        self.use_profile(machine)
+
+    def build_afresh(self, source, parts):
+        """The clone gets the sources, and no program yet."""
+        shutil.rmtree(self.clone / "build")
+        for part in parts:
+            copy = shutil.copytree if (source / part).is_dir() else shutil.copy
+            copy(source / part, self.clone / part)
+
+    def use_profile(self, machine):
+        """The machine's example as it stands, and a module of each name that it loads."""
+        example = self.clone / "job_scripts" / machine / "annulus.profile.example"
+        shutil.copy(example, self.home / "annulus.profile")
+        for words in re.findall(r"^module load ([^#\n]*)", example.read_text(), re.MULTILINE):
+            for name in words.split():
+                self.add_module(name)
+
+    def add_module(self, name, prefix="/usr"):
+        path = self.modules / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(MODULEFILE.format(prefix=prefix))
+
+    def variables(self, **more):
+        """What a login sets, and jobs inherit."""
+        return {"HOME": str(self.home), "MODULEPATH": str(self.modules), **more}
+
+    def script(self, name):
+        """A batch script of the clone, as machine/name."""
+        return self.clone / "job_scripts" / name
+
+    def new_folder(self, name):
+        path = self.folder / name
+        path.mkdir()
+        return path
+
+    def ranks(self, job, restart=0):
+        """[{what the wrapper noted}] of a job's ranks, in their order."""
+        files = sorted(self.record.glob(f"{job.number}.{restart}.*"), key=lambda path: int(path.suffix[1:]))
+        return [dict(line.split("=", 1) for line in path.read_text().splitlines()) for path in files]
+
+
+def run_directly(program, launcher, ranks, *words, directory, seconds=120):
+    """The same work by the MPI's own launcher, without Slurm: the program's output."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+    variables.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                     OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
+                     OMPI_MCA_hwloc_base_binding_policy="none")
+    done = subprocess.run([launcher, "-n", str(ranks), program, *words], cwd=directory, env=variables,
+                          capture_output=True, text=True, timeout=seconds)
+    if done.returncode != 0:
+        command = " ".join(map(str, words))
+        raise AssertionError(f"{command} on {ranks} ranks ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def differences(one, other):
+    """What h5diff says of two results, without where and how they were made; "" when they are the same to the bit."""
+    done = subprocess.run(["h5diff", "--exclude-path=/run", "--exclude-path=/provenance", one, other],
+                          capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr + (f"status {done.returncode}" if done.returncode else "")

@@ -1,0 +1,28 @@
+"""Jobs whose time is over. Slurm looks every 30 s: a limit of a minute ends a job within 90 s. Two wait at once."""
+from case import RUN, ClusterTest
+from cluster import KILL_WAIT, until
+
+
+class TimeLimit(ClusterTest):
+    def test_a_minute(self):
+        account = self.new_account()
+        trained, stopped = account.new_folder("trained"), account.new_folder("stopped")
+        self.make_layer(trained, steps=1000000)
+        # One rank that sleeps, so that two jobs do not compete for this machine's cores.
+        (stopped / "run.yaml").write_text(RUN)
+        one_node = ["--time=1", "--nodes=1", "--ntasks-per-node=1"]
+        run = self.submit(account, "generic/cpu.sbatch", "run.yaml", directory=stopped, options=one_node,
+                          PRELOADED=str(self.slow_calls), SLOW_CALL="a hanging fsync", SLOW_RANK="0",
+                          SLOW_SECONDS="1000")
+        training = self.submit(account, "generic/train.sbatch", "layer.yaml", directory=trained, options=one_node)
+
+        # The script asks for a warning three minutes before the end, so it comes as soon as Slurm looks.
+        until(60, lambda: training.get("Restarts") == "1", lambda: "the requeue\n" + training.told())
+        self.assertIn("stopped on request after step ", training.told())
+        until(60, lambda: "goes on from" in training.told(), lambda: "the restart\n" + training.told())
+        training.cancel()
+
+        run.wait_for("TIMEOUT", 120)
+        self.assertIn("DUE TO TIME LIMIT", run.told())
+        self.assertEqual(run.told().count("annulus: error: ended by signal TERM; nothing was kept but"), 1, run.told())
+        self.assertEqual(self.files_of_results(stopped), [])
