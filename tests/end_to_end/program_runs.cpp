@@ -120,10 +120,19 @@ TEST_F(Runs, ResultTellsWhereItCameFrom) {
   for (const double value : by_hop) sum_by_hop += value;
   EXPECT_EQ(sum, sum_by_hop);
   EXPECT_GT(numbers(path, "/run/kernel_cpu_seconds")[0], 0);
-  EXPECT_GT(numbers(path, "/run/bytes_received")[2], 0);
+  const auto received = numbers(path, "/run/bytes_received"), from = numbers(path, "/run/bytes_from");
+  ASSERT_EQ(from.size(), 9u) << "ranks and senders";
+  EXPECT_GT(received[2], 0);  // causal: rank 0 reads nothing of others
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const std::size_t neighbour = (rank + 2) % 3;  // a ring's only sender
+    EXPECT_EQ(from[3 * rank + neighbour], received[rank]);
+    EXPECT_EQ(from[3 * rank] + from[3 * rank + 1] + from[3 * rank + 2], received[rank]);
+  }
   for (const char* name : {"peak_bytes", "predicted_peak_bytes"}) {
     for (const double bytes : numbers(path, std::string("/run/") + name)) EXPECT_GT(bytes, 26 * 4 * 20 * 4) << name;
   }
+  EXPECT_EQ(text_attribute(path, "/run", "strategy"), "ring");
+  EXPECT_EQ(text_attribute(path, "/run", "partition"), "contiguous");
   const Outcome dump = shell("h5dump -A result.h5");
   for (const char* word :
        {"git_commit", "command_line", "kokkos", "mpi", "hosts", "backends", "date", "batch sequence head dim"}) {

@@ -24,6 +24,21 @@ inline std::vector<double> numbers(const std::filesystem::path& file, const std:
   return values;
 }
 
+/// A text of any length that is an attribute of an object of the file; "/" is the file itself.
+inline std::string text_attribute(const std::filesystem::path& file, const char* object, const char* name) {
+  const hid_t open = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  const hid_t attribute = H5Aopen_by_name(open, object, name, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t type = H5Aget_type(attribute);
+  char* words = nullptr;
+  EXPECT_GE(H5Aread(attribute, type, static_cast<void*>(&words)), 0) << name;
+  const std::string text = words != nullptr ? words : "";
+  H5free_memory(words);
+  H5Tclose(type);
+  H5Aclose(attribute);
+  H5Fclose(open);
+  return text;
+}
+
 /// Adds `amount` to number `index` of a dataset.
 inline void spoil(const std::filesystem::path& path, const std::string& dataset, std::size_t index, double amount) {
   std::vector<double> values = numbers(path, dataset);

@@ -145,7 +145,8 @@ SweepTable example() {
            {"distribution.strategy", "", std::vector<std::string>{"ring", "rotation"}}},
           identity,
           line_of(record(0)) + "\n",
-          {{"version", "1"}}};
+          {{"version", "1"}},
+          {{"title", "a sweep"}, {"version", "2"}}};
 }
 
 TEST_F(SweepFiles, TheTableIsColumnsOfCases) {
@@ -154,6 +155,8 @@ TEST_F(SweepFiles, TheTableIsColumnsOfCases) {
   EXPECT_EQ(test::numbers(table, "/cases/attention_seconds_min")[0], 0.5);
   EXPECT_TRUE(std::isnan(test::numbers(table, "/cases/attention_seconds_min")[1]));
   EXPECT_EQ(test::numbers(table, "/cases/ranks"), (std::vector<double>{2, 4}));
+  EXPECT_EQ(test::text_attribute(table, "/", "title"), "a sweep");
+  EXPECT_EQ(test::text_attribute(table, "/", "version"), "2");
   const EarlierTable back = read_sweep_table(table);
   EXPECT_EQ(back.identity, identity);
   EXPECT_EQ(back.records, example().records);

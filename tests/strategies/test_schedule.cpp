@@ -50,5 +50,53 @@ TEST(Schedule, IsMadeOnceAPassAndReadByAll) {
   }
 }
 
+/// What every rank receives, by sender, against what each is predicted to send and to receive.
+void expect_all_bytes_have_a_sender(const Schedule& schedule, int ranks) {
+  std::vector<Index> sent(std::size_t(ranks), 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<Index> from = schedule.bytes_from(rank);
+    ASSERT_EQ(from.size(), std::size_t(ranks));
+    EXPECT_EQ(from[std::size_t(rank)], 0) << "of itself";
+    Index received = 0;
+    for (int p = 0; p < ranks; ++p) {
+      received += from[std::size_t(p)];
+      sent[std::size_t(p)] += from[std::size_t(p)];
+    }
+    EXPECT_EQ(received, schedule.predict(rank).bytes_received) << "rank " << rank;
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(sent[std::size_t(rank)], schedule.predict(rank).bytes_sent) << "rank " << rank;
+  }
+}
+
+TEST(Schedule, TellsWhoSendsWhatToWhom) {
+  for (const Case& one : semantics_cases()) {
+    for (const auto& strategy : registry()) {
+      for (const int ranks : {1, 2, 3, 4, 6}) {
+        SCOPED_TRACE(fmt::format("{}, {}, {} ranks", one.name, strategy->name(), ranks));
+        Problem problem = one.problem;
+        problem.gradients = true;
+        const pattern::Partition partition = strategy->partition(problem, ranks);
+        expect_all_bytes_have_a_sender(*strategy->forward_schedule(problem, partition), ranks);
+        expect_all_bytes_have_a_sender(*strategy->backward_schedule(problem, partition), ranks);
+      }
+    }
+  }
+}
+
+TEST(Schedule, InARingAllComesFromTheNeighbour) {
+  const pattern::Pattern dense{pattern::Semantics::longnet, {{pattern::whole_document, 1}}, false, false};
+  Case one = make_case("dense", {1, 24, 2, 1, 4}, dense);
+  one.problem.partition = pattern::PartitionKind::contiguous;
+  const auto from = [&](const char* name, int rank) {
+    const Strategy& strategy = *find(name);
+    return strategy.forward_schedule(one.problem, strategy.partition(one.problem, 4))->bytes_from(rank);
+  };
+  const Index block = 2 * 6 * 4 * 4;  // K and V of 6 rows, 1 head of 4 float32
+  EXPECT_EQ(from("ring", 1), (std::vector<Index>{3 * block, 0, 0, 0}));
+  EXPECT_EQ(from("rotation", 1), (std::vector<Index>{block, 0, block, block}));
+  EXPECT_EQ(from("allgather", 1), (std::vector<Index>{block, 0, block, block}));
+}
+
 }  // namespace
 }  // namespace annulus::strategies

@@ -33,7 +33,7 @@ constexpr Index spare_bytes = Index(1) << 18;
 Index bytes_of(const Record& record) {
   std::size_t bytes = record.settings.size();
   for (const Column& column : record.columns) bytes += 2048 + 8 * column.values.size();
-  for (const auto* attributes : {&record.provenance, &record.attributes}) {
+  for (const auto* attributes : {&record.provenance, &record.attributes, &record.decisions}) {
     for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
   }
   return Index(bytes);
@@ -72,6 +72,7 @@ void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors
 void add_run(hid_t file, const Record& record) {
   const GroupId group(check_hdf5(
       comm::blocking("H5Gcreate2", H5Gcreate2, file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
+  for (const auto& [name, value] : record.decisions) add_text(group, name, value);
   const TypeId type = text_type();
   const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
   const DatasetId settings = make_dataset(group, "settings", type, scalar);

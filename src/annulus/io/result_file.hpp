@@ -62,6 +62,7 @@ struct Record {
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
   std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, functions of its input
+  std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 
 class ResultFile {

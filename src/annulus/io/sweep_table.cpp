@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annulus/io/attributes.hpp"
+#include "annulus/io/dimension_scales.hpp"
 #include "annulus/io/hdf5_support.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/new_file.hpp"
@@ -61,11 +62,15 @@ struct AddColumn {
 void add_cases(hid_t file, const SweepTable& table) {
   const GroupId group(check_hdf5(
       comm::blocking("H5Gcreate2", H5Gcreate2, file, "cases", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group cases"));
+  const std::vector<Index> extents{Index(table.numbers.size())};
+  std::vector<NamedAxes> axes{{"number", extents, "case"}};
   AddColumn{group, "number"}(table.numbers);
   for (const TableColumn& column : table.columns) {
     const DatasetId dataset = std::visit(AddColumn{group, column.name}, column.values);
     if (!column.units.empty()) add_text(dataset, "units", column.units);
+    axes.push_back({column.name, extents, "case"});
   }
+  add_dimension_scales(group, axes);
 }
 
 void add_text_dataset(hid_t file, const std::string& name, const std::string& text) {
@@ -94,7 +99,7 @@ void fill_hdf5(const NewFile& file, const SweepTable& table) {
   check_hdf5(create_alone(path).close(), "{}: closing failed", path);
   extend(file.descriptor(), path, bytes_of(table));  // HDF5 cuts off what it does not use
   FileId open = open_alone(path, true);
-  add_text(open, "title", "annulus bench");
+  for (const auto& [name, value] : table.attributes) add_text(open, name, value);
   add_cases(open, table);
   add_text_dataset(open, "sweep", table.identity);
   add_text_dataset(open, "records", table.records);

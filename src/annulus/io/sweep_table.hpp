@@ -31,6 +31,7 @@ struct SweepTable {
   std::string identity;
   std::string records;
   std::vector<std::pair<std::string, std::string>> provenance;
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< of the file itself
 };
 
 /// Puts the files in place, complete or not at all; `json` empty: none. Those that are replaced must be a sweep's.

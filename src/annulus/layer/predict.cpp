@@ -142,4 +142,12 @@ strategies::Prediction predict_attention(const LayerProblem& layer, const strate
   return predict(*strategies::find("single"), pattern::root_partition(problem.shape.sequence, 1), 0);
 }
 
+std::vector<Index> attention_bytes_from(const LayerProblem& layer, const strategies::Strategy& strategy,
+                                        const pattern::Partition& partition, int rank, bool backward) {
+  if (layer.sharding == Sharding::tensor) return std::vector<Index>(partition.size());
+  const Problem problem = problem_of(layer, rank, int(partition.size()));
+  return (backward ? strategy.backward_schedule(problem, partition) : strategy.forward_schedule(problem, partition))
+      ->bytes_from(rank);
+}
+
 }  // namespace annulus::layer

@@ -22,5 +22,8 @@ MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Str
 /// of the layer itself see LayerMetrics.
 strategies::Prediction predict_attention(const LayerProblem& layer, const strategies::Strategy& strategy,
                                          const pattern::Partition& partition, int rank, bool backward);
+/// Bytes that a rank receives from each rank in that attention.
+std::vector<Index> attention_bytes_from(const LayerProblem& layer, const strategies::Strategy& strategy,
+                                        const pattern::Partition& partition, int rank, bool backward);
 
 }  // namespace annulus::layer

@@ -10,6 +10,20 @@ void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.received) prediction.bytes_received += one.bytes;
 }
 
+/// Adds what a rank receives, by sender. In one collective every other rank sends what it holds.
+void add_received(const KeyRound& round, int rank, const Transfers& transfers, std::vector<Index>& from) {
+  for (const Transfer& one : transfers.received) {
+    if (one.rank != every_rank) {
+      from[std::size_t(one.rank)] += one.bytes;
+      continue;
+    }
+    for (int p = 0; p < round.ranks(); ++p) {
+      if (p != rank)
+        from[std::size_t(p)] += kv_bytes(round.problem(), round.rows(p).count() * round.problem().shape.kv_heads);
+    }
+  }
+}
+
 /// Bytes during step s: the last step's are held on.
 Index during(const std::vector<Index>& bytes, std::size_t s) {
   return bytes.empty() ? 0 : bytes[std::min(s, bytes.size() - 1)];
@@ -75,6 +89,28 @@ Prediction Schedule::predict(int rank) const {
   prediction.bytes_sent += backward ? group.backward_bytes_sent() : group.bytes_sent();
   prediction.bytes_received += backward ? group.backward_bytes_received() : group.bytes_received();
   return prediction;
+}
+
+std::vector<Index> Schedule::bytes_from(int rank) const {
+  std::vector<Index> from(partition_.size());
+  if (has_groups()) {
+    const HeadGroup group = group_of(rank);
+    const Schedule& across = this->across(rank);
+    const std::vector<Index> inside = across.sums() != nullptr ? group.backward_bytes_from() : group.bytes_from();
+    const std::vector<Index> between = across.bytes_from(group.number());
+    for (int m = 0; m < group_; ++m) from[std::size_t(group.number() * group_ + m)] += inside[std::size_t(m)];
+    for (std::size_t g = 0; g < between.size(); ++g)
+      from[g * std::size_t(group_) + std::size_t(group.rank())] += between[g];
+    return from;
+  }
+  for (std::size_t i = 0; i < rounds_.size(); ++i) {
+    const KeyRound& keys = plans_.keys->round(i);
+    for (std::size_t s = 0; s < keys.steps(rank); ++s) add_received(keys, rank, keys.transfers(rank, s), from);
+    if (!plans_.sums) continue;
+    const SumRound& sums = plans_.sums->round(i);
+    for (std::size_t s = 0; s < sums.steps(rank); ++s) add_received(keys, rank, sums.transfers(rank, s), from);
+  }
+  return from;
 }
 
 }  // namespace annulus::strategies

@@ -41,6 +41,8 @@ class Schedule {
 
   /// What the pass costs a rank; in a backward pass memory counts a gradient of the LSE.
   Prediction predict(int rank) const;
+  /// Bytes that a rank receives from each rank in the pass; they add up to predict(rank).bytes_received.
+  std::vector<Index> bytes_from(int rank) const;
 
  private:
   /// Of a backward pass without what it reads.

@@ -109,6 +109,21 @@ def test_xarray_sees_what_ranks_did(grouped, group):
         assert {variable.attrs["units"] for name, variable in ran.variables.items() if name != "settings"} == {"s", "bytes", "1"}
 
 
+def test_xarray_sees_the_cases_of_a_sweep(tmp_path):
+    (tmp_path / "bench.yaml").write_text(
+        "input: {generate: {sequence: 64, heads: 2}}\noutput: {file: none}\n"
+        "bench: {file: sweep.h5, repeats: 1, sweep: [{attention.causal: [true, false]}]}\n")
+    must(tmp_path, "annulus bench bench.yaml")
+    with xarray.open_dataset(tmp_path / "sweep.h5", engine="h5netcdf", group="cases") as cases:
+        assert dict(cases.sizes) == {"case": 2}
+        assert {variable.dims for variable in cases.variables.values()} == {("case",)}
+        assert list(cases["number"].values) == [0, 1] and list(cases["status"].values) == ["ok", "ok"]
+        assert (cases["attention_seconds_median"].values > 0).all()
+    with xarray.open_dataset(tmp_path / "sweep.h5", engine="h5netcdf") as sweep:
+        assert sweep.attrs["title"] == "annulus bench: a sweep of 2 cases"
+        assert sweep.attrs["software"] == "annulus" and sweep.attrs["version"]
+
+
 def test_xarray_sees_layers_and_trainings(layer):
     with xarray.open_dataset(layer / "result.h5", engine="h5netcdf") as result:
         found = {name: dims for name, (dims, _) in axes(result).items()}

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "annulus/app/report/record.hpp"
 #include "annulus/io/location.hpp"
 
 namespace annulus::app {
@@ -67,6 +68,7 @@ void SweepStore::write(const CaseRecords& records, const std::string& lines,
   table.identity = identity_;
   table.records = lines;
   table.provenance = provenance;
+  table.attributes = identity(fmt::format("annulus bench: a sweep of {} cases", table.numbers.size()));
   io::write_sweep_table(table_, json_, table);
 }
 

@@ -141,6 +141,10 @@ class AttentionWork : public Work {
     return backward ? core::backward_flops(kept, head_dim) : core::forward_flops(kept, head_dim);
   }
 
+  std::vector<Index> bytes_from(bool backward) const override {
+    return (backward ? *backward_ : *forward_).bytes_from(comm_.rank());
+  }
+
  private:
   /// Rows of this rank, over all batch entries.
   Index numbers_of_rows() const { return job_.problem.shape.batch * rows().count(); }

@@ -88,6 +88,10 @@ class LayerWork : public Work {
                     : core::forward_flops(double(cost.kept), head_dim);
   }
 
+  std::vector<Index> bytes_from(bool backward) const override {
+    return layer::attention_bytes_from(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(), backward);
+  }
+
  private:
   void write(const std::string& name, const core::Buffer& rows, const io::ResultFile* file) const {
     const comm::Scope scope("the writing of " + name);

@@ -48,6 +48,8 @@ class Work {
   virtual Index predicted_bytes(bool backward) const = 0;
   /// Of this rank in a pass, the attention's alone. Local.
   virtual double predicted_flops(bool backward) const = 0;
+  /// Bytes that this rank receives from each rank in a pass, the attention's alone. Local.
+  virtual std::vector<Index> bytes_from(bool backward) const = 0;
 };
 
 /// The work of a job, which must outlive it; collective. Throws the same Error on every rank where these ranks lack

@@ -137,15 +137,28 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
   return all;
 }
 
+std::optional<io::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm) {
+  constexpr int most_ranks = 1024;  // 8 MiB in the file
+  if (comm.size() > most_ranks) return std::nullopt;
+  return io::Column{"bytes_from",
+                    "bytes",
+                    "bytes received from each rank",
+                    "rank sender",
+                    {comm.size(), comm.size()},
+                    comm.gather_to_root(std::vector<double>(bytes_from.begin(), bytes_from.end()))};
+}
+
 std::vector<io::Column> columns(const Measurements& measured) {
   std::vector<io::Column> all;
   const auto add = [&](const PassMeasurements& pass, const std::string& group) {
+    const auto add_one = [&](io::Column column) {
+      column.name = group + column.name;
+      all.push_back(std::move(column));
+    };
     for (const auto* columns : {&pass.per_rank, &pass.per_hop}) {
-      for (io::Column column : *columns) {
-        column.name = group + column.name;
-        all.push_back(std::move(column));
-      }
+      for (const io::Column& column : *columns) add_one(column);
     }
+    if (pass.per_sender) add_one(*pass.per_sender);
   };
   add(measured.forward, "");
   if (measured.backward) add(*measured.backward, "backward/");
@@ -154,6 +167,10 @@ std::vector<io::Column> columns(const Measurements& measured) {
 
 std::vector<std::pair<std::string, std::string>> identity(const std::string& title) {
   return {{"title", title}, {"software", "annulus"}, {"version", annulus::version}};
+}
+
+std::vector<std::pair<std::string, std::string>> decisions(const Job& job) {
+  return {{"strategy", std::string(job.strategy->name())}, {"partition", name_of_partition(job)}};
 }
 
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,

@@ -21,6 +21,7 @@ struct PassMeasurements {
   double seconds = 0;  ///< longest over the ranks
   std::vector<io::Column> per_rank;
   std::vector<io::Column> per_hop;
+  std::optional<io::Column> per_sender;  ///< bytes from each rank; with more than a thousand ranks there is none
 
   /// The values of a per-rank column; empty where it was not measured.
   std::vector<double> of(const std::string& name) const;
@@ -47,9 +48,13 @@ struct Quantity {
 io::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
 /// What the ranks saw of a pass; collective, complete on rank 0. `predicted_bytes` of this rank's peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
+/// Bytes that every rank received from each, as planned, which is as sent; collective, complete on rank 0.
+std::optional<io::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
 /// Datasets of /run; those of the backward pass have the same names in /run/backward.
 std::vector<io::Column> columns(const Measurements& measured);
+/// Attributes of /run: what was decided by the program or its user, and took part in what was measured.
+std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 /// Attributes of /provenance; collective.
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm);

@@ -62,7 +62,11 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
   measured.read_seconds = comm.max(read);
   measured.write_seconds = comm.max(write);
   measured.forward = gather(forward, work.predicted_bytes(false), layer, comm);
-  if (backward) measured.backward = gather(*backward, work.predicted_bytes(true), layer, comm);
+  measured.forward.per_sender = per_sender(work.bytes_from(false), comm);
+  if (backward) {
+    measured.backward = gather(*backward, work.predicted_bytes(true), layer, comm);
+    measured.backward->per_sender = per_sender(work.bytes_from(true), comm);
+  }
   // What belongs to the run as a whole stands beside the forward pass's numbers.
   std::vector<io::Column>& columns = measured.forward.per_rank;
   const auto in_run = [&](const Quantity& quantity, double value) { return per_rank(quantity, value, comm); };
@@ -102,8 +106,8 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   if (file) {
     const comm::Scope scope("the completion of the result file");
     const core::Span finishing("finish", core::SpanKind::file);
-    file->finish(
-        {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job))});
+    file->finish({io::resolved_text(settings), columns(measured), provenance(command_line, comm),
+                  identity(title_of(job)), decisions(job)});
   }
   const std::vector<io::ReportEntry> ran = run_entries(job, comm);
   io::on_root(comm, [&] {

@@ -1,6 +1,7 @@
 #include "annulus/strategies/heads/head_groups.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "annulus/strategies/computation.hpp"
@@ -10,6 +11,8 @@ namespace {
 
 using comm::Piece;
 using comm::RowBlock;
+
+Index sum_of(const std::vector<Index>& bytes) { return std::accumulate(bytes.begin(), bytes.end(), Index(0)); }
 
 Index array_bytes(const RowBlock& array) { return array.parts * array.held * array.row_bytes; }
 
@@ -68,12 +71,17 @@ HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_he
   return tensor;
 }
 
-Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces) const {
-  Index bytes = 0;
+void HeadGroup::add_others(const RowBlock& array, const std::vector<Piece>& pieces, std::vector<Index>& bytes) const {
+  bytes.resize(pieces.size());
   for (std::size_t m = 0; m < pieces.size(); ++m) {
-    if (m != std::size_t(rank_)) bytes += array.parts * pieces[m].row_count() * pieces[m].columns.size();
+    if (m != std::size_t(rank_)) bytes[m] += array.parts * pieces[m].row_count() * pieces[m].columns.size();
   }
-  return bytes;
+}
+
+Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces) const {
+  std::vector<Index> bytes;
+  add_others(array, pieces, bytes);
+  return sum_of(bytes);
 }
 
 std::vector<const HeadGroup::TwoForms*> HeadGroup::outputs() const {
@@ -88,11 +96,14 @@ Index HeadGroup::bytes_sent() const {
   return bytes;
 }
 
-Index HeadGroup::bytes_received() const {
-  Index bytes = others(q_.narrow, q_.rows_of) + others(kv_.narrow, kv_.rows_of);
-  for (const TwoForms* back : outputs()) bytes += others(back->own, back->heads_of);
+std::vector<Index> HeadGroup::bytes_from() const {
+  std::vector<Index> bytes;
+  for (const TwoForms* out : {&q_, &kv_}) add_others(out->narrow, out->rows_of, bytes);
+  for (const TwoForms* back : outputs()) add_others(back->own, back->heads_of, bytes);
   return bytes;
 }
+
+Index HeadGroup::bytes_received() const { return sum_of(bytes_from()); }
 
 Index HeadGroup::rows_received() const { return narrow_.shape.heads > 0 ? q_.narrow.held - q_.own.held : 0; }
 
@@ -130,12 +141,14 @@ Index HeadGroup::backward_bytes_sent() const {
   return bytes;
 }
 
-Index HeadGroup::backward_bytes_received() const {
-  Index bytes = 0;
-  for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) bytes += others(out->narrow, out->rows_of);
-  for (const TwoForms* back : {&q_, &sums_}) bytes += others(back->own, back->heads_of);
+std::vector<Index> HeadGroup::backward_bytes_from() const {
+  std::vector<Index> bytes;
+  for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) add_others(out->narrow, out->rows_of, bytes);
+  for (const TwoForms* back : {&q_, &sums_}) add_others(back->own, back->heads_of, bytes);
   return bytes;
 }
+
+Index HeadGroup::backward_bytes_received() const { return sum_of(backward_bytes_from()); }
 
 Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index rows = q_.own.held, dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);

@@ -28,9 +28,10 @@ class HeadGroup {
   /// What is computed on those rows: the problem of this rank's heads.
   const Problem& narrow() const { return narrow_; }
 
-  /// Bytes of both exchanges that this rank sends to, or receives from, others.
+  /// Bytes of both exchanges that this rank sends to others, or receives from them; and from each rank of the group.
   Index bytes_sent() const;
   Index bytes_received() const;
+  std::vector<Index> bytes_from() const;
   /// Rows that others send.
   Index rows_received() const;
   /// Peak bytes, given those of the work on the group's rows.
@@ -44,6 +45,7 @@ class HeadGroup {
   // The same for the backward pass, where delta and the sums for K/V rows travel too.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
+  std::vector<Index> backward_bytes_from() const;
   /// Peak bytes, given those of the work on the group's rows without what it reads.
   Index backward_memory(Index narrow_work) const;
 
@@ -70,7 +72,8 @@ class HeadGroup {
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads) const;
   /// What forward() makes.
   std::vector<const TwoForms*> outputs() const;
-  /// Bytes of the others' pieces.
+  /// Bytes of the pieces of each rank of the group; its own, which do not travel, count as none.
+  void add_others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces, std::vector<Index>& bytes) const;
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
 
   int number_;
