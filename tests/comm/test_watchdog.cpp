@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/time.h>
+
 #include <chrono>
+#include <csignal>
 
 #include "annulus/comm/exchange.hpp"
 #include "annulus/core/metrics.hpp"
@@ -113,7 +116,7 @@ TEST(Watchdog, RanksThatWaitForOneThatComputesAreNotStalled) {
 
 TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
-  const double timeout = 0.4;
+  const double timeout = 1.2;  // on a crowded machine guards and ranks come late
   const Watchdog watchdog(comm, timeout);
   for (const int worker : {0, comm.size() - 1}) {  // whose heartbeat everybody reads; whose rank 0 has to ask for
     if (comm.rank() == worker) work_for(3 * timeout, [] {});
@@ -141,6 +144,22 @@ TEST(Watchdog, LongWorkWithoutPollsOnEveryRankIsNotStalled) {
   const Watchdog watchdog(comm, timeout);
   work_for(3 * timeout, [] {});
   comm.barrier();
+}
+
+// Told to end while another rank works without polls: what rank 0 has waited until then does not count, and it asks in
+// time whether the other one still works.
+TEST(Watchdog, AShorterTimeoutCountsFromThenOn) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Watchdog watchdog(comm, 100);
+  std::signal(SIGALRM, [](int) { shorten_stall_timeout(1.2); });
+  const itimerval soon{{}, {1, 500'000}};
+  setitimer(ITIMER_REAL, &soon, nullptr);
+  if (comm.rank() == comm.size() - 1) work_for(4, [] {});
+  comm.barrier();
+  EXPECT_EQ(stall_timeout(), 1.2);
+  shorten_stall_timeout(5);
+  EXPECT_EQ(stall_timeout(), 1.2) << "it is never lengthened";
+  std::signal(SIGALRM, SIG_DFL);
 }
 
 }  // namespace

@@ -190,6 +190,22 @@ TEST_F(Layers, AStalledRankEndsTheTrainingWithStatus4AndADiagnosis) {
   }
 }
 
+TEST_F(Layers, ToldToEndBesideADeadRankTheOthersDoBeforeTheBatchSystemKills) {
+  ASSERT_EQ(train(3, "--set train.steps=1 --set output.file=first.h5").status, 0);
+  const std::vector<std::string> before = files();
+  Launched run(folder, fmt::format(ANNULUS_LAUNCH, 3) + " " + ANNULUS_PROGRAM +
+                           " train run.yaml --set train.steps=1000000 --set train.save_every=1000000");
+  ASSERT_TRUE(run.reaches("goes on from", 3)) << run.err();
+  ASSERT_TRUE(run.says("\nstep 2 ")) << run.out() << run.err();
+  run.send(2, SIGSTOP);
+  run.send(0, SIGTERM);
+  run.send(1, SIGTERM);
+  EXPECT_EQ(run.status(28), 4) << run.err();
+  EXPECT_NE(run.err().find("no rank made progress for 20 s (as told to end)"), std::string::npos) << run.err();
+  EXPECT_EQ(run.left(), 0);
+  EXPECT_EQ(files(), before) << "nothing half made";
+}
+
 TEST_F(Layers, FsdpKeepsLess) {
   ASSERT_EQ(
       annulus(0, "generate --output wide.h5 --layer 512 --sequence 16 --heads 16 --head-dim 32 --dtype float32").status,

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "annulus/comm/guard.hpp"
 #include "annulus/core/unfinished_files.hpp"
 
 namespace annulus::app {
@@ -14,11 +15,13 @@ namespace {
 volatile std::sig_atomic_t requested = 0;
 volatile std::sig_atomic_t final_status = -1;  // of a verb that is through
 
-unsigned patience = 0;  // seconds from a request to the end of the process; 0: no end
+unsigned patience = 0;     // seconds from a request to the end of the process; 0: no end
+double stall_seconds = 0;  // that ranks may wait for one another once TERM has come
 std::array<char, 512> last_words{};
 
-extern "C" void note_request(int) {
+extern "C" void note_request(int signal) {
   requested = 1;
+  if (signal == SIGTERM) comm::shorten_stall_timeout(stall_seconds);
   if (patience > 0) alarm(patience);
 }
 
@@ -92,7 +95,8 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
 
 void end_quietly_on_signals(int status) { final_status = status; }
 
-void watch_for_stop() {
+void watch_for_stop(double seconds) {
+  stall_seconds = seconds;
   struct sigaction action {};
   action.sa_handler = note_request;
   action.sa_flags = SA_RESTART;  // reads and writes in flight continue
@@ -100,14 +104,14 @@ void watch_for_stop() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-void watch_for_stop(const comm::Communicator& comm, unsigned seconds, const std::string& line) {
+void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line) {
   if (comm.is_root()) line.copy(last_words.data(), last_words.size() - 1);
   patience = seconds;
   struct sigaction action {};
   action.sa_handler = end_stopped;
   sigfillset(&action.sa_mask);
   sigaction(SIGALRM, &action, nullptr);
-  watch_for_stop();
+  watch_for_stop(stall_seconds);
 }
 
 bool stop_requested() { return requested != 0; }

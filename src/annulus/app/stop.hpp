@@ -23,12 +23,13 @@ void end_on_signals_from_the_start();
 void end_quietly_on_signals(int status);
 
 /// From now on SIGUSR1 and SIGTERM are noted instead of ending the process. Launchers pass USR1 on. TERM that goes to
-/// Open MPI's mpirun reaches the ranks too, but it kills them a second later, and returns 1 whatever they return.
-void watch_for_stop();
+/// Open MPI's mpirun reaches the ranks too, but it kills them a second later, and returns 1 whatever they return. A
+/// batch system kills half a minute after TERM: from then on ranks that wait for one that is dead wait `stall_seconds`
+/// at most (comm/watchdog.hpp), so that they say so and leave nothing behind.
+void watch_for_stop(double stall_seconds);
 /// The same; but where the work has not come to its end `seconds` after the signal, the process ends with
-/// stopped_status and one line of rank 0: for work that has saved all that it can save before. A batch system kills
-/// half a minute after its signal.
-void watch_for_stop(const comm::Communicator& comm, unsigned seconds, const std::string& line);
+/// stopped_status and one line of rank 0: for work that has saved all that it can save before.
+void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line);
 /// One of them has come to this process. Ranks may hear of it at different times: agree before acting on it.
 bool stop_requested();
 

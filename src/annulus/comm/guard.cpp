@@ -24,6 +24,8 @@ constexpr double longest_step = 1;         // s
 constexpr double longest_interval = 0.25;  // s; an alarm is heard within two of them
 
 std::atomic<double> timeout{default_stall_timeout};
+static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
+std::atomic<bool> is_shortened{false};
 Guard* guard = nullptr;  // for the thread that owns MPI
 
 std::chrono::duration<double> seconds(double number) { return std::chrono::duration<double>(number); }
@@ -32,8 +34,15 @@ std::chrono::duration<double> seconds(double number) { return std::chrono::durat
 
 void set_stall_timeout(double seconds) {
   timeout = seconds;
+  is_shortened = false;
   if (guard != nullptr) guard->wake();
 }
+void shorten_stall_timeout(double seconds) {
+  if (seconds >= timeout) return;
+  timeout = seconds;
+  is_shortened = true;
+}
+const char* stall_timeout_source() { return is_shortened ? "as told to end" : "distribution.stall_timeout"; }
 double stall_timeout() { return timeout; }
 double look_interval() { return std::min(longest_interval, timeout / 8); }
 double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }
@@ -69,7 +78,7 @@ void Guard::wake() {
 
 void Guard::watch() {
   Record& watched = record();
-  double quiet = 0, last = core::wall_seconds();
+  double quiet = 0, last = core::wall_seconds(), allowed = timeout;
   std::uint64_t seen = watched.signs();
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
@@ -79,10 +88,12 @@ void Guard::watch() {
     last = now;
     const bool working = watched.beat() == Doing::working;
     const std::uint64_t signs = watched.signs();
-    if (working || signs != seen) quiet = 0;
+    // Where the time-out has changed, it counts from now.
+    if (working || signs != seen || allowed != timeout) quiet = 0;
     seen = signs;
-    if (quiet < timeout) continue;
-    watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), timeout.load()));
+    allowed = timeout;
+    if (quiet < allowed) continue;
+    watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
     core::remove_unfinished_files_within(2);                    // s; the call may be the file system's
     std::this_thread::sleep_for(seconds(4 * look_interval()));  // others, in the same call as long, say so, too
     _exit(stalled_status);

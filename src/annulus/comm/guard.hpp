@@ -19,7 +19,12 @@ inline constexpr double default_stall_timeout = 300;  // s
 
 /// From now on a run in which nothing happens for so long is stalled. On all ranks alike.
 void set_stall_timeout(double seconds);
+/// At most so long from now on, on this rank: the process has been told to end, and will be killed if it stays. May be
+/// called in a signal handler.
+void shorten_stall_timeout(double seconds);
 double stall_timeout();
+/// Where the time-out is from: "distribution.stall_timeout" or the signal.
+const char* stall_timeout_source();
 /// Seconds between two looks at what others do: a small part of the time-out.
 double look_interval();
 /// Of the seconds between two looks at the clock, those that count: more was a suspended job, or a crowded machine.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "annulus/comm/guard.hpp"
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::comm {
@@ -76,7 +77,7 @@ std::string Record::kind_of_call() {
 void Record::diagnose(const std::string& reason) {
   const std::string who = rank >= 0 ? fmt::format("rank {}", rank.load()) : fmt::format("process {}", getpid());
   const std::string line =
-      fmt::format("annulus: stalled: {}: {} (distribution.stall_timeout); {}\n", who, reason, text());
+      fmt::format("annulus: stalled: {}: {} ({}); {}\n", who, reason, stall_timeout_source(), text());
   std::fwrite(line.data(), 1, line.size(), stderr);  // at once, so that ranks' lines do not mix
   std::fflush(stderr);
 }

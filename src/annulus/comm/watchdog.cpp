@@ -65,12 +65,17 @@ Watchdog::~Watchdog() {
 
 void Watchdog::begin_wait() {
   last_look_ = core::wall_seconds();
-  idle_ = 0;
+  start_over();
+}
+
+void Watchdog::start_over() {
+  allowed_ = stall_timeout();
+  idle_ = next_listening_ = 0;
 }
 
 void Watchdog::progress() {
   record().sign_of_life();
-  idle_ = 0;
+  start_over();
   const double now = core::wall_seconds();
   if (!heartbeat_ || now < next_read_) return;
   next_read_ = now + look_interval();
@@ -83,6 +88,7 @@ void Watchdog::look() {
   record().sign_of_life();
   if (!heartbeat_) return;
   const double now = core::wall_seconds();
+  if (stall_timeout() != allowed_) start_over();
   idle_ += counted(now - last_look_);
   last_look_ = now;
   if (now >= next_read_) {
@@ -90,12 +96,12 @@ void Watchdog::look() {
     read_heartbeat();
     if (comm_.is_root()) listen();
   }
-  if (idle_ >= stall_timeout() && !alarmed_) abort_stalled();
+  if (idle_ >= allowed_ && !alarmed_) abort_stalled();
 }
 
 void Watchdog::read_heartbeat() {
   const auto numbers = heartbeat_->look();
-  if (numbers[Heartbeat::progress] != progress_seen_ || numbers[Heartbeat::beats] != beat_seen_) idle_ = 0;
+  if (numbers[Heartbeat::progress] != progress_seen_ || numbers[Heartbeat::beats] != beat_seen_) start_over();
   progress_seen_ = numbers[Heartbeat::progress];
   beat_seen_ = numbers[Heartbeat::beats];
   if (numbers[Heartbeat::alarm] > 0 && !alarmed_) join_alarm();
@@ -103,22 +109,18 @@ void Watchdog::read_heartbeat() {
 
 /// Asks for beats now and then, first for what to compare with; so early that others hear of one in time.
 void Watchdog::listen() {
-  const double first = stall_timeout() / 4, step = stall_timeout() / 16;
-  if (idle_ < first) {
-    next_listening_ = first;
-    return;
-  }
-  if (idle_ < next_listening_) return;
-  if (next_listening_ == first) heartbeat_->forget_beats();
+  const double first = allowed_ / 4, step = allowed_ / 16;
+  if (idle_ < std::max(first, next_listening_)) return;
+  if (next_listening_ == 0) heartbeat_->forget_beats();
   next_listening_ = idle_ + step;
   if (!heartbeat_->hear()) return;
-  idle_ = 0;
+  start_over();
   heartbeat_->change(Heartbeat::progress);
 }
 
 void Watchdog::abort_stalled() {
   alarmed_ = true;
-  record().diagnose(fmt::format("no rank made progress for {:g} s", stall_timeout()));
+  record().diagnose(fmt::format("no rank made progress for {:g} s", allowed_));
   heartbeat_->change(Heartbeat::alarm);
   linger(4 * look_interval());
   abort_job(stalled_status);

@@ -65,6 +65,7 @@ class Watchdog {
   friend void watchdog_progress();
 
   void begin_wait();
+  void start_over();
   void look();
   void progress();
   void read_heartbeat();
@@ -78,7 +79,8 @@ class Watchdog {
   std::optional<Heartbeat> heartbeat_;  // none with one rank, or where MPI makes no windows
   double last_look_ = 0, next_read_ = 0, idle_ = 0;
   Index progress_seen_ = 0, beat_seen_ = 0;
-  double next_listening_ = 0;  // when this long idle; rank 0's
+  double next_listening_ = 0;  // when this long idle, 0: at the first chance; rank 0's
+  double allowed_ = 0;         // the time-out that idle_ counts for
   bool alarmed_ = false;
 };
 

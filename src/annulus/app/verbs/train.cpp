@@ -179,7 +179,7 @@ class Training {
 /// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss now and
 /// then; the result file gets the weights and the losses, the last one after the last step.
 int train(const RunFileWords& words, const comm::Communicator& comm, const std::string& command_line) {
-  watch_for_stop();
+  watch_for_stop(20);  // s; the save of a step's weights must not take longer once TERM has come, or it is killed
   const Job job = make_job({words, Purpose::train}, comm);
   const io::Settings& settings = job.run.settings;
   io::on_root(comm, [&] { io::check_location(io::follow_links(settings.train->checkpoint), true); });
