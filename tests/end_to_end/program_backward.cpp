@@ -80,9 +80,9 @@ TEST_F(Backward, EveryStorageTypeVerifies) {
 TEST_F(Backward, EverySemanticsVerifies) {
   generate(DType::float64);
   write("run.yaml", deck);
-  for (const char* attention :
-       {"{semantics: grouped, group_scale: true, segments: [16, all], dilations: [2, 3]}",
-        "{semantics: paper, causal: false, segments: [8, 32], dilations: [1, 4], scale: 0.3}"}) {
+  for (const char* attention : {"{semantics: grouped, group_scale: true, segments: [16, all], dilations: [2, 3]}",
+                                "{semantics: paper, causal: false, segments: [8, 32], dilations: [1, 4], scale: 0.3}",
+                                "{semantics: torchscale, causal: false, segments: [16, all], dilations: [1, 4]}"}) {
     const std::string set = fmt::format("run.yaml --set \"attention={}\"", attention);
     const Outcome ran = annulus(3, "run " + set);
     ASSERT_EQ(ran.status, 0) << ran.err;

@@ -48,6 +48,7 @@ TEST_F(VerifyLayer, HoldsEveryNumberAgainstTheDefinition) {
            {"float64", 2, "--set layer.rope=none --set layer.bk=none --set attention.causal=false"},
            {"float64", 2,
             "--set input.documents=none --set attention.semantics=grouped --set attention.group_scale=true"},
+           {"float64", 3, "--set attention.semantics=torchscale --set attention.causal=false"},
            {"float16", 3, "--set layer.sharding=fsdp"},
            {"bfloat16", 2, "--set layer.sharding=tensor"},
            {"float32", 3, "--set layer.sharding=fsdp --set distribution.strategy=rotation"}}) {

@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"NegativeScale", attention("  scale: -0.5\n"), "4:10", "found '-0.5'"},
         Bad{"ScaleWord", attention("  scale: atuo\n"), "4:10", "found 'atuo'"},
         Bad{"Semantics", attention("  semantics: longnte\n"), "4:14",
-            "one of longnet, paper, grouped, did you mean 'longnet'?"},
+            "one of longnet, paper, grouped, torchscale, did you mean 'longnet'?"},
         Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
             "expected one of auto, float32, float64, did you mean 'float64'?"},
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",

@@ -145,6 +145,47 @@ TEST(Reference, RowsWithoutKeys) {
   EXPECT_EQ(result.lse, (std::vector<double>{1, -infinity}));
 }
 
+TEST(Reference, SlotsWithoutARowAreFilledIn) {
+  ReferencePattern pattern;
+  pattern.semantics = ReferenceSemantics::torchscale;
+  pattern.pairs = {{8, 2}};
+  const auto filled = [&](Index rows, Index heads, Index head, Index x) {
+    return filled_in(pattern, heads, head, x, {0, rows});
+  };
+  EXPECT_EQ(filled(10, 2, 0, 8), 3);  // the worked example: slots 8 9 | . . | . . | . .
+  EXPECT_EQ(filled(10, 2, 1, 9), 3);
+  EXPECT_EQ(filled(10, 2, 0, 6), 0) << "a full segment";
+  EXPECT_EQ(filled(10, 2, 0, 9), 0) << "not picked";
+  EXPECT_EQ(filled(7, 2, 0, 4), 0);  // one segment of 7 rows: slots 0 1 | 2 3 | 4 5 | 6 .
+  EXPECT_EQ(filled(7, 2, 1, 5), 1);
+  pattern.pairs = {{1024, 1}, {5792, 2}, {32768, 4}};
+  // The last segments have 785, 4209 and all 10,001 rows, of which pair 3 picks 2501 at offset 0, 2500 at offset 3.
+  EXPECT_EQ(filled(10001, 16, 0, 10000), (1024 - 785) + (2896 - 2105) + 0);
+  EXPECT_EQ(filled(10001, 16, 15, 9999), (1024 - 785) + (2896 - 2104) + 1);
+  pattern.causal = true;
+  EXPECT_EQ(filled(10, 2, 0, 8), 0) << "behind every row";
+  pattern.causal = false;
+  pattern.semantics = ReferenceSemantics::longnet;
+  EXPECT_EQ(filled(10, 2, 0, 8), 0);
+}
+
+TEST(Reference, FilledInKeysByHand) {
+  // D = 1, rows 8 and 9 of the worked example, one head at offset 0: row 8 sees itself and three zeros of value zero.
+  // Score ln 2: out = 2 * 10 / (2 + 3). Row 9 is not picked.
+  ReferencePattern pattern;
+  pattern.semantics = ReferenceSemantics::torchscale;
+  pattern.pairs = {{8, 2}};
+  const std::vector<double> q(10, std::log(2.0)), k(10, 1.0), v(10, 10.0);
+  const ReferenceResult result = reference_forward({1, 10, 1, 1, 1}, pattern, q, k, v);
+  EXPECT_NEAR(result.out[8], 4, 1e-14);
+  EXPECT_NEAR(result.lse[8], std::log(5.0), 1e-14);
+  EXPECT_EQ(result.lse[9], -infinity);
+  // Scores that are nothing beside zero's.
+  const ReferenceResult low = reference_forward({1, 10, 1, 1, 1}, pattern, std::vector<double>(10, -1e5), k, v);
+  EXPECT_EQ(low.out[8], 0);
+  EXPECT_EQ(low.lse[8], std::log(3.0));
+}
+
 TEST(Reference, AnyScoreSizeInAnyOrder) {
   ReferencePattern pattern;  // dense
   const core::Shape shape{1, 3, 1, 1, 1};
@@ -172,13 +213,13 @@ ReferenceResult direct_formula(const test::AttentionCase& problem) {
           return std::size_t(((b * s.sequence + row) * heads + head) * s.head_dim + d);
         };
         std::vector<double> weights;
-        double sum = 0;
+        const core::Interval document = document_of(problem.pattern, s.sequence, x);
+        double sum = double(filled_in(problem.pattern, s.heads, h, x, document));  // exp(0) each
         for (Index p = 0; p < s.sequence; ++p) {
           double score = 0;
           for (Index d = 0; d < s.head_dim; ++d) {
             score += q[at(x, s.heads, h, d)] * k[at(p, s.kv_heads, h / s.group(), d)];
           }
-          const core::Interval document = document_of(problem.pattern, s.sequence, x);
           const Index times = multiplicity(problem.pattern, s.heads, h, x, p, document);
           weights.push_back(double(times) * std::exp(problem.pattern.scale * score));
           sum += weights.back();
@@ -203,7 +244,8 @@ TEST(Reference, EqualsTheDirectFormula) {
   problem.type = core::DType::float64;
   problem.pattern.scale = 0.4;
   problem.pattern.pairs = {{8, 1}, {16, 3}, {whole_document, 4}};
-  for (const auto semantics : {ReferenceSemantics::longnet, ReferenceSemantics::paper, ReferenceSemantics::grouped}) {
+  for (const auto semantics : {ReferenceSemantics::longnet, ReferenceSemantics::paper, ReferenceSemantics::grouped,
+                               ReferenceSemantics::torchscale}) {
     for (const bool causal : {false, true}) {
       for (const auto& documents : {std::vector<Index>{}, std::vector<Index>{0, 11, 37}}) {
         problem.pattern.semantics = semantics;

@@ -114,7 +114,8 @@ TEST(ReferenceBackward, EqualsDifferencesOfTheForward) {
   problem.type = core::DType::float64;
   problem.pattern.pairs = {{4, 1}, {8, 2}, {whole_document, 5}};
   problem.pattern.scale = 0.7;
-  for (const auto semantics : {ReferenceSemantics::longnet, ReferenceSemantics::paper, ReferenceSemantics::grouped}) {
+  for (const auto semantics : {ReferenceSemantics::longnet, ReferenceSemantics::paper, ReferenceSemantics::grouped,
+                               ReferenceSemantics::torchscale}) {
     for (const bool causal : {false, true}) {
       for (const auto& documents : {std::vector<Index>{}, std::vector<Index>{0, 3, 3, 13}}) {
         problem.pattern.semantics = semantics;

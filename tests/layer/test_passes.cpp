@@ -46,6 +46,13 @@ TEST(Passes, RowsMayLieInAnyPartition) {
   }
 }
 
+TEST(Passes, KeysMayBeFilledIn) {
+  LayerCase one = make_case("torchscale", {2, 23, 4, 2, 6}, 7, all_biases, 100.0);
+  one.problem.attention.pattern = {
+      pattern::Semantics::torchscale, {{4, 1}, {pattern::whole_document, 2}}, false, false};
+  check_all(one, 1e-12, 1e-11);
+}
+
 TEST(Passes, KeepTheToleranceOfTheStorageType) {
   for (const core::DType type : {core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
     // Beside the results q, k, v, out, dout, dq, dk and dv are rounded to the storage type: in 16 bits that takes up to

@@ -41,6 +41,23 @@ TEST(Training, TheLossIsTheSameEverywhereAndFalls) {
   }
 }
 
+TEST(Training, FilledInKeysAreTheSameEverywhere) {
+  const comm::Communicator comm(MPI_COMM_WORLD), alone = comm.split(comm.rank());
+  LayerCase one = make_case("", {2, 21, 4, 2, 6}, 10, {true, true, true, true});
+  one.problem.attention.pattern = {pattern::Semantics::longnet, {{8, 1}, {pattern::whole_document, 4}}, false, false};
+  const Numbers without = losses(one, *strategies::find("single"), alone);
+  one.problem.attention.pattern.semantics = pattern::Semantics::torchscale;
+  const Numbers expected = losses(one, *strategies::find("single"), alone);
+  EXPECT_GT(std::abs(expected.back() - without.back()), 1e-6 * without.back()) << "the padding counts";
+  for (const ShardingEntry& entry : sharding_table) {
+    one.problem.sharding = entry.value;
+    const Numbers curve = losses(one, *strategies::find(entry.value == Sharding::tensor ? "single" : "ring"), comm);
+    for (std::size_t step = 0; step < curve.size(); ++step) {
+      EXPECT_NEAR(curve[step], expected[step], 1e-10 * expected[step]) << entry.name << ", step " << step;
+    }
+  }
+}
+
 TEST(Training, LossAndItsGradientByDefinition) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const core::DType type : {core::DType::float64, core::DType::float32, core::DType::bfloat16}) {

@@ -20,7 +20,8 @@ std::vector<Index> members(const HeadSet& set) {
 /// The offset of a head by the table of the definition; -1 where a grouped head has no part in the pair.
 Index defined_offset(const Pattern& pattern, Index pair, Index head, Index heads) {
   const Index r = pattern.pairs[std::size_t(pair)].dilation, groups = Index(pattern.pairs.size());
-  if (pattern.semantics == Semantics::longnet) return head / ((heads + r - 1) / r);
+  if (pattern.semantics == Semantics::longnet || pattern.semantics == Semantics::torchscale)
+    return head / ((heads + r - 1) / r);
   if (pattern.semantics == Semantics::paper) return head % r;
   Index group = 0;  // count the heads off: the first `heads mod groups` groups have one more
   for (Index left = head;; ++group) {

@@ -29,18 +29,19 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
   }
 }
 
-/// Semantics x causal x grouped heads x documents.
+/// Semantics x causal x grouped heads x documents; of torchscale, which is longnet where causal, little of that.
 inline std::vector<Case> semantics_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {
     for (const bool causal : {false, true}) {
       for (const Index kv_heads : {6, 2, 1}) {
+        if (semantics.value == pattern::Semantics::torchscale && causal && kv_heads != 2) continue;
         for (const pattern::Documents& documents : {pattern::Documents{}, pattern::Documents{0, 11, 11, 40, 53}}) {
           const std::string name = std::string(semantics.name) + (causal ? " causal" : "") + " Hkv " +
                                    std::to_string(kv_heads) + " documents " + std::to_string(documents.size());
           const pattern::Pattern pattern{
               semantics.value, {{8, 1}, {20, 3}, {pattern::whole_document, 4}}, causal, false};
-          cases.push_back(make_case(name, {1, 53, 6, kv_heads, 8}, pattern, documents));
+          cases.push_back(make_case(name, {1, 53, 6, kv_heads, 8}, test::without_displacement(pattern), documents));
         }
       }
     }
@@ -62,6 +63,8 @@ inline std::vector<Case> awkward_cases() {
       make_case("heads of 80", {1, 70, 3, 3, 80}, {Semantics::longnet, {{all, 1}}, true, false}),
       make_case("group_scale", {1, 60, 5, 5, 8}, {Semantics::grouped, {{8, 1}, {all, 2}}, false, true}),
       make_case("many hops, dense", {2, 64, 2, 2, 8}, {Semantics::longnet, {{all, 1}}, false, false}),
+      make_case("more filled in than there", {2, 35, 3, 1, 24},
+                {Semantics::torchscale, {{33, 1}, {all, 8}}, false, false}),
   };
 }
 
@@ -73,19 +76,27 @@ inline std::vector<Case> storage_cases() {
           pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 3}}, causal, false};
       cases.push_back(make_case(std::string(core::name_of(type)), {2, 45, 4, 2, 24}, pattern, {}, type));
     }
+    const pattern::Pattern filled{
+        pattern::Semantics::torchscale, {{16, 1}, {pattern::whole_document, 4}}, false, false};
+    cases.push_back(make_case(std::string(core::name_of(type)) + " filled in", {2, 45, 4, 2, 24}, filled, {}, type));
   }
-  Case doubled = cases[2];  // float32 storage, float64 accumulation
-  doubled.problem.precision = core::Precision::float64;
-  doubled.name = "float32 with float64 accumulation";
-  cases.push_back(doubled);
+  for (Case doubled : std::vector<Case>(cases)) {
+    if (doubled.problem.type != core::DType::float32 || doubled.problem.pattern.causal) continue;
+    doubled.problem.precision = core::Precision::float64;
+    doubled.name += " with float64 accumulation";
+    cases.push_back(doubled);
+  }
   return cases;
 }
 
 inline std::vector<Case> device_cases() {
   Case one = make_case("device tiles", {2, 53, 4, 2, 20},
                        {pattern::Semantics::longnet, {{8, 1}, {pattern::whole_document, 3}}, true, false}, {0, 30, 53});
-  one.problem.backend = kernels::Backend::device;
-  return {one};
+  Case filled =
+      make_case("device tiles, filled in", {2, 53, 4, 2, 20},
+                {pattern::Semantics::torchscale, {{8, 1}, {pattern::whole_document, 4}}, false, false}, {0, 30, 53});
+  one.problem.backend = filled.problem.backend = kernels::Backend::device;
+  return {one, filled};
 }
 
 /// 60 settings of its own for every rank count.

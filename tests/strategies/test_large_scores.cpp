@@ -19,9 +19,10 @@ struct Inputs {
   Numbers q, k, v, dout;
 };
 
-/// Normal numbers, but the last coordinate of every q and k is `height`: all scores lie about scale * height^2, some
-/// units apart, so that many keys share each row. Last, so that sums are rounded once at that size, not at every step.
-Inputs tall_inputs(const Problem& problem, double height) {
+/// Normal numbers, but the last coordinate of every q is `height`, that of every k is as high or as low: all scores lie
+/// about +-scale * height^2, some units apart, so that many keys share each row. Last, so that sums are rounded once at
+/// that size, not at every step.
+Inputs tall_inputs(const Problem& problem, double height, double sign) {
   const core::Shape& s = problem.shape;
   const auto values = [&](core::TensorId tensor, Index heads) {
     return test::random_values(tensor, s.batch * s.sequence * heads * s.head_dim, problem.type);
@@ -30,7 +31,7 @@ Inputs tall_inputs(const Problem& problem, double height) {
                 values(core::TensorId::v, s.kv_heads), values(core::TensorId::dout, s.heads)};
   for (Numbers* tall : {&inputs.q, &inputs.k}) {
     for (std::size_t i = std::size_t(s.head_dim) - 1; i < tall->size(); i += std::size_t(s.head_dim))
-      (*tall)[i] = height;
+      (*tall)[i] = tall == &inputs.k ? sign * height : height;
     *tall = test::rounded(*tall, problem.type);
   }
   return inputs;
@@ -75,13 +76,15 @@ class Plain {
     const auto key_at = [&](Index p) { return ((b * S + p) * shape_.kv_heads + h / shape_.group()) * D; };
     std::vector<T> scores(std::size_t(S), -std::numeric_limits<T>::infinity()), p(std::size_t(S), T(0));
     std::vector<T> out(std::size_t(D), T(0));
-    T largest = -std::numeric_limits<T>::infinity(), sum = 0;
+    const T filled = T(kernels::filled_in(pattern_, shape_.heads, h, x, document));
+    T largest = filled > 0 ? T(0) : -std::numeric_limits<T>::infinity();
     for (Index y = 0; y < S; ++y) {
       p[std::size_t(y)] = T(kernels::multiplicity(pattern_, shape_.heads, h, x, y, document));
       if (p[std::size_t(y)] == 0) continue;
       scores[std::size_t(y)] = T(pattern_.scale) * dot(&q_[std::size_t(at)], &k_[std::size_t(key_at(y))]);
       largest = std::max(largest, scores[std::size_t(y)]);
     }
+    T sum = filled > 0 ? filled * std::exp(-largest) : T(0);
     for (Index y = 0; y < S; ++y) {
       if (p[std::size_t(y)] != 0) p[std::size_t(y)] *= std::exp(scores[std::size_t(y)] - largest);
       sum += p[std::size_t(y)];
@@ -166,17 +169,19 @@ kernels::ReferenceGradients strategy_gradients(const Strategy& strategy, const P
           {dkv.begin() + keys, dkv.end()}};
 }
 
-/// Strategies as accurate as the plain computation, at scores of about `score`.
+/// Strategies as accurate as the plain computation, at scores of about `score`, which may be below zero.
 void expect_plain_errors(Problem problem, double score) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const core::Shape& s = problem.shape;
-  const Inputs inputs = tall_inputs(problem, std::sqrt(score / problem.scale));
+  const double size = std::abs(score);
+  const Inputs inputs = tall_inputs(problem, std::sqrt(size / problem.scale), score / size);
   const auto pattern = test::reference_pattern(problem.layout(), problem.scale);
   const kernels::ReferenceGradients exact =
       kernels::reference_backward(s, pattern, inputs.q, inputs.k, inputs.v, inputs.dout);
   const kernels::ReferenceGradients plain = plain_gradients(problem, inputs);
   const kernels::ReferenceResult forward = kernels::reference_forward(s, pattern, inputs.q, inputs.k, inputs.v);
-  ASSERT_NEAR(*std::max_element(forward.lse.begin(), forward.lse.end()) / score, 1, 0.1) << "not what is tested";
+  const auto [least, most] = std::minmax_element(forward.lse.begin(), forward.lse.end());
+  ASSERT_NEAR((score > 0 ? *most : *least) / score, 1, 0.1) << "not what is tested";
   for (const Strategy* strategy : available()) {
     if (!why_not_reproducible(*strategy, problem, comm.size()).empty()) continue;
     SCOPED_TRACE(fmt::format("{}, scores of {}, {}{}", strategy->name(), score, name_of(problem.precision),
@@ -225,6 +230,19 @@ TEST(LargeScores, ReproducibleGradientsAreAsGoodAsPlainOnes) {
     problem.pattern.causal = causal;
     for (const double score : {2e3, 1e5}) expect_plain_errors(problem, score);
   }
+}
+
+/// Rows 48 ... 60 and, where heads are at offset 1, every other row have keys of score 0 beside theirs: the only ones
+/// that count, or none that does. The other rows have none.
+TEST(LargeScores, GradientsBesideFilledInKeysAreAsGoodAsPlainOnes) {
+  Problem problem = usual(Precision::float32);
+  problem.pattern.semantics = pattern::Semantics::torchscale;
+  for (const bool reproducible : {false, true}) {
+    problem.reproducible = reproducible;
+    for (const double score : {-1e4, -200., 200., 1e4}) expect_plain_errors(problem, score);
+  }
+  problem.precision = Precision::float64;
+  for (const double score : {-1e5, 1e5}) expect_plain_errors(problem, score);
 }
 
 /// Key y is y + 1 in coordinate 0, but keys 3 and 6 are alike and above all others; queries are `height`, so that their

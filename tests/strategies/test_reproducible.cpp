@@ -194,11 +194,13 @@ TEST(Reproducible, SemanticsCausalDocumentsAndGroupedHeads) {
   for (const auto& semantics : pattern::semantics_table) {
     for (const bool causal : {false, true}) {
       for (const Index kv_heads : {6, 2}) {
+        if (semantics.value == Semantics::torchscale && causal && kv_heads != 2) continue;  // longnet
         for (const pattern::Documents& documents : {pattern::Documents{}, pattern::Documents{0, 11, 11, 70, 83}}) {
-          cases.push_back(make(fmt::format("{}{}, {} K/V heads, {} documents", semantics.name, causal ? ", causal" : "",
-                                           kv_heads, std::max<std::size_t>(documents.size(), 2) - 1),
-                               {1, 83, 6, kv_heads, 8}, {semantics.value, {{16, 1}, {40, 3}, {all, 4}}, causal, false},
-                               documents));
+          cases.push_back(make(
+              fmt::format("{}{}, {} K/V heads, {} documents", semantics.name, causal ? ", causal" : "", kv_heads,
+                          std::max<std::size_t>(documents.size(), 2) - 1),
+              {1, 83, 6, kv_heads, 8},
+              test::without_displacement({semantics.value, {{16, 1}, {40, 3}, {all, 4}}, causal, false}), documents));
         }
       }
     }
@@ -228,7 +230,7 @@ TEST(Reproducible, MoreRowsThanATileAndOnePair) {
                make("wide heads", {1, 600, 2, 2, 136}, {Semantics::paper, {{all, 2}}, false, false}),
                make("four pairs", {1, 900, 4, 2, 32},
                     {Semantics::longnet, {{64, 1}, {256, 2}, {600, 3}, {all, 8}}, false, false}),
-               make("blocks of rows", {2, 413, 128, 2, 128}, {Semantics::longnet, {{64, 1}, {all, 8}}, false, false},
+               make("blocks of rows", {2, 413, 128, 2, 128}, {Semantics::torchscale, {{64, 1}, {all, 8}}, false, false},
                     {0, 100, 413}, core::DType::bfloat16),
                make("fewer rows than ranks", {2, 3, 2, 1, 5}, {Semantics::paper, {{2, 1}, {all, 2}}, false, false}),
                make("group_scale", {1, 60, 5, 5, 8}, {Semantics::grouped, {{8, 1}, {all, 2}}, false, true})},

@@ -42,6 +42,14 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   return words;
 }
 
+/// torchscale takes no segment that its dilation does not divide, unless the document is no longer: such lengths are
+/// rounded up. Other semantics are left alone.
+inline pattern::Pattern without_displacement(pattern::Pattern pattern) {
+  if (pattern.semantics != pattern::Semantics::torchscale) return pattern;
+  for (pattern::Pair& pair : pattern.pairs) pair.segment = core::ceil_div(pair.segment, pair.dilation) * pair.dilation;
+  return pattern;
+}
+
 /// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, 1-4 documents, empty ones
 /// too.
 inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
@@ -61,6 +69,7 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
     const Index segment = draw(0, 3) == 0 ? pattern::whole_document : draw(1, drawn.n + 5);
     layout.pattern.pairs.push_back({segment, draw(0, 2) == 0 ? 1 : draw(1, 9)});
   }
+  layout.pattern = without_displacement(layout.pattern);
   layout.documents = {0, drawn.n};
   for (Index cuts = draw(0, 3); cuts > 0; --cuts) layout.documents.push_back(draw(0, drawn.n));
   std::sort(layout.documents.begin(), layout.documents.end());

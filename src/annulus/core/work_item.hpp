@@ -62,4 +62,21 @@ struct WorkList {
   bool empty() const { return items.empty(); }
 };
 
+/// "These rows also see `keys` keys of score 0 and value 0", which are nowhere stored: query rows row, row + stride,
+/// ... (count of them) of a block, of every batch entry, of the heads head_first, head_first + head_stride, ...
+struct FilledRun {
+  Index row = 0;
+  Index stride = 1;
+  Index count = 0;
+  Index head_first = 0;
+  Index head_stride = 1;
+  Index head_count = 1;
+  Index keys = 0;
+
+  bool operator==(const FilledRun&) const = default;
+};
+
+/// No two runs share a (row, head).
+using FilledRuns = std::vector<FilledRun>;
+
 }  // namespace annulus::core

@@ -63,4 +63,7 @@ std::vector<std::string> differences(const Settings& made, const Settings& asked
 /// Throws Error(usage) when `grouped` has more pairs than there are heads; for shapes known only from the input file.
 void check_heads(const RunFile& run, Index heads);
 
+/// Throws Error(usage) where `torchscale` has no numbers for these documents: see pattern::Displacement.
+void check_documents(const RunFile& run, const pattern::Documents& documents);
+
 }  // namespace annulus::io

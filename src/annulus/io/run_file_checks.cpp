@@ -6,6 +6,7 @@
 #include "annulus/io/generated.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/run_file_keys.hpp"
+#include "annulus/pattern/filled_keys.hpp"
 
 namespace annulus::io {
 namespace {
@@ -161,6 +162,21 @@ void check_heads(const RunFile& run, Index heads) {
            "attention.semantics: grouped gives every pair heads of its own; {} pairs, {} heads", pattern.pairs.size(),
            heads);
   }
+}
+
+void check_documents(const RunFile& run, const pattern::Documents& documents) {
+  const pattern::Pattern& pattern = run.settings.attention.pattern;
+  const auto found = pattern::find_displacement(pattern, documents);
+  if (!found) return;
+  const pattern::Pair& pair = pattern.pairs[std::size_t(found->pair)];
+  const core::Interval rows = found->rows;
+  const std::string document =
+      documents.size() == 2 ? "the sequence"
+                            : fmt::format("document {} (rows {} to {})", found->document + 1, rows.begin, rows.end - 1);
+  refuse(run, "attention.segments",
+         "attention.segments: torchscale writes rows to wrong places in pair {}, segment {} and dilation {}: {} of {} "
+         "rows has more than one segment, and {} is no multiple of {}; expected one, or {} rows at least",
+         found->pair + 1, pair.segment, pair.dilation, document, rows.size(), pair.segment, pair.dilation, rows.size());
 }
 
 }  // namespace annulus::io

@@ -32,6 +32,7 @@ bool in_group(Index head, Index heads, Index groups, Index group) {
 Index offset_of(ReferenceSemantics semantics, Index pair, Index dilation, Index heads, Index head) {
   switch (semantics) {
     case ReferenceSemantics::longnet:
+    case ReferenceSemantics::torchscale:
       return head / core::ceil_div(heads, dilation);
     case ReferenceSemantics::paper:
       return head % dilation;
@@ -75,6 +76,22 @@ Index multiplicity(const ReferencePattern& pattern, Index heads, Index head, Ind
   return pairs;
 }
 
+Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index x, Interval document) {
+  if (pattern.semantics != ReferenceSemantics::torchscale || pattern.causal) return 0;
+  const Index query = x - document.begin, rows = document.size();
+  Index filled = 0;
+  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+    if (!pair.picks(query)) return;
+    const Index length = std::min(pair.segment, rows);
+    const Index first = query / length * length, end = std::min(first + length, rows);
+    // Every slot of the padded segment, one after another: is there a row in it?
+    for (Index begin = 0; begin < length; begin += pair.dilation) {
+      if (first + begin + pair.offset >= end) ++filled;
+    }
+  });
+  return filled;
+}
+
 Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads, Index head, Index x) {
   const Interval document = document_of(pattern, sequence, x);
   const Index query = x - document.begin;
@@ -100,7 +117,12 @@ ReferenceRow::ReferenceRow(const ReferencePattern& pattern, const core::Shape& s
       document_(document_of(pattern, shape.sequence, x)),
       q_(q.begin(), q.end()),
       max_(-std::numeric_limits<double>::infinity()),
-      acc_(q.size(), 0.0) {}
+      acc_(q.size(), 0.0) {
+  const Index filled = filled_in(pattern, heads_, head, x, document_);
+  if (filled == 0) return;
+  max_ = 0;
+  sum_ = double(filled);
+}
 
 void ReferenceRow::add(Index p, std::span<const double> k, std::span<const double> v) {
   const Index times = multiplicity(pattern_, heads_, head_, x_, p, document_);

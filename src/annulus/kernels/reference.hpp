@@ -15,8 +15,9 @@
 
 namespace annulus::kernels {
 
-/// Which rows of a segment a head picks; see multiplicity().
-enum class ReferenceSemantics { longnet, paper, grouped };
+/// Which rows of a segment a head picks, see multiplicity(), and what stands in for rows that are not there, see
+/// filled_in().
+enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 
 /// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
 inline constexpr core::Index whole_document = 0;
@@ -44,6 +45,15 @@ core::Interval document_of(const ReferencePattern& pattern, core::Index sequence
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 
+/// Keys of score 0 and value 0 that row x sees beside rows: torchscale fills a segment of s = min(segment, rows of the
+/// document) rows up to ceil(s / dilation) slots of `dilation` rows each and does not mask what it filled in. A slot is
+/// filled in for a head where the row at the head's offset in it is none of the segment's.
+///
+/// Worked example: 10 rows, one pair (8, 2), 2 heads. The last segment, rows 8 and 9, has 4 slots; head 0 finds row 8
+/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. Head 1: row 9 likewise.
+core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
+                      core::Interval document);
+
 /// Smallest range that holds every row of non-zero multiplicity for row x; empty when there is none.
 core::Interval key_range(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                          core::Index x);
@@ -70,7 +80,7 @@ class ReferenceRow {
   core::Index x_;
   core::Interval document_;
   std::vector<double> q_;
-  double max_;               // largest score so far, -inf before the first
+  double max_;               // largest score so far, -inf before the first; those of filled-in keys are 0
   double sum_ = 0;           // of multiplicity * exp(score - max_)
   std::vector<double> acc_;  // the same sum times v
 };

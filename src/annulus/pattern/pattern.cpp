@@ -13,7 +13,8 @@ std::string_view name_of(Semantics semantics) {
 HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads) {
   const Index r = pattern.pairs[std::size_t(pair)].dilation;
   switch (pattern.semantics) {
-    case Semantics::longnet: {
+    case Semantics::longnet:
+    case Semantics::torchscale: {
       const Index per_offset = core::ceil_div(heads, r);
       return intersect({offset * per_offset, 1, per_offset}, {0, heads});
     }

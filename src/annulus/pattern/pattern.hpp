@@ -12,10 +12,11 @@ namespace annulus::pattern {
 using core::Index;
 
 /// Where the offset of a query head comes from.
-///   longnet  h div ceil(H / r)   what LongNet's published code does, but for its padding (the default)
-///   paper    h mod r             what the LongNet paper says
-///   grouped  i mod r             heads cut into G groups, group i attends in pair i only (dilated-attention-pytorch)
-enum class Semantics { longnet, paper, grouped };
+///   longnet     h div ceil(H / r)   what LongNet's published code does, but for its padding (the default)
+///   paper       h mod r             what the LongNet paper says
+///   grouped     i mod r             heads in G groups, group i attends in pair i only (dilated-attention-pytorch)
+///   torchscale  h div ceil(H / r)   LongNet's published code, padding and all (filled_keys.hpp)
+enum class Semantics { longnet, paper, grouped, torchscale };
 
 struct SemanticsEntry {
   Semantics value;
@@ -23,13 +24,16 @@ struct SemanticsEntry {
   std::string_view description;
 };
 /// Every semantics with its name in the run file; the one table that run file, `list` and tests read.
-inline constexpr std::array<SemanticsEntry, 3> semantics_table{{
+inline constexpr std::array<SemanticsEntry, 4> semantics_table{{
     {Semantics::longnet, "longnet",
-     "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code, torchscale, which without a "
-     "causal mask also counts zeros that fill segments up; here only rows count)"},
+     "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code, torchscale, but only rows "
+     "count as keys)"},
     {Semantics::paper, "paper", "head h starts at offset h mod r, every head in every pair (the LongNet paper)"},
     {Semantics::grouped, "grouped",
      "pair i has its own group of heads, all at offset i mod r (dilated-attention-pytorch)"},
+    {Semantics::torchscale, "torchscale",
+     "longnet with torchscale's padding: without a causal mask rows of a document's last segments also see the zeros "
+     "that fill these up (models trained with torchscale, Prov-GigaPath)"},
 }};
 std::string_view name_of(Semantics semantics);
 

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/kernels/filled_keys.hpp"
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/filled_keys.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -55,7 +57,9 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
       progress_(progress),
       state_(empty_states(accumulator())),
       layout_(problem.layout()),
-      expected_(expected) {}
+      expected_(expected) {
+  for (const core::FilledRuns& runs : pattern::filled_keys(layout_, queries_)) kernels::add_filled_keys(runs, state_);
+}
 
 void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
   layout_ = pass.layout();

@@ -24,8 +24,9 @@ KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
 class Computation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`. `expected` is the number of kept triples all calls of add() will
-  /// come to; it only scales the progress.
+  /// Queries are tensors.q, whose rows are `queries`. Their running softmaxes start here, and with them whatever keys
+  /// are filled in for them. `expected` is the number of kept triples all calls of add() will come to; it only scales
+  /// the progress.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
   /// The same for a block of a rank's rows: `queries` are its stored rows from `first` on, of `held`.

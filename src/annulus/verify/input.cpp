@@ -38,6 +38,9 @@ kernels::ReferencePattern in_its_own_words(const strategies::Problem& problem) {
     case pattern::Semantics::grouped:
       reference.semantics = ReferenceSemantics::grouped;
       break;
+    case pattern::Semantics::torchscale:
+      reference.semantics = ReferenceSemantics::torchscale;
+      break;
   }
   reference.pairs.clear();
   for (const pattern::Pair& pair : problem.pattern.pairs) {

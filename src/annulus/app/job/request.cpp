@@ -178,6 +178,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
     check_size(request.run, request.problem);
     check_scale(request.run, request.problem);
     io::check_heads(request.run, request.problem.shape.heads);
+    io::check_documents(request.run, request.problem.documents);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
   });
