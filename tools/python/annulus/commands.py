@@ -121,7 +121,7 @@ def _add_plot(verbs):
         kind = _verb(kinds, name, plot_result, about)
         kind.add_argument("source", help="a result of `annulus run`")
         kind.add_argument("picture")
-        if name == "timeline":
+        if name in ("timeline", "traffic"):
             kind.add_argument("--backward", action="store_true", help="of the backward pass")
         if name == "lse":
             kind.add_argument("--batch", type=int, default=0, metavar="N", help="batch entry (0)")
@@ -144,7 +144,7 @@ def plot_cases(options):
 def plot_result(options):
     from annulus import plots
     from annulus.results.dataset import open_result
-    more = {"timeline": ("backward",), "lse": ("batch",)}.get(options.kind, ())
+    more = {"timeline": ("backward",), "traffic": ("backward",), "lse": ("batch",)}.get(options.kind, ())
     with open_result(options.source) as result:
         picture = getattr(plots, options.kind)(result, **{name: getattr(options, name) for name in more})
     plots.save(picture, options.picture, options.overwrite)

@@ -118,6 +118,7 @@ def _pictures(result, told, path):
         ("What each rank did, forward.", lambda: ranks.timeline(result)),
         ("Who received how much from whom.", lambda: ranks.traffic(result)),
         ("What each rank did, backward.", lambda: ranks.timeline(result, backward=True)),
+        ("Who received how much from whom, backward.", lambda: ranks.traffic(result, backward=True)),
         ("Log-sum-exp of every query row and head.", lambda: maps.lse(result)),
         ("Which keys a query sees, of the first rows where there are many.", lambda: _pattern(result, told)),
     ]

@@ -129,13 +129,48 @@ def test_traffic(results):
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("sending rank", "receiving rank")
 
 
-def test_traffic_that_is_written_down_counts(results):
-    result = annulus.open_result(results["ulysses2"])
-    if "bytes_from" not in result:
-        with pytest.raises(AnnulusError, match="does not follow from ulysses"):
-            plots.traffic(result)
-    result["bytes_from"] = (("rank", "sender"), [[0.0, 5.0], [7.0, 0.0]])
-    assert rank_plots.traffic_of(result)[0].tolist() == [[0, 5], [7, 0]]
+@pytest.fixture
+def written_down(results, tmp_path):
+    """A function: the result of a strategy, with /run/bytes_from and the strategy that was taken as the program has them."""
+    def make(name, strategy, matrix, backward=None):
+        copy = tmp_path / f"{strategy}.h5"
+        copy.write_bytes(results[name].read_bytes())
+        with h5py.File(copy, "r+") as file:
+            file["run"].attrs["strategy"] = strategy
+            for place, numbers in (("run", matrix), ("run/backward", backward)):
+                if numbers is not None:
+                    file[place].pop("bytes_from", None)
+                    column = file[place].create_dataset("bytes_from", data=np.array(numbers, "i8"))
+                    column.attrs["units"] = "bytes"
+        return copy
+    return make
+
+
+@pytest.mark.parametrize("strategy", ["single", "allgather", "ring_bidirectional", "onesided", "ulysses", "hybrid"])
+def test_traffic_of_every_strategy_is_what_is_written_down(written_down, strategy):
+    matrix = [[0, 5 << 20], [7 << 20, 0]]
+    result = annulus.open_result(written_down("ulysses2", strategy, matrix))
+    assert result.bytes_from.dims == ("rank", "sender") and list(result.sender) == [0, 1]
+    assert result.hop_kept.dims == ("rank", "hop")  # as many hops as senders, and not the same
+    assert rank_plots.traffic_of(result)[0].tolist() == matrix
+    axes = plots.traffic(result).axes[0]
+    assert axes.get_title() == f"keys and values moved, {strategy}"
+    np.testing.assert_array_equal(axes.images[0].get_array().filled(0), [[0, 5], [7, 0]])  # MiB
+    assert [text.get_text() for text in axes.texts] == ["5", "7"]
+
+
+def test_traffic_of_more_ranks_than_hops_and_of_the_backward_pass(written_down, results, tmp_path):
+    matrix, backward = np.arange(16).reshape(4, 4) * (1 - np.eye(4)), 2 * np.ones((4, 4))
+    copy = written_down("rotation4", "onesided", matrix, backward)
+    result = annulus.open_result(copy)
+    np.testing.assert_array_equal(rank_plots.traffic_of(result)[0], matrix)  # not what follows from hops
+    np.testing.assert_array_equal(rank_plots.traffic_of(result, backward=True)[0], backward)
+    tools("plot", "traffic", "--backward", copy, "traffic.png", folder=tmp_path)
+    assert (tmp_path / "traffic.png").stat().st_size > 10_000
+    assert annulus.cases(copy)["strategy"].tolist() == ["onesided"]  # taken, not asked for
+    row = annulus.open_result(copy).drop_vars(["bytes_from", "backward_bytes_from"])
+    with pytest.raises(AnnulusError, match="does not follow from onesided strategy; expected /run/bytes_from"):
+        plots.traffic(row)
 
 
 def test_lse_map(results):

@@ -150,3 +150,24 @@ def test_open_sweep(tmp_path):
         with h5py.File(tmp_path / "none.h5", "w"):
             pass
         annulus.open_sweep(tmp_path / "none.h5")
+
+
+@pytest.mark.parametrize("name", ["case.", "case"])
+def test_a_scale_that_names_the_axis_is_no_column(tmp_path, name):
+    """As the program writes it; a scale that holds numbers, as other writers have them, is a column."""
+    with h5py.File(tmp_path / "sweep.h5", "w") as file:
+        file.attrs.update({"title": "annulus bench: 2 cases", "software": "annulus", "version": "0.1.0"})
+        cases = file.create_group("cases")
+        scale = cases.create_dataset(name, (2,), "i1")
+        scale.make_scale(f"This is a netCDF dimension but not a netCDF variable.{2:10}")
+        for column, values in (("strategy", ["ring", "rotation"]), ("status", ["ok", "ok"]), ("ranks", [2, 2]),
+                               ("sequence", [64, 64]), ("attention_seconds_median", [1.0, 0.5]), ("number", [0, 1])):
+            cases[column] = values
+        cases["number"].make_scale("number")
+        for column in ("strategy", "status", "ranks", "sequence", "attention_seconds_median"):
+            cases[column].dims[0].attach_scale(scale)
+    sweep = annulus.open_sweep(tmp_path / "sweep.h5")
+    assert set(sweep.variables) == {"strategy", "status", "ranks", "sequence", "attention_seconds_median", "number"}
+    assert sweep.sizes == {"case": 2} and sweep.attrs["version"] == "0.1.0" and sweep.attrs["software"] == "annulus"
+    table = annulus.cases(tmp_path / "sweep.h5")
+    assert table["strategy"].tolist() == ["ring", "rotation"] and name not in table

@@ -6,6 +6,7 @@ Works with and without dimension scales in the file. What is shown depends on na
     dk, dv  (batch, sequence, kv_head, dim) where there are fewer K/V heads than query heads
     /run/rows -> rows (rank)                /run/hop_wait_seconds -> hop_wait_seconds (rank, hop)
     /run/backward/rows -> backward_rows (rank), /run/backward/hop_kept -> backward_hop_kept (rank, backward_hop)
+    /run/bytes_from -> bytes_from (rank, sender)
 
 No file stays open: each piece that is used opens it again.
 """
@@ -77,9 +78,10 @@ class _Dimensions:
 
 
 def _names(dataset, within_run, prefix):
-    """What the file calls a dataset's axes, or what they are by their place."""
+    """What the file calls a dataset's axes, or what they are by their place. Each pass has hops of its own."""
     if within_run and dataset.ndim <= 2:
-        return ("rank", prefix + "hop")[:dataset.ndim]
+        second = "sender" if dataset.name.endswith("/bytes_from") else prefix + "hop"
+        return ("rank", second)[:dataset.ndim]
     return hdf5.axes_of(dataset) or tuple(f"axis_{i}" for i in range(dataset.ndim))
 
 
@@ -95,7 +97,7 @@ def variables(path, file):
         axes = dimensions.of(dataset, _names(dataset, within_run, prefix), short)
         lazy = LazyArray(path, name, dataset.shape, hdf5.element_of(dataset))
         found[short] = xr.Variable(axes, indexing.LazilyIndexedArray(lazy), _attributes(dataset))
-    for axis in ("rank", "hop", "backward_hop"):
+    for axis in ("rank", "sender", "hop", "backward_hop"):
         if axis in dimensions.sizes:
             found[axis] = xr.Variable((axis,), np.arange(dimensions.sizes[axis]))
     return found

@@ -47,8 +47,8 @@ def open_sweep(path):
                                f"it holds {_holds(file)}")
         columns = {}
         for name, dataset in file["cases"].items():
-            if not hasattr(dataset, "ndim") or dataset.ndim != 1 or hdf5.is_scale(dataset):
-                continue
+            if not hasattr(dataset, "ndim") or dataset.ndim != 1 or hdf5.is_bare_scale(dataset):
+                continue  # the scale `case` only names the axis; one that holds numbers is a column
             values = dataset.asstr()[...] if dataset.dtype.kind in "OS" else dataset[...]
             columns[name] = xr.Variable(("case",), np.asarray(values), backend.units_of(dataset))
         lengths = {len(column) for column in columns.values()}
