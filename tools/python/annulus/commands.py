@@ -113,6 +113,7 @@ def _add_plot(verbs):
         kind = _verb(kinds, name, plot_cases, about)
         kind.add_argument("source", nargs="+", help="sweeps of `annulus bench`, results of `annulus run`")
         kind.add_argument("picture")
+        kind.add_argument("--rows", type=int, metavar="N", help="only cases of so many rows")
         kind.set_defaults(kind=name)
         _overwrite(kind)
     for name, about in (("timeline", "what each rank did, hop by hop"),
@@ -134,6 +135,11 @@ def plot_cases(options):
     from annulus import plots
     from annulus.results.cases import cases
     table = cases(options.source)
+    if options.rows is not None:
+        there = sorted(set(table["sequence"].dropna().astype(int)))
+        table = table[table["sequence"] == options.rows]
+        if table.empty:
+            raise AnnulusError(f"--rows {options.rows}: no case has so many; expected {', '.join(map(str, there))}")
     if options.kind in ("strong", "weak"):
         picture = plots.scaling(table, options.kind)
     else:

@@ -88,6 +88,59 @@ def test_strategies_fastest_first(sweep):
     assert left.get_xlabel() == "time of attention, s" and right.get_xlabel().endswith("MiB")
 
 
+@pytest.fixture
+def grid(tmp_path):
+    """A sweep over rows, a mask, ranks and strategies: 3 x 2 x 2 x 2 cases; more rows and ranks take more time."""
+    cases = [(rows, causal, ranks, strategy) for rows in (1024, 2048, 4096) for causal in (1, 0) for ranks in (1, 2)
+             for strategy in ("ring", "ulysses") if not (rows == 4096 and ranks == 2)]
+    rows, causal, ranks, strategy = zip(*cases)
+    with h5py.File(tmp_path / "grid.h5", "w") as file:
+        for name, values in {"number": range(len(cases)), "sequence": rows, "attention.causal": np.array(causal, bool),
+                             "ranks": ranks, "distribution.strategy": strategy, "strategy": strategy,
+                             "status": ["ok"] * len(cases), "attention_seconds_median": [r * 1e-3 / p for r, _, p, _ in cases],
+                             "peak_bytes": [r * 1e4 for r in rows]}.items():
+            file[f"cases/{name}"] = list(values) if isinstance(values, (range, tuple)) else values
+    return tmp_path / "grid.h5"
+
+
+def test_strategies_are_compared_on_the_same_problem(grid):
+    table = annulus.cases(grid)
+    left = plots.strategies(table).axes[::2]
+    assert [axes.get_title("left") for axes in left] == [
+        "1,024 rows, causal true", "1,024 rows, causal false", "2,048 rows, causal true", "2,048 rows, causal false",
+        "4,096 rows, causal true, 1 rank", "4,096 rows, causal false, 1 rank"]
+    assert [t.get_text() for t in left[2].get_yticklabels()] == ["ring, 2 ranks", "ulysses, 2 ranks", "ring, 1 rank",
+                                                                 "ulysses, 1 rank"]
+    assert [bar.get_width() for bar in left[2].containers[0]] == pytest.approx([1.024, 1.024, 2.048, 2.048])
+    one = plots.strategies(table[table["sequence"] == 1024])
+    assert len(one.axes) == 4 and "not shown" not in texts(one)
+    more = table.assign(**{"attention.scale": np.arange(len(table)) % 4})
+    assert "14 smaller problems are not shown" in texts(plots.strategies(more))
+
+
+def test_scaling_is_that_of_one_problem(grid):
+    axes = plots.scaling(annulus.cases(grid), "strong").axes[0]
+    assert axes.get_title() == "strong scaling, 2,048 rows, causal true"  # 4096 were measured on one rank only
+    np.testing.assert_allclose(axes.containers[0].lines[0].get_ydata(), [2.048, 1.024])
+
+
+def test_memory_of_many_cases_shows_the_fullest(grid):
+    table = annulus.cases(grid)
+    axes = plots.memory(table.assign(peak_bytes=np.arange(len(table)) + 1.0)).axes[0]
+    assert len(axes.get_yticklabels()) == 20 and axes.get_title("left") == ""
+    twice = annulus.cases([grid, grid]).assign(peak_bytes=np.arange(40) + 1.0)
+    axes = plots.memory(twice).axes[0]
+    assert axes.get_title("left") == "the 24 fullest of 40 cases"
+    assert min(bar.get_width() for bar in axes.containers[0]) == 17
+    assert "ring, 1 rank, 4,096 rows, causal true (case 16)" in [t.get_text() for t in axes.get_yticklabels()]
+
+
+def test_rows_are_chosen(grid, tmp_path):
+    tools("plot", "strategies", "--rows", "2048", grid, "rows.png", folder=tmp_path)
+    _, message = tools("plot", "memory", "--rows", "5", grid, "no.png", folder=tmp_path, status=2)
+    assert "--rows 5: no case has so many; expected 1024, 2048, 4096" in message
+
+
 def test_memory_beside_its_prediction(sweep, results):
     axes = plots.memory(annulus.cases(sweep)).axes[0]
     measured, predicted = axes.containers

@@ -5,8 +5,9 @@
     timeline(result)  traffic(result)  lse(result)    result: annulus.open_result("result.h5")
     pattern(Pattern(...), rows)
 """
+from annulus.plots.compared import strategies
 from annulus.plots.maps import lse, pattern
-from annulus.plots.measured import memory, scaling, strategies
+from annulus.plots.measured import memory, scaling
 from annulus.plots.ranks import timeline, traffic
 from annulus.plots.style import save
 

@@ -3,6 +3,7 @@ import contextlib
 import io
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
 from annulus import files
@@ -86,3 +87,22 @@ def say_nothing_known(axes, text):
     """In place of a picture."""
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
     axes.set_axis_off()
+
+
+def known(table, *columns):
+    """Rows in which these columns have numbers. Raises AnnulusError where none has."""
+    for column in columns:
+        kept = table[table[column].notna()]
+        if kept.empty:
+            raise AnnulusError(f"{', '.join(sorted(set(table['file'])))}: no case has {column}; expected a sweep of "
+                               "annulus bench, or results of annulus run, that measured it")
+        table = kept
+    return table
+
+
+def spread(table):
+    """(2, n): from median down to the fastest, and up to the slowest."""
+    median = table["attention_seconds_median"].to_numpy()
+    low = table["attention_seconds_min"].fillna(table["attention_seconds_median"]).to_numpy()
+    high = table["attention_seconds_max"].fillna(table["attention_seconds_median"]).to_numpy()
+    return np.maximum(np.stack([median - low, high - median]), 0)
