@@ -13,10 +13,11 @@ from pathlib import Path
 
 MAX_COLUMNS = 120
 MAX_README_LINES = 150
+MAX_PICTURE_BYTES = 120_000
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # <!-- PATH --> in front of a fenced block: the block is quoted from that file.
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
 
 
@@ -83,19 +84,21 @@ class Checker:
             self.check_links(page, FENCE.sub(blank, text))
             self.check_quotes(page, text)
         self.check_readme()
+        self.check_pictures()
         self.check_keys()
         return self.findings
 
     def check_links(self, page, text):
         for link in LINK.finditer(text):
-            if re.match(r"https?:", link[1]):
+            to = link[1] or link[2]
+            if re.match(r"https?:", to):
                 continue
-            name, _, part = link[1].partition("#")
+            name, _, part = to.partition("#")
             target = (page.parent / name).resolve() if name else page
             if not target.exists():
-                self.complain(page, link, f"{link[1]}: there is no such file")
+                self.complain(page, link, f"{to}: there is no such file")
             elif part and part not in anchors(target.read_text(encoding="utf-8")):
-                self.complain(page, link, f"{link[1]}: there is no such heading")
+                self.complain(page, link, f"{to}: there is no such heading")
         for named in OUR_PATH.finditer(text):
             if not (self.root / named[1]).exists():
                 self.complain(page, named, f"{named[1]}: there is no such file")
@@ -122,6 +125,14 @@ class Checker:
         for page in sorted(self.root.glob("docs/*.md")):
             if f"(docs/{page.name}" not in text:
                 self.complain(page, 1, "README.md has no link to this page")
+
+    def check_pictures(self):
+        shown = "\n".join(page.read_text(encoding="utf-8") for page in self.pages())
+        for picture in sorted(self.root.glob("docs/pictures/*")):
+            if f"pictures/{picture.name}" not in shown:
+                self.complain(picture, 1, "no page shows this picture")
+            if picture.stat().st_size > MAX_PICTURE_BYTES:
+                self.complain(picture, 1, f"{picture.stat().st_size} bytes, expected at most {MAX_PICTURE_BYTES}")
 
     def check_keys(self):
         page, reference = self.root / "docs/run-file.md", self.root / "input/reference.yaml"
@@ -177,6 +188,10 @@ CASES = [
     ("no link in code", {"input/README.md": "```\n[a](b.md)\n```\n"}, None),
     ("a missing file", {"input/README.md": "[a](b.md)\n"}, "b.md: there is no such file"),
     ("a missing heading", {"input/README.md": "[a](../README.md#b)\n"}, "#b: there is no such heading"),
+    ("a picture", {"docs/pictures/a.png": "", "input/README.md": '<img src="../docs/pictures/a.png" width="9">\n'}, None),
+    ("a picture that is not there", {"input/README.md": '<img src="a.png" width="9">\n'}, "a.png: there is no such file"),
+    ("a picture nobody sees", {"docs/pictures/a.png": ""}, "no page shows"),
+    ("a large picture", {"docs/pictures/a.png": "x" * 120_001, "input/README.md": "![a](../docs/pictures/a.png)\n"}, "120001 bytes"),
     ("a missing path in the text", {"input/README.md": "`./tools/b`\n"}, "tools/b: there is no such file"),
     ("a long line", {"input/README.md": "x" * 121 + "\n"}, "121 columns"),
     ("a changed quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint c;\n```\n"}, "README.md:1: is not what stands in src/a.cpp: int c;"),
