@@ -2,7 +2,8 @@
 """Proves that README.md and docs/ are true where a program can tell: links, line lengths, keys, quoted code, names.
 
     check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
-                                            With a program also that tables name its strategies and verbs
+                                            With a program also that tables name its strategies and verbs, and commands
+                                            its options
     check_docs.py --self-test               show on small made-up pages that every rule fires, and that good ones pass
 """
 import re
@@ -19,6 +20,9 @@ FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
+
+# `annulus VERB ...`, inline or on a line of a block; up to a comment. A table escapes |.
+COMMAND = re.compile(r"(?:`|^(?:[^\n#`]* )?)annulus ([a-z]+)((?: [^`\n#]*)?)", re.MULTILINE)
 
 
 def blank(match):
@@ -148,14 +152,28 @@ class Checker:
             if told[key] is not None and told[key] != keys[key]:
                 self.complain(page, 1, f"{key} has the default {told[key]}, in input/reference.yaml {keys[key]}")
 
-    def check_program(self, strategies, verbs):
-        """The names that the program lists are those of the tables."""
+    def check_program(self, strategies, verbs, helps):
+        """The names that the program lists are those of the tables; options of commands are in its help."""
         for name, heading, expected in (("README.md", "Strategies", strategies), ("README.md", "Verbs", verbs),
                                         ("docs/strategies.md", "Strategies", strategies)):
             page = self.root / name
             found = first_column(page.read_text(encoding="utf-8"), heading)
             if set(found) != set(expected):
                 self.complain(page, 1, f"the table {heading} has {', '.join(found)}; the program has {', '.join(expected)}")
+        for page in self.pages():
+            for verb, rest, found in commands(page.read_text(encoding="utf-8")):
+                for option in [] if verb in helps else [verb]:
+                    self.complain(page, found, f"annulus {option}: there is no such verb")
+                for option in re.findall(r"(?<!\S)\[?(--[a-z-]+)", rest):
+                    if verb in helps and not re.search(rf"{option}\b(?!-)", helps[verb]):
+                        self.complain(page, found, f"annulus {verb} has no option {option}")
+
+
+def commands(text):
+    """(verb, what follows, match) of commands in inline code and in blocks for a shell."""
+    for block in re.finditer(r"^```sh\n(.*?)^```$|`annulus [^`]+`", text, re.MULTILINE | re.DOTALL):
+        for found in COMMAND.finditer(block[0].replace("\\|", "|")):
+            yield found[1], found[2], block
 
 
 def output(program, *words):
@@ -163,12 +181,13 @@ def output(program, *words):
 
 
 def listed(program):
-    """Strategies and verbs of a built program."""
+    """Strategies and verbs of a built program, and {verb: help}."""
     strategies = re.search(r"^strategies .*\n((?:  .*\n)+)", output(program, "list"), re.MULTILINE)
     verbs = re.search(r"^Subcommands:\n((?:  .*\n)+)", output(program, "--help"), re.MULTILINE | re.IGNORECASE)
     if not strategies or not verbs:
         sys.exit(f"check_docs: {program} list, or --help, prints no table that this script knows")
-    return [re.findall(r"^  (\w+)", lines[1], re.MULTILINE) for lines in (strategies, verbs)]
+    strategies, verbs = (re.findall(r"^  (\w+)", lines[1], re.MULTILINE) for lines in (strategies, verbs))
+    return strategies, verbs, {verb: output(program, verb, "--help") for verb in verbs}
 
 
 # ---- self-test: (what it shows, {path: text} on top of GOOD, piece of the one finding expected, or None) ----
@@ -202,6 +221,7 @@ CASES = [
     ("a key that is none", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
     ("another default", {"docs/run-file.md": KEYS.replace("`1`", "`2`")}, "input.generate.seed has the default 2"),
 ]
+HELPS = {"run": "--set KEY=VALUE\n --rank P, --ranks N", "b": ""}
 TABLES = "## Verbs\n| verb | does |\n|---|---|\n| `run FILE` | a |\n## Strategies\n| name | does |\n|---|---|\n| `ring` | a |\n## More\n| `b` |\n"
 
 
@@ -220,13 +240,18 @@ def self_test():
             findings = tree(root, {**GOOD, **files}).check()
         if findings if expected is None else len(findings) != 1 or expected not in findings[0]:
             wrong.append(f"self-test '{what}': expected {expected or 'no finding'}, got {findings}")
-    for strategies, verbs, expected in ((["ring"], ["run"], 0), (["ring", "b"], ["run"], 2), (["ring"], ["run", "b"], 1)):
+    programs = (([["ring"], ["run"]], "", 0), ([["ring", "b"], ["run"]], "", 2), ([["ring"], ["run", "b"]], "", 1),
+                ([["ring"], ["run"]], "`annulus run a.yaml --set b=c [--rank 1]`, annulus fly, `annulus.fly()`\n", 0),
+                ([["ring"], ["run"]], "```sh\nmpirun -n 2 annulus run a.yaml --set b=c    # --fast\n```\n", 0),
+                ([["ring"], ["run"]], "`annulus fly`\n", 1), ([["ring"], ["run"]], "`annulus run a.yaml --fast`\n", 1),
+                ([["ring"], ["run"]], "```sh\nmpirun -n 2 annulus run a.yaml --se b=c\n```\n", 1))
+    for (strategies, verbs), text, expected in programs:
         with tempfile.TemporaryDirectory() as root:
-            checker = tree(root, {"README.md": TABLES, "docs/strategies.md": TABLES})
-            checker.check_program(strategies, verbs)
+            checker = tree(root, {"README.md": TABLES, "docs/strategies.md": TABLES, "docs/b.md": text})
+            checker.check_program(strategies, verbs, HELPS)
         if len(checker.findings) != expected:
             wrong.append(f"self-test of tables: expected {expected} findings, got {checker.findings}")
-    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + 3} cases, {len(wrong)} wrong"]))
+    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + len(programs)} cases, {len(wrong)} wrong"]))
     return not wrong
 
 
