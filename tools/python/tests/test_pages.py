@@ -30,6 +30,7 @@ def test_training(folder):
             h5py.File(folder / "build/layer_output.h5") as result:
         loss = trained["loss"][...]
         y, target = (np.array(file[name], "f8") for file, name in ((result, "y"), (given, "target")))
+    assert (folder / "loss.png").stat().st_size > 10_000
     assert len(loss) == 61 and (np.diff(loss) < 0).all()
     assert 0.5 * np.mean((y - target) ** 2) == pytest.approx(loss[-1], rel=1e-5)  # of the trained weights
     for name in ("out", "lse", "dq", "dk", "dv"):

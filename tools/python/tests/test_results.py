@@ -121,7 +121,7 @@ def foreign(tmp_path):
         file["out"] = np.zeros(1000)
     (tmp_path / "cut.h5").write_bytes((tmp_path / "big.h5").read_bytes()[:3000])
     (tmp_path / "folder.h5").mkdir()
-    return {"text.h5": "is no complete HDF5 file", "other.h5": "it holds temperature", "cut.h5": "no complete HDF5",
+    return {"text.h5": "is no complete HDF5 file", "other.h5": "holds temperature; expected", "cut.h5": "no complete HDF5",
             "folder.h5": "is a folder", "none.h5": "there is no such file"}
 
 
@@ -146,7 +146,7 @@ def test_open_sweep(tmp_path):
     sweep = annulus.open_sweep(tmp_path / "sweep.h5")
     assert list(sweep["distribution.strategy"].values) == ["ring", "rotation"]
     assert sweep.attention_seconds_median.attrs["units"] == "s" and sweep.sizes["case"] == 2
-    with pytest.raises(AnnulusError, match="expected a group cases"):
+    with pytest.raises(AnnulusError, match="expected a sweep of `annulus bench`: a group cases"):
         with h5py.File(tmp_path / "none.h5", "w"):
             pass
         annulus.open_sweep(tmp_path / "none.h5")

@@ -18,20 +18,6 @@ def _ranks_axis(axes, ranks):
     axes.set_xlabel("ranks")
 
 
-def _plain_log(axes):
-    """Powers of ten as 0.01, 1, 100; and marks between them with numbers, as many as there is room for."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    low, high = axes.get_ylim()
-    shown = range(2, 10) if high / low < 8 else (2, 5) if high / low < 1000 else ()
-
-    def number(value, _):
-        digit = round(value / 10 ** np.floor(np.log10(value) + 1e-9))
-        return f"{value:g}" if digit in shown else ""
-
-    axes.yaxis.set_minor_formatter(FuncFormatter(number))
-
-
 def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
@@ -67,7 +53,7 @@ def scaling(table, kind="strong"):
             ends = np.array([table["ranks"].min(), table["ranks"].max()])
             axes.plot(ends, fewest["attention_seconds_median"].min() / unit * ends[0] / ends, color="black",
                       linestyle=":", linewidth=1.6, label="half the time\non twice the ranks")
-            _plain_log(axes)
+            style.plain_log(axes)
             axes.set_ylabel(f"time of attention, {unit_name}")
             axes.set_title(f"strong scaling, {label}")
         else:

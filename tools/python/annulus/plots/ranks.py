@@ -16,6 +16,9 @@ def timeline(result, backward=False):
     """
     prefix = "backward_" if backward else ""
     compute, wait = (_by_hop(result, f"{prefix}hop_{name}_seconds") for name in ("compute", "wait"))
+    if compute.shape != wait.shape:
+        raise AnnulusError(f"result has {prefix}hop_compute_seconds of shape {compute.shape} and {prefix}hop_wait_seconds of "
+                           f"{wait.shape}; expected (ranks, hops) of both")
     shown = min(len(compute), RANKS_SHOWN)
     with style.look():
         figure = style.figure(9, max(2.8, 1.6 + 0.42 * shown))
@@ -54,6 +57,8 @@ def _by_hop(result, name):
     """(ranks, hops)."""
     if name not in result:
         raise AnnulusError(f"result has no {name}; expected /run/{name.replace('backward_', 'backward/')} of annulus run")
+    if result[name].ndim != 2:
+        raise AnnulusError(f"result has {name} of shape {result[name].shape}; expected (ranks, hops)")
     return result[name].values
 
 
@@ -68,7 +73,7 @@ def traffic_of(result, backward=False):
         return result[f"{prefix}bytes_from"].values, result.attrs.get("strategy", "")
     if f"{prefix}hop_bytes_received" not in result:
         return None, f"this result has no /run/{prefix.replace('_', '/')}hop_bytes_received"
-    received = result[f"{prefix}hop_bytes_received"].values
+    received = _by_hop(result, f"{prefix}hop_bytes_received")
     ranks, hops = received.shape
     strategy = _strategy(result)
     matrix = np.zeros((ranks, ranks))
@@ -92,6 +97,8 @@ def _strategy(result):
 def traffic(result, backward=False):
     """Communication matrix: bytes that each rank received from each other in the forward pass, or the backward one."""
     matrix, source = traffic_of(result, backward)
+    if matrix is not None and (matrix.ndim != 2 or len(set(matrix.shape)) != 1):
+        raise AnnulusError(f"bytes_from has shape {matrix.shape}; expected (ranks, ranks)")
     if matrix is None:
         raise AnnulusError(f"communication matrix: {source}; expected /run/bytes_from of annulus run")
     with style.look():

@@ -5,6 +5,7 @@ import io
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from annulus import files
 from annulus.errors import AnnulusError
@@ -106,3 +107,17 @@ def spread(table):
     low = table["attention_seconds_min"].fillna(table["attention_seconds_median"]).to_numpy()
     high = table["attention_seconds_max"].fillna(table["attention_seconds_median"]).to_numpy()
     return np.maximum(np.stack([median - low, high - median]), 0)
+
+
+def plain_log(axes):
+    """Powers of ten as 0.01, 1, 100; and marks between them with numbers, as many as there is room for."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    low, high = axes.get_ylim()
+    shown = range(2, 10) if high / low < 8 else (2, 5) if high / low < 1000 else ()
+
+    def number(value, _):
+        digit = round(value / 10 ** np.floor(np.log10(value) + 1e-9))
+        return f"{value:g}" if digit in shown else ""
+
+    axes.yaxis.set_minor_formatter(FuncFormatter(number))
