@@ -2,7 +2,8 @@
 """Proves that README.md and docs/ are true where a program can tell: links, line lengths, keys, quoted code, names.
 
     check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
-                                            With a program also that tables name its strategies and verbs
+                                            With a program also that tables name its strategies and verbs, and commands
+                                            its options
     check_docs.py --self-test               show on small made-up pages that every rule fires, and that good ones pass
 """
 import re
@@ -13,11 +14,15 @@ from pathlib import Path
 
 MAX_COLUMNS = 120
 MAX_README_LINES = 150
+MAX_PICTURE_BYTES = 120_000
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # <!-- PATH --> in front of a fenced block: the block is quoted from that file.
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
+
+# `annulus VERB ...`, inline or on a line of a block; up to a comment. A table escapes |.
+COMMAND = re.compile(r"(?:`|^(?:[^\n#`]* )?)annulus ([a-z]+)((?: [^`\n#]*)?)", re.MULTILINE)
 
 
 def blank(match):
@@ -83,19 +88,21 @@ class Checker:
             self.check_links(page, FENCE.sub(blank, text))
             self.check_quotes(page, text)
         self.check_readme()
+        self.check_pictures()
         self.check_keys()
         return self.findings
 
     def check_links(self, page, text):
         for link in LINK.finditer(text):
-            if re.match(r"https?:", link[1]):
+            to = link[1] or link[2]
+            if re.match(r"https?:", to):
                 continue
-            name, _, part = link[1].partition("#")
+            name, _, part = to.partition("#")
             target = (page.parent / name).resolve() if name else page
             if not target.exists():
-                self.complain(page, link, f"{link[1]}: there is no such file")
+                self.complain(page, link, f"{to}: there is no such file")
             elif part and part not in anchors(target.read_text(encoding="utf-8")):
-                self.complain(page, link, f"{link[1]}: there is no such heading")
+                self.complain(page, link, f"{to}: there is no such heading")
         for named in OUR_PATH.finditer(text):
             if not (self.root / named[1]).exists():
                 self.complain(page, named, f"{named[1]}: there is no such file")
@@ -123,6 +130,14 @@ class Checker:
             if f"(docs/{page.name}" not in text:
                 self.complain(page, 1, "README.md has no link to this page")
 
+    def check_pictures(self):
+        shown = "\n".join(page.read_text(encoding="utf-8") for page in self.pages())
+        for picture in sorted(self.root.glob("docs/pictures/*")):
+            if f"pictures/{picture.name}" not in shown:
+                self.complain(picture, 1, "no page shows this picture")
+            if picture.stat().st_size > MAX_PICTURE_BYTES:
+                self.complain(picture, 1, f"{picture.stat().st_size} bytes, expected at most {MAX_PICTURE_BYTES}")
+
     def check_keys(self):
         page, reference = self.root / "docs/run-file.md", self.root / "input/reference.yaml"
         if not page.is_file():
@@ -137,14 +152,28 @@ class Checker:
             if told[key] is not None and told[key] != keys[key]:
                 self.complain(page, 1, f"{key} has the default {told[key]}, in input/reference.yaml {keys[key]}")
 
-    def check_program(self, strategies, verbs):
-        """The names that the program lists are those of the tables."""
+    def check_program(self, strategies, verbs, helps):
+        """The names that the program lists are those of the tables; options of commands are in its help."""
         for name, heading, expected in (("README.md", "Strategies", strategies), ("README.md", "Verbs", verbs),
                                         ("docs/strategies.md", "Strategies", strategies)):
             page = self.root / name
             found = first_column(page.read_text(encoding="utf-8"), heading)
             if set(found) != set(expected):
                 self.complain(page, 1, f"the table {heading} has {', '.join(found)}; the program has {', '.join(expected)}")
+        for page in self.pages():
+            for verb, rest, found in commands(page.read_text(encoding="utf-8")):
+                for option in [] if verb in helps else [verb]:
+                    self.complain(page, found, f"annulus {option}: there is no such verb")
+                for option in re.findall(r"(?<!\S)\[?(--[a-z-]+)", rest):
+                    if verb in helps and not re.search(rf"{option}\b(?!-)", helps[verb]):
+                        self.complain(page, found, f"annulus {verb} has no option {option}")
+
+
+def commands(text):
+    """(verb, what follows, match) of commands in inline code and in blocks for a shell."""
+    for block in re.finditer(r"^```sh\n(.*?)^```$|`annulus [^`]+`", text, re.MULTILINE | re.DOTALL):
+        for found in COMMAND.finditer(block[0].replace("\\|", "|")):
+            yield found[1], found[2], block
 
 
 def output(program, *words):
@@ -152,12 +181,13 @@ def output(program, *words):
 
 
 def listed(program):
-    """Strategies and verbs of a built program."""
+    """Strategies and verbs of a built program, and {verb: help}."""
     strategies = re.search(r"^strategies .*\n((?:  .*\n)+)", output(program, "list"), re.MULTILINE)
     verbs = re.search(r"^Subcommands:\n((?:  .*\n)+)", output(program, "--help"), re.MULTILINE | re.IGNORECASE)
     if not strategies or not verbs:
         sys.exit(f"check_docs: {program} list, or --help, prints no table that this script knows")
-    return [re.findall(r"^  (\w+)", lines[1], re.MULTILINE) for lines in (strategies, verbs)]
+    strategies, verbs = (re.findall(r"^  (\w+)", lines[1], re.MULTILINE) for lines in (strategies, verbs))
+    return strategies, verbs, {verb: output(program, verb, "--help") for verb in verbs}
 
 
 # ---- self-test: (what it shows, {path: text} on top of GOOD, piece of the one finding expected, or None) ----
@@ -177,6 +207,10 @@ CASES = [
     ("no link in code", {"input/README.md": "```\n[a](b.md)\n```\n"}, None),
     ("a missing file", {"input/README.md": "[a](b.md)\n"}, "b.md: there is no such file"),
     ("a missing heading", {"input/README.md": "[a](../README.md#b)\n"}, "#b: there is no such heading"),
+    ("a picture", {"docs/pictures/a.png": "", "input/README.md": '<img src="../docs/pictures/a.png" width="9">\n'}, None),
+    ("a picture that is not there", {"input/README.md": '<img src="a.png" width="9">\n'}, "a.png: there is no such file"),
+    ("a picture nobody sees", {"docs/pictures/a.png": ""}, "no page shows"),
+    ("a large picture", {"docs/pictures/a.png": "x" * 120_001, "input/README.md": "![a](../docs/pictures/a.png)\n"}, "120001 bytes"),
     ("a missing path in the text", {"input/README.md": "`./tools/b`\n"}, "tools/b: there is no such file"),
     ("a long line", {"input/README.md": "x" * 121 + "\n"}, "121 columns"),
     ("a changed quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint c;\n```\n"}, "README.md:1: is not what stands in src/a.cpp: int c;"),
@@ -187,6 +221,7 @@ CASES = [
     ("a key that is none", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
     ("another default", {"docs/run-file.md": KEYS.replace("`1`", "`2`")}, "input.generate.seed has the default 2"),
 ]
+HELPS = {"run": "--set KEY=VALUE\n --rank P, --ranks N", "b": ""}
 TABLES = "## Verbs\n| verb | does |\n|---|---|\n| `run FILE` | a |\n## Strategies\n| name | does |\n|---|---|\n| `ring` | a |\n## More\n| `b` |\n"
 
 
@@ -205,13 +240,18 @@ def self_test():
             findings = tree(root, {**GOOD, **files}).check()
         if findings if expected is None else len(findings) != 1 or expected not in findings[0]:
             wrong.append(f"self-test '{what}': expected {expected or 'no finding'}, got {findings}")
-    for strategies, verbs, expected in ((["ring"], ["run"], 0), (["ring", "b"], ["run"], 2), (["ring"], ["run", "b"], 1)):
+    programs = (([["ring"], ["run"]], "", 0), ([["ring", "b"], ["run"]], "", 2), ([["ring"], ["run", "b"]], "", 1),
+                ([["ring"], ["run"]], "`annulus run a.yaml --set b=c [--rank 1]`, annulus fly, `annulus.fly()`\n", 0),
+                ([["ring"], ["run"]], "```sh\nmpirun -n 2 annulus run a.yaml --set b=c    # --fast\n```\n", 0),
+                ([["ring"], ["run"]], "`annulus fly`\n", 1), ([["ring"], ["run"]], "`annulus run a.yaml --fast`\n", 1),
+                ([["ring"], ["run"]], "```sh\nmpirun -n 2 annulus run a.yaml --se b=c\n```\n", 1))
+    for (strategies, verbs), text, expected in programs:
         with tempfile.TemporaryDirectory() as root:
-            checker = tree(root, {"README.md": TABLES, "docs/strategies.md": TABLES})
-            checker.check_program(strategies, verbs)
+            checker = tree(root, {"README.md": TABLES, "docs/strategies.md": TABLES, "docs/b.md": text})
+            checker.check_program(strategies, verbs, HELPS)
         if len(checker.findings) != expected:
             wrong.append(f"self-test of tables: expected {expected} findings, got {checker.findings}")
-    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + 3} cases, {len(wrong)} wrong"]))
+    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + len(programs)} cases, {len(wrong)} wrong"]))
     return not wrong
 
 

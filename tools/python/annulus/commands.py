@@ -1,11 +1,13 @@
 """Verbs of the command line and their options."""
 import argparse
+import contextlib
 import re
 import sys
 
 from annulus import __version__
 from annulus.errors import AnnulusError
 
+HDF5 = (".h5", ".hdf5", ".nc")
 EXAMPLES = """examples:
   annulus-tools convert tokens.npz tokens.h5 --axes bhsd     an input file for `annulus run`
   annulus-tools convert result.h5 result.safetensors         the result elsewhere
@@ -45,19 +47,22 @@ def show(options):
     import xarray
 
     from annulus import formats, hdf5
-    from annulus.results.dataset import open_result, open_sweep
-    if options.file.lower().endswith((".h5", ".hdf5")):
-        with hdf5.opened(options.file) as file:
-            is_result, is_sweep = "run" in file, "cases" in file
-        if is_result or is_sweep:
-            with (open_sweep if is_sweep else open_result)(options.file) as found, \
-                    xarray.set_options(display_max_rows=1000, display_width=110):
-                print(found)
-            return
+    from annulus.results.dataset import RESULT, SWEEP, kind_of, open_result, open_sweep
+    kind = None
+    if options.file.lower().endswith(HDF5):
+        with hdf5.reading(options.file) as file:
+            kind = kind_of(file)
+    if kind in (RESULT, SWEEP):
+        with (open_sweep if kind == SWEEP else open_result)(options.file) as found, \
+                xarray.set_options(display_max_rows=1000, display_width=110):
+            print(found)
+        return
     with formats.reading(options.file) as found:
         for name, tensor in found.items():
             axes = f"  ({', '.join(tensor.axes)})" if tensor.axes else ""
             print(f"{name:12} {tensor.element.name:9} {tensor.shape}{axes}")
+        if not found:
+            raise AnnulusError(f"{options.file}: has no tensors of numbers; expected q, k, v, a result or a sweep")
 
 
 def _add_convert(verbs):
@@ -113,15 +118,17 @@ def _add_plot(verbs):
         kind = _verb(kinds, name, plot_cases, about)
         kind.add_argument("source", nargs="+", help="sweeps of `annulus bench`, results of `annulus run`")
         kind.add_argument("picture")
+        kind.add_argument("--rows", type=int, metavar="N", help="only cases of so many rows")
         kind.set_defaults(kind=name)
         _overwrite(kind)
     for name, about in (("timeline", "what each rank did, hop by hop"),
                         ("traffic", "who received how much from whom"),
-                        ("lse", "log-sum-exp of every query row and head")):
+                        ("lse", "log-sum-exp of every query row and head"),
+                        ("loss", "loss over the steps of a training")):
         kind = _verb(kinds, name, plot_result, about)
-        kind.add_argument("source", help="a result of `annulus run`")
+        kind.add_argument("source", help="a result of `annulus run` or `annulus train`")
         kind.add_argument("picture")
-        if name == "timeline":
+        if name in ("timeline", "traffic"):
             kind.add_argument("--backward", action="store_true", help="of the backward pass")
         if name == "lse":
             kind.add_argument("--batch", type=int, default=0, metavar="N", help="batch entry (0)")
@@ -132,8 +139,16 @@ def _add_plot(verbs):
 
 def plot_cases(options):
     from annulus import plots
-    from annulus.results.cases import cases
+    from annulus.results.cases import cases, left_out
     table = cases(options.source)
+    if more := left_out(table):
+        print(f"annulus-tools: of {', '.join(options.source)} only finished cases are drawn; there are also {more}",
+              file=sys.stderr)
+    if options.rows is not None:
+        there = sorted(set(table["sequence"].dropna().astype(int)))
+        table = table[table["sequence"] == options.rows]
+        if table.empty:
+            raise AnnulusError(f"--rows {options.rows}: no case has so many; expected {', '.join(map(str, there))}")
     if options.kind in ("strong", "weak"):
         picture = plots.scaling(table, options.kind)
     else:
@@ -141,11 +156,20 @@ def plot_cases(options):
     plots.save(picture, options.picture, options.overwrite)
 
 
+@contextlib.contextmanager
+def _about(path):
+    """What a picture misses in a result is missed in a file."""
+    try:
+        yield
+    except AnnulusError as mistake:
+        raise mistake if str(path) in str(mistake) else AnnulusError(f"{path}: {mistake}") from None
+
+
 def plot_result(options):
     from annulus import plots
     from annulus.results.dataset import open_result
-    more = {"timeline": ("backward",), "lse": ("batch",)}.get(options.kind, ())
-    with open_result(options.source) as result:
+    more = {"timeline": ("backward",), "traffic": ("backward",), "lse": ("batch",)}.get(options.kind, ())
+    with open_result(options.source) as result, _about(options.source):
         picture = getattr(plots, options.kind)(result, **{name: getattr(options, name) for name in more})
     plots.save(picture, options.picture, options.overwrite)
 
@@ -168,13 +192,13 @@ def _add_plot_pattern(kinds):
 def plot_pattern(options):
     from annulus import plots
     from annulus.pattern import Pattern
-    from annulus.results.dataset import open_result, settings
-    rows, heads = options.rows or 1024, options.heads
+    from annulus.results.dataset import open_result, rows_of, settings
+    rows, heads = 1024 if options.rows is None else options.rows, options.heads
     if options.result:
         with open_result(options.result) as result:
             told = settings(result)
             chosen = Pattern.of_settings(told)
-            rows = options.rows or result.sizes["sequence"]
+            rows = rows_of(result) if options.rows is None else options.rows
             heads = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
     else:
         chosen = Pattern(tuple(_words("--segments", options.segments)), tuple(_words("--dilations", options.dilations)),

@@ -6,3 +6,9 @@ class AnnulusError(Exception):
 
     The command line prints the line and exits with 2.
     """
+
+
+def one_line(problem):
+    """What another library's exception says, for a message."""
+    text = str(problem.args[0] if isinstance(problem, KeyError) and problem.args else problem) or type(problem).__name__
+    return " ".join(text.split())[:120]

@@ -1,9 +1,13 @@
 """HDF5 as annulus writes it: 16-bit floats with an exponent of 8 bits are bfloat16, axes have names."""
+import contextlib
+import glob
+import os
+
 import h5py
 import numpy as np
 
 from annulus import elements
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
@@ -13,16 +17,44 @@ def opened(path):
     try:
         return h5py.File(path, "r")
     except FileNotFoundError:
-        raise AnnulusError(f"{path}: there is no such file") from None
+        raise AnnulusError(f"{path}: there is no such file{_unfinished(path)}") from None
     except IsADirectoryError:
         raise AnnulusError(f"{path}: is a folder; expected an HDF5 file") from None
-    except OSError as problem:
+    except PermissionError:
+        raise AnnulusError(f"{path}: may not be read (permission denied)") from None
+    except (OSError, RuntimeError, KeyError) as problem:
         text = str(problem)
         if "signature" in text or "truncated" in text:
             raise AnnulusError(f"{path}: is no complete HDF5 file; expected one written by annulus or h5py") from None
         if "unable to lock" in text:
             raise AnnulusError(f"{path}: another process has it open for writing; expected a closed file") from None
-        raise AnnulusError(f"{path}: cannot be opened as an HDF5 file ({text[:120]})") from None
+        raise AnnulusError(f"{path}: cannot be opened as an HDF5 file ({one_line(problem)})") from None
+
+
+def _unfinished(path):
+    """What stands beside a file that is still to come."""
+    if os.path.isdir(f"{path}.part"):
+        return f" yet, but {path}.part: `annulus bench` makes the table when a launch ends; run it again if none is running"
+    if os.path.exists(f"{path}.lock") or glob.glob(f"{glob.escape(str(path))}.tmp*"):
+        return f" yet, but {path}.lock or .tmp: the run that makes it has not ended, or was killed"
+    return ""
+
+
+@contextlib.contextmanager
+def understood(path):
+    """Where a file is read: what HDF5 says of a damaged one becomes a line."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as problem:
+        raise AnnulusError(f"{path}: is damaged, or not as annulus writes it ({one_line(problem)}); "
+                           "expected a whole file of annulus") from None
+
+
+@contextlib.contextmanager
+def reading(path):
+    """opened(), for a block that does nothing but read it."""
+    with opened(path) as file, understood(path):
+        yield file
 
 
 def bfloat16_type():
@@ -49,19 +81,19 @@ def read(dataset, index):
     """
     element = element_of(dataset)
     extents = [range(*part.indices(length)) for part, length in zip(index, dataset.shape)]
-    numbers = np.empty([len(extent) for extent in extents], element.storage)
-    if numbers.size == 0:
-        return numbers
+    if any(len(extent) == 0 for extent in extents):
+        return np.empty([len(extent) for extent in extents], element.storage)
     there = dataset.id.get_space()
     if extents:
         there.select_hyperslab(tuple(extent.start for extent in extents), tuple(len(extent) for extent in extents),
                                tuple(extent.step for extent in extents))
-    here = h5py.h5s.create_simple(numbers.shape) if extents else h5py.h5s.create(h5py.h5s.SCALAR)
-    kind = dataset.id.get_type() if element.name == "bfloat16" else h5py.h5t.py_create(numbers.dtype)
+    kind = dataset.id.get_type() if element.name == "bfloat16" else h5py.h5t.py_create(element.storage)
     try:
+        numbers = np.empty([len(extent) for extent in extents], element.storage)
+        here = h5py.h5s.create_simple(numbers.shape) if extents else h5py.h5s.create(h5py.h5s.SCALAR)
         dataset.id.read(here, there, numbers, mtype=kind)
-    except OSError as problem:
-        raise AnnulusError(f"{dataset.file.filename}: dataset {dataset.name} cannot be read ({problem}); "
+    except (OSError, RuntimeError, ValueError) as problem:
+        raise AnnulusError(f"{dataset.file.filename}: dataset {dataset.name} cannot be read ({one_line(problem)}); "
                            "a compressed one may need a filter plugin, which HDF5_PLUGIN_PATH names") from None
     return numbers
 
@@ -85,6 +117,14 @@ def write(dataset, index, numbers):
         there.select_hyperslab(tuple(part.start for part in index), numbers.shape)
     here = h5py.h5s.create_simple(numbers.shape) if index else h5py.h5s.create(h5py.h5s.SCALAR)
     dataset.id.write(here, there, numbers, mtype=dataset.id.get_type())
+
+
+def is_group(file, name):
+    return isinstance(file.get(name), h5py.Group)
+
+
+def is_dataset(file, name):
+    return isinstance(file.get(name), h5py.Dataset)
 
 
 def text(value):

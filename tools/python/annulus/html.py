@@ -6,9 +6,9 @@ import string
 from annulus import __version__, files
 from annulus.errors import AnnulusError
 from annulus.pattern import Pattern
-from annulus.plots import maps, measured, ranks, style
+from annulus.plots import maps, measured, ranks, style, training
 from annulus.results.cases import cases
-from annulus.results.dataset import open_result, settings
+from annulus.results.dataset import open_result, rows_of, settings
 
 RANKS_LISTED = 64
 PATTERN_ROWS = 4096
@@ -108,16 +108,18 @@ def _overview(path):
              ("received by the busiest rank", _bytes(row["bytes_received"])),
              ("peak memory of the fullest rank",
               f"{_bytes(row['peak_bytes'])} ({_bytes(row['predicted_peak_bytes'])} predicted)")]
-    return _table(("", ""), lines)
+    return _table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training measures less
 
 
 def _pictures(result, told, path):
     """Those that the result has the numbers for."""
     makers = [
+        ("Loss of every step.", lambda: training.loss(result)),
         ("Memory, measured and as the plan had predicted it.", lambda: measured.memory(cases(path))),
         ("What each rank did, forward.", lambda: ranks.timeline(result)),
         ("Who received how much from whom.", lambda: ranks.traffic(result)),
         ("What each rank did, backward.", lambda: ranks.timeline(result, backward=True)),
+        ("Who received how much from whom, backward.", lambda: ranks.traffic(result, backward=True)),
         ("Log-sum-exp of every query row and head.", lambda: maps.lse(result)),
         ("Which keys a query sees, of the first rows where there are many.", lambda: _pattern(result, told)),
     ]
@@ -136,7 +138,7 @@ def _pattern(result, told):
     if (told.get("input") or {}).get("documents", "none") != "none":
         raise AnnulusError("packed documents cut the pattern, and are not in the result")
     heads = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
-    return maps.pattern(Pattern.of_settings(told), min(result.sizes["sequence"], PATTERN_ROWS), 0, heads)
+    return maps.pattern(Pattern.of_settings(told), min(rows_of(result), PATTERN_ROWS), 0, heads)
 
 
 def _rank_table(result):

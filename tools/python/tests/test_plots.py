@@ -88,6 +88,59 @@ def test_strategies_fastest_first(sweep):
     assert left.get_xlabel() == "time of attention, s" and right.get_xlabel().endswith("MiB")
 
 
+@pytest.fixture
+def grid(tmp_path):
+    """A sweep over rows, a mask, ranks and strategies: 3 x 2 x 2 x 2 cases; more rows and ranks take more time."""
+    cases = [(rows, causal, ranks, strategy) for rows in (1024, 2048, 4096) for causal in (1, 0) for ranks in (1, 2)
+             for strategy in ("ring", "ulysses") if not (rows == 4096 and ranks == 2)]
+    rows, causal, ranks, strategy = zip(*cases)
+    with h5py.File(tmp_path / "grid.h5", "w") as file:
+        for name, values in {"number": range(len(cases)), "sequence": rows, "attention.causal": np.array(causal, bool),
+                             "ranks": ranks, "distribution.strategy": strategy, "strategy": strategy,
+                             "status": ["ok"] * len(cases), "attention_seconds_median": [r * 1e-3 / p for r, _, p, _ in cases],
+                             "peak_bytes": [r * 1e4 for r in rows]}.items():
+            file[f"cases/{name}"] = list(values) if isinstance(values, (range, tuple)) else values
+    return tmp_path / "grid.h5"
+
+
+def test_strategies_are_compared_on_the_same_problem(grid):
+    table = annulus.cases(grid)
+    left = plots.strategies(table).axes[::2]
+    assert [axes.get_title("left") for axes in left] == [
+        "1,024 rows, causal true", "1,024 rows, causal false", "2,048 rows, causal true", "2,048 rows, causal false",
+        "4,096 rows, causal true, 1 rank", "4,096 rows, causal false, 1 rank"]
+    assert [t.get_text() for t in left[2].get_yticklabels()] == ["ring, 2 ranks", "ulysses, 2 ranks", "ring, 1 rank",
+                                                                 "ulysses, 1 rank"]
+    assert [bar.get_width() for bar in left[2].containers[0]] == pytest.approx([1.024, 1.024, 2.048, 2.048])
+    one = plots.strategies(table[table["sequence"] == 1024])
+    assert len(one.axes) == 4 and "not shown" not in texts(one)
+    more = table.assign(**{"attention.scale": np.arange(len(table)) % 4})
+    assert "14 smaller problems are not shown" in texts(plots.strategies(more))
+
+
+def test_scaling_is_that_of_one_problem(grid):
+    axes = plots.scaling(annulus.cases(grid), "strong").axes[0]
+    assert axes.get_title() == "strong scaling, 2,048 rows, causal true"  # 4096 were measured on one rank only
+    np.testing.assert_allclose(axes.containers[0].lines[0].get_ydata(), [2.048, 1.024])
+
+
+def test_memory_of_many_cases_shows_the_fullest(grid):
+    table = annulus.cases(grid)
+    axes = plots.memory(table.assign(peak_bytes=np.arange(len(table)) + 1.0)).axes[0]
+    assert len(axes.get_yticklabels()) == 20 and axes.get_title("left") == ""
+    twice = annulus.cases([grid, grid]).assign(peak_bytes=np.arange(40) + 1.0)
+    axes = plots.memory(twice).axes[0]
+    assert axes.get_title("left") == "the 24 fullest of 40 cases"
+    assert min(bar.get_width() for bar in axes.containers[0]) == 17
+    assert "ring, 1 rank, 4,096 rows, causal true (case 16)" in [t.get_text() for t in axes.get_yticklabels()]
+
+
+def test_rows_are_chosen(grid, tmp_path):
+    tools("plot", "strategies", "--rows", "2048", grid, "rows.png", folder=tmp_path)
+    _, message = tools("plot", "memory", "--rows", "5", grid, "no.png", folder=tmp_path, status=2)
+    assert "--rows 5: no case has so many; expected 1024, 2048, 4096" in message
+
+
 def test_memory_beside_its_prediction(sweep, results):
     axes = plots.memory(annulus.cases(sweep)).axes[0]
     measured, predicted = axes.containers
@@ -129,13 +182,48 @@ def test_traffic(results):
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("sending rank", "receiving rank")
 
 
-def test_traffic_that_is_written_down_counts(results):
-    result = annulus.open_result(results["ulysses2"])
-    if "bytes_from" not in result:
-        with pytest.raises(AnnulusError, match="does not follow from ulysses"):
-            plots.traffic(result)
-    result["bytes_from"] = (("rank", "sender"), [[0.0, 5.0], [7.0, 0.0]])
-    assert rank_plots.traffic_of(result)[0].tolist() == [[0, 5], [7, 0]]
+@pytest.fixture
+def written_down(results, tmp_path):
+    """A function: the result of a strategy, with /run/bytes_from and the strategy that was taken as the program has them."""
+    def make(name, strategy, matrix, backward=None):
+        copy = tmp_path / f"{strategy}.h5"
+        copy.write_bytes(results[name].read_bytes())
+        with h5py.File(copy, "r+") as file:
+            file["run"].attrs["strategy"] = strategy
+            for place, numbers in (("run", matrix), ("run/backward", backward)):
+                if numbers is not None:
+                    file[place].pop("bytes_from", None)
+                    column = file[place].create_dataset("bytes_from", data=np.array(numbers, "i8"))
+                    column.attrs["units"] = "bytes"
+        return copy
+    return make
+
+
+@pytest.mark.parametrize("strategy", ["single", "allgather", "ring_bidirectional", "onesided", "ulysses", "hybrid"])
+def test_traffic_of_every_strategy_is_what_is_written_down(written_down, strategy):
+    matrix = [[0, 5 << 20], [7 << 20, 0]]
+    result = annulus.open_result(written_down("ulysses2", strategy, matrix))
+    assert result.bytes_from.dims == ("rank", "sender") and list(result.sender) == [0, 1]
+    assert result.hop_kept.dims == ("rank", "hop")  # as many hops as senders, and not the same
+    assert rank_plots.traffic_of(result)[0].tolist() == matrix
+    axes = plots.traffic(result).axes[0]
+    assert axes.get_title() == f"keys and values moved, {strategy}"
+    np.testing.assert_array_equal(axes.images[0].get_array().filled(0), [[0, 5], [7, 0]])  # MiB
+    assert [text.get_text() for text in axes.texts] == ["5", "7"]
+
+
+def test_traffic_of_more_ranks_than_hops_and_of_the_backward_pass(written_down, results, tmp_path):
+    matrix, backward = np.arange(16).reshape(4, 4) * (1 - np.eye(4)), 2 * np.ones((4, 4))
+    copy = written_down("rotation4", "onesided", matrix, backward)
+    result = annulus.open_result(copy)
+    np.testing.assert_array_equal(rank_plots.traffic_of(result)[0], matrix)  # not what follows from hops
+    np.testing.assert_array_equal(rank_plots.traffic_of(result, backward=True)[0], backward)
+    tools("plot", "traffic", "--backward", copy, "traffic.png", folder=tmp_path)
+    assert (tmp_path / "traffic.png").stat().st_size > 10_000
+    assert annulus.cases(copy)["strategy"].tolist() == ["onesided"]  # taken, not asked for
+    row = annulus.open_result(copy).drop_vars(["bytes_from", "backward_bytes_from"])
+    with pytest.raises(AnnulusError, match="does not follow from onesided strategy; expected /run/bytes_from"):
+        plots.traffic(row)
 
 
 def test_lse_map(results):

@@ -1,10 +1,12 @@
 """The README's way from own tensors to a picture: its commands, one after another, in a folder like a clone."""
 import re
+import shlex
 import shutil
 
 import h5py
 import numpy as np
-from conftest import PROGRAM, ROOT
+from conftest import PROGRAM, ROOT, tools
+from matplotlib.image import imread
 from test_docs import shell
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,3 +29,23 @@ def test_from_tensors_to_a_picture(tmp_path):
         assert len(cases["status"]) == 10 and np.all(cases["attention_seconds_median"][:] > 0)
         assert np.all(cases["error_out"][:] < 1e-5)
     assert (tmp_path / "strategies.png").stat().st_size > 10000
+
+
+def coarse(picture):
+    """(n, m) brightness in [0, 1] of blocks of 16 x 16 dots: what is left when letters are drawn a little otherwise."""
+    dots = imread(picture)[..., :3].mean(axis=2)
+    rows, columns = (16 * (extent // 16) for extent in dots.shape)
+    return dots[:rows, :columns].reshape(rows // 16, 16, columns // 16, 16).mean(axis=(1, 3))
+
+
+def test_the_picture_is_what_its_command_draws(tmp_path):
+    shown, = re.findall(r'<img src="([^"]+)"', README)
+    command, = re.findall(r"`annulus-tools (plot [^`]+)` drew it", README)
+    tools(*shlex.split(command), folder=tmp_path)
+    committed, drawn = coarse(ROOT / shown), coarse(tmp_path / "pattern.png")
+    assert (tmp_path / "pattern.png").stat().st_size > 10_000 and drawn.std() > 0.05
+    assert committed.shape == drawn.shape
+    assert abs(committed - drawn).mean() < 0.005, "draw it again, into docs/pictures"
+    tools(*shlex.split(command.replace("16,64,all", "32,64,all").replace("pattern.png", "other.png")), folder=tmp_path)
+    assert abs(committed - coarse(tmp_path / "other.png")).mean() > 0.01  # another pattern would be noticed
+    assert (imread(ROOT / shown)[:5, :, :3] == 1).all()  # white behind it, also on a dark page

@@ -121,7 +121,7 @@ def foreign(tmp_path):
         file["out"] = np.zeros(1000)
     (tmp_path / "cut.h5").write_bytes((tmp_path / "big.h5").read_bytes()[:3000])
     (tmp_path / "folder.h5").mkdir()
-    return {"text.h5": "is no complete HDF5 file", "other.h5": "it holds temperature", "cut.h5": "no complete HDF5",
+    return {"text.h5": "is no complete HDF5 file", "other.h5": "holds temperature; expected", "cut.h5": "no complete HDF5",
             "folder.h5": "is a folder", "none.h5": "there is no such file"}
 
 
@@ -146,7 +146,28 @@ def test_open_sweep(tmp_path):
     sweep = annulus.open_sweep(tmp_path / "sweep.h5")
     assert list(sweep["distribution.strategy"].values) == ["ring", "rotation"]
     assert sweep.attention_seconds_median.attrs["units"] == "s" and sweep.sizes["case"] == 2
-    with pytest.raises(AnnulusError, match="expected a group cases"):
+    with pytest.raises(AnnulusError, match="expected a sweep of `annulus bench`: a group cases"):
         with h5py.File(tmp_path / "none.h5", "w"):
             pass
         annulus.open_sweep(tmp_path / "none.h5")
+
+
+@pytest.mark.parametrize("name", ["case.", "case"])
+def test_a_scale_that_names_the_axis_is_no_column(tmp_path, name):
+    """As the program writes it; a scale that holds numbers, as other writers have them, is a column."""
+    with h5py.File(tmp_path / "sweep.h5", "w") as file:
+        file.attrs.update({"title": "annulus bench: 2 cases", "software": "annulus", "version": "0.1.0"})
+        cases = file.create_group("cases")
+        scale = cases.create_dataset(name, (2,), "i1")
+        scale.make_scale(f"This is a netCDF dimension but not a netCDF variable.{2:10}")
+        for column, values in (("strategy", ["ring", "rotation"]), ("status", ["ok", "ok"]), ("ranks", [2, 2]),
+                               ("sequence", [64, 64]), ("attention_seconds_median", [1.0, 0.5]), ("number", [0, 1])):
+            cases[column] = values
+        cases["number"].make_scale("number")
+        for column in ("strategy", "status", "ranks", "sequence", "attention_seconds_median"):
+            cases[column].dims[0].attach_scale(scale)
+    sweep = annulus.open_sweep(tmp_path / "sweep.h5")
+    assert set(sweep.variables) == {"strategy", "status", "ranks", "sequence", "attention_seconds_median", "number"}
+    assert sweep.sizes == {"case": 2} and sweep.attrs["version"] == "0.1.0" and sweep.attrs["software"] == "annulus"
+    table = annulus.cases(tmp_path / "sweep.h5")
+    assert table["strategy"].tolist() == ["ring", "rotation"] and name not in table

@@ -18,10 +18,11 @@ def _tensor(path, name, dataset):
 @contextlib.contextmanager
 def reading(path):
     with hdf5.opened(path) as file:
-        found = hdf5.datasets(file)
-        of_a_run = "run" in file and "settings" in file["run"]
-        yield {name: _tensor(path, name, dataset) for name, dataset in found.items()
-               if not (of_a_run and name.startswith("run/"))}
+        with hdf5.understood(path):
+            of_a_run = hdf5.is_dataset(file, "run/settings")
+            found = {name: _tensor(path, name, dataset) for name, dataset in hdf5.datasets(file).items()
+                     if not (of_a_run and name.startswith("run/"))}
+        yield found
 
 
 @contextlib.contextmanager

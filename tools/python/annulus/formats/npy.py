@@ -1,11 +1,19 @@
 """One array of numpy. bfloat16 is written as float32: numpy has no name for it."""
 import contextlib
+import struct
+import tokenize
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from annulus import elements, tensors
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
+
+# What numpy and the archive's reader say of files that are damaged, locked by a password, or somebody else's.
+DAMAGED = (ValueError, EOFError, OSError, RuntimeError, OverflowError, SyntaxError, tokenize.TokenError, struct.error,
+           zipfile.BadZipFile, zlib.error)
 
 
 def stored(spec):
@@ -46,9 +54,9 @@ def write_piece(file, spec, piece):
 @contextlib.contextmanager
 def reading(path):
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError):
-        raise AnnulusError(f"{path}: is no .npy file of numbers; expected what numpy.save writes") from None
+        array = np.lib.format.open_memmap(path, mode="r")
+    except DAMAGED as problem:
+        raise AnnulusError(f"{path}: is no .npy file of numbers ({one_line(problem)}); expected what numpy.save writes") from None
     yield {Path(path).stem: tensor_of(str(path), array)}
 
 

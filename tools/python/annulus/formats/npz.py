@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 from annulus.formats import npy
 
 LOCAL_HEADER = 30  # bytes before name and extra field; their lengths stand at 26
@@ -61,8 +61,8 @@ def reading(path):
                 plain = member.compress_type == zipfile.ZIP_STORED
                 array = _mapped(path, member) if plain else _unpacked(archive, member, stack)
                 found[name] = npy.tensor_of(f"{path}: {name}", array)
-        except (zipfile.BadZipFile, ValueError, OSError, struct.error, EOFError) as problem:
-            raise AnnulusError(f"{path}: is no .npz file of numbers ({problem}); expected what numpy.savez writes") from None
+        except npy.DAMAGED as problem:
+            raise AnnulusError(f"{path}: is no .npz file of numbers ({one_line(problem)}); expected what numpy.savez writes") from None
         yield found
 
 

@@ -1,11 +1,12 @@
 """PyTorch's files: a dictionary of tensors, perhaps in dictionaries of their own. Only numbers are loaded, no code."""
 import contextlib
 import tempfile
+import warnings
 
 import numpy as np
 
 from annulus import elements, tensors
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 
 
 def note(path, specs):
@@ -33,15 +34,26 @@ def tensor_of(where, tensor):
     element = elements.BFLOAT16 if tensor.dtype == torch.bfloat16 else None
     if element is None and str(tensor.dtype).removeprefix("torch.").rstrip("0123456789") not in ("float", "int", "uint"):
         raise AnnulusError(f"{where}: has type {tensor.dtype}; expected float64, float32, float16 or bfloat16")
+    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        kind = "sparse" if tensor.layout != torch.strided else f"on device {tensor.device.type}"
+        raise AnnulusError(f"{where}: is {kind}; expected a dense tensor with its numbers")
     return tensors.of_array(where, as_array(tensor.detach()), element)
 
 
 def _load(torch, path):
     """Mapped where the file is of the newer kind, so that what is not used is not read."""
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except (RuntimeError, ValueError):
-        return torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about other versions' pickles
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except (RuntimeError, ValueError):
+            return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _reason(problem):
+    if "Weights only load failed" in str(problem):
+        return "there are Python objects in it that are no tensors, and these are not loaded: they could run code"
+    return one_line(problem)
 
 
 def _tensors_in(torch, path, content, prefix=""):
@@ -61,8 +73,7 @@ def reading(path):
     try:
         content = _load(torch, path)
     except Exception as problem:  # its unpickler raises what it likes
-        reason = (str(problem).splitlines() or [type(problem).__name__])[0][:80]
-        raise AnnulusError(f"{path}: is no PyTorch file of plain tensors ({reason}); "
+        raise AnnulusError(f"{path}: is no PyTorch file of plain tensors ({_reason(problem)}); "
                            "expected what torch.save writes of a dictionary of tensors") from None
     yield _tensors_in(torch, path, content)
 

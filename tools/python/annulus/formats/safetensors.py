@@ -13,7 +13,7 @@ import os
 import numpy as np
 
 from annulus import elements, tensors
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 
 NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
          "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64"}
@@ -59,7 +59,7 @@ def reading(path):
         found = {name: _tensor(path, name, entry, start, notes.get(f"axes.{name}", ""))
                  for name, entry in header.items()}
     except (ValueError, KeyError, TypeError, OSError) as problem:
-        raise AnnulusError(f"{path}: is no safetensors file ({problem}); expected a whole one") from None
+        raise AnnulusError(f"{path}: is no safetensors file ({one_line(problem)}); expected a whole one") from None
     yield found
 
 

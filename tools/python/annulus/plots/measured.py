@@ -1,20 +1,13 @@
-"""Pictures of a table of cases (annulus.cases): scaling, memory against prediction, strategies side by side."""
+"""Pictures of a table of cases (annulus.cases): scaling, and memory against prediction."""
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from annulus.errors import AnnulusError
 from annulus.plots import style
+from annulus.plots.problems import case_names, problems, rows_text
+from annulus.plots.style import known, spread
 
-
-def _known(table, *columns):
-    """Rows in which these columns have numbers. Raises AnnulusError where none has."""
-    for column in columns:
-        kept = table[table[column].notna()]
-        if kept.empty:
-            raise AnnulusError(f"{', '.join(sorted(set(table['file'])))}: no case has {column}; expected a sweep of "
-                               "annulus bench, or results of annulus run, that measured it")
-        table = kept
-    return table
+CASES_MOST = 24
 
 
 def _ranks_axis(axes, ranks):
@@ -25,23 +18,20 @@ def _ranks_axis(axes, ranks):
     axes.set_xlabel("ranks")
 
 
-def _plain_log(axes):
-    """Powers of ten as 0.01, 1, 100; and where the axis has less than a power, marks between them with numbers."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    low, high = axes.get_ylim()
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if high / low < 20 else ""))
-
-
 def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
-    Points are medians, bars reach from the fastest to the slowest measurement. Of several cases that differ in more
-    than strategy and ranks, the fastest stands for its number of ranks.
+    Points are medians, bars reach from the fastest to the slowest measurement. Strong scaling is that of one problem:
+    of several the one with most numbers of ranks, and of these the one with most rows. Of several cases that differ in
+    more than strategy and ranks, the fastest stands for its number of ranks.
     """
     if kind not in ("strong", "weak"):
         raise AnnulusError(f"scaling {kind!r}: expected strong or weak")
-    table = _known(table, "ranks", "attention_seconds_median")
+    table = known(table, "ranks", "attention_seconds_median")
+    label = rows_text(table)
+    if kind == "strong":
+        label, table = max(problems(table), key=lambda problem: (problem[1]["ranks"].nunique(),
+                                                                 problem[1]["sequence"].max()))
     with style.look():
         figure = style.figure()
         axes = figure.subplots()
@@ -50,45 +40,29 @@ def scaling(table, kind="strong"):
         for name, group in table.groupby("strategy"):
             best = group.loc[group.groupby("ranks")["attention_seconds_median"].idxmin()].sort_values("ranks")
             ranks, median = best["ranks"].to_numpy(), best["attention_seconds_median"].to_numpy()
-            spread = _spread(best)
+            reach = spread(best)
             colour, marker = looks[name]
             if kind == "strong":
-                values, errors = median / unit, spread / unit
+                values, errors = median / unit, reach / unit
             else:
-                values, errors = median[0] / median, spread * median[0] / median ** 2
+                values, errors = median[0] / median, reach * median[0] / median ** 2
             axes.errorbar(ranks, values, yerr=errors, color=colour, marker=marker, capsize=4, label=name or "auto")
         _ranks_axis(axes, table["ranks"])
         if kind == "strong":
             fewest = table.loc[table["ranks"] == table["ranks"].min()]
-            reach = np.array([table["ranks"].min(), table["ranks"].max()])
-            axes.plot(reach, fewest["attention_seconds_median"].min() / unit * reach[0] / reach, color="black",
+            ends = np.array([table["ranks"].min(), table["ranks"].max()])
+            axes.plot(ends, fewest["attention_seconds_median"].min() / unit * ends[0] / ends, color="black",
                       linestyle=":", linewidth=1.6, label="half the time\non twice the ranks")
-            _plain_log(axes)
+            style.plain_log(axes)
             axes.set_ylabel(f"time of attention, {unit_name}")
-            axes.set_title(f"strong scaling, {_rows_text(table)}")
+            axes.set_title(f"strong scaling, {label}")
         else:
             axes.axhline(1, color="black", linestyle=":", linewidth=1.4, label="perfect")
             axes.set_ylim(0, None)
             axes.set_ylabel("efficiency, time on fewest ranks / time")
-            axes.set_title(f"weak scaling, {_rows_text(table)}")
+            axes.set_title(f"weak scaling, {label}")
         _legend_beside(figure, axes)
         return figure
-
-
-def _spread(table):
-    """(2, n): from median down to the fastest, and up to the slowest."""
-    median = table["attention_seconds_median"].to_numpy()
-    low = table["attention_seconds_min"].fillna(table["attention_seconds_median"]).to_numpy()
-    high = table["attention_seconds_max"].fillna(table["attention_seconds_median"]).to_numpy()
-    return np.maximum(np.stack([median - low, high - median]), 0)
-
-
-def _rows_text(table):
-    rows = table["sequence"].dropna()
-    if rows.empty:
-        return "rows not known"
-    low, high = int(rows.min()), int(rows.max())
-    return f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
 
 
 def _legend_beside(figure, axes):
@@ -97,8 +71,12 @@ def _legend_beside(figure, axes):
 
 
 def memory(table):
-    """Peak memory of the fullest rank, measured, beside what the plan had predicted: a pair of bars for each case."""
-    table = _known(table, "peak_bytes").head(24)
+    """Peak memory of the fullest rank, measured, beside what the plan had predicted: a pair of bars for each case.
+
+    Where there are more than 24, those with the highest peaks.
+    """
+    found = known(table, "peak_bytes")
+    table = found.loc[found["peak_bytes"].nlargest(CASES_MOST).index].sort_index()
     names = case_names(table)
     with style.look():
         figure = style.figure(8.5, max(3.2, 1.4 + 0.62 * len(table)))
@@ -111,75 +89,10 @@ def memory(table):
             axes.barh(place + 0.19, predicted / unit, 0.36, color="white", edgecolor=style.COLOURS["red"], hatch="///",
                       linewidth=1.4, label="predicted")
         axes.set_yticks(place, names)
-        axes.invert_yaxis()
+        axes.set_ylim(len(table) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"peak of tensors and buffers on the fullest rank, {unit_name}")
+        if len(table) < len(found):
+            axes.set_title(f"the {len(table)} fullest of {len(found)} cases", loc="left")
         figure.legend(loc="outside upper right", ncols=2, frameon=False)
         return figure
-
-
-def strategies(table):
-    """Strategies side by side, fastest first: time with its spread and the share spent waiting, and peak memory.
-
-    Of several cases of a strategy on as many ranks and rows, the fastest stands for all.
-    """
-    table = _known(table, "attention_seconds_median").copy()
-    keys = ["strategy", "ranks", "sequence"]
-    table = table.loc[table.groupby(keys, dropna=False)["attention_seconds_median"].idxmin()]
-    table = table.sort_values("attention_seconds_median").head(24)
-    with style.look():
-        figure = style.figure(11, max(3.2, 1.5 + 0.5 * len(table)))
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-        place = np.arange(len(table))
-        unit, unit_name = style.seconds_unit(table["attention_seconds_max"].max())
-        spread = _spread(table) / unit
-        left.barh(place, table["attention_seconds_median"] / unit, color=style.COLOURS["sky"],
-                  label="median" if spread.any() else "time")
-        if table["wait_seconds"].notna().any():
-            left.barh(place, table["wait_seconds"].fillna(0) / unit, color=style.COLOURS["orange"], hatch="///",
-                      edgecolor="white", height=0.45, label="of it waiting (slowest rank)")
-        if spread.any():
-            left.errorbar(table["attention_seconds_median"] / unit, place, xerr=spread, fmt="none", ecolor="black",
-                          capsize=4, label="fastest to slowest")
-        if table["predicted_seconds"].notna().any():
-            left.plot(table["predicted_seconds"] / unit, place, "D", color=style.COLOURS["red"], markersize=8,
-                      markeredgecolor="white", label="as the plan predicted")
-        left.set_yticks(place, case_names(table))
-        left.invert_yaxis()
-        left.set_xlabel(f"time of attention, {unit_name}")
-        _memory_panel(right, place, table)
-        for axes in (left, right):
-            axes.grid(axis="y", visible=False)
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=4, frameon=False)
-        return figure
-
-
-def _memory_panel(axes, place, table):
-    peaks = table["peak_bytes"]
-    if peaks.isna().all():
-        style.say_nothing_known(axes, "memory was not measured")
-        return
-    unit, unit_name = style.bytes_unit(peaks.max())
-    axes.barh(place, peaks / unit, color=style.COLOURS["green"])
-    axes.set_xlabel(f"peak memory, fullest rank, {unit_name}")
-
-
-def case_names(table):
-    """What a case is called beside its bar: strategy, and of ranks and rows what is not the same for all.
-
-    Where that does not tell cases apart, the file or the case's number comes along.
-    """
-    several_ranks, several_rows = table["ranks"].nunique() > 1, table["sequence"].nunique() > 1
-    names = []
-    for row in table.itertuples():
-        words = [row.strategy or "auto"]
-        if several_ranks and row.ranks == row.ranks:
-            words.append(f"{row.ranks:.0f} ranks" if row.ranks != 1 else "1 rank")
-        if several_rows and row.sequence == row.sequence:
-            words.append(f"{row.sequence:,.0f} rows")
-        names.append(", ".join(words))
-    if len(set(names)) == len(names):
-        return names
-    by_file = table["file"].nunique() == len(table)
-    return [f"{name} ({row.file if by_file else f'case {row.Index}'})" for name, row in zip(names, table.itertuples())]

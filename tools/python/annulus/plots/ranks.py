@@ -16,6 +16,9 @@ def timeline(result, backward=False):
     """
     prefix = "backward_" if backward else ""
     compute, wait = (_by_hop(result, f"{prefix}hop_{name}_seconds") for name in ("compute", "wait"))
+    if compute.shape != wait.shape:
+        raise AnnulusError(f"result has {prefix}hop_compute_seconds of shape {compute.shape} and {prefix}hop_wait_seconds of "
+                           f"{wait.shape}; expected (ranks, hops) of both")
     shown = min(len(compute), RANKS_SHOWN)
     with style.look():
         figure = style.figure(9, max(2.8, 1.6 + 0.42 * shown))
@@ -54,27 +57,29 @@ def _by_hop(result, name):
     """(ranks, hops)."""
     if name not in result:
         raise AnnulusError(f"result has no {name}; expected /run/{name.replace('backward_', 'backward/')} of annulus run")
+    if result[name].ndim != 2:
+        raise AnnulusError(f"result has {name} of shape {result[name].shape}; expected (ranks, hops)")
     return result[name].values
 
 
-def traffic_of(result):
+def traffic_of(result, backward=False):
     """((P, P) bytes that a rank (row) received from another (column), where it is from) or (None, why not).
 
-    What the program wrote down counts. Where it did not, the neighbours of `ring` and `rotation` follow from the
-    number of the hop: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a rotation.
+    The program writes it down, as /run/bytes_from. Of older results the neighbours of `ring` and `rotation` follow from
+    the number of the hop: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a rotation.
     """
-    if "bytes_from" in result:
-        return result["bytes_from"].values, "as counted"
-    if "hop_bytes_received" not in result:
-        return None, "this result has no /run/hop_bytes_received"
-    received = result["hop_bytes_received"].values
+    prefix = "backward_" if backward else ""
+    if f"{prefix}bytes_from" in result:
+        return result[f"{prefix}bytes_from"].values, result.attrs.get("strategy", "")
+    if f"{prefix}hop_bytes_received" not in result:
+        return None, f"this result has no /run/{prefix.replace('_', '/')}hop_bytes_received"
+    received = _by_hop(result, f"{prefix}hop_bytes_received")
     ranks, hops = received.shape
-    told = settings(result) if "settings" in result.attrs else {}
-    strategy = result.attrs.get("strategy") or (told.get("distribution") or {}).get("strategy", "")
+    strategy = _strategy(result)
     matrix = np.zeros((ranks, ranks))
     if not received.any():
         return matrix, "nothing was sent"
-    if strategy not in ("ring", "ring_blocking", "rotation"):
+    if backward or strategy not in ("ring", "ring_blocking", "rotation"):
         return None, f"who sent to whom is not in this result, and does not follow from {strategy or 'its'} strategy"
     rank = np.arange(ranks)
     for hop in range(1, hops):
@@ -83,11 +88,19 @@ def traffic_of(result):
     return matrix, f"from the hops of {strategy}"
 
 
-def traffic(result):
-    """Communication matrix: bytes that each rank received from each other in the forward pass."""
-    matrix, source = traffic_of(result)
+def _strategy(result):
+    """The one that was taken; of older results the one that was asked for."""
+    told = settings(result) if "settings" in result.attrs else {}
+    return result.attrs.get("strategy") or (told.get("distribution") or {}).get("strategy", "")
+
+
+def traffic(result, backward=False):
+    """Communication matrix: bytes that each rank received from each other in the forward pass, or the backward one."""
+    matrix, source = traffic_of(result, backward)
+    if matrix is not None and (matrix.ndim != 2 or len(set(matrix.shape)) != 1):
+        raise AnnulusError(f"bytes_from has shape {matrix.shape}; expected (ranks, ranks)")
     if matrix is None:
-        raise AnnulusError(f"communication matrix: {source}; expected /run/bytes_from, or strategy ring or rotation")
+        raise AnnulusError(f"communication matrix: {source}; expected /run/bytes_from of annulus run")
     with style.look():
         figure = style.figure(6.6, 5.6)
         axes = figure.subplots()
@@ -106,6 +119,7 @@ def traffic(result):
         axes.grid(visible=False)
         axes.set_xlabel("sending rank")
         axes.set_ylabel("receiving rank")
-        axes.set_title(f"keys and values moved, {source}")
+        what = "keys, values and sums moved, backward pass" if backward else "keys and values moved"
+        axes.set_title(f"{what}, {source}" if source else what)
         figure.colorbar(image, ax=axes, label=f"received, {unit_name} (white: nothing)", shrink=0.85)
         return figure

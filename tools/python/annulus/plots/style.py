@@ -3,7 +3,9 @@ import contextlib
 import io
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from annulus import files
 from annulus.errors import AnnulusError
@@ -86,3 +88,36 @@ def say_nothing_known(axes, text):
     """In place of a picture."""
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
     axes.set_axis_off()
+
+
+def known(table, *columns):
+    """Rows in which these columns have numbers. Raises AnnulusError where none has."""
+    for column in columns:
+        kept = table[table[column].notna()]
+        if kept.empty:
+            raise AnnulusError(f"{', '.join(sorted(set(table['file'])))}: no case has {column}; expected a sweep of "
+                               "annulus bench, or results of annulus run, that measured it")
+        table = kept
+    return table
+
+
+def spread(table):
+    """(2, n): from median down to the fastest, and up to the slowest."""
+    median = table["attention_seconds_median"].to_numpy()
+    low = table["attention_seconds_min"].fillna(table["attention_seconds_median"]).to_numpy()
+    high = table["attention_seconds_max"].fillna(table["attention_seconds_median"]).to_numpy()
+    return np.maximum(np.stack([median - low, high - median]), 0)
+
+
+def plain_log(axes):
+    """Powers of ten as 0.01, 1, 100; and marks between them with numbers, as many as there is room for."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    low, high = axes.get_ylim()
+    shown = range(2, 10) if high / low < 8 else (2, 5) if high / low < 1000 else ()
+
+    def number(value, _):
+        digit = round(value / 10 ** np.floor(np.log10(value) + 1e-9))
+        return f"{value:g}" if digit in shown else ""
+
+    axes.yaxis.set_minor_formatter(FuncFormatter(number))

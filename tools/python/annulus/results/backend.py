@@ -6,6 +6,7 @@ Works with and without dimension scales in the file. What is shown depends on na
     dk, dv  (batch, sequence, kv_head, dim) where there are fewer K/V heads than query heads
     /run/rows -> rows (rank)                /run/hop_wait_seconds -> hop_wait_seconds (rank, hop)
     /run/backward/rows -> backward_rows (rank), /run/backward/hop_kept -> backward_hop_kept (rank, backward_hop)
+    /run/bytes_from -> bytes_from (rank, sender)
 
 No file stays open: each piece that is used opens it again.
 """
@@ -15,6 +16,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from annulus import elements, hdf5
+from annulus.errors import AnnulusError
 
 DESCRIPTIONS = {
     "out": "output of attention", "lse": "log-sum-exp of the scores", "y": "output of the layer",
@@ -35,7 +37,7 @@ class LazyArray(BackendArray):
     def _read(self, key):
         """Of integers and slices."""
         slices = tuple(part if isinstance(part, slice) else slice(int(part), int(part) + 1) for part in key)
-        with hdf5.opened(self.path) as file:
+        with hdf5.reading(self.path) as file:
             numbers = hdf5.read(file[self.name], slices)
         if self.element.name == "bfloat16":
             numbers = elements.widened(numbers)
@@ -77,10 +79,18 @@ class _Dimensions:
 
 
 def _names(dataset, within_run, prefix):
-    """What the file calls a dataset's axes, or what they are by their place."""
+    """What the file calls a dataset's axes, or what they are by their place. Each pass has hops of its own."""
     if within_run and dataset.ndim <= 2:
-        return ("rank", prefix + "hop")[:dataset.ndim]
+        second = "sender" if dataset.name.endswith("/bytes_from") else prefix + "hop"
+        return ("rank", second)[:dataset.ndim]
     return hdf5.axes_of(dataset) or tuple(f"axis_{i}" for i in range(dataset.ndim))
+
+
+def _check_column(path, dataset, ranks):
+    """What ranks did has an entry, or a row of hops, for each of them."""
+    if dataset.ndim > 2 or dataset.shape[0] != (ranks or dataset.shape[0]):
+        raise AnnulusError(f"{path}: dataset {dataset.name} has shape {dataset.shape}; expected an entry for each of "
+                           f"{ranks or 'its'} ranks, or (ranks, hops)")
 
 
 def variables(path, file):
@@ -92,10 +102,12 @@ def variables(path, file):
         within_run = name.startswith("run/")
         short = name.removeprefix("run/").replace("/", "_")
         prefix = "backward_" if name.startswith("run/backward/") else ""
+        if within_run:
+            _check_column(path, dataset, dimensions.sizes.get("rank"))
         axes = dimensions.of(dataset, _names(dataset, within_run, prefix), short)
         lazy = LazyArray(path, name, dataset.shape, hdf5.element_of(dataset))
         found[short] = xr.Variable(axes, indexing.LazilyIndexedArray(lazy), _attributes(dataset))
-    for axis in ("rank", "hop", "backward_hop"):
+    for axis in ("rank", "sender", "hop", "backward_hop"):
         if axis in dimensions.sizes:
             found[axis] = xr.Variable((axis,), np.arange(dimensions.sizes[axis]))
     return found
@@ -105,9 +117,9 @@ def attributes(file):
     """Text about the run: attributes of the file, of /run and of /provenance, and `settings`, the resolved run file."""
     kept = {}
     for group in ("/", "run", "provenance"):
-        if group in file:
+        if hdf5.is_group(file, group):
             kept |= {name: hdf5.text(value) for name, value in file[group].attrs.items() if not name.startswith("_")}
-    if "run/settings" in file:
+    if hdf5.is_dataset(file, "run/settings"):
         kept["settings"] = hdf5.text(file["run/settings"][()])
     return kept
 
@@ -118,7 +130,7 @@ class AnnulusBackend(BackendEntrypoint):
 
     def open_dataset(self, filename_or_obj, *, drop_variables=None):
         path = str(filename_or_obj)
-        with hdf5.opened(path) as file:
+        with hdf5.reading(path) as file:
             found = variables(path, file)
             dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
             return xr.Dataset({name: one for name, one in found.items() if name not in dropped},

@@ -1,5 +1,6 @@
 """One table of what was measured, whether by a sweep (`annulus bench`) or by single runs: what plots compare."""
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 
 from annulus import hdf5
 from annulus.errors import AnnulusError
-from annulus.results.dataset import open_result, open_sweep, settings
+from annulus.results.dataset import RESULT, SWEEP, check, kind_of, open_result, open_sweep, settings
 
 # Columns that every table has (NaN or "" where not known); a sweep's other columns come along under their own names.
 COLUMNS = {
@@ -24,25 +25,35 @@ def cases(paths):
     """A pandas.DataFrame with a row per case of a sweep, and one per result; columns as in COLUMNS, and `file`.
 
     Times and bytes of a result are those of its slowest or fullest rank. Cases of a sweep that did not end well
-    (`status`) are left out. Raises AnnulusError for a file that is neither.
+    (`status`) are left out; left_out(table) counts them. Raises AnnulusError for a file that is neither.
     """
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not paths:
         raise AnnulusError("no files; expected sweeps of annulus bench or results of annulus run")
-    table = pd.concat([_of_file(path) for path in paths], ignore_index=True)
+    tables = [_of_file(path) for path in paths]
+    table = pd.concat(tables, ignore_index=True)
+    table.attrs["left_out"] = sum((one.attrs["left_out"] for one in tables), Counter())
     if table.empty:
-        raise AnnulusError(f"{paths[0]}: has no finished case")
+        raise AnnulusError(f"{paths[0]}: has no finished case ({left_out(table) or 'it has none at all'}); expected some, "
+                           "which `annulus bench` measures when it is run again")
     return table
 
 
+def left_out(table):
+    """What cases() did not take: "3 missing, 1 failed", or ""."""
+    return ", ".join(f"{count} {status}" for status, count in table.attrs.get("left_out", {}).items())
+
+
 def _of_file(path):
-    with hdf5.opened(path) as file:
-        is_sweep = "cases" in file
+    with hdf5.reading(path) as file:
+        check(path, file, SWEEP, RESULT)
+        is_sweep = kind_of(file) == SWEEP
     table = _of_sweep(path) if is_sweep else pd.DataFrame([_of_result(path)])
     for name in COLUMNS:
         if name not in table:
             table[name] = "" if name == "strategy" else np.nan
     table["file"] = Path(path).name
+    table.attrs["left_out"] = table.attrs.get("left_out", Counter())
     return table
 
 
@@ -55,11 +66,17 @@ def _of_sweep(path):
             table[short] = table[key]
         elif short not in table:
             table[short] = _at(shared, key)
+    others = Counter()
     if "status" in table:
-        table = table[table["status"].map(_is_done)]
+        done = table["status"].map(_is_done)
+        others, table = Counter(map(str, table["status"][~done])), table[done].copy()
     for name in COLUMNS:
         if name in table and name != "strategy":
-            table[name] = pd.to_numeric(table[name], errors="coerce")
+            table[name] = pd.to_numeric(table[name], errors="coerce").replace([np.inf, -np.inf], np.nan)
+        if name in table and name.startswith("attention_seconds"):
+            table[name] = table[name].where(table[name] > 0)  # no time is no measurement
+    table["strategy"] = table["strategy"].fillna("").astype(str)
+    table.attrs["left_out"] = others
     return table
 
 

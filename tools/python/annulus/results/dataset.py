@@ -10,9 +10,41 @@ from annulus.errors import AnnulusError
 from annulus.results import backend
 
 
-def _holds(file):
-    names = [name for name, member in file.items() if not (hasattr(member, "shape") and hdf5.is_scale(member))]
-    return ", ".join(names) or "nothing"
+RESULT = "result"
+SWEEP = "sweep"
+INPUT = "input"
+# How a file is told by what it holds, and how a message says so.
+_EXPECTED = {
+    RESULT: "a result of `annulus run` or `annulus train`: datasets out and lse (y of a layer, loss of a training) and a "
+            "group run",
+    SWEEP: "a sweep of `annulus bench`: a group cases",
+    INPUT: "an input: datasets q, k, v (x of a layer)",
+}
+
+
+def kind_of(file):
+    """RESULT, SWEEP, INPUT, or None for a file that is none of annulus'."""
+    if hdf5.is_group(file, "cases"):
+        return SWEEP
+    if hdf5.is_group(file, "run") and any(hdf5.is_dataset(file, name) for name in ("out", "y", "loss")):
+        return RESULT
+    return INPUT if any(hdf5.is_dataset(file, name) for name in ("q", "x")) else None
+
+
+def check(path, file, *wanted):
+    """Raises AnnulusError for a file that is of another kind, and says of which."""
+    found = kind_of(file)
+    if found not in wanted:
+        expected = ", or ".join(_EXPECTED[kind] for kind in wanted)
+        names = [name for name, member in file.items() if not (hasattr(member, "shape") and hdf5.is_scale(member))]
+        holds = f"is {_EXPECTED[found].partition(':')[0]}" if found else f"holds {', '.join(names)[:200] or 'nothing'}"
+        raise AnnulusError(f"{path}: {holds}; expected {expected}")
+
+
+def _opened(path, kind):
+    with hdf5.reading(path) as file:
+        check(path, file, kind)
+    return xr.open_dataset(Path(path).absolute(), engine=backend.AnnulusBackend)
 
 
 def open_result(path):
@@ -22,33 +54,27 @@ def open_result(path):
     /run, by rank and hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
     bfloat16 comes as float32. Raises AnnulusError for a file that is no result.
     """
-    with hdf5.opened(path) as file:
-        tensors = "out" in file or "y" in file
-        if not tensors or "run" not in file:
-            raise AnnulusError(f"{path}: is no result of annulus: expected datasets out and lse (y of a layer) and a "
-                               f"group run; it holds {_holds(file)}")
-    return xr.open_dataset(Path(path).absolute(), engine=backend.AnnulusBackend)
+    result = _opened(path, RESULT)
+    for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
+        if name in result and sorted(result[name].dims) != sorted(axes):
+            raise AnnulusError(f"{path}: dataset {name} has shape {result[name].shape} and axes {result[name].dims}; "
+                               f"expected {', '.join(axes)}, as annulus names them")
+    return result
 
 
 def open_input(path):
     """An input file, with q, k, v (or x of a layer), as an xarray.Dataset like open_result()."""
-    with hdf5.opened(path) as file:
-        if "q" not in file and "x" not in file:
-            raise AnnulusError(f"{path}: is no input of annulus: expected datasets q, k, v (x of a layer); "
-                               f"it holds {_holds(file)}")
-    return xr.open_dataset(Path(path).absolute(), engine=backend.AnnulusBackend)
+    return _opened(path, INPUT)
 
 
 def open_sweep(path):
     """The table of `annulus bench` as an xarray.Dataset: a variable per column, all of the dimension `case`."""
-    with hdf5.opened(path) as file:
-        if "cases" not in file:
-            raise AnnulusError(f"{path}: is no sweep of annulus: expected a group cases, which `annulus bench` writes; "
-                               f"it holds {_holds(file)}")
+    with hdf5.reading(path) as file:
+        check(path, file, SWEEP)
         columns = {}
         for name, dataset in file["cases"].items():
-            if not hasattr(dataset, "ndim") or dataset.ndim != 1 or hdf5.is_scale(dataset):
-                continue
+            if not hasattr(dataset, "ndim") or dataset.ndim != 1 or hdf5.is_bare_scale(dataset):
+                continue  # the scale `case` only names the axis; one that holds numbers is a column
             values = dataset.asstr()[...] if dataset.dtype.kind in "OS" else dataset[...]
             columns[name] = xr.Variable(("case",), np.asarray(values), backend.units_of(dataset))
         lengths = {len(column) for column in columns.values()}
@@ -57,9 +83,29 @@ def open_sweep(path):
         return xr.Dataset(columns, attrs=backend.attributes(file))
 
 
+def rows_of(result):
+    """Rows of the sequence; a training keeps no tensor that has them, but what rank has which."""
+    rows = result.sizes.get("sequence") or (int(result["rows"].sum()) if "rows" in result else 0)
+    if rows < 1:
+        raise AnnulusError(f"{_source(result)}: does not say how many rows it has; expected a result of annulus")
+    return rows
+
+
 def settings(result):
     """The run file of a result (or its text) as nested dictionaries: settings(result)["attention"]["segments"]."""
     text = result if isinstance(result, str) else result.attrs.get("settings")
     if not text:
-        raise AnnulusError("no settings: expected a result of annulus, which keeps its run file in /run/settings")
-    return yaml.safe_load(text)
+        raise AnnulusError(f"{_source(result)}: has no /run/settings; expected a result of annulus, which keeps its run file "
+                           "there")
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(part, dict) for part in found.values()):
+        raise AnnulusError(f"{_source(result)}: dataset /run/settings is no run file; expected its sections, as annulus "
+                           "writes them")
+    return found
+
+
+def _source(result):
+    return "settings" if isinstance(result, str) else result.encoding.get("source", "result")

@@ -1,0 +1,65 @@
+"""What the cases of a table are cases of. Strategies, and numbers of ranks, are compared on the same problem."""
+
+# What a sweep may vary of one and the same problem: how it is computed.
+HOW = ("distribution.", "ranks", "threads", "compute.reproducible")
+
+
+def problems(table):
+    """[(what it is, its cases)], from few rows to many; what is the same for all problems but the rows goes unsaid.
+
+    A problem is a number of rows, and a value of each key that a sweep varies beside HOW:
+    {input.generate.sequence: [4096, 8192], attention.causal: [true, false]} are four,
+    "4,096 rows, causal true", "4,096 rows, causal false", ...
+    """
+    varied = varied_keys(table)
+    found = []
+    for _, cases in table.groupby(["sequence", *varied], dropna=False, sort=False):
+        words = [rows_text(cases), *(f"{key.rpartition('.')[2]} {_plain(cases[key].iloc[0])}" for key in varied)]
+        found.append((", ".join(words), cases))
+    return sorted(found, key=lambda problem: problem[1]["sequence"].max())
+
+
+def varied_keys(table):
+    """Keys of the run file with several values, that are no HOW and not the rows."""
+    return [name for name in table if "." in name and name != "input.generate.sequence"
+            and not name.startswith(HOW) and table[name].astype(str).nunique() > 1]
+
+
+def _plain(value):
+    return str(bool(value)).lower() if str(value) in ("True", "False") else str(value)
+
+
+def rows_text(table):
+    """"4,096 rows", of several numbers "1,024 to 4,096 rows"."""
+    rows = table["sequence"].dropna()
+    if rows.empty:
+        return "rows not known"
+    low, high = int(rows.min()), int(rows.max())
+    return f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
+
+
+def ranks_text(count):
+    return f"{count:.0f} ranks" if count != 1 else "1 rank"
+
+
+def case_names(table):
+    """What a case is called beside its bar: strategy, and of ranks, rows and keys what is not the same for all.
+
+    Where that does not tell cases apart, the file or the case's number comes along.
+    """
+    several_ranks, several_rows = table["ranks"].nunique() > 1, table["sequence"].nunique() > 1
+    varied = varied_keys(table)
+    names = []
+    for _, row in table.iterrows():
+        words = [row["strategy"] or "auto"]
+        if several_ranks and row["ranks"] == row["ranks"]:
+            words.append(ranks_text(row["ranks"]))
+        if several_rows and row["sequence"] == row["sequence"]:
+            words.append(f"{row['sequence']:,.0f} rows")
+        words += [f"{key.rpartition('.')[2]} {_plain(row[key])}" for key in varied]
+        names.append(", ".join(words))
+    if len(set(names)) == len(names):
+        return names
+    by_file = table["file"].nunique() == len(table)
+    return [f"{name} ({file if by_file else f'case {number}'})"
+            for name, file, number in zip(names, table["file"], table.get("number", table.index))]
