@@ -68,7 +68,7 @@ TEST_F(Torchscale, DisplacedRowsAreRefused) {
       EXPECT_EQ(refused.status, 2) << verb << refused.out;
       EXPECT_EQ(count(refused.err, "annulus: error:"), 1) << refused.err;
       const std::string reason =
-          "run.yaml:4:13: attention.segments: torchscale writes rows to wrong places in pair 2, segment 20 and "
+          "run.yaml:4:3: attention.segments: torchscale writes rows to wrong places in pair 2, segment 20 and "
           "dilation 3: the sequence of 53 rows has more than one segment, and 20 is no multiple of 3";
       EXPECT_NE(refused.err.find(reason), std::string::npos) << refused.err;
       EXPECT_EQ(files(), (std::vector<std::string>{"run.yaml"}));
