@@ -175,6 +175,9 @@ def tensors_of_no_use(folder):
         (folder / f"text.{suffix}").write_text("this is text\n" * 9)
         (folder / f"folder.{suffix}").mkdir()
     (folder / "folder.zarr").mkdir()
+    np.savez(folder / "whole.npz", q=Q + 1, k=Q, v=Q)
+    annulus.convert(folder / "whole.npz", folder / "chunk.zarr")
+    spoil(folder / "chunk.zarr/q/c/0/0/0/0", 0, b"\xff" * 8)
     python_objects = "Python objects in it that are no tensors, and these are not loaded"
     return {"objects.npz": "Python objects, not numbers", "objects.npy": "Python objects", "text.npz": "expected what numpy.savez",
             "complex.npz": "has type complex64; expected float64, float32", "without_k.npz": "has no tensor k; it has q, v (--k NAME",
@@ -184,7 +187,7 @@ def tensors_of_no_use(folder):
             "sparse.pt": "q: is sparse; expected a dense tensor", "meta.pt": "q: is on device meta; expected", "text.h5": "is no complete HDF5 file",
             "text.npy": "expected what numpy.save writes", "text.pt": "is no PyTorch file of plain tensors", "text.safetensors": "no length of a header",
             "folder.h5": "is a folder; expected an HDF5 file", "folder.npz": "Is a directory", "folder.npy": "Is a directory",
-            "folder.pt": "Is a directory", "folder.safetensors": "Is a directory", "folder.zarr": "is no readable Zarr group"}
+            "folder.pt": "Is a directory", "folder.safetensors": "Is a directory", "folder.zarr": "is no readable Zarr group", "chunk.zarr": "q: cannot be read"}
 
 
 class Code:
