@@ -110,4 +110,4 @@ def test_sweeps(folder):
     assert len(re.findall(r"^ *\w+ +2 +(?:256|512) ", shown, re.MULTILINE)) == 20
     assert (folder / "two_ranks.png").stat().st_size > 10_000
     (_, _, table), = [one for one in played if one[0] == "python"]
-    assert len(re.findall(r"^(?:single|allgather|ring|rotation|onesided|ulysses|hybrid)\S* +[\d.]+ ms$", table, re.MULTILINE)) == 20
+    assert len(re.findall(r"^[a-z_]+ +[\d.]+ ms$", table, re.MULTILINE)) == 20
