@@ -47,14 +47,16 @@ def show(options):
     import xarray
 
     from annulus import formats, hdf5
-    from annulus.results.dataset import RESULT, SWEEP, kind_of, open_result, open_sweep
+    from annulus.results.dataset import RESULT, SWEEP, kind_of, open_result
     kind = None
     if options.file.lower().endswith(HDF5):
         with hdf5.reading(options.file) as file:
             kind = kind_of(file)
-    if kind in (RESULT, SWEEP):
-        with (open_sweep if kind == SWEEP else open_result)(options.file) as found, \
-                xarray.set_options(display_max_rows=1000, display_width=110):
+    if kind == SWEEP:
+        _show_sweep(options.file)
+        return
+    if kind == RESULT:
+        with open_result(options.file) as found, xarray.set_options(display_max_rows=1000, display_width=110):
             print(found)
         return
     with formats.reading(options.file) as found:
@@ -63,6 +65,17 @@ def show(options):
             print(f"{name:12} {tensor.element.name:9} {tensor.shape}{axes}")
         if not found:
             raise AnnulusError(f"{options.file}: has no tensors of numbers; expected q, k, v, a result or a sweep")
+
+
+def _show_sweep(path):
+    from annulus.results.cases import cases, left_out, summary
+    from annulus.results.dataset import open_sweep
+    table = cases(path)
+    print(summary(table).to_string(index=False))
+    if more := left_out(table):
+        print(f"and {more}")
+    columns = open_sweep(path).variables
+    print(f"columns: {', '.join(columns)}")
 
 
 def _add_convert(verbs):

@@ -29,11 +29,13 @@ def refused(folder, *words):
 def made(tmp_path_factory):
     """A sweep of two cases, a trained layer, and an input."""
     folder = tmp_path_factory.mktemp("made")
-    (folder / "sweep.yaml").write_text("input: {generate: {sequence: 64, heads: 4, head_dim: 8}}\n"
-                                       "bench:\n  sweep: [{distribution.strategy: [ring, rotation]}]\n  repeats: 1\n  file: sweep.h5\n")
+    (folder / "sweep.yaml").write_text(
+        "input: {generate: {sequence: 64, heads: 4, head_dim: 8}}\n"
+        "bench:\n  sweep: [{distribution.strategy: [ring, rotation]}]\n  repeats: 1\n  file: sweep.h5\n")
     program("bench", "sweep.yaml", folder=folder)
     program("generate", "--output", "tokens.h5", "--sequence", "64", "--heads", "4", "--head-dim", "8", folder=folder)
-    program("generate", "--output", "x.h5", "--layer", "16", "--sequence", "32", "--heads", "2", "--head-dim", "8", folder=folder)
+    program("generate", "--output", "x.h5", "--layer", "16", "--sequence", "32", "--heads", "2", "--head-dim", "8",
+            folder=folder)
     (folder / "train.yaml").write_text("input: {file: x.h5}\nlayer: {heads: 2}\n"
                                        "train: {steps: 3, rate: 0.1, checkpoint: c.h5}\noutput: {file: trained.h5}\n")
     program("train", "train.yaml", folder=folder)
@@ -51,9 +53,10 @@ def test_a_file_of_another_kind_is_named_as_what_it_is(made, results, tmp_path):
             assert refused(tmp_path, *verb, made / name, target).startswith(f"{made / name}: {what}"), verb
     assert "is an input; expected a sweep of `annulus bench`: a group cases, or a result" in refused(
         tmp_path, "plot", "strategies", made / "tokens.h5", "o.png")
-    for opening, name, what in ((annulus.open_sweep, results["ring1"], "is a result of `annulus run` or `annulus train`; expected a sweep"),
-                                (annulus.open_input, results["ring1"], "is a result of .*; expected an input: datasets q, k, v"),
-                                (annulus.open_result, made / "tokens.h5", "is an input; expected a result")):
+    for opening, name, what in (
+            (annulus.open_sweep, results["ring1"], "is a result of `annulus run` or `annulus train`; expected a sweep"),
+            (annulus.open_input, results["ring1"], "is a result of .*; expected an input: datasets q, k, v"),
+            (annulus.open_result, made / "tokens.h5", "is an input; expected a result")):
         with pytest.raises(AnnulusError, match=what):
             opening(name)
     assert not list(tmp_path.iterdir())
@@ -157,9 +160,10 @@ def test_files_that_are_still_to_come(tmp_path):
 
 def tensors_of_no_use(folder):
     """{file: what is wrong with it}."""
-    arrays = {"objects": {"q": np.array([{"a": 1}], dtype=object)}, "text": {"q": np.array(["a"])}, "complex": {"q": Q.astype("c8")},
-              "without_k": {"q": Q, "v": Q}, "five_axes": {n: Q[None] for n in "qkv"}, "no_rows": {n: Q[:, :0] for n in "qkv"},
-              "bhsd": {n: np.moveaxis(Q, 1, 2).copy() for n in "qkv"}, "types": {"q": Q, "k": Q.astype("f2"), "v": Q}, "empty": {}}
+    arrays = {"objects": {"q": np.array([{"a": 1}], dtype=object)}, "text": {"q": np.array(["a"])},
+              "complex": {"q": Q.astype("c8")}, "without_k": {"q": Q, "v": Q}, "five_axes": {n: Q[None] for n in "qkv"},
+              "no_rows": {n: Q[:, :0] for n in "qkv"}, "bhsd": {n: np.moveaxis(Q, 1, 2).copy() for n in "qkv"},
+              "types": {"q": Q, "k": Q.astype("f2"), "v": Q}, "empty": {}}
     for name, content in arrays.items():
         np.savez(folder / f"{name}.npz", **content)
     np.save(folder / "objects.npy", arrays["objects"]["q"])
@@ -175,16 +179,40 @@ def tensors_of_no_use(folder):
         (folder / f"text.{suffix}").write_text("this is text\n" * 9)
         (folder / f"folder.{suffix}").mkdir()
     (folder / "folder.zarr").mkdir()
+    np.savez(folder / "whole.npz", q=Q + 1, k=Q, v=Q)
+    annulus.convert(folder / "whole.npz", folder / "chunk.zarr")
+    spoil(folder / "chunk.zarr/q/c/0/0/0/0", 0, b"\xff" * 8)
     python_objects = "Python objects in it that are no tensors, and these are not loaded"
-    return {"objects.npz": "Python objects, not numbers", "objects.npy": "Python objects", "text.npz": "expected what numpy.savez",
-            "complex.npz": "has type complex64; expected float64, float32", "without_k.npz": "has no tensor k; it has q, v (--k NAME",
-            "five_axes.npz": "expected (batch, sequence, head, dim)", "no_rows.npz": "none of them 0", "bhsd.npz": "2 rows, 16 heads? --axes bhsd",
-            "types.npz": "has type float16; expected float32 as q", "empty.npz": "has no tensor q", "packed.npz": "while decompressing data",
-            "header.npy": "is no .npy file of numbers", "code.pt": python_objects, "pickle.pt": python_objects, "model.pt": python_objects,
-            "sparse.pt": "q: is sparse; expected a dense tensor", "meta.pt": "q: is on device meta; expected", "text.h5": "is no complete HDF5 file",
-            "text.npy": "expected what numpy.save writes", "text.pt": "is no PyTorch file of plain tensors", "text.safetensors": "no length of a header",
-            "folder.h5": "is a folder; expected an HDF5 file", "folder.npz": "Is a directory", "folder.npy": "Is a directory",
-            "folder.pt": "Is a directory", "folder.safetensors": "Is a directory", "folder.zarr": "is no readable Zarr group"}
+    return {
+        "objects.npz": "Python objects, not numbers",
+        "objects.npy": "Python objects",
+        "text.npz": "expected what numpy.savez",
+        "complex.npz": "has type complex64; expected float64, float32",
+        "without_k.npz": "has no tensor k; it has q, v (--k NAME",
+        "five_axes.npz": "expected (batch, sequence, head, dim)",
+        "no_rows.npz": "none of them 0",
+        "bhsd.npz": "2 rows, 16 heads? --axes bhsd",
+        "types.npz": "has type float16; expected float32 as q",
+        "empty.npz": "has no tensor q",
+        "packed.npz": "while decompressing data",
+        "header.npy": "is no .npy file of numbers",
+        "code.pt": python_objects,
+        "pickle.pt": python_objects,
+        "model.pt": python_objects,
+        "sparse.pt": "q: is sparse; expected a dense tensor",
+        "meta.pt": "q: is on device meta; expected",
+        "text.h5": "is no complete HDF5 file",
+        "text.npy": "expected what numpy.save writes",
+        "text.pt": "is no PyTorch file of plain tensors",
+        "text.safetensors": "no length of a header",
+        "folder.h5": "is a folder; expected an HDF5 file",
+        "folder.npz": "Is a directory",
+        "folder.npy": "Is a directory",
+        "folder.pt": "Is a directory",
+        "folder.safetensors": "Is a directory",
+        "folder.zarr": "is no readable Zarr group",
+        "chunk.zarr": "q: cannot be read",
+    }
 
 
 class Code:
@@ -213,9 +241,10 @@ def test_targets_that_cannot_be_made(tmp_path, monkeypatch):
     np.savez(tmp_path / "t.npz", q=Q, k=Q, v=Q)
     (tmp_path / "there.h5").touch()
     (tmp_path / "a_file").touch()
-    for target, expected in (("there.h5", "there.h5: exists already; say --overwrite"), ("none/o.h5", "none: No such file or directory; "),
-                             ("a_file/o.h5", "a_file: Not a directory; expected a folder"), ("o.xyz", "o.xyz: the name ends in .xyz; expected"),
-                             ("t.npz", "t.npz: exists already")):
+    for target, expected in (("there.h5", "there.h5: exists already; say --overwrite"),
+                             ("none/o.h5", "none: No such file or directory; "),
+                             ("a_file/o.h5", "a_file: Not a directory; expected a folder"),
+                             ("o.xyz", "o.xyz: the name ends in .xyz; expected"), ("t.npz", "t.npz: exists already")):
         assert refused(tmp_path, "convert", "t.npz", target).startswith(expected)
 
     def denied(**_):

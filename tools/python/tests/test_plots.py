@@ -135,6 +135,15 @@ def test_memory_of_many_cases_shows_the_fullest(grid):
     assert "ring, 1 rank, 4,096 rows, causal true (case 16)" in [t.get_text() for t in axes.get_yticklabels()]
 
 
+def test_sweeps_are_shown_as_tables(grid, sweep, tmp_path):
+    lines = tools("show", grid, folder=tmp_path)[0].splitlines()
+    titles = "strategy ranks rows attention.causal min,s median,s max,s wait,s predicted,s received,MiB peak,MiB"
+    assert lines[0].replace(", ", ",").split() == titles.split()
+    assert lines[1].split()[:6] == ["ring", "1", "1024", "True", "nan", "1.024"] and len(lines) == 22
+    assert lines[-1].startswith("columns: ") and "attention_seconds_median" in lines[-1]
+    assert tools("show", sweep, folder=tmp_path)[0].splitlines()[-2] == "and 1 failed"
+
+
 def test_rows_are_chosen(grid, tmp_path):
     tools("plot", "strategies", "--rows", "2048", grid, "rows.png", folder=tmp_path)
     _, message = tools("plot", "memory", "--rows", "5", grid, "no.png", folder=tmp_path, status=2)

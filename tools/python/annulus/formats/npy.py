@@ -56,7 +56,8 @@ def reading(path):
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except DAMAGED as problem:
-        raise AnnulusError(f"{path}: is no .npy file of numbers ({one_line(problem)}); expected what numpy.save writes") from None
+        raise AnnulusError(f"{path}: is no .npy file of numbers ({one_line(problem)}); "
+                           "expected what numpy.save writes") from None
     yield {Path(path).stem: tensor_of(str(path), array)}
 
 

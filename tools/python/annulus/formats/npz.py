@@ -62,7 +62,8 @@ def reading(path):
                 array = _mapped(path, member) if plain else _unpacked(archive, member, stack)
                 found[name] = npy.tensor_of(f"{path}: {name}", array)
         except npy.DAMAGED as problem:
-            raise AnnulusError(f"{path}: is no .npz file of numbers ({one_line(problem)}); expected what numpy.savez writes") from None
+            raise AnnulusError(f"{path}: is no .npz file of numbers ({one_line(problem)}); "
+                               "expected what numpy.savez writes") from None
         yield found
 
 

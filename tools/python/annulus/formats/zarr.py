@@ -2,9 +2,8 @@
 import contextlib
 
 from annulus import elements, tensors
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 from annulus.formats import npy
-
 
 
 def note(path, specs):
@@ -26,7 +25,14 @@ def _tensor(path, name, array):
         raise AnnulusError(f"{where}: has type {array.dtype}; expected float64, float32, float16 or bfloat16")
     axes = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     axes = tuple(axes) if axes and all(axes) else None
-    return tensors.Tensor(where, tuple(array.shape), element, lambda index: array[index].astype(element.storage), axes)
+
+    def read(index):
+        try:
+            return array[index].astype(element.storage)
+        except Exception as problem:  # of its codecs
+            raise AnnulusError(f"{where}: cannot be read ({one_line(problem)}); expected whole chunks") from None
+
+    return tensors.Tensor(where, tuple(array.shape), element, read, axes)
 
 
 @contextlib.contextmanager

@@ -44,6 +44,18 @@ def left_out(table):
     return ", ".join(f"{count} {status}" for status, count in table.attrs.get("left_out", {}).items())
 
 
+def summary(table):
+    """The columns that people compare, in units that they read: a pandas.DataFrame to be printed."""
+    shown = {"strategy": table["strategy"], "ranks": table["ranks"], "rows": table["sequence"]}
+    shown |= {key: table[key] for key in table if "." in key and key not in KEYS.values()}
+    seconds = {"min": "attention_seconds_min", "median": "attention_seconds_median", "max": "attention_seconds_max",
+               "wait": "wait_seconds", "predicted": "predicted_seconds"}
+    sizes = {"received": "bytes_received", "peak": "peak_bytes"}
+    for name, unit, columns in (("s", 1, seconds), ("MiB", 2**20, sizes)):
+        shown |= {f"{title}, {name}": (table[column] / unit).map("{:.4g}".format) for title, column in columns.items()}
+    return pd.DataFrame(shown)
+
+
 def _of_file(path):
     with hdf5.reading(path) as file:
         check(path, file, SWEEP, RESULT)

@@ -9,7 +9,6 @@ from annulus import hdf5
 from annulus.errors import AnnulusError
 from annulus.results import backend
 
-
 RESULT = "result"
 SWEEP = "sweep"
 INPUT = "input"
