@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/pattern/shared_documents.hpp"
+
 namespace annulus::pattern {
 namespace {
 
@@ -25,18 +27,27 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   return most;
 }
 
+/// Intervals of every rank that others read of, at most: those with a part of a document.
+std::vector<double> shared_intervals(const Layout& layout, const Partition& partition) {
+  std::vector<double> counts(partition.size());
+  for (const SharedPiece& piece : shared_pieces(layout.documents, partition)) counts[std::size_t(piece.rank)] += 1;
+  for (std::size_t p = 0; p < counts.size(); ++p) {
+    counts[p] = std::min(counts[p], double(partition[p].intervals().size()));
+  }
+  return counts;
+}
+
 }  // namespace
 
 bool is_affordable(const Layout& layout, const Partition& partition) {
-  const double ranks = double(partition.size());
-  double most = 1, all = 0;  // intervals
-  for (const StoredRows& rows : partition) {
-    most = std::max(most, double(rows.intervals().size()));
-    all += double(rows.intervals().size());
+  const double ranks = double(partition.size()), pairs = double(layout.used_pairs().size());
+  double questions = 0, cubes = 0;
+  for (const double intervals : shared_intervals(layout, partition)) {
+    questions += intervals * std::min(ranks, 4 * intervals * pairs + 4);
+    cubes += intervals * intervals * intervals;
   }
-  const double runs = std::min(ranks, 4 * most * double(layout.used_pairs().size()) + 4);
-  if (all * runs > affordable_work) return ranks * most * most * most <= affordable_work / 2;
-  return all * runs * double(intervals_of_segment(layout, partition)) <= affordable_work;
+  if (questions > affordable_work) return cubes <= affordable_work / 2;
+  return questions * double(intervals_of_segment(layout, partition)) <= affordable_work;
 }
 
 Traffic dense_traffic(const Layout& layout, const Partition& partition) {
