@@ -7,6 +7,7 @@
 
 #include "annulus/pattern/document_cut.hpp"
 #include "annulus/pattern/documents_partition.hpp"
+#include "annulus/pattern/hops.hpp"
 #include "annulus/pattern/shared_documents.hpp"
 #include "support/random_layout.hpp"
 
@@ -205,6 +206,33 @@ TEST(DocumentsPartition, IsInOrderWhereNoCausalDocumentIsCut) {
   const Documents documents{0, 4, 16};
   EXPECT_EQ(document_out_of_order(shared_pieces(documents, zigzag_partition(documents, 2))), (Interval{0, 4}));
   EXPECT_FALSE(document_out_of_order(shared_pieces(documents, contiguous_partition(16, 3))));
+}
+
+/// Ranks between those that share a document read nothing of it: runs of readers (readers.hpp) must end there.
+TEST(DocumentsPartition, SendsWhatIsReadAndNothingElse) {
+  std::mt19937_64 random(46);
+  Index jumps = 0, travelled = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Layout layout = draw(random, 2 + Index(random() % 12));
+    const int ranks = 2 + int(random() % 9);
+    SCOPED_TRACE(describe(layout, ranks));
+    const Partition partition = documents_partition(layout, ranks);
+    const auto pieces = shared_pieces(layout.documents, partition);
+    for (std::size_t i = 1; i < pieces.size(); ++i) {
+      jumps += pieces[i].document == pieces[i - 1].document && std::abs(pieces[i].rank - pieces[i - 1].rank) > 1;
+    }
+    const Hops hops(layout, partition, From::owners);
+    for (int p = 0; p < ranks; ++p) {
+      for (int h = 0; h + 1 < ranks; ++h) {
+        const StoredRows& owner = partition[std::size_t(hops.owner(p, h))];
+        const Index read = head_rows(rows_read(layout, owner, partition[std::size_t(p)]));
+        EXPECT_EQ(hops.rows_received(p, h), read) << "rank " << p << " of " << hops.owner(p, h);
+        travelled += read;
+      }
+    }
+  }
+  EXPECT_GT(jumps, 20);
+  EXPECT_GT(travelled, 1000);
 }
 
 TEST(DocumentCut, GivesEveryPartItsWork) {

@@ -37,7 +37,7 @@ class Dealer {
     }
     deal_runs(light, even_rows(light), [&](std::size_t d) { return Count(documents_[d].rows.size()); });
     cut(longer, work(large) + work(small));
-    cut(deal_largest_first(std::move(large)), work(small));
+    deal_largest_first(std::move(large));
     deal_runs(small, room_below_level(work(small)), [&](std::size_t d) { return documents_[d].work; });
   }
 
@@ -107,25 +107,29 @@ class Dealer {
     }
   }
 
-  /// Returns those that no rank has room for.
-  Places deal_largest_first(Places some) {
+  /// Each to the rank with the least work; one that would exceed what is allowed there to as few as have room for it.
+  void deal_largest_first(Places some) {
     std::stable_sort(some.begin(), some.end(),
                      [&](std::size_t a, std::size_t b) { return documents_[a].work > documents_[b].work; });
     std::set<std::pair<Count, Index>> least;
     for (Index p = 0; p < ranks_; ++p) least.insert({loads_[std::size_t(p)], p});
-    Places left;
     for (const std::size_t d : some) {
-      const auto [load, rank] = *least.begin();
-      if (load + documents_[d].work > share_ + share_ / allowances) {
-        left.push_back(d);
-        continue;
+      Count left = documents_[d].work;
+      std::vector<WorkPart> parts;
+      const bool fits = least.begin()->first + left <= share_ + share_ / allowances;
+      while (left > 0) {
+        const Index rank = least.begin()->second;
+        least.erase(least.begin());
+        const bool all = fits || room(rank) == 0 || least.empty() || left - room(rank) <= grain_;  // no splinters
+        parts.push_back({rank, all ? left : room(rank)});
+        left -= parts.back().work;
       }
-      least.erase(least.begin());
-      give(d, rank, documents_[d].work);
-      least.insert({loads_[std::size_t(rank)], rank});
+      std::sort(parts.begin(), parts.end(), [](const WorkPart& a, const WorkPart& b) { return a.rank < b.rank; });
+      for (const WorkPart& part : parts) {
+        give(d, part.rank, part.work);
+        least.insert({loads_[std::size_t(part.rank)], part.rank});
+      }
     }
-    std::sort(left.begin(), left.end());
-    return left;
   }
 
   /// Ranks from this one on whose room holds so much work.

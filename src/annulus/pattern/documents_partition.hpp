@@ -6,7 +6,7 @@
 //   cut      A document of more than the fair share F = work / P fills ranks one after another, so that it lies on as
 //            few as it needs, neighbours in the ring.
 //   whole    The others of more than F / 32, the largest first, each to the rank with the least work. One that would
-//            bring every rank above F by a sixteenth of it is cut over what room there is.
+//            bring every rank above F by a sixteenth of it is cut over the fewest that have room for it.
 //   runs     All the rest are too small to matter one by one: rank after rank takes the next ones, in the order of the
 //            sequence, until it has its share. So a rank's rows are a run, with holes where others have large documents.
 //

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "annulus/pattern/shared_documents.hpp"
-
 namespace annulus::pattern {
 namespace {
 
@@ -27,14 +25,10 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   return most;
 }
 
-/// Intervals of every rank that others read of, at most: those with a part of a document.
-std::vector<double> shared_intervals(const Layout& layout, const Partition& partition) {
-  std::vector<double> counts(partition.size());
-  for (const SharedPiece& piece : shared_pieces(layout.documents, partition)) counts[std::size_t(piece.rank)] += 1;
-  for (std::size_t p = 0; p < counts.size(); ++p) {
-    counts[p] = std::min(counts[p], double(partition[p].intervals().size()));
-  }
-  return counts;
+/// Whether others may read of an interval: not where it holds whole documents only.
+bool is_shared(const Documents& documents, const Interval& rows) {
+  return !std::binary_search(documents.begin(), documents.end(), rows.begin) ||
+         !std::binary_search(documents.begin(), documents.end(), rows.end);
 }
 
 }  // namespace
@@ -42,12 +36,14 @@ std::vector<double> shared_intervals(const Layout& layout, const Partition& part
 bool is_affordable(const Layout& layout, const Partition& partition) {
   const double ranks = double(partition.size()), pairs = double(layout.used_pairs().size());
   double questions = 0, cubes = 0;
-  for (const double intervals : shared_intervals(layout, partition)) {
-    questions += intervals * std::min(ranks, 4 * intervals * pairs + 4);
-    cubes += intervals * intervals * intervals;
+  for (const StoredRows& rows : partition) {
+    const double shared = double(std::count_if(rows.intervals().begin(), rows.intervals().end(),
+                                               [&](const Interval& one) { return is_shared(layout.documents, one); }));
+    questions += shared * std::min(ranks, 4 * shared * pairs + 4);
+    cubes += shared * shared * shared;
+    if (questions > affordable_work && cubes > affordable_work / 2) return false;
   }
-  if (questions > affordable_work) return cubes <= affordable_work / 2;
-  return questions * double(intervals_of_segment(layout, partition)) <= affordable_work;
+  return questions > affordable_work || questions * double(intervals_of_segment(layout, partition)) <= affordable_work;
 }
 
 Traffic dense_traffic(const Layout& layout, const Partition& partition) {

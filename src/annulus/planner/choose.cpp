@@ -121,6 +121,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
     for (const pattern::PartitionEntry& entry : pattern::partition_table) {
       const bool chooses = shape.pattern != CommunicationPattern::none;
       if (problem.partition && *problem.partition != entry.value && chooses) continue;
+      if (!problem.partition && !strategies::is_compared(problem, entry.value, ranks)) continue;
       Problem cut = problem;
       cut.partition = entry.value;
       if (!why_not_reproducible(*strategy, cut, ranks).empty()) continue;

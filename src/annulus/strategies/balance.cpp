@@ -16,6 +16,7 @@ using pattern::PartitionKind;
 
 constexpr double as_balanced_as = 1.05;        // for fewer rows on the wire: zigzag moves twice those of contiguous
 constexpr double triples_per_interval = 2000;  // that take as long as planning and collecting rows that stand alone
+constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
 Partition make(const Problem& problem, PartitionKind kind, int ranks) {
@@ -47,7 +48,11 @@ double busiest(const Problem& problem, const Partition& partition) {
 }
 
 /// In the order of the rows that they move, as a rule.
-const std::vector<PartitionKind> every_kind{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
+std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
+  std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
+  std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
+  return kinds;
+}
 
 Problem cut_as(Problem problem, PartitionKind kind) {
   problem.partition = kind;
@@ -66,13 +71,22 @@ PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& pr
 
 }  // namespace
 
+bool is_compared(const Problem& problem, PartitionKind kind, int ranks) {
+  const auto& borders = problem.documents;
+  if (kind == PartitionKind::zigzag) return 2.0 * double(ranks) * double(borders.size()) <= most_intervals;
+  if (kind != PartitionKind::documents) return true;
+  return std::any_of(borders.begin(), borders.end(),
+                     [&](Index border) { return border > 0 && border < problem.shape.sequence; });
+}
+
 Partition distributed_partition(const Problem& problem, int ranks) {
-  return make(problem, problem.partition.value_or(best_of(every_kind, problem, ranks)), ranks);
+  return make(problem, problem.partition ? *problem.partition : best_of(kinds_of(problem, ranks), problem, ranks),
+              ranks);
 }
 
 Partition ordered_partition(Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
-    std::vector<PartitionKind> kinds = every_kind;
+    std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !disorder_of(cut_as(problem, kind), ranks).empty(); });
     problem.partition = best_of(kinds, problem, ranks);
   }

@@ -113,6 +113,10 @@ comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index un
 /// first of contiguous, documents and zigzag whose busiest rank has at most 1.05 times the work of the best one's.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
+/// Whether a problem that leaves its partition open is planned with this kind, too: not with `documents` where there is
+/// one document, which that cuts like zigzag or contiguous, nor with a zigzag of millions of intervals.
+bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks);
+
 /// The same for strategies that get K and V rank after rank: of a reproducible problem every document's rows follow one
 /// another from rank to rank.
 pattern::Partition ordered_partition(Problem problem, int ranks);
