@@ -13,7 +13,7 @@
 // Runs alone (prefix sums of the work of all documents) have the fewest intervals, one per rank, but a border that
 // falls into a long document must cut it or miss the share by up to half of it; dealing every document by itself
 // balances best and leaves about one interval per document. Of 10,000 log-normal documents on 4 ranks this has some ten
-// intervals per rank, no cut, and all work within 1 %; `zigzag` cuts them into 20,000 per rank.
+// intervals per rank and no cut, all work within 1 %; `zigzag` cuts them into 10,000 to 20,000 per rank.
 //
 // Rows per work differ: where long documents fill whole ranks, short ones crowd on the others, all the more where the
 // sequence is sorted by length. Where a rank gets more than twice the mean of rows, documents with less than average

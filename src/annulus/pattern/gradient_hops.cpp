@@ -52,9 +52,9 @@ PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, con
 
 OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners)
     : layout_(layout), owners_(owners), pieces_(shared_pieces(layout.documents, readers)), held_by_(readers.size()) {
-  core::require(!document_out_of_order(pieces_),
-                [] { return "rows of a document that do not follow one another from rank to rank have no order"; });
-  for (std::size_t i = 0; i < pieces_.size(); ++i) held_by_[std::size_t(pieces_[i].rank)].push_back(i);
+  if (document_out_of_order(pieces_)) held_by_.clear();  // there is no route
+  for (std::size_t i = 0; i < pieces_.size() && !held_by_.empty(); ++i)
+    held_by_[std::size_t(pieces_[i].rank)].push_back(i);
 }
 
 /// Rows that ranks at distance d, d + 1, ... upward have of documents that the owner has a piece of: of each two
@@ -96,6 +96,8 @@ PackedRows OrderedRoute::pieces_carried(int owner, int d) const {
 GradientHop OrderedRoute::step(int rank, int s) const {
   const int ranks = int(owners_.size());
   const auto carried = [&](int owner, int d) { return pieces_carried(owner, d); };
+  core::require(!held_by_.empty(),
+                [] { return "rows of a document that do not follow one another from rank to rank have no order"; });
   GradientHop hop;
   hop.next = wrap(rank + 1, ranks);
   hop.previous = wrap(rank - 1, ranks);
@@ -108,6 +110,6 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   return hop;
 }
 
-Index OrderedRoute::rows_sent_back(int rank) const { return head_rows(pieces_carried(rank, 1)); }
+Index OrderedRoute::rows_sent_back(int rank) const { return held_by_.empty() ? 0 : head_rows(pieces_carried(rank, 1)); }
 
 }  // namespace annulus::pattern
