@@ -1,6 +1,6 @@
 // Planning packed documents takes work in proportion to their number: counted, not timed. Every search and every work
-// item asks which indices of a comb lie in an interval, dealing asks for the work of an interval; the linker hands these
-// questions to a counter here.
+// item asks which indices of a comb lie in an interval, dealing asks for the work of an interval; the linker hands
+// these questions to a counter here.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -8,7 +8,7 @@
 //   whole    The others of more than F / 32, the largest first, each to the rank with the least work. One that would
 //            bring every rank above F by a sixteenth of it is cut over the fewest that have room for it.
 //   runs     All the rest are too small to matter one by one: rank after rank takes the next ones, in the order of the
-//            sequence, until it has its share. So a rank's rows are a run, with holes where others have large documents.
+//            sequence, until it has its share: a rank's rows are a run, with holes where others have large documents.
 //
 // Runs alone (prefix sums of the work of all documents) have the fewest intervals, one per rank, but a border that
 // falls into a long document must cut it or miss the share by up to half of it; dealing every document by itself

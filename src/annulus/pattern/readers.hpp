@@ -1,8 +1,8 @@
 // Who reads an owner's rows: runs of ranks that read the same of them.
 //
-// Seen from one owner, the other ranks fall into few runs: all that changes what is read is a rank at which a segment
-// that crosses the owner's rows begins or ends, or at which its rows jump or turn back. So O(pairs) runs stand for P readers, and owners that look alike (same
-// length, same places in their segments) have the same runs.
+// Seen from one owner, the other ranks fall into few runs: what is read changes only at a rank at which a segment that
+// crosses the owner's rows begins or ends, or its rows jump or turn back. So O(pairs) runs stand for P readers, and
+// owners that look alike (same length, same places in their segments) have the same runs.
 // Worked example: dense causal, P = 4, contiguous: of owner 1 the runs are {0}: nothing, {2, 3}: all its rows.
 #pragma once
 
