@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
             "expected one of auto, float32, float64, did you mean 'float64'?"},
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",
-            "expected one of auto, contiguous, zigzag, block_cyclic, did you mean 'zigzag'?"},
+            "expected one of auto, contiguous, zigzag, block_cyclic, documents, did you mean 'zigzag'?"},
         Bad{"BlockSize", good + "distribution: {partition: block_cyclic, block_size: 0}\n", "3:53", "found '0'"},
         Bad{"BlockSizeAlone", good + "distribution: {block_size: 8}\n", "3:16", "needs partition: block_cyclic"},
         Bad{"StallTimeout", good + "distribution: {stall_timeout: 0}\n", "3:31",

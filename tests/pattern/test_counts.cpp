@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/pattern/traffic.hpp"
 #include "support/random_layout.hpp"
@@ -15,7 +16,7 @@ using test::RandomLayout;
 
 std::vector<Partition> partitions(const RandomLayout& drawn, int ranks, Index block) {
   return {contiguous_partition(drawn.n, ranks), zigzag_partition(drawn.layout.documents, ranks),
-          block_cyclic_partition(drawn.n, ranks, block)};
+          block_cyclic_partition(drawn.n, ranks, block), documents_partition(drawn.layout, ranks)};
 }
 
 Layout layout_of(std::vector<Pair> pairs, bool causal, Index n, Index heads) {

@@ -1,10 +1,12 @@
 // Planning packed documents takes work in proportion to their number: counted, not timed. Every search and every work
-// item asks which indices of a comb lie in an interval; the linker hands these questions to a counter here.
+// item asks which indices of a comb lie in an interval, dealing asks for the work of an interval; the linker hands
+// these questions to a counter here.
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/traffic.hpp"
 #include "support/random_layout.hpp"
 #include "support/spelled_hops.hpp"
@@ -20,6 +22,14 @@ extern "C" Interval __wrap__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4c
                                                                                               Interval rows) {
   ++questions;
   return __real__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(comb, rows);
+}
+
+// KeptCounts::of(Interval) const
+extern "C" Count __real__ZNK7annulus7pattern10KeptCounts2ofENS_4core8IntervalE(const KeptCounts*, Interval);
+extern "C" Count __wrap__ZNK7annulus7pattern10KeptCounts2ofENS_4core8IntervalE(const KeptCounts* counts,
+                                                                               Interval rows) {
+  ++questions;
+  return __real__ZNK7annulus7pattern10KeptCounts2ofENS_4core8IntervalE(counts, rows);
 }
 
 namespace {
@@ -38,6 +48,7 @@ Layout packed(Index count, Index longest, bool causal) {
 Partition cut(const Layout& layout, PartitionKind kind, int ranks) {
   const Index n = layout.documents.back();
   if (kind == PartitionKind::zigzag) return zigzag_partition(layout.documents, ranks);
+  if (kind == PartitionKind::documents) return documents_partition(layout, ranks);
   return kind == PartitionKind::contiguous ? contiguous_partition(n, ranks) : block_cyclic_partition(n, ranks, 3);
 }
 
@@ -90,18 +101,32 @@ TEST(Planning, LooksForWhatARankHoldsOfACombOnce) {
   EXPECT_LE(many, 4.1 * double(few));
 }
 
+TEST(Planning, DealsDocumentsInProportionToTheirNumberAndEveryCutAtOnce) {
+  const auto asked = [](Index documents, int ranks) {
+    const Layout layout = packed(documents, 100000, true);
+    questions = 0;
+    documents_partition(layout, ranks);
+    return questions;
+  };
+  const Index few = asked(1000, 4), many = asked(4000, 4);
+  EXPECT_GE(few, 1000);
+  EXPECT_LE(many, 4.1 * double(few));
+  EXPECT_LE(asked(1000, 4096) - few, 20 * 4096) << "a cut is a search that begins where it expects the cut";
+}
+
 TEST(Planning, CountsTrafficInProportionToTheDocuments) {
-  const auto asked = [](Index documents) {
+  const auto asked = [](Index documents, PartitionKind kind) {
     const Layout layout = packed(documents, 1000, true);
-    const Partition partition = zigzag_partition(layout.documents, 4);
+    const Partition partition = cut(layout, kind, 4);
     questions = 0;
     const TrafficCounts counts = traffic_counts(layout, partition, CountedTraffic::rows_and_sums);
     EXPECT_LT(counts.accuracy, Accuracy::bound) << documents;
     return questions;
   };
-  const Index few = asked(1000), many = asked(4000);
+  const Index few = asked(1000, PartitionKind::zigzag), many = asked(4000, PartitionKind::zigzag);
   EXPECT_GT(few, 1000);
   EXPECT_LE(many, 4.1 * double(few));
+  EXPECT_LE(10 * asked(4000, PartitionKind::documents), few) << "whole ones do not travel";
 }
 
 /// Joining, passing on and looking up what travels: where these were quadratic, this would take an hour, not seconds.

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/hops.hpp"
 #include "support/coverage.hpp"
 #include "support/spelled_hops.hpp"
@@ -42,7 +43,7 @@ const std::vector<Exchange>& exchanges() {
 
 std::vector<Partition> partitions(const RandomLayout& drawn, int ranks) {
   return {contiguous_partition(drawn.n, ranks), zigzag_partition(drawn.layout.documents, ranks),
-          block_cyclic_partition(drawn.n, ranks, 3)};
+          block_cyclic_partition(drawn.n, ranks, 3), documents_partition(drawn.layout, ranks)};
 }
 
 /// (row, head) pairs that arrive at a rank.

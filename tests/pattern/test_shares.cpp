@@ -2,6 +2,7 @@
 // only the K/V heads that they read.
 #include <gtest/gtest.h>
 
+#include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/plan.hpp"
 #include "support/coverage.hpp"
 
@@ -52,7 +53,8 @@ TEST(Shares, TogetherCoverTheDefinitionExactlyOnce) {
     const int ranks = 1 + int(random() % 4);
     SCOPED_TRACE(test::describe(drawn) + ", shares " + std::to_string(shares) + ", ranks " + std::to_string(ranks));
     for (const Partition& partition :
-         {contiguous_partition(drawn.n, ranks), zigzag_partition(drawn.layout.documents, ranks)}) {
+         {contiguous_partition(drawn.n, ranks), zigzag_partition(drawn.layout.documents, ranks),
+          documents_partition(drawn.layout, ranks)}) {
       test::Triples covered;
       Index kept = 0, counted = 0;
       for (Index i = 0; i < shares; ++i) {

@@ -64,7 +64,7 @@ TEST(Auto, SaysWhatSetsTheBoundOnMemory) {
   EXPECT_NE(reason.find("(memory cgroup /job_7, shared by 2 ranks of n1)"), std::string::npos) << reason;
 }
 
-TEST(Auto, CountsTheIntervalsThatZigzagCutsShortDocumentsInto) {
+TEST(Auto, CountsTheIntervalsThatZigzagCutsShortDocumentsIntoAndDealsThemWhole) {
   // A long document in the middle of others: contiguous gives one rank three quarters of its work, zigzag a half.
   const auto packed = [](Index length, Index count, Index longest) {
     Problem problem = problem_of(0, {{}}, true);
@@ -78,13 +78,31 @@ TEST(Auto, CountsTheIntervalsThatZigzagCutsShortDocumentsInto) {
   };
   const core::Machine machine = core::default_machine();
   for (const auto& [problem, kind] : {std::pair{packed(8, 20000, 4000), PartitionKind::contiguous},
-                                      std::pair{packed(4000, 40, 100000), PartitionKind::zigzag}}) {
-    const Strategy& ring = *find("ring");
+                                      std::pair{packed(4000, 40, 100000), PartitionKind::documents}}) {
+    const bool zigzag_gains = kind != PartitionKind::contiguous;
     const Choice choice = choose(problem, 2, 0, machine);
+    const auto seconds = [&](PartitionKind kind) { return candidate(choice.candidates, "ring", kind).cost->seconds; };
+    EXPECT_EQ(seconds(PartitionKind::zigzag) < seconds(PartitionKind::contiguous), zigzag_gains);
+    EXPECT_LE(seconds(PartitionKind::documents), 1.01 * seconds(PartitionKind::zigzag));
+    EXPECT_LT(candidate(choice.candidates, "ring", PartitionKind::documents).cost->total_bytes,
+              candidate(choice.candidates, "ring", PartitionKind::zigzag).cost->total_bytes);
     EXPECT_EQ(choice.partition(), kind) << choice.reason;
-    Problem named = problem;
-    named.partition = kind;
-    EXPECT_EQ(ring.partition(problem, 2)[0].intervals(), ring.partition(named, 2)[0].intervals());
+    EXPECT_EQ(kind_of(problem, find("ring")->partition(problem, 2)), PartitionKind::documents) << "by work alone";
+  }
+}
+
+TEST(Auto, ComparesPartitionsThatDifferAndCanBePlanned) {
+  Problem problem = problem_of(1 << 16, {{}}, true);
+  EXPECT_FALSE(is_compared(problem, PartitionKind::documents, 8)) << "one document: it is zigzag";
+  EXPECT_TRUE(is_compared(problem, PartitionKind::zigzag, 65536));
+  problem.documents = {0};
+  for (Index d = 0; d < 1000; ++d) problem.documents.push_back(problem.documents.back() + 64);
+  problem.shape.sequence = problem.documents.back();
+  EXPECT_TRUE(is_compared(problem, PartitionKind::documents, 65536));
+  EXPECT_TRUE(is_compared(problem, PartitionKind::zigzag, 1024));
+  EXPECT_FALSE(is_compared(problem, PartitionKind::zigzag, 65536)) << "131 million intervals";
+  for (const Candidate& one : candidates(problem, 16384, core::default_machine())) {
+    EXPECT_NE(one.partition, PartitionKind::zigzag) << name_of(one);
   }
 }
 

@@ -13,11 +13,13 @@ template <class Check>
 void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& check) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   static std::mt19937_64 random(seed + std::uint64_t(comm.size()));  // the same draws on all ranks
-  using pattern::PartitionKind;
+  std::vector<std::optional<pattern::PartitionKind>> kinds{std::nullopt};
+  for (const pattern::PartitionEntry& entry : pattern::partition_table) kinds.push_back(entry.value);
   for (const Case& one : cases) {
+    const bool is_packed = one.problem.documents.size() > 2;
     for (const Strategy* strategy : available()) {
-      for (const auto partition : {std::optional<PartitionKind>(), std::optional(PartitionKind::contiguous),
-                                   std::optional(PartitionKind::zigzag), std::optional(PartitionKind::block_cyclic)}) {
+      for (const auto partition : kinds) {
+        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // it is one of the others
         if (random() % std::uint64_t(one_in) != 0) continue;
         Case cut = one;
         cut.problem.partition = partition;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "annulus/pattern/documents_partition.hpp"
 #include "annulus/strategies/packed_rows.hpp"
 #include "support/random_layout.hpp"
 #include "support/spelled_hops.hpp"
@@ -152,7 +153,8 @@ TEST(GradientHops, EverythingComesHomeOnce) {
     const int ranks = 2 + int(random() % 5);
     const Partition partitions[] = {pattern::contiguous_partition(drawn.n, ranks),
                                     pattern::zigzag_partition(drawn.layout.documents, ranks),
-                                    pattern::block_cyclic_partition(drawn.n, ranks, 1 + Index(random() % 7))};
+                                    pattern::block_cyclic_partition(drawn.n, ranks, 1 + Index(random() % 7)),
+                                    pattern::documents_partition(drawn.layout, ranks)};
     for (const Partition& partition : partitions) {
       SCOPED_TRACE("seed " + std::to_string(seed) + " case " + std::to_string(i) + ": " + test::describe(drawn));
       const Layout& layout = drawn.layout;

@@ -277,6 +277,42 @@ TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
   }
 }
 
+/// Whole documents, and one that is cut, not causal: its rows follow one another from rank to rank, while those of a
+/// rank do not.
+TEST(Reproducible, DocumentsDealtWhole) {
+  std::vector<Case> cases;
+  const pattern::Documents even{0, 30, 61, 90, 121, 150, 181, 210, 240}, uneven{0, 9, 30, 30, 150, 171, 180};
+  for (const bool causal : {true, false}) {
+    const pattern::Pattern pattern{Semantics::longnet, {{16, 1}, {all, 3}}, causal, false};
+    cases.push_back(make(causal ? "even, causal" : "even", {1, 240, 6, 2, 24}, pattern, even));
+    if (!causal) cases.push_back(make("one is cut", {2, 180, 6, 3, 24}, pattern, uneven));
+  }
+  for (Case& one : cases) one.problem.partition = PartitionKind::documents;
+  const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
+  for (const char* name : {"ring", "ring_blocking", "rotation", "allgather"}) {
+    Problem problem = cases.back().problem;
+    problem.gradients = true;
+    EXPECT_EQ(why_not_reproducible(*find(name), problem, ranks), "") << name;
+  }
+  compare_all(cases, 6);
+}
+
+TEST(Reproducible, DocumentsAreRefusedOnlyWhereACausalOneIsCut) {
+  Problem problem = make("", {1, 64, 4, 4, 8}, {Semantics::longnet, {{}}, true, false}, {0, 4, 12, 60, 64}).problem;
+  problem.partition = PartitionKind::documents;
+  for (const char* name : {"ring", "ring_blocking", "rotation", "onesided", "hybrid"}) {
+    const std::string reason = find(name)->not_reproducible(problem, 4);
+    EXPECT_NE(reason.find("rows [12, 60)"), std::string::npos) << name << ": " << reason;
+    EXPECT_NE(reason.find("expected contiguous"), std::string::npos) << name << ": " << reason;
+  }
+  problem.pattern.causal = false;
+  EXPECT_EQ(find("ring")->not_reproducible(problem, 4), "");
+  problem.pattern.causal = true;
+  problem.documents = {0, 16, 32, 48, 64};
+  EXPECT_EQ(find("ring")->not_reproducible(problem, 4), "") << "none is cut";
+  EXPECT_NE(find("ring")->not_reproducible(problem, 5), "") << "one is";
+}
+
 TEST(Reproducible, PartitionLeftOpenIsContiguousWhereOrderMatters) {
   Problem problem = make("", {1, 1024, 2, 2, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   for (const char* name : {"ring", "ring_blocking", "rotation", "onesided"}) {
@@ -284,6 +320,12 @@ TEST(Reproducible, PartitionLeftOpenIsContiguousWhereOrderMatters) {
     EXPECT_EQ(partition[0].intervals(), (std::vector<core::Interval>{{0, 256}})) << name;
   }
   EXPECT_EQ(find("allgather")->partition(problem, 4)[0].intervals().size(), 2u) << "zigzag, which balances better";
+  // Dealt whole, the long documents in front do not all fall to rank 0, and the order is kept.
+  problem.documents = {0, 200, 400, 600, 800};
+  while (problem.documents.back() < 1024) problem.documents.push_back(problem.documents.back() + 4);
+  for (const char* name : {"ring", "rotation"}) {
+    EXPECT_EQ(kind_of(problem, find(name)->partition(problem, 4)), PartitionKind::documents) << name;
+  }
 }
 
 TEST(Reproducible, GradientsOfStrategiesThatKeepTheOrder) {

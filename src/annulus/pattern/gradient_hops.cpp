@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/core/error.hpp"
+
 namespace annulus::pattern {
 namespace {
 
@@ -48,26 +50,40 @@ PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, con
   return touched(without(carried, next), read);
 }
 
-namespace {
-
-/// Global rows at which the ranks' rows begin, and the end of the last one's; they follow one another.
-std::vector<Index> row_begins(const Partition& contiguous) {
-  std::vector<Index> begins{0};
-  for (const StoredRows& rows : contiguous) begins.push_back(begins.back() + rows.count());
-  return begins;
+OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners)
+    : layout_(layout), owners_(owners), pieces_(shared_pieces(layout.documents, readers)), held_by_(readers.size()) {
+  if (document_out_of_order(pieces_)) held_by_.clear();  // there is no route
+  for (std::size_t i = 0; i < pieces_.size() && !held_by_.empty(); ++i)
+    held_by_[std::size_t(pieces_[i].rank)].push_back(i);
 }
 
-/// Pieces of an owner's rows that ranks at distance d, d + 1, ... upward read; none for d = P. These ranks
-/// hold at most two intervals, and a piece is read where any of their rows sees it: one question for all of them.
-/// Worked example: P = 4, 3 rows each: those at distance 2 and 3 of rank 1 are ranks 3 and 0, with [0, 3) and [9, 12).
-PackedRows pieces_carried(const Layout& layout, const std::vector<Index>& begins, const Partition& owners, int owner,
-                          int d) {
-  const int ranks = int(owners.size()), first = owner + d;
-  if (d == ranks) return {};
-  const auto begin = [&](int rank) { return begins[std::size_t(rank)]; };
-  const StoredRows readers(first < ranks ? std::vector<Interval>{{0, begin(owner)}, {begin(first), begin(ranks)}}
-                                         : std::vector<Interval>{{begin(first - ranks), begin(owner)}});
-  PackedRows carried = pieces_read(layout, owners[std::size_t(owner)], readers);
+/// Rows that ranks at distance d, d + 1, ... upward have of documents that the owner has a piece of: of each two
+/// intervals at most, because its pieces follow one another.
+/// Worked example: P = 4, 3 rows each of one document: those at distance 2 and 3 of rank 1 are ranks 3 and 0, with
+/// [0, 3) and [9, 12).
+StoredRows OrderedRoute::rows_from(int owner, int d) const {
+  const int ranks = int(held_by_.size()), first = owner + d;
+  std::vector<Interval> rows;
+  for (const std::size_t own : held_by_[std::size_t(owner)]) {
+    const Interval document = pieces_[own].document;
+    // The first of the document's pieces that this rank or one above it has; the document's end where there is none.
+    const auto begin_of = [&](Index rank) {
+      const auto found = std::partition_point(pieces_.begin(), pieces_.end(), [&](const SharedPiece& piece) {
+        return piece.document.begin < document.begin || (piece.document == document && piece.rank < rank);
+      });
+      return found == pieces_.end() || found->document != document ? document.end : found->rows.begin;
+    };
+    rows.push_back({begin_of(std::max(0, first - ranks)), pieces_[own].rows.begin});
+    if (first < ranks) rows.push_back({begin_of(first), document.end});
+  }
+  return StoredRows(std::move(rows));
+}
+
+/// Pieces of combs of an owner's rows that ranks at distance d, d + 1, ... upward read; none for d = P. A piece is read
+/// where any of their rows sees it: one question for all of them.
+PackedRows OrderedRoute::pieces_carried(int owner, int d) const {
+  if (d == int(owners_.size())) return {};
+  PackedRows carried = pieces_read(layout_, owners_[std::size_t(owner)], rows_from(owner, d));
   for (OwnerInterval& owned : carried) {
     for (std::vector<StridedRange>& ranges : owned.heads) {
       std::sort(ranges.begin(), ranges.end(),
@@ -77,14 +93,11 @@ PackedRows pieces_carried(const Layout& layout, const std::vector<Index>& begins
   return carried;
 }
 
-}  // namespace
-
-OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners)
-    : layout_(layout), owners_(owners), begins_(row_begins(readers)) {}
-
 GradientHop OrderedRoute::step(int rank, int s) const {
   const int ranks = int(owners_.size());
-  const auto carried = [&](int owner, int d) { return pieces_carried(layout_, begins_, owners_, owner, d); };
+  const auto carried = [&](int owner, int d) { return pieces_carried(owner, d); };
+  core::require(!held_by_.empty(),
+                [] { return "rows of a document that do not follow one another from rank to rank have no order"; });
   GradientHop hop;
   hop.next = wrap(rank + 1, ranks);
   hop.previous = wrap(rank - 1, ranks);
@@ -97,8 +110,6 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   return hop;
 }
 
-Index OrderedRoute::rows_sent_back(int rank) const {
-  return head_rows(pieces_carried(layout_, begins_, owners_, rank, 1));
-}
+Index OrderedRoute::rows_sent_back(int rank) const { return held_by_.empty() ? 0 : head_rows(pieces_carried(rank, 1)); }
 
 }  // namespace annulus::pattern

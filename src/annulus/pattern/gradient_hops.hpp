@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annulus/pattern/plan.hpp"
+#include "annulus/pattern/shared_documents.hpp"
 
 namespace annulus::pattern {
 
@@ -31,8 +32,9 @@ PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, con
 
 /// Sums that are added up in one order whatever the number of ranks: they start at the owner, go up from neighbour to
 /// neighbour as far as any rank reads them, and from there back. They are moved, never added: rows that hop d carries
-/// lie in one place, on the rank at distance d from their owner. For a layout of one pair, and a contiguous partition
-/// `readers`, of whose rows `owners` are a part; layout and owners are not copied.
+/// lie in one place, on the rank at distance d from their owner. For a layout of one pair, and a partition `readers` in
+/// which every document's rows follow one another from rank to rank (throws for others), of whose rows `owners` are a
+/// part; layout and owners are not copied.
 ///
 /// Worked example: P = 3, dense, not causal. Rank 1's rows go with its own sums to rank 2 (step 0), with those of both
 /// to rank 0 (step 1), and back (step 2): one message more than K and V needed. Causal: from rank 2 back.
@@ -47,9 +49,13 @@ class OrderedRoute {
   Index rows_sent_back(int rank) const;
 
  private:
+  PackedRows pieces_carried(int owner, int d) const;
+  StoredRows rows_from(int owner, int d) const;
+
   const Layout& layout_;
   const Partition& owners_;
-  std::vector<Index> begins_;  // of the readers' rows, and the end of the last one's
+  std::vector<SharedPiece> pieces_;                // of the readers
+  std::vector<std::vector<std::size_t>> held_by_;  // [rank]: places of its pieces
 };
 
 }  // namespace annulus::pattern

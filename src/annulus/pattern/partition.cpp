@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "annulus/core/error.hpp"
-
 namespace annulus::pattern {
 
 StoredRows::StoredRows(std::vector<Interval> intervals) {
@@ -21,23 +19,18 @@ std::size_t StoredRows::first_behind(Index row) const {
   return std::size_t(found - intervals_.begin());
 }
 
-namespace {
-
-/// Joins neighbours: chunks P - 1 and P of a document are one interval on the last rank.
-StoredRows merged(const std::vector<Interval>& ascending) {
-  std::vector<Interval> joined;
+StoredRows joined(const std::vector<Interval>& ascending) {
+  std::vector<Interval> whole;
   for (const Interval& interval : ascending) {
     if (interval.empty()) continue;
-    if (!joined.empty() && joined.back().end == interval.begin) {
-      joined.back().end = interval.end;
+    if (!whole.empty() && whole.back().end == interval.begin) {
+      whole.back().end = interval.end;
     } else {
-      joined.push_back(interval);
+      whole.push_back(interval);
     }
   }
-  return StoredRows(joined);
+  return StoredRows(std::move(whole));
 }
-
-}  // namespace
 
 std::string_view name_of(PartitionKind kind) { return partition_table[std::size_t(kind)].name; }
 
@@ -58,7 +51,8 @@ Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
     }
   }
   Partition partition;
-  for (const auto& intervals : rows) partition.push_back(merged(intervals));
+  // Chunks P - 1 and P of a document are one interval on the last rank.
+  for (const auto& intervals : rows) partition.push_back(joined(intervals));
   return partition;
 }
 
@@ -68,7 +62,7 @@ Partition block_cyclic_partition(Index n, int ranks, Index block) {
     rows[std::size_t(b % ranks)].push_back({begin, std::min(begin + block, n)});
   }
   Partition partition;
-  for (const auto& intervals : rows) partition.push_back(merged(intervals));
+  for (const auto& intervals : rows) partition.push_back(joined(intervals));
   return partition;
 }
 
@@ -96,16 +90,13 @@ StoredRows united(const Partition& partition, Interval ranks) {
     rows.insert(rows.end(), intervals.begin(), intervals.end());
   }
   std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-  return merged(rows);
+  return joined(rows);
 }
 
 Partition slice_of(const Partition& partition, Index slices, Index i) {
   Partition slice;
   for (const StoredRows& rows : partition) {
-    core::require(rows.intervals().size() <= 1, [] { return "rows that do not follow one another have no slices"; });
-    const Interval all = rows.count() > 0 ? rows.intervals().front() : Interval{};
-    const Interval part = core::even_part(all.size(), slices, slices - 1 - i);
-    slice.push_back(StoredRows({{all.begin + part.begin, all.begin + part.end}}));
+    slice.push_back(taken(rows, core::even_part(rows.count(), slices, slices - 1 - i)));
   }
   return slice;
 }

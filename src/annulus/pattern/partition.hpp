@@ -13,7 +13,7 @@ using core::Index;
 using core::Interval;
 
 /// How the sequence is cut.
-enum class PartitionKind { contiguous, zigzag, block_cyclic };
+enum class PartitionKind { contiguous, zigzag, block_cyclic, documents };
 
 struct PartitionEntry {
   PartitionKind value;
@@ -21,13 +21,15 @@ struct PartitionEntry {
   std::string_view description;
 };
 /// Every partition with its name in the run file.
-inline constexpr std::array<PartitionEntry, 3> partition_table{{
+inline constexpr std::array<PartitionEntry, 4> partition_table{{
     {PartitionKind::contiguous, "contiguous",
      "rank p holds the p-th of P intervals of rows, lengths differ by at most one"},
     {PartitionKind::zigzag, "zigzag",
      "every document in 2 P chunks, rank p holds chunks p and 2P-1-p: balances causal work"},
     {PartitionKind::block_cyclic, "block_cyclic",
      "blocks of block_size rows dealt round; to compare, moves the most rows"},
+    {PartitionKind::documents, "documents",
+     "whole documents dealt by work; only one that no rank has room for is cut, zigzag where causal"},
 }};
 
 std::string_view name_of(PartitionKind kind);
@@ -58,6 +60,9 @@ using Partition = std::vector<StoredRows>;
 /// n rows over `ranks` ranks in order; the first n mod ranks hold one row more. Ranks beyond n hold none.
 Partition contiguous_partition(Index n, int ranks);
 
+/// Ascending disjoint intervals as rows; neighbours become one interval, empty ones none.
+StoredRows joined(const std::vector<Interval>& ascending);
+
 /// Every document cut into 2 P chunks (as even as contiguous_partition cuts); rank p holds its chunks p and 2P - 1 - p.
 /// A causal row t of a document costs t + 1, so early and late chunks together cost the same on every rank.
 Partition zigzag_partition(const std::vector<Index>& documents, int ranks);
@@ -74,8 +79,8 @@ StoredRows taken(const StoredRows& rows, Interval part);
 /// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// Slice `i` of `slices` of every rank's rows, the highest rows first, for ranks whose rows follow one another (throws
-/// for others). Worked example: slice 0 of 2 of {[0, 5)}, {[5, 9)} is {[3, 5)}, {[7, 9)}.
+/// Slice `i` of `slices` of every rank's rows, the highest rows first. Worked example: slice 0 of 2 of {[0, 5)},
+/// {[5, 7), [9, 11)} is {[3, 5)}, {[9, 11)}.
 Partition slice_of(const Partition& partition, Index slices, Index i);
 
 /// Stored rows of `whole`, a united() block, where each interval of `part`, one of its ranks, lies.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/pattern/shared_documents.hpp"
+
 namespace annulus::pattern {
 namespace {
 
@@ -14,6 +16,19 @@ std::vector<Interval> crossing(const Pair& pair, const Documents& documents, Int
   if (first.begin < rows.begin || first.end > rows.end) segments.push_back(first);
   if (last != first && last.end > rows.end) segments.push_back(last);
   return segments;
+}
+
+/// Whether the rows of a document, from piece to piece, go past this one from rank to neighbouring rank. They may turn
+/// back at an end of the ring, where runs end anyway, and go on from the last rank to the first.
+bool is_passed(const std::vector<SharedPiece>& pieces, std::size_t i, Index ranks) {
+  const auto step = [&](std::size_t to) -> Index {  // 0: another document
+    if (to == 0 || to == pieces.size() || pieces[to].document != pieces[to - 1].document) return 0;
+    const Index from = pieces[to - 1].rank, rank = pieces[to].rank;
+    return from == ranks - 1 && rank == 0 ? 1 : rank - from;
+  };
+  const Index in = step(i), out = step(i + 1), rank = pieces[i].rank;
+  if (std::abs(in) > 1 || std::abs(out) > 1) return false;
+  return in == out || in == 0 || out == 0 || rank == 0 || rank == ranks - 1;
 }
 
 }  // namespace
@@ -32,6 +47,10 @@ Readers::Readers(const Layout& layout, const Partition& owners, const Partition&
   }
   std::sort(locations_.begin(), locations_.end(),
             [](const Location& a, const Location& b) { return a.rows.begin < b.rows.begin; });
+  const std::vector<SharedPiece> pieces = shared_pieces(layout.documents, readers);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (!is_passed(pieces, i, ranks_)) turns_.push_back({pieces[i].rows, pieces[i].rank});
+  }
   Index shortest = documents_end(), largest_stride = 1;
   for (const Location& location : locations_) shortest = std::min(shortest, location.rows.size());
   for (Index i = pairs_.begin; i < pairs_.end; ++i) {
@@ -76,12 +95,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   } else {
     for (const auto& pairs : crossings) {
       for (const auto& segments : pairs) {
-        for (const Interval& segment : segments) {
-          for (const Index rank : {rank_of(segment.begin), rank_of(segment.end - 1)}) {
-            cuts.push_back(rank);
-            cuts.push_back(rank + 1);
-          }
-        }
+        for (const Interval& segment : segments) append_cuts(segment, cuts);
       }
     }
   }
@@ -98,6 +112,16 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   }
   std::rotate(runs.begin(), runs.begin() + std::ptrdiff_t(first), runs.end());
   return runs;
+}
+
+/// Ranks at which what is read of the segment may change.
+void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
+  const auto cut_out = [&](Index rank) { cuts.insert(cuts.end(), {rank, rank + 1}); };
+  cut_out(rank_of(segment.begin));
+  cut_out(rank_of(segment.end - 1));
+  auto turn = std::partition_point(turns_.begin(), turns_.end(),
+                                   [&](const Location& one) { return one.rows.end <= segment.begin; });
+  for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
 /// Rows of as many ranks as it takes to hold rows of every offset; nothing where one suffices.

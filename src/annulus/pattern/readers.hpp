@@ -1,8 +1,8 @@
 // Who reads an owner's rows: runs of ranks that read the same of them.
 //
-// Seen from one owner, the other ranks fall into few runs: all that changes what is read is a rank at which a segment
-// that crosses the owner's rows begins or ends. So O(pairs) runs stand for P readers, and owners that look alike (same
-// length, same places in their segments) have the same runs.
+// Seen from one owner, the other ranks fall into few runs: what is read changes only at a rank at which a segment that
+// crosses the owner's rows begins or ends, or its rows jump or turn back. So O(pairs) runs stand for P readers, and
+// owners that look alike (same length, same places in their segments) have the same runs.
 // Worked example: dense causal, P = 4, contiguous: of owner 1 the runs are {0}: nothing, {2, 3}: all its rows.
 #pragma once
 
@@ -69,6 +69,7 @@ class Readers {
   Index documents_end() const { return layout_.documents.back(); }
   Index rank_of(Index row) const;
   StoredRows joined(Index begin, Index end) const;
+  void append_cuts(Interval segment, std::vector<Index>& cuts) const;
   void append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
                    std::vector<Index>& key) const;
 
@@ -80,6 +81,7 @@ class Readers {
   Index ranks_;
   std::vector<Location> locations_;  // all intervals of the readers, ascending
   std::vector<Index> idle_cuts_;     // ranks at which ranks without rows begin or end
+  std::vector<Location> turns_;      // where inside a document the next or last rows are not a neighbour's, ascending
   Index widen_ = 1;                  // ranks that together hold rows of every offset
 };
 

@@ -25,18 +25,25 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   return most;
 }
 
+/// Whether others may read of an interval: not where it holds whole documents only.
+bool is_shared(const Documents& documents, const Interval& rows) {
+  return !std::binary_search(documents.begin(), documents.end(), rows.begin) ||
+         !std::binary_search(documents.begin(), documents.end(), rows.end);
+}
+
 }  // namespace
 
 bool is_affordable(const Layout& layout, const Partition& partition) {
-  const double ranks = double(partition.size());
-  double most = 1, all = 0;  // intervals
+  const double ranks = double(partition.size()), pairs = double(layout.used_pairs().size());
+  double questions = 0, cubes = 0;
   for (const StoredRows& rows : partition) {
-    most = std::max(most, double(rows.intervals().size()));
-    all += double(rows.intervals().size());
+    const double shared = double(std::count_if(rows.intervals().begin(), rows.intervals().end(),
+                                               [&](const Interval& one) { return is_shared(layout.documents, one); }));
+    questions += shared * std::min(ranks, 4 * shared * pairs + 4);
+    cubes += shared * shared * shared;
+    if (questions > affordable_work && cubes > affordable_work / 2) return false;
   }
-  const double runs = std::min(ranks, 4 * most * double(layout.used_pairs().size()) + 4);
-  if (all * runs > affordable_work) return ranks * most * most * most <= affordable_work / 2;
-  return all * runs * double(intervals_of_segment(layout, partition)) <= affordable_work;
+  return questions > affordable_work || questions * double(intervals_of_segment(layout, partition)) <= affordable_work;
 }
 
 Traffic dense_traffic(const Layout& layout, const Partition& partition) {

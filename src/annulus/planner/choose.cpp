@@ -121,6 +121,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
     for (const pattern::PartitionEntry& entry : pattern::partition_table) {
       const bool chooses = shape.pattern != CommunicationPattern::none;
       if (problem.partition && *problem.partition != entry.value && chooses) continue;
+      if (!problem.partition && !strategies::is_compared(problem, entry.value, ranks)) continue;
       Problem cut = problem;
       cut.partition = entry.value;
       if (!why_not_reproducible(*strategy, cut, ranks).empty()) continue;
@@ -143,12 +144,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine) {
   Problem cut = problem;
-  for (const pattern::PartitionEntry& entry : pattern::partition_table) {
-    if (cut.partition) break;
-    Problem tried = problem;  // which of them a strategy has made where it may choose
-    tried.partition = entry.value;
-    if (strategy.partition(tried, int(partition.size()))[0].intervals() == partition[0].intervals()) cut = tried;
-  }
+  if (!cut.partition) cut.partition = strategies::kind_of(problem, partition);
   Candidate candidate{&strategy, {}, {}, {}};
   add_cost(candidate, cut, partition, count(cut, partition), machine);
   return candidate.cost;

@@ -1,7 +1,11 @@
 // Which partition suits a problem: the busiest rank decides when the others are done.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "annulus/pattern/counts.hpp"
+#include "annulus/pattern/documents_partition.hpp"
+#include "annulus/pattern/shared_documents.hpp"
 #include "annulus/strategies/problem.hpp"
 
 namespace annulus::strategies {
@@ -10,8 +14,9 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double worth_more_traffic = 1.05;    // zigzag moves up to twice the rows of contiguous
+constexpr double as_balanced_as = 1.05;        // for fewer rows on the wire: zigzag moves twice those of contiguous
 constexpr double triples_per_interval = 2000;  // that take as long as planning and collecting rows that stand alone
+constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
 Partition make(const Problem& problem, PartitionKind kind, int ranks) {
@@ -21,6 +26,8 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
       return pattern::contiguous_partition(n, ranks);
     case PartitionKind::zigzag:
       return pattern::zigzag_partition(problem.documents, ranks);
+    case PartitionKind::documents:
+      return pattern::documents_partition(problem.layout(), ranks);
     case PartitionKind::block_cyclic:
       break;
   }
@@ -40,25 +47,75 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
+/// In the order of the rows that they move, as a rule.
+std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
+  std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
+  std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
+  return kinds;
+}
+
+Problem cut_as(Problem problem, PartitionKind kind) {
+  problem.partition = kind;
+  return problem;
+}
+
+/// The first kind with which the busiest rank has as little to do as with any, give or take 5 %.
+PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& problem, int ranks) {
+  if (ranks == 1 || kinds.size() == 1) return kinds.front();
+  std::vector<double> work;
+  for (const PartitionKind kind : kinds) work.push_back(busiest(problem, make(problem, kind, ranks)));
+  const double enough = as_balanced_as * std::max(1.0, *std::min_element(work.begin(), work.end()));
+  const auto first = std::find_if(work.begin(), work.end(), [&](double one) { return one <= enough; });
+  return kinds[std::size_t(first - work.begin())];
+}
+
 }  // namespace
 
+bool is_compared(const Problem& problem, PartitionKind kind, int ranks) {
+  const auto& borders = problem.documents;
+  if (kind == PartitionKind::zigzag) return 2.0 * double(ranks) * double(borders.size()) <= most_intervals;
+  if (kind != PartitionKind::documents) return true;
+  return std::any_of(borders.begin(), borders.end(),
+                     [&](Index border) { return border > 0 && border < problem.shape.sequence; });
+}
+
 Partition distributed_partition(const Problem& problem, int ranks) {
-  if (problem.partition) return make(problem, *problem.partition, ranks);
-  Partition contiguous = make(problem, PartitionKind::contiguous, ranks);
-  if (ranks == 1) return contiguous;
-  Partition zigzag = make(problem, PartitionKind::zigzag, ranks);
-  const double gain = busiest(problem, contiguous) / std::max(1.0, busiest(problem, zigzag));
-  return gain > worth_more_traffic ? zigzag : contiguous;
+  return make(problem, problem.partition ? *problem.partition : best_of(kinds_of(problem, ranks), problem, ranks),
+              ranks);
 }
 
 Partition ordered_partition(Problem problem, int ranks) {
-  if (problem.reproducible && !problem.partition) problem.partition = PartitionKind::contiguous;
+  if (problem.reproducible && !problem.partition) {
+    std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
+    std::erase_if(kinds, [&](PartitionKind kind) { return !disorder_of(cut_as(problem, kind), ranks).empty(); });
+    problem.partition = best_of(kinds, problem, ranks);
+  }
   return distributed_partition(problem, ranks);
 }
 
-std::string disorder_of(const Problem& problem) {
-  if (problem.partition.value_or(PartitionKind::contiguous) == PartitionKind::contiguous) return "";
-  return "rows of a rank that do not follow one another bring keys out of order; expected contiguous";
+std::string disorder_of(const Problem& problem, int ranks) {
+  const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
+  if (kind == PartitionKind::contiguous) return "";
+  if (kind != PartitionKind::documents) {
+    return "rows of a rank that do not follow one another bring keys out of order; expected contiguous";
+  }
+  const auto pieces = pattern::shared_pieces(problem.documents, make(problem, kind, ranks));
+  const auto document = pattern::document_out_of_order(pieces);
+  if (!document) return "";
+  return fmt::format(
+      "rows [{}, {}), a causal document with more than a rank's share of the work, are cut zigzag, which brings keys "
+      "out of order; expected contiguous",
+      document->begin, document->end);
+}
+
+PartitionKind kind_of(const Problem& problem, const Partition& partition) {
+  for (const pattern::PartitionEntry& entry : pattern::partition_table) {
+    const Partition made = make(problem, entry.value, int(partition.size()));
+    const bool is_same = std::equal(made.begin(), made.end(), partition.begin(),
+                                    [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
+    if (is_same) return entry.value;
+  }
+  return PartitionKind::contiguous;  // all rows on one rank
 }
 
 }  // namespace annulus::strategies

@@ -109,14 +109,22 @@ struct Tensors {
 /// A (2, B, held, unit_bytes) array of K and V rows as a message block with all its rows selected.
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
-/// Which rank holds which rows in strategies that spread them: the problem's partition, or where that is `auto`
-/// contiguous unless zigzag has at most 1 / 1.05 of its busiest rank's work.
+/// Which rank holds which rows in strategies that spread them: the problem's partition, or where that is `auto` the
+/// first of contiguous, documents and zigzag whose busiest rank has at most 1.05 times the work of the best one's.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
-/// The same for strategies that get K and V rank after rank: a reproducible problem is cut contiguously.
+/// Whether a problem that leaves its partition open is planned with this kind, too: not with `documents` where there is
+/// one document, which that cuts like zigzag or contiguous, nor with a zigzag of millions of intervals.
+bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks);
+
+/// The same for strategies that get K and V rank after rank: of a reproducible problem every document's rows follow one
+/// another from rank to rank.
 pattern::Partition ordered_partition(Problem problem, int ranks);
 /// Why the problem's own partition keeps them from being reproducible; empty: it does not.
-std::string disorder_of(const Problem& problem);
+std::string disorder_of(const Problem& problem, int ranks);
+
+/// Which kind a partition is of, that a strategy has made where it may choose.
+pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that are done (0 ... 1) and a word
 /// on the scope ("hop 2 of 3").

@@ -78,10 +78,7 @@ Entries run_entries(const Job& job, const comm::Communicator& comm) {
 
 std::string name_of_partition(const Job& job) {
   if (job.problem.partition) return word(pattern::name_of(*job.problem.partition));
-  // A strategy that decides by itself takes one of these two.
-  const bool whole = std::all_of(job.partition.begin(), job.partition.end(),
-                                 [](const pattern::StoredRows& rows) { return rows.intervals().size() <= 1; });
-  return word(pattern::name_of(whole ? pattern::PartitionKind::contiguous : pattern::PartitionKind::zigzag));
+  return word(pattern::name_of(strategies::kind_of(job.problem, job.partition)));
 }
 
 std::string cpu_name() {

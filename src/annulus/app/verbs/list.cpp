@@ -28,8 +28,9 @@ void print_list() {
   fmt::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
   line("auto",
-       "contiguous, or zigzag where that takes more than 5 % off the busiest rank's work, which cutting many short "
-       "documents does not; strategy auto decides both");
+       "contiguous, or documents or zigzag where that takes more than 5 % off the busiest rank's work, which cutting "
+       "many "
+       "short documents does not; strategy auto decides both");
 }
 
 }  // namespace

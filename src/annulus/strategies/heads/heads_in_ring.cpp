@@ -24,8 +24,9 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
       .backward_in_order = hops_in_order(HopMode::overlapped, upwards),
       .why_not_reproducible =
           [=](const Problem& problem, int ranks) {
-            return group_size(problem, ranks) == ranks ? ""
-                                                       : disorder_of(problem);  // in one group all keys are at hand
+            return group_size(problem, ranks) == ranks
+                       ? ""
+                       : disorder_of(problem, ranks);  // in one group all keys are at hand
           },
       .why_no_reproducible_gradients =
           [=](const Problem& problem, int ranks) {

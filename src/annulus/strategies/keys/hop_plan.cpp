@@ -41,9 +41,10 @@ KeyBlock HopRound::form(int rank, std::size_t s, std::size_t channel) const {
   }
   if (!is_sliced_) return own_block({}, rows);
   const pattern::StoredRows& slice = channels_[channel].rows[std::size_t(rank)];
-  if (slice.count() == 0) return {nullptr, rows.count(), {}};
-  const core::Interval taken = slice.intervals().front();
-  return {nullptr, rows.count(), pattern::KeyRows::raw({{taken, taken.begin - rows.intervals().front().begin}})};
+  const std::vector<core::Interval> stored = pattern::places(rows, slice);
+  std::vector<std::pair<core::Interval, Index>> taken;
+  for (std::size_t i = 0; i < stored.size(); ++i) taken.push_back({slice.intervals()[i], stored[i].begin});
+  return {nullptr, rows.count(), pattern::KeyRows::raw(std::move(taken))};
 }
 
 Transfers HopRound::transfers(int rank, std::size_t s) const {

@@ -1,0 +1,191 @@
+#include "annulus/pattern/documents_partition.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "annulus/pattern/document_cut.hpp"
+
+namespace annulus::pattern {
+namespace {
+
+constexpr Index grains = 32;      // documents of less than F / grains go in runs
+constexpr Index allowances = 16;  // F may be exceeded by F / allowances before a document is cut
+
+struct Document {
+  Interval rows;
+  Count work = 0;
+};
+
+using Places = std::vector<std::size_t>;  // of some documents, ascending
+
+/// Documents being dealt; `light` ones first where `apart`.
+class Dealer {
+ public:
+  Dealer(const std::vector<Document>& documents, int ranks, bool apart)
+      : documents_(documents), ranks_(ranks), parts_(documents.size()), loads_(std::size_t(ranks)) {
+    for (const Document& one : documents) total_ += one.work, rows_ += one.rows.size();
+    share_ = (total_ + ranks - 1) / ranks;
+    grain_ = share_ / grains;
+    Places light, longer, large, small;
+    for (std::size_t d = 0; d < documents.size(); ++d) {
+      (apart && is_light(documents[d]) ? light
+       : documents[d].work > share_    ? longer
+       : documents[d].work > grain_    ? large
+                                       : small)
+          .push_back(d);
+    }
+    deal_runs(light, even_rows(light), [&](std::size_t d) { return Count(documents_[d].rows.size()); });
+    cut(longer, work(large) + work(small));
+    deal_largest_first(std::move(large));
+    deal_runs(small, room_below_level(work(small)), [&](std::size_t d) { return documents_[d].work; });
+  }
+
+  Partition partition(const KeptCounts& kept, bool causal) const {
+    std::vector<std::vector<Interval>> rows(loads_.size());
+    for (std::size_t d = 0; d < documents_.size(); ++d) cut_document(kept, causal, documents_[d].rows, parts_[d], rows);
+    Partition partition;
+    for (const auto& intervals : rows) partition.push_back(joined(intervals));
+    return partition;
+  }
+
+  /// How bad the worst rank has it: its work over F, or half its rows over the mean.
+  double strain(const Partition& partition) const {
+    double worst = double(*std::max_element(loads_.begin(), loads_.end())) / double(share_);
+    for (const StoredRows& one : partition) {
+      worst = std::max(worst, double(one.count()) * double(ranks_) / (2 * double(rows_)));
+    }
+    return worst;
+  }
+
+ private:
+  bool is_light(const Document& one) const {
+    return one.work <= share_ && one.work * rows_ <= total_ * one.rows.size();
+  }
+  Count work(const Places& some) const {
+    return std::accumulate(some.begin(), some.end(), Count(0),
+                           [&](Count sum, std::size_t d) { return sum + documents_[d].work; });
+  }
+  Count room(Index rank) const { return std::max<Count>(0, share_ - loads_[std::size_t(rank)]); }
+
+  void give(std::size_t d, Index rank, Count work) {
+    parts_[d].push_back({rank, work});
+    loads_[std::size_t(rank)] += work;
+  }
+
+  std::vector<Count> even_rows(const Places& some) const {
+    Index rows = 0;
+    for (const std::size_t d : some) rows += documents_[d].rows.size();
+    std::vector<Count> shares;
+    for (Index p = 0; p < ranks_; ++p) shares.push_back(core::even_part(rows, ranks_, p).size());
+    return shares;
+  }
+
+  /// What each rank lacks up to the level at which so much more work makes them even, as water fills a vessel.
+  std::vector<Count> room_below_level(Count work) const {
+    std::vector<Count> sorted = loads_, shares;
+    std::sort(sorted.begin(), sorted.end());
+    Count under_water = sorted.front(), level = 0;
+    for (std::size_t k = 1; k <= sorted.size(); ++k) {
+      level = (under_water + work + Count(k) - 1) / Count(k);
+      if (k == sorted.size() || level <= sorted[k]) break;
+      under_water += sorted[k];
+    }
+    for (const Count load : loads_) shares.push_back(std::max<Count>(0, level - load));
+    return shares;
+  }
+
+  /// Deals in the order of the sequence: a document goes to the rank in whose share its middle lies.
+  template <class Size>
+  void deal_runs(const Places& some, const std::vector<Count>& shares, Size&& size) {
+    Index rank = 0;
+    Count end = shares.front(), dealt = 0;
+    for (const std::size_t d : some) {
+      while (rank + 1 < ranks_ && 2 * dealt + size(d) >= 2 * end) end += shares[std::size_t(++rank)];
+      give(d, rank, documents_[d].work);
+      dealt += size(d);
+    }
+  }
+
+  /// Each to the rank with the least work; one that would exceed what is allowed there to as few as have room for it.
+  void deal_largest_first(Places some) {
+    std::stable_sort(some.begin(), some.end(),
+                     [&](std::size_t a, std::size_t b) { return documents_[a].work > documents_[b].work; });
+    std::set<std::pair<Count, Index>> least;
+    for (Index p = 0; p < ranks_; ++p) least.insert({loads_[std::size_t(p)], p});
+    for (const std::size_t d : some) {
+      Count left = documents_[d].work;
+      std::vector<WorkPart> parts;
+      const bool fits = least.begin()->first + left <= share_ + share_ / allowances;
+      while (left > 0) {
+        const Index rank = least.begin()->second;
+        least.erase(least.begin());
+        const bool all = fits || room(rank) == 0 || least.empty() || left - room(rank) <= grain_;  // no splinters
+        parts.push_back({rank, all ? left : room(rank)});
+        left -= parts.back().work;
+      }
+      std::sort(parts.begin(), parts.end(), [](const WorkPart& a, const WorkPart& b) { return a.rank < b.rank; });
+      for (const WorkPart& part : parts) {
+        give(d, part.rank, part.work);
+        least.insert({loads_[std::size_t(part.rank)], part.rank});
+      }
+    }
+  }
+
+  /// Ranks from this one on whose room holds so much work.
+  Index ranks_needed(Index rank, Count work) const {
+    Index needed = 1;
+    for (; rank + 1 < ranks_ && work - room(rank) > grain_; ++rank, ++needed) work -= room(rank);
+    return needed;
+  }
+
+  /// Fills the room of rank after rank. Where a document would need one rank less if it began at the next rank it does
+  /// so, as long as what is left over is `spare`: other documents will fill it.
+  void cut(const Places& some, Count spare) {
+    Index rank = 0;
+    for (const std::size_t d : some) {
+      const auto begins_behind = [&] {
+        if (rank + 1 == ranks_ || room(rank) > spare) return false;
+        return room(rank) == 0 || ranks_needed(rank + 1, documents_[d].work) < ranks_needed(rank, documents_[d].work);
+      };
+      for (; begins_behind(); ++rank) spare -= room(rank);
+      for (Count left = documents_[d].work; left > 0;) {
+        const Count most = rank + 1 == ranks_ ? left : std::min(left, room(rank));
+        const Count part = left - most <= grain_ ? left : most;  // no splinters
+        if (part > 0) give(d, rank, part);
+        if ((left -= part) > 0) ++rank;
+      }
+    }
+  }
+
+  const std::vector<Document>& documents_;
+  const Index ranks_;
+  std::vector<std::vector<WorkPart>> parts_;  // of every document
+  std::vector<Count> loads_;                  // work of every rank
+  Count total_ = 0, share_ = 0, grain_ = 0;
+  Index rows_ = 0;
+};
+
+}  // namespace
+
+Partition documents_partition(const Layout& layout, int ranks) {
+  const KeptCounts kept(layout);
+  std::vector<Document> documents;
+  for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
+    const Interval rows{layout.documents[d], layout.documents[d + 1]};
+    if (!rows.empty()) documents.push_back({rows, work_of(kept, rows)});
+  }
+  const bool causal = layout.pattern.causal;
+  if (documents.size() <= 1) {
+    return causal ? zigzag_partition(layout.documents, ranks) : contiguous_partition(layout.documents.back(), ranks);
+  }
+  const Dealer together(documents, ranks, false);
+  Partition partition = together.partition(kept, causal);
+  const double strain = together.strain(partition);
+  if (strain <= 1 + 1.0 / allowances) return partition;
+  const Dealer apart(documents, ranks, true);
+  Partition other = apart.partition(kept, causal);
+  return apart.strain(other) < strain ? other : partition;
+}
+
+}  // namespace annulus::pattern
