@@ -31,7 +31,7 @@ def shell(command, folder):
     """What it prints, both ways."""
     environment = os.environ | FOR_ONE_MACHINE | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}"
     return done.stdout
 
