@@ -100,7 +100,8 @@ TEST_F(Bench, MeasuresChecksAndTells) {
                       "input.generate.sequence=128")
                   .status,
               0);
-    const Json report = Json::parse(slurp(folder / "r.json"))["per_rank"];
+    const Json told = Json::parse(slurp(folder / "r.json")), report = told["per_rank"];
+    EXPECT_EQ(cases()[4]["partition"], told["settings"]["partition"]) << "what auto took, by its name";
     for (const char* name : {"peak_bytes", "predicted_peak_bytes", "bytes_received"}) {
       const std::vector<double> all = report[name];
       EXPECT_EQ(cases()[4][name], *std::max_element(all.begin(), all.end())) << name << " on " << ranks;

@@ -1,6 +1,7 @@
 // What keeps `auto` from a strategy or a partition: memory, room for windows, and rows cut into too many intervals.
 #include <gtest/gtest.h>
 
+#include "annulus/pattern/documents_partition.hpp"
 #include "planned_candidates.hpp"
 #include "support/planned_problem.hpp"
 
@@ -104,6 +105,12 @@ TEST(Auto, ComparesPartitionsThatDifferAndCanBePlanned) {
   for (const Candidate& one : candidates(problem, 16384, core::default_machine())) {
     EXPECT_NE(one.partition, PartitionKind::zigzag) << name_of(one);
   }
+  // Nor is one made to see what was chosen: a run's last moments are not for tens of gigabytes.
+  problem.documents = {0};
+  for (Index d = 0; d < 100000; ++d) problem.documents.push_back(problem.documents.back() + 64 * (1 + d % 3));
+  problem.shape.sequence = problem.documents.back();
+  const pattern::Partition whole = pattern::documents_partition(problem.layout(), 4096);
+  EXPECT_EQ(kind_of(problem, whole), PartitionKind::documents) << "a zigzag has 819 million intervals";
 }
 
 }  // namespace

@@ -87,13 +87,13 @@ Partition distributed_partition(const Problem& problem, int ranks) {
 Partition ordered_partition(Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
-    std::erase_if(kinds, [&](PartitionKind kind) { return !disorder_of(cut_as(problem, kind), ranks).empty(); });
+    std::erase_if(kinds, [&](PartitionKind kind) { return !why_out_of_order(cut_as(problem, kind), ranks).empty(); });
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
 }
 
-std::string disorder_of(const Problem& problem, int ranks) {
+std::string why_out_of_order(const Problem& problem, int ranks) {
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {
@@ -109,11 +109,12 @@ std::string disorder_of(const Problem& problem, int ranks) {
 }
 
 PartitionKind kind_of(const Problem& problem, const Partition& partition) {
-  for (const pattern::PartitionEntry& entry : pattern::partition_table) {
-    const Partition made = make(problem, entry.value, int(partition.size()));
+  const int ranks = int(partition.size());
+  for (const PartitionKind kind : kinds_of(problem, ranks)) {
+    const Partition made = make(problem, kind, ranks);
     const bool is_same = std::equal(made.begin(), made.end(), partition.begin(),
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
-    if (is_same) return entry.value;
+    if (is_same) return kind;
   }
   return PartitionKind::contiguous;  // all rows on one rank
 }

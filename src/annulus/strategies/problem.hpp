@@ -121,7 +121,7 @@ bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks)
 /// another from rank to rank.
 pattern::Partition ordered_partition(Problem problem, int ranks);
 /// Why the problem's own partition keeps them from being reproducible; empty: it does not.
-std::string disorder_of(const Problem& problem, int ranks);
+std::string why_out_of_order(const Problem& problem, int ranks);
 
 /// Which kind a partition is of, that a strategy has made where it may choose.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "annulus/app/report/run_entries.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/io/numbers.hpp"
 
@@ -123,7 +124,7 @@ void add_settings(const Job& job, io::CaseRecord& record) {
     record.numbers.emplace_back(name, double(value));
   }
   record.words.emplace_back("strategy", job.strategy->name());
-  record.words.emplace_back("partition", job.problem.partition ? pattern::name_of(*job.problem.partition) : "auto");
+  record.words.emplace_back("partition", name_of_partition(job));
   record.words.emplace_back("dtype", core::name_of(job.problem.type));
 }
 

@@ -26,7 +26,7 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
           [=](const Problem& problem, int ranks) {
             return group_size(problem, ranks) == ranks
                        ? ""
-                       : disorder_of(problem, ranks);  // in one group all keys are at hand
+                       : why_out_of_order(problem, ranks);  // in one group all keys are at hand
           },
       .why_no_reproducible_gradients =
           [=](const Problem& problem, int ranks) {

@@ -19,6 +19,6 @@ StrategyEntry hybrid();
 // Why a problem is not reproducible.
 inline std::string never_mind(const Problem&, int) { return ""; }
 /// Keys that come rank after rank come in order where every document's rows follow one another from rank to rank.
-inline std::string unless_contiguous(const Problem& problem, int ranks) { return disorder_of(problem, ranks); }
+inline std::string unless_contiguous(const Problem& problem, int ranks) { return why_out_of_order(problem, ranks); }
 
 }  // namespace annulus::strategies
