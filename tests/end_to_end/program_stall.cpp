@@ -56,7 +56,10 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
   }
   const std::string all = diagnoses(err, 0)[0] + diagnoses(err, 2)[0];
   EXPECT_TRUE(all.find("from rank 1") != std::string::npos || all.find("to rank 1") != std::string::npos) << all;
-  EXPECT_TRUE(diagnoses(err, 1).empty()) << "a stopped rank says nothing";
+  // A stopped rank says nothing. A launcher, though, lets it go on to end it: it may then still hear of the alarm.
+  for (const std::string& line : diagnoses(err, 1)) {
+    EXPECT_NE(line.find("another rank raised the alarm"), std::string::npos) << line;
+  }
 }
 
 TEST_F(Stall, RankThatComputesForLongerThanTheTimeoutIsNotStalled) {
