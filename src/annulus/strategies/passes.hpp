@@ -22,4 +22,11 @@ core::RankMetrics run_forward_pass(const Schedule& schedule, const comm::Communi
 core::RankMetrics run_backward_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                     const Progress& progress);
 
+/// Makes received and the lists of top rows of this rank's rows, where the problem asks for them, from q, kv and
+/// normalizers, which are only read; collective. Its schedule is Strategy::statistics_schedule(). In the metrics hop h
+/// counts the K/V rows that it brings and the sums of these rows, kept triples as in the forward pass. Throws
+/// core::Error.
+core::RankMetrics run_statistics_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                      const Progress& progress);
+
 }  // namespace annulus::strategies

@@ -23,6 +23,23 @@ struct HeadShare {
   core::Interval query;
 };
 
+/// What is told of the probabilities P(x, p) of query row x and key row p, beside out and lse; per query head.
+///   entropy    -sum_p P ln P of row x, in nats, made by the forward pass
+///   received   sum_x P of row p          made by a pass of their own over the keys, behind the forward pass, which
+///   top        rows p of largest P       takes the probabilities' normalizers from it
+struct Statistics {
+  bool entropy = false;
+  bool received = false;
+  Index top_keys = 0;  ///< rows listed of every row; 0: none asked for
+
+  bool need_pass() const { return received || top_keys > 0; }
+};
+
+/// What the sums are that ranks add up for each other's key rows and that travel home.
+///   gradients  dk and dv: D numbers each of the problem's precision, per row and key/value head
+///   received   one float64 number for each query head that may read the key/value head: Layout::group() of them
+enum class Sums { gradients, received };
+
 /// One attention problem, the same on every rank.
 struct Problem {
   core::Shape shape;
@@ -37,8 +54,13 @@ struct Problem {
   int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
   bool reproducible = false;                        ///< the same bits for every number of ranks: see rounds_of()
-  bool gradients = false;                        ///< backward() comes after forward(), too: see why_not_reproducible()
+  bool gradients = false;  ///< backward() comes after forward(), too: see why_not_reproducible()
+  Statistics statistics = {};
+  Sums sums = Sums::gradients;                   ///< of the pass with sums that this is about
   core::Interval pairs{0, pattern::every_pair};  ///< of the pattern, to work on: those of a pass
+
+  /// Sums for each other's key rows are made, and for that the normalizers of the probabilities.
+  bool has_sums() const { return gradients || statistics.need_pass(); }
 
   pattern::Layout layout() const {
     if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs};
@@ -99,6 +121,11 @@ struct Tensors {
   /// (B, rows, H, 2) of the problem's precision (kernels/normalizer.hpp), made by forward() where Problem::gradients
   /// says that backward() will read them
   core::Buffer normalizers = {};
+
+  core::Buffer entropy = {};      ///< (B, rows, H) in the type of lse, made by forward() where it is asked for
+  core::Buffer received = {};     ///< (B, rows, H) float64, made by the statistics' pass
+  core::Buffer top_rows = {};     ///< (B, rows, H, top_keys) int64, global rows; -1: none
+  core::Buffer top_weights = {};  ///< (B, rows, H, top_keys) in the type of lse; 0 where there is none
 
   core::Buffer dout = {};  ///< (B, rows, H, D), read by backward()
   core::Buffer dlse = {};  ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros

@@ -25,6 +25,13 @@ std::unique_ptr<const Schedule> Strategy::backward_schedule(const Problem& probl
   return schedule(in_order ? entry_.backward_in_order : entry_.backward, problem, partition);
 }
 
+std::unique_ptr<const Schedule> Strategy::statistics_schedule(const Problem& problem,
+                                                              const pattern::Partition& partition) const {
+  Problem other_sums = problem;
+  other_sums.sums = Sums::received;
+  return backward_schedule(other_sums, partition);
+}
+
 void Strategy::check_ranks(const Problem& problem, const pattern::Partition& partition,
                            const comm::Communicator& comm) const {
   if (entry_.communication.pattern != CommunicationPattern::window) return;  // no windows
