@@ -44,7 +44,7 @@ class ProgramTest : public testing::Test {
   Outcome shell(const std::string& command) const {
     const auto start = std::chrono::steady_clock::now();
     const std::string line =
-        fmt::format("cd '{0}' && timeout 60 sh -c '{1}' > stdout.txt 2> stderr.txt", folder.string(), command);
+        fmt::format("cd '{0}' && timeout 150 sh -c '{1}' > stdout.txt 2> stderr.txt", folder.string(), command);
     const int status = std::system(line.c_str());
     Outcome outcome;
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -376,5 +376,25 @@ TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   for (const std::string& file : stay) EXPECT_TRUE(std::filesystem::exists(file)) << file;
 }
 
+TEST_F(NewFiles, AProcessThatNobodyWaitedForIsDead) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string name = temporary_name(path);
+    (void)!write(ends[1], name.data(), name.size());
+    _exit(0);
+  }
+  char name[4096];
+  const std::string left(name, std::size_t(std::max<ssize_t>(0, read(ends[0], name, sizeof name))));
+  close(ends[0]), close(ends[1]);
+  siginfo_t about;
+  ASSERT_EQ(waitid(P_PID, id_t(child), &about, WEXITED | WNOWAIT), 0);  // it has ended, and stays
+  std::ofstream(left) << "half";
+  put(path, true, "whole");
+  EXPECT_FALSE(std::filesystem::exists(left)) << left;
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
 }  // namespace
 }  // namespace annulus::io

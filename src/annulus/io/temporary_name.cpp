@@ -52,17 +52,21 @@ std::string this_machine() {
   return hash(fmt::format("{}|{}|{}", host.data(), first_line("/proc/sys/kernel/random/boot_id"), space.data()));
 }
 
-/// Field 22 of /proc/PID/stat, "pid (name) state ...", counted from behind the name, which may hold anything.
-std::string start_of(pid_t process) {
+/// A field of /proc/PID/stat, "pid (name) state ...", counted from behind the name, which may hold anything; "0": there
+/// is none.
+std::string stat_field(pid_t process, int number) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", process));
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
+  for (int i = 3; i <= number; ++i) fields >> field;
   return fields ? field : "0";
 }
+std::string start_of(pid_t process) { return stat_field(process, 22); }
 
+/// One that nobody has waited for is dead, too: in a container without an init process it stays for good.
 bool is_dead(const Maker& maker) {
   if (kill(maker.process, 0) != 0 && errno == ESRCH) return true;
+  if (stat_field(maker.process, 3) == "Z") return true;
   const std::string start = start_of(maker.process);
   return start != "0" && maker.start != "0" && start != maker.start;  // another process with the same number
 }
