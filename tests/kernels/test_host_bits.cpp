@@ -261,7 +261,7 @@ TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
         const DeviceTensor apart = to_device(test.q, type, test.query_rows, s.heads, head_dim);
         const DeviceTensor inside = to_device(test.q, type, test.query_rows, s.heads, head_dim);
         const DeviceTensor lse = to_device(test.q, core::lse_type(type), test.query_rows, s.heads, 1);
-        kernels::State state(s, test.query_rows, precision, 0, inside.buffer);
+        kernels::State state(s, test.query_rows, precision, 0, false, inside.buffer);
         poison(state.acc);
         WorkList half;  // the other rows see no key
         add_items(half, test, 0, test.query_rows / 2, 0, test.key_rows, Mask::all, 7);
@@ -274,7 +274,7 @@ TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
       }
     }
   }
-  EXPECT_THROW(kernels::State({1, 0, 2, 2, 8}, 3, Precision::float32, 0, core::Buffer("out", 4 * 3 * 2 * 8 - 4)),
+  EXPECT_THROW(kernels::State({1, 0, 2, 2, 8}, 3, Precision::float32, 0, false, core::Buffer("out", 4 * 3 * 2 * 8 - 4)),
                core::Error);
 }
 

@@ -13,9 +13,10 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-/// out, lse and dq of some rows, (B, rows, heads x bytes) each, and dkv (2, B, rows, K/V heads x bytes), as stored.
+/// out, lse, entropy, dq and the other statistics of some rows, (B, rows, heads x bytes) each, and dkv (2, B, rows, K/V
+/// heads x bytes), as stored.
 struct Bits {
-  std::vector<std::byte> out, lse, dq, dkv;
+  std::vector<std::byte> out, lse, entropy, dq, dkv, received, top_rows, top_weights;
   bool operator==(const Bits&) const = default;
 };
 
@@ -55,6 +56,7 @@ struct Stored {
                bool gradients) const {
     Problem problem = this->problem;
     problem.gradients = gradients;
+    problem.statistics = {true, gradients, gradients ? 3 : 0};
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;
@@ -62,10 +64,13 @@ struct Stored {
     tensors.kv = on_device(rows_of(kv, 2 * s.batch, s.sequence, rows));
     strategy.forward(problem, partition, comm, tensors, {});
     if (gradients) {
+      run_statistics_pass(*strategy.statistics_schedule(problem, partition), comm, tensors, {});
       tensors.dout = on_device(rows_of(dout, s.batch, s.sequence, rows));
       strategy.backward(problem, partition, comm, tensors, {});
     }
-    return {bytes_of(tensors.out), bytes_of(tensors.lse), bytes_of(tensors.dq), bytes_of(tensors.dkv)};
+    return {bytes_of(tensors.out),      bytes_of(tensors.lse),        bytes_of(tensors.entropy),
+            bytes_of(tensors.dq),       bytes_of(tensors.dkv),        bytes_of(tensors.received),
+            bytes_of(tensors.top_rows), bytes_of(tensors.top_weights)};
   }
   /// The whole result, computed by this rank alone.
   Bits alone() const {
@@ -76,8 +81,15 @@ struct Stored {
   Bits own(const Bits& whole, const Partition& partition, const comm::Communicator& comm) const {
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
-    return {rows_of(whole.out, s.batch, s.sequence, rows), rows_of(whole.lse, s.batch, s.sequence, rows),
-            rows_of(whole.dq, s.batch, s.sequence, rows), rows_of(whole.dkv, 2 * s.batch, s.sequence, rows)};
+    const auto own = [&](const std::vector<std::byte>& bytes) { return rows_of(bytes, s.batch, s.sequence, rows); };
+    return {own(whole.out),
+            own(whole.lse),
+            own(whole.entropy),
+            own(whole.dq),
+            rows_of(whole.dkv, 2 * s.batch, s.sequence, rows),
+            own(whole.received),
+            own(whole.top_rows),
+            own(whole.top_weights)};
   }
 
   static core::Buffer on_device(const std::vector<std::byte>& bytes) {
@@ -116,9 +128,12 @@ void expect_same_bits(const Stored& stored, const Bits& whole, const Way& way, c
   const Bits found = stored.compute(*way.strategy, way.partition, comm, way.gradients);
   EXPECT_TRUE(found.out == expected.out) << "out";
   EXPECT_TRUE(found.lse == expected.lse) << "lse";
+  EXPECT_TRUE(found.entropy == expected.entropy) << "entropy";
   if (!way.gradients) return;
   EXPECT_TRUE(found.dq == expected.dq) << "dq";
   EXPECT_TRUE(found.dkv == expected.dkv) << "dk or dv";
+  EXPECT_TRUE(found.received == expected.received) << "received";
+  EXPECT_TRUE(found.top_rows == expected.top_rows && found.top_weights == expected.top_weights) << "top";
 }
 
 /// Everything a user may ask for: every strategy with every partition that it takes, and uneven cuts.
@@ -146,7 +161,7 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
 
 /// Of how many cases results differ without `reproducible`.
 struct Differing {
-  Index out = 0, dq = 0, dkv = 0;
+  Index out = 0, entropy = 0, dq = 0, dkv = 0, received = 0;
 };
 
 /// Compares this rank's rows, then those of an ordinary ring with an ordinary rank alone.
@@ -160,6 +175,8 @@ void compare(const Case& one, std::mt19937_64& random, const comm::Communicator&
   const Bits expected = ordinary.own(ordinary.alone(), even, comm);
   const Bits found = ordinary.compute(*find("ring"), even, comm, true);
   differing.out += found.out != expected.out;
+  differing.entropy += found.entropy != expected.entropy;
+  differing.received += found.received != expected.received;
   differing.dq += found.dq != expected.dq;
   differing.dkv += found.dkv != expected.dkv;
 }
@@ -170,7 +187,7 @@ void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Differing differing;
   for (const Case& one : cases) compare(one, random, comm, differing);
-  for (const Index one : {differing.out, differing.dq, differing.dkv}) {
+  for (const Index one : {differing.out, differing.entropy, differing.dq, differing.dkv, differing.received}) {
     const Index everywhere = comm.sum(one);
     if (comm.size() > 1) {
       EXPECT_GT(everywhere, 0) << "nothing differs without `reproducible` either: this test shows nothing";

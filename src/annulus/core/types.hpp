@@ -74,6 +74,7 @@ inline constexpr std::array all_precisions{Precision::float32, Precision::float6
 
 constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
 constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }
+constexpr DType type_of(Precision type) { return type == Precision::float64 ? DType::float64 : DType::float32; }
 
 constexpr std::string_view name_of(DType type) {
   switch (type) {

@@ -52,6 +52,19 @@ struct WorkItem {
   Index head_stride = 1;
   Index head_count = 1;
   Mask mask = Mask::all;
+  /// Names of the rows, for those who list some: comb index t is row first_row + t * row_step of the document that
+  /// begins at global row `document`. Attention itself needs none.
+  Index first_row = 0;
+  Index row_step = 1;
+  Index document = 0;
+};
+
+/// One pair of a pattern as one head sees it: row y of a document is picked where y mod segment mod dilation = offset.
+/// An offset of -1: the head takes no part in the pair.
+struct HeadPair {
+  Index segment = 1;
+  Index dilation = 1;
+  Index offset = 0;
 };
 
 /// Items that may be worked on in any order and at the same time: no two of them share a (query row, head).
@@ -78,5 +91,11 @@ struct FilledRun {
 
 /// No two runs share a (row, head).
 using FilledRuns = std::vector<FilledRun>;
+
+/// All pairs of all heads: `pairs` of each head, head after head.
+struct HeadPairs {
+  std::vector<HeadPair> of;
+  Index pairs = 0;
+};
 
 }  // namespace annulus::core

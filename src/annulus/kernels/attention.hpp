@@ -30,7 +30,10 @@ std::string_view host_instruction_set();
 /// integer m, no less than the largest s2 (online softmax: Milakov and Gimelshein 2018),
 ///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v.    Never NaN.
 /// Empty: m = -inf, l = 0, and acc counts as 0 whatever is there, so that it need not be written twice.
-/// Layouts: m, l (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's memory.
+/// Where the entropy is wanted there is score_sum = sum 2^(s2 - m + bias) s2 beside l: with P = 2^(s2 - log2 L) it is
+/// -sum P ln P = lse - ln(2) score_sum / l.
+/// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's
+/// memory.
 ///
 /// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
 /// the same bits however the keys of a row are cut into calls, items and tiles and the rows among threads, if the calls
@@ -41,13 +44,15 @@ std::string_view host_instruction_set();
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
-  State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0);
+  State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0,
+        bool entropy = false);
   /// The same with the accumulator in memory that is there already: that of the output, when it is contiguous and of
   /// the type of the accumulator. finish() then works in place.
-  State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, core::Buffer acc);
+  State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, bool entropy,
+        core::Buffer acc);
 
   /// Bytes such states take with an accumulator of their own, and bytes of that, for predictions.
-  static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
+  static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision, bool entropy = false);
   static core::Index acc_bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
 
   /// All states are empty again.
@@ -59,6 +64,7 @@ class State {
   int exponent_bias = 0;
   core::Buffer m;
   core::Buffer l;
+  core::Buffer score_sum;  ///< no bytes: the entropy is not wanted
   core::Buffer acc;
 };
 
@@ -67,7 +73,7 @@ class State {
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// Adds `from` to `into`, both over the same rows, heads and precision and of the same exponent bias: as if `into` had
+/// Adds `from` to `into`, both over the same rows, heads and precision, of the same exponent bias and sums: as if `into` had
 /// seen the keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled
 /// by an exact power of two. Complete on return.
 void merge_states(Backend backend, const State& from, State& into);
@@ -102,12 +108,13 @@ struct Finished {
   core::TensorView out;
   core::TensorView lse;
   core::TensorView normalizers =
-      {};  ///< (B, rows, H, 2) of the state's precision (normalizer.hpp); no data: not wanted
+      {};                         ///< (B, rows, H, 2) of the state's precision (normalizer.hpp); no data: not wanted
+  core::TensorView entropy = {};  ///< (B, rows, H) in lse's type; no data: not wanted
 };
 
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted, in lse's
-/// type, and what attend_backward() needs. None depends on how l and m share the scale; out has no -0.
-/// A row that saw no key gets out = 0 and lse = -inf. `out` may be the memory of state.acc where it has its layout and
+/// type, entropy = lse - ln(2) score_sum / l in nats, and what attend_backward() needs. None depends on how l and m
+/// share the scale; out has no -0. A row that saw no key gets out = 0, lse = -inf and entropy = 0. `out` may be the memory of state.acc where it has its layout and
 /// type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 

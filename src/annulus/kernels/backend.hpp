@@ -1,8 +1,9 @@
-// The functions of one back end: those of attention.hpp and backward.hpp, without the back end in front.
+// The functions of one back end: those of attention.hpp, backward.hpp and statistics.hpp, without the back end in front.
 #pragma once
 
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/statistics.hpp"
 
 namespace annulus::kernels {
 
@@ -18,6 +19,9 @@ struct BackendFunctions {
   void (*attend_backward)(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                           const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
   Index (*attend_backward_bytes)(const core::Shape& shape, Index rows, core::Precision precision);
+  void (*attend_statistics)(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                            const StatisticOperands& operands, const StatisticViews& statistics, const Poll& poll);
+  Index (*attend_statistics_bytes)(const core::Shape& shape, Index rows, Index slots, core::Precision precision);
   void (*finish_gradient)(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
                           const core::TensorView& to, double scale, double output_scale);
 };

@@ -65,11 +65,12 @@ Interval hull(const RowMap& map, const std::vector<Run>& runs) {
   return {first.t, last.t + last.count};
 }
 
-/// Adds the item of one comb and one key/value head, heads as the share numbers them. Rows that a mask leaves without a
+/// Adds the item of one comb, of the document that begins at row `document`, and one key/value head, heads as the share
+/// numbers them. Rows that a mask leaves without a
 /// partner are left out: with `upto` queries before the first key and keys behind the last query, with `after` queries
 /// from the last key on and keys up to the first query.
-void append_item(const Comb& comb, const HeadSet& heads, Index kv, const StoredRows& queries, const KeyRows& keys,
-                 Mask mask, WorkList& list) {
+void append_item(const Comb& comb, Index document, const HeadSet& heads, Index kv, const StoredRows& queries,
+                 const KeyRows& keys, Mask mask, WorkList& list) {
   const std::size_t mark = list.runs.size();
   Interval query_window{0, comb.count}, key_window{0, comb.count};
   if (mask != Mask::all) {
@@ -93,14 +94,16 @@ void append_item(const Comb& comb, const HeadSet& heads, Index kv, const StoredR
     list.runs.resize(mark);
     return;
   }
-  list.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, mask});
+  list.items.push_back(
+      {query, key, kv, heads.first, heads.stride, heads.count, mask, comb.base - document, comb.stride, document});
 }
 
 /// Adds the items of one comb: one per key/value head that its query heads, those of the share, read.
-void append_items(const Layout& layout, const Comb& comb, const HeadSet& heads, const StoredRows& queries,
-                  const KeyRows& keys, Mask mask, WorkList& list) {
-  for_each_key_head(layout, heads,
-                    [&](Index kv, const HeadSet& served) { append_item(comb, served, kv, queries, keys, mask, list); });
+void append_items(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads,
+                  const StoredRows& queries, const KeyRows& keys, Mask mask, WorkList& list) {
+  for_each_key_head(layout, heads, [&](Index kv, const HeadSet& served) {
+    append_item(comb, document, served, kv, queries, keys, mask, list);
+  });
 }
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.
@@ -147,8 +150,9 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
       for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
         done = segment.end;
         if (core::intersect(segment, key_hull).empty()) continue;
+        const Index document = document_of(layout.documents, segment.begin).begin;
         for (const UsedOffset& used : offsets) {
-          append_items(layout, comb_of(segment, pair.dilation, used.offset), used.heads, queries, keys, mask,
+          append_items(layout, comb_of(segment, pair.dilation, used.offset), document, used.heads, queries, keys, mask,
                        lists[std::size_t(i)]);
         }
       }

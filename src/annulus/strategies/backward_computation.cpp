@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "annulus/comm/watchdog.hpp"
-
 namespace annulus::strategies {
 namespace {
 
@@ -63,22 +61,6 @@ core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, 
 
 }  // namespace
 
-Index GradientBlock::unit_bytes(const Problem& problem) const {
-  return (packed ? 1 : problem.shape.kv_heads) * problem.head_row_sum_bytes();
-}
-
-core::TensorView GradientBlock::view(const Problem& problem, Index which) const {
-  const core::Shape& s = problem.shape;
-  auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
-  if (!packed) return core::contiguous_view(start, problem.sum_type(), held, s.kv_heads, s.head_dim);
-  return {start, problem.sum_type(), held * s.head_dim, s.head_dim, 0};
-}
-
-kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
-  const Index rows = held * unit_bytes(problem) / problem.head_row_sum_bytes();
-  return {data, 2 * problem.shape.batch, rows, problem.head_row_sum_bytes()};
-}
-
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors) {
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows, out_bytes = all * problem.query_row_bytes();
@@ -104,56 +86,27 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 
 BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
                                          core::Buffer delta, core::Count expected, const Progress& progress)
-    : problem_(problem),
-      queries_(queries),
+    : SumComputation(problem, queries, expected, progress),
       tensors_(tensors),
-      progress_(progress),
       delta_(std::move(delta)),
-      dq_("dq", query_sum_bytes(problem, queries.count())),
-      dkv_("dkv", key_sum_bytes(problem, queries.count())),
-      own_{dkv_.data(), queries.count(), false},
-      layout_(problem.layout()),
-      expected_(expected) {
+      dq_("dq", query_sum_bytes(problem, queries.count())) {
   core::fill_zero(dq_.data(), dq_.bytes());
-  core::fill_zero(dkv_.data(), dkv_.bytes());
 }
 
-void BackwardComputation::begin(const Problem& pass) {
-  layout_ = pass.layout();
-  pass_ = pass_name(problem_, layout_);
-}
-
-void BackwardComputation::add(const KeyBlock& block, const GradientBlock& into, core::Mask part,
-                              const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
-  const std::string scope = pass_ + where;
+void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
+                                 const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
-  const Index rows = queries_.count();
-  const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
-    return core::contiguous_view(buffer.data(), type, rows, s.heads, head_dim);
-  };
+  const core::DType sums = problem_.sum_type();
   const kernels::BackwardOperands operands{view(tensors_.q, problem_.type, s.head_dim),
                                            block.view(problem_, 0),
                                            block.view(problem_, 1),
                                            view(tensors_.dout, problem_.type, s.head_dim),
-                                           view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers),
-                                           view(delta_, problem_.sum_type(), 1),
+                                           view(tensors_.normalizers, sums, kernels::normalizer_numbers),
+                                           view(delta_, sums, 1),
                                            problem_.scale,
                                            problem_.pattern.output_scale()};
-  const kernels::GradientViews gradients{view(dq_, problem_.sum_type(), s.head_dim), into.view(problem_, 0),
-                                         into.view(problem_, 1)};
-  const comm::Scope here(scope);
-  const std::function<void()> poll_and_tell = watched(poll);
-  // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
-  for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
-    if (list.empty()) continue;
-    core::timed_compute(metrics, [&] {
-      kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll_and_tell);
-    });
-    const core::Count kept = pattern::kept_triples(list) * s.batch;
-    metrics.kept += kept;
-    done_ += kept;
-    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), scope);
-  }
+  const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
+  kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
 }
 
 core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
@@ -164,8 +117,7 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
     finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
     dq_ = {};
   });
-  own_ = {};
-  return std::exchange(dkv_, {});
+  return take_own();
 }
 
 void BackwardComputation::finish(core::HopMetrics& metrics) {
@@ -181,14 +133,6 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
   });
   return result;
-}
-
-Index key_sum_bytes(const Problem& problem, Index rows) {
-  return 2 * problem.shape.batch * rows * problem.shape.kv_heads * problem.head_row_sum_bytes();
-}
-
-Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed) {
-  return 2 * problem.shape.batch * pattern::head_rows(packed) * problem.head_row_sum_bytes();
 }
 
 Index backward_panels(const Problem& problem, Index rows) {

@@ -8,8 +8,7 @@ namespace {
 /// One round over all steps.
 class Round {
  public:
-  Round(const KeyRound& round, const Setting& setting, KeySource& keys, GradientSink& sums,
-        BackwardComputation& computation)
+  Round(const KeyRound& round, const Setting& setting, KeySource& keys, GradientSink& sums, SumComputation& computation)
       : round_(round), setting_(setting), keys_(keys), sums_(sums), computation_(computation) {}
 
   void run(std::size_t sum_steps) {
@@ -48,12 +47,12 @@ class Round {
   const Setting& setting_;
   KeySource& keys_;
   GradientSink& sums_;
-  BackwardComputation& computation_;
+  SumComputation& computation_;
 };
 
 }  // namespace
 
-void run_backward(const Schedule& schedule, const Setting& setting, BackwardComputation& computation,
+void run_backward(const Schedule& schedule, const Setting& setting, SumComputation& computation,
                   const std::function<void()>& make_results) {
   const std::unique_ptr<KeySource> keys = schedule.keys().source(setting);
   const std::unique_ptr<GradientSink> sums = schedule.sums()->sink(setting);

@@ -13,7 +13,8 @@ namespace {
 
 /// Bytes of the states of `rows` rows, and of those of a pass.
 Index state_bytes(const Problem& problem, Index rows) {
-  return kernels::State::bytes(problem.shape, rows, problem.precision) * (rounds_of(problem).size() > 1 ? 2 : 1);
+  return kernels::State::bytes(problem.shape, rows, problem.precision, problem.statistics.entropy) *
+         (rounds_of(problem).size() > 1 ? 2 : 1);
 }
 
 Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
@@ -88,7 +89,8 @@ core::Buffer Computation::accumulator() {
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
   const int exponent_bias = problem_.reproducible ? kernels::reproducible_exponent_bias : 0;
-  return {problem_.shape, queries_.count(), problem_.precision, exponent_bias, std::move(acc)};
+  return {problem_.shape, queries_.count(), problem_.precision, exponent_bias, problem_.statistics.entropy,
+          std::move(acc)};
 }
 
 void Computation::merge() {
@@ -126,15 +128,19 @@ void Computation::finish(core::HopMetrics& metrics) {
     if (first_ == 0) {
       if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
       tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
-      if (problem_.gradients) {
+      if (problem_.has_sums()) {
         tensors_.normalizers = core::Buffer("normalizers", s.batch * held_ * problem_.normalizer_row_bytes());
+      }
+      if (problem_.statistics.entropy) {
+        tensors_.entropy = core::Buffer("entropy", s.batch * held_ * problem_.lse_row_bytes());
       }
     }
     kernels::Finished to{view(tensors_.out, problem_.type, s.head_dim),
                          view(tensors_.lse, core::lse_type(problem_.type), 1)};
-    if (problem_.gradients) {
+    if (problem_.has_sums()) {
       to.normalizers = view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers);
     }
+    if (problem_.statistics.entropy) to.entropy = view(tensors_.entropy, core::lse_type(problem_.type), 1);
     kernels::finish(problem_.backend, state_, to, problem_.pattern.output_scale());
     state_ = kernels::State({}, 0, problem_.precision);
   });
@@ -178,7 +184,7 @@ Index forward_memory(const Problem& problem, Index rows, Index blocks, Index ext
 }
 
 Index local_memory(const Problem& problem, Index rows, Index extra) {
-  const Index state = kernels::State::bytes(problem.shape, rows, problem.precision);
+  const Index state = kernels::State::bytes(problem.shape, rows, problem.precision, problem.statistics.entropy);
   const Index of_pass = state_bytes(problem, rows) - state;
   // In place, out is the states' accumulator.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;

@@ -4,6 +4,7 @@
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
 #include "annulus/strategies/heads/head_exchange.hpp"
+#include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::strategies {
 
@@ -32,6 +33,19 @@ core::RankMetrics run_backward_pass(const Schedule& schedule, const comm::Commun
                                   kept_of(problem, rows), progress);
   run_backward(schedule, {problem, schedule.partition(), comm, tensors, metrics}, computation,
                [&] { computation.finish(metrics.hops.back()); });
+  return metrics;
+}
+
+core::RankMetrics run_statistics_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                      const Progress& progress) {
+  if (schedule.has_groups()) return run_statistics_heads(schedule, comm, tensors, progress);
+  const Problem& problem = schedule.problem();
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(comm.rank())];
+  core::RankMetrics metrics{rows.count(), {{}}};
+  StatisticsComputation computation(problem, rows, tensors, kept_of(problem, rows), progress);
+  // A head's group of query heads side by side: (B, rows, Hkv, slots) is (B, rows, H).
+  run_backward(schedule, {problem, schedule.partition(), comm, tensors, metrics}, computation,
+               [&] { tensors.received = computation.finish(metrics.hops.back()); });
   return metrics;
 }
 

@@ -79,20 +79,26 @@ struct Problem {
   /// Bytes of one row of normalizers, of all heads and of one.
   Index normalizer_row_bytes() const { return shape.heads * head_normalizer_bytes(); }
   Index head_normalizer_bytes() const { return kernels::normalizer_numbers * Index(core::bytes_of(precision)); }
-  /// The same of all that forward() reads, q, k and v, and of all that it makes, out, lse and normalizers.
+  /// The same of all that forward() reads, q, k and v, and of all that it makes, out, lse, entropy and
+  /// normalizers.
   Index input_row_bytes() const { return query_row_bytes() + 2 * kv_row_bytes(); }
   Index output_row_bytes() const {
-    return query_row_bytes() + lse_row_bytes() + (gradients ? normalizer_row_bytes() : 0);
+    return query_row_bytes() + lse_row_bytes() * (statistics.entropy ? 2 : 1) +
+           (has_sums() ? normalizer_row_bytes() : 0);
   }
   /// Bytes of a (2, B, rows, Hkv, D) array of K and V.
   Index kv_block_bytes(Index rows) const { return 2 * shape.batch * rows * kv_row_bytes(); }
-  /// Type of the numbers in which gradients are added up and travel, and bytes of a row of one head of them.
-  core::DType sum_type() const {
-    return precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
-  }
+  /// Type of the numbers in which a rank adds up, and bytes of a row of one head of the sums that travel.
+  core::DType sum_type() const { return core::type_of(precision); }
   /// Sums and results have the same type, so that they may be the same memory.
   bool is_in_place() const { return sum_type() == type; }
-  Index head_row_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
+  Index head_row_sum_bytes() const { return sum_numbers() * Index(core::bytes_of(sum_precision())); }
+  /// What travels home beside the keys: arrays of so many rows of heads, of so many numbers.
+  Index sum_parts() const { return (sums == Sums::gradients ? 2 : 1) * shape.batch; }
+  Index sum_numbers() const { return sums == Sums::gradients ? shape.head_dim : slots(); }
+  core::Precision sum_precision() const { return sums == Sums::gradients ? precision : core::Precision::float64; }
+  /// Numbers that a row of a key/value head receives, one for each query head that may read it.
+  Index slots() const { return share ? share->heads / share->kv_heads : shape.group(); }
 };
 
 /// The shape of query heads `query` and of the K/V heads that they read.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/strategies/statistics_computation.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -66,7 +68,9 @@ Prediction Schedule::predict_work(int rank) const {
   }
   const Index windows = plans_.keys->window_bytes(rank) + (plans_.sums ? plans_.sums->window_bytes(rank) : 0);
   if (plans_.sums) {
-    prediction.memory_bytes = backward_work(problem_, rows, std::max(most, plans_.sums->closing_bytes(rank)));
+    const Index extra = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
+    prediction.memory_bytes = problem_.sums == Sums::gradients ? backward_work(problem_, rows, extra)
+                                                               : statistics_work(problem_, rows, extra);
   } else {
     prediction.memory_bytes = forward_memory(problem_, rows, plans_.keys->query_blocks(rank), most);
   }
@@ -77,7 +81,11 @@ Prediction Schedule::predict_work(int rank) const {
 Prediction Schedule::predict(int rank) const {
   if (!has_groups()) {
     Prediction prediction = predict_work(rank);
-    if (plans_.sums) prediction.memory_bytes += backward_inputs(problem_, partition_[std::size_t(rank)].count());
+    const Index rows = partition_[std::size_t(rank)].count();
+    if (plans_.sums) {
+      prediction.memory_bytes +=
+          problem_.sums == Sums::gradients ? backward_inputs(problem_, rows) : statistics_inputs(problem_, rows);
+    }
     return prediction;
   }
   const HeadGroup group = group_of(rank);

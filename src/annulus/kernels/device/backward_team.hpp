@@ -1,5 +1,6 @@
-// One team's work in the backward pass: a tile of rows that it owns against all rows of the other side of its item,
-// tile by tile. For owned rows i and rows j that it meets, they hold:
+// One team's work where keys and queries of an item meet once their LSE is known, for gradients or for statistics: a
+// tile of rows that it owns against all rows of the other side of its item, tile by tile. For owned rows i and rows j
+// that it meets, they hold:
 //
 //   S = X Y^T      X, Y = Q, K where the team owns queries, K, Q where it owns keys; Q times scale log2(e), as in the
 //                  forward pass, so that scores have its bits
@@ -7,9 +8,11 @@
 //   P = factor 2^(S - shift), hidden ones 0 (normalizer.hpp)       dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
+// Statistics need S and E = 2^(S - shift) only: queries list the keys of largest E, keys add up factor E of each head.
+//
 // Each sum goes on from the accumulator in memory and takes one row after another, keys met descending, queries met
 // ascending: its bits depend neither on the tiles nor on where lists are cut. Scratch memory holds X, X', P, dS and,
-// one after the other in the same place, Y and Y' transposed, then Y and Y' as they are.
+// one after the other in the same place, Y and Y' transposed, then Y and Y' as they are; for statistics X, E and Y.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -22,15 +25,32 @@
 #include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/tuning.hpp"
 #include "annulus/kernels/device/work.hpp"
+#include "annulus/kernels/multiplicity.hpp"
 #include "annulus/kernels/numbers.hpp"
+#include "annulus/kernels/statistics.hpp"
+#include "annulus/kernels/top_list.hpp"
 
 namespace annulus::kernels::device {
 
+/// What the pairs of an item give: each has its operands, and where it adds them up.
+struct Gradients {
+  BackwardOperands operands;
+  GradientViews sums;
+};
+struct Probabilities {
+  StatisticOperands operands;
+  StatisticViews sums;
+  core::Shape shape;
+  Index rows;  ///< query rows
+};
+template <class Makes>
+constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
+
 /// Sizes and offsets of a team's scratch memory.
-///   numbers   own, own_too (owned x D), met (D x met, then met x D), p, ds (owned x met; one place where queries are
-///             owned, which need no p), shift, factor, delta (of the side that is queries)
+///   numbers   own, own_too (owned x D; gradients only), met (D x met, then met x D), p, ds (owned x met; one place
+///             where queries are owned, which need no p, and for statistics, which need no dS), shift, factor, delta (of the side that is queries)
 ///   indices   t, row, head of the owned rows and of those met
-template <class Tuning, Owner owner>
+template <class Tuning, Owner owner, class Makes>
 struct BackwardLayout {
   TileSize tile;
   int head_dim;
@@ -49,27 +69,27 @@ struct BackwardLayout {
   KOKKOS_FUNCTION int weight_size() const { return tile.owned * weight_stride(); }
   KOKKOS_FUNCTION int queries() const { return owner == Owner::queries ? tile.owned : tile.met; }
   KOKKOS_FUNCTION int numbers() const {
-    const int weights = owner == Owner::queries ? 1 : 2;
-    return 2 * own_size() + met_size() + weights * weight_size() + 3 * queries();
+    const int weights = owner == Owner::queries || !makes_gradients<Makes> ? 1 : 2;
+    const int owned = makes_gradients<Makes> ? 2 : 1;
+    return owned * own_size() + met_size() + weights * weight_size() + 3 * queries();
   }
   KOKKOS_FUNCTION int indices() const { return 3 * (tile.owned + tile.met); }
 };
 
-template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner>
+template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, class Makes = Gradients>
 class BackwardTeam {
  public:
   using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr Owner owner = kOwner;
   static constexpr auto& tiles = Tuning::backward_tiles;
-  using Layout = BackwardLayout<Tuning, owner>;
+  using Layout = BackwardLayout<Tuning, owner, Makes>;
   template <class Element>
   using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
 
   DeviceWorkView work;
   Index first_team;  ///< of this launch
-  BackwardOperands operands;
-  GradientViews gradients;
+  Makes makes;
   T score_factor;  ///< scale * log2(e)
   Layout layout;
   int scratch_level;
@@ -90,15 +110,12 @@ class BackwardTeam {
       if (!sees_any(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
       look_up(c, c.met_rows, count, round_up(count, Tuning::block_columns), !owns_queries,
               [&](int j) { return met_row(item, first + j); });
-      load_transposed(c, owns_queries ? operands.k : operands.q, owns_queries ? T(1) : score_factor, count);
+      load_transposed(c, owns_queries ? makes.operands.k : makes.operands.q, owns_queries ? T(1) : score_factor, count);
       multiply_scores(c, count);
-      load_transposed(c, owns_queries ? operands.v : operands.dout, T(1), count);
-      weigh(c, count);
-      load_plain(c, owns_queries ? operands.k : operands.q, count);
-      add_products(c, c.ds, owns_queries ? gradients.dq : gradients.dk, count);
-      if constexpr (!owns_queries) {
-        load_plain(c, operands.dout, count);
-        add_products(c, c.p, gradients.dv, count);
+      if constexpr (makes_gradients<Makes>) {
+        add_gradients(c, count);
+      } else {
+        add_statistics(c, count);
       }
     }
   }
@@ -135,10 +152,10 @@ class BackwardTeam {
       const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
       const Scratch<Index> indices(team.team_scratch(kernel.scratch_level), std::size_t(layout.indices()));
       own = numbers.data();
-      own_too = own + layout.own_size();
+      own_too = makes_gradients<Makes> ? own + layout.own_size() : own;
       met = own_too + layout.own_size();
       p = met + layout.met_size();
-      ds = owns_queries ? p : p + layout.weight_size();
+      ds = owns_queries || !makes_gradients<Makes> ? p : p + layout.weight_size();
       shift = ds + layout.weight_size();
       factor = shift + layout.queries();
       delta = factor + layout.queries();
@@ -180,12 +197,15 @@ class BackwardTeam {
       rows.row[i] = found.row;
       rows.head[i] = found.head;
       if (!queries) continue;
-      const Index at = number_of(operands.normalizers, c.tile.batch, found.row, found.head);
-      c.shift[i] = load_number<T>(operands.normalizers, at);
-      c.factor[i] = load_number<T>(operands.normalizers, at + 1);
-      const bool empty = c.factor[i] == T(0);
-      c.delta[i] =
-          empty ? T(0) : load_number<T>(operands.delta, number_of(operands.delta, c.tile.batch, found.row, found.head));
+      const core::TensorView& normalizers = makes.operands.normalizers;
+      const Index at = number_of(normalizers, c.tile.batch, found.row, found.head);
+      c.shift[i] = load_number<T>(normalizers, at);
+      c.factor[i] = load_number<T>(normalizers, at + 1);
+      if constexpr (makes_gradients<Makes>) {
+        const core::TensorView& delta = makes.operands.delta;
+        const bool empty = c.factor[i] == T(0);
+        c.delta[i] = empty ? T(0) : load_number<T>(delta, number_of(delta, c.tile.batch, found.row, found.head));
+      }
     }
   }
 
@@ -199,12 +219,72 @@ class BackwardTeam {
     look_up(c, c.own_rows, c.tile.count, padded, owns_queries,
             [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
     c.team.team_barrier();
+    const auto& operands = makes.operands;
     for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
-      c.own[i * layout.own_stride() + d] =
+      const int at = i * layout.own_stride() + d;
+      c.own[at] =
           (owns_queries ? score_factor : T(1)) * number_at(c, owns_queries ? operands.q : operands.k, c.own_rows, i, d);
-      c.own_too[i * layout.own_stride() + d] =
-          number_at(c, owns_queries ? operands.dout : operands.v, c.own_rows, i, d);
+      if constexpr (makes_gradients<Makes>)
+        c.own_too[at] = number_at(c, owns_queries ? operands.dout : operands.v, c.own_rows, i, d);
     });
+  }
+
+  /// dq, or dk and dv, take in the rows met.
+  KOKKOS_FUNCTION void add_gradients(const Context& c, int count) const {
+    const auto& operands = makes.operands;
+    load_transposed(c, owns_queries ? operands.v : operands.dout, T(1), count);
+    weigh(c, count);
+    load_plain(c, owns_queries ? operands.k : operands.q, count);
+    add_products(c, c.ds, owns_queries ? makes.sums.dq : makes.sums.dk, count);
+    if constexpr (!owns_queries) {
+      load_plain(c, operands.dout, count);
+      add_products(c, c.p, makes.sums.dv, count);
+    }
+  }
+
+  /// Lists, or what keys receive, take in the rows met: every owned row is one thread's. Barriers: all weights are there;
+  /// the rows met are no longer asked for.
+  KOKKOS_FUNCTION void add_statistics(const Context& c, int count) const {
+    c.team.team_barrier();
+    for_each_element(c.team, c.tile.count, count, [&](int i, int j) {
+      const int query = owns_queries ? i : j, at = i * layout.weight_stride() + j;
+      c.p[at] = hidden(c, i, j) ? T(0) : core::exp2(c.p[at] - c.shift[query]);
+    });
+    c.team.team_barrier();
+    for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {
+      if constexpr (owns_queries) {
+        list_keys(c, count, i);
+      } else {
+        receive(c, count, i);
+      }
+    }
+    c.team.team_barrier();
+  }
+
+  KOKKOS_FUNCTION void receive(const Context& c, int count, int i) const {
+    const core::TensorView& received = makes.sums.received;
+    double* const sums =
+        static_cast<double*>(received.data) + number_of(received, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
+    for (int j = 0; j < count; ++j) {
+      const Index slot = (makes.operands.first_head + c.met_rows.head[j]) % makes.operands.slots;
+      sums[slot] += double(c.factor[j]) * double(c.p[i * layout.weight_stride() + j]);
+    }
+  }
+
+  KOKKOS_FUNCTION void list_keys(const Context& c, int count, int i) const {
+    const core::WorkItem& item = c.tile.item;
+    const Index head = c.own_rows.head[i], size = makes.sums.top_keys, pairs = makes.operands.pairs;
+    const Index at = ((c.tile.batch * makes.rows + c.own_rows.row[i]) * makes.shape.heads + head) * size;
+    const TopList<T> list{static_cast<T*>(makes.sums.top_weights) + at, makes.sums.top_rows + at, size};
+    const auto row_of = [&](Index t) { return item.first_row + t * item.row_step; };
+    for (int j = 0; j < count; ++j) {
+      const T weight = c.p[i * layout.weight_stride() + j];
+      if (!(weight > list.threshold(T(pairs)))) continue;
+      const Index y = row_of(c.met_rows.t[j]);
+      const int times =
+          pairs == 1 ? 1 : multiplicity(makes.operands.head_pairs + head * pairs, pairs, row_of(c.own_rows.t[i]), y);
+      list.admit(T(times) * weight, item.document + y);
+    }
   }
 
   /// Rows met, transposed and times `factor`: met[d][j]. The barriers: rows are looked up and the old tile is no longer
@@ -233,7 +313,7 @@ class BackwardTeam {
 
   /// Scores to weights, and dS. Every thread turns the scores that it has computed itself.
   KOKKOS_FUNCTION void weigh(const Context& c, int count) const {
-    const T output_scale = T(operands.output_scale);
+    const T output_scale = T(makes.operands.output_scale);
     for_each_product(c, c.own_too, count, [&](int i, int j, T product) {
       const int at = i * layout.weight_stride() + j;
       const int query = owns_queries ? i : j;

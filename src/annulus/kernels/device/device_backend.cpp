@@ -27,6 +27,13 @@ void attend_backward(const core::WorkList& work, const core::Shape& shape, Index
   device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
 }
 
+void attend_statistics(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                       const StatisticOperands& operands, const StatisticViews& statistics,
+                       const std::function<void()>& poll) {
+  device::launch_attend_statistics<Space, Tuning>(work, shape, rows, precision, operands, statistics, poll,
+                                                  Tuning::team_size);
+}
+
 void finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
                      const core::TensorView& to, double scale, double output_scale) {
   const double unit = which == Gradient::dv ? output_scale : scale;
@@ -35,12 +42,15 @@ void finish_gradient(Gradient which, const core::Shape& shape, const core::Tenso
 
 }  // namespace
 
-const BackendFunctions device_backend{.attend = attend,
-                                      .attend_bytes = no_bytes,
-                                      .finish = finish,
-                                      .backward_delta = device::launch_delta<Space>,
-                                      .attend_backward = attend_backward,
-                                      .attend_backward_bytes = no_bytes,
-                                      .finish_gradient = finish_gradient};
+const BackendFunctions device_backend{
+    .attend = attend,
+    .attend_bytes = no_bytes,
+    .finish = finish,
+    .backward_delta = device::launch_delta<Space>,
+    .attend_backward = attend_backward,
+    .attend_backward_bytes = no_bytes,
+    .attend_statistics = attend_statistics,
+    .attend_statistics_bytes = [](const core::Shape&, Index, Index, core::Precision) { return Index(0); },
+    .finish_gradient = finish_gradient};
 
 }  // namespace annulus::kernels

@@ -11,6 +11,7 @@
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/device/blocks.hpp"
 #include "annulus/kernels/device/forward_team.hpp"
+#include "annulus/kernels/entropy.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/numbers.hpp"
 
@@ -79,8 +80,12 @@ struct Finish {
     memcpy(&bits, &l, sizeof l);
     const double e = double(bits >> 52 & 0x7ff) - 1023, f = l * power_of_two(-e);
     const T m = state.m[vector.at];
-    store_number(to.lse, vector.in(to.lse),
-                 empty ? T(-INFINITY) : T((e + (double(m) - exponent_bias)) * std::numbers::ln2 + core::log(f)));
+    const double log_sum = empty ? -INFINITY : (e + (double(m) - exponent_bias)) * std::numbers::ln2 + core::log(f);
+    store_number(to.lse, vector.in(to.lse), T(log_sum));
+    if (to.entropy.data != nullptr) {
+      const double entropy = empty ? 0 : entropy_of(log_sum, double(state.score_sum[vector.at]), l);
+      store_number(to.entropy, vector.in(to.entropy), T(entropy));
+    }
     if (to.normalizers.data == nullptr) return;
     const Normalizer<T> normalizer = empty ? no_normalizer<T>() : normalizer_of(m, f, e, exponent_bias);
     store_number(to.normalizers, vector.in(to.normalizers), normalizer.shift);

@@ -25,11 +25,12 @@
 
 namespace annulus::kernels::device {
 
-/// Running softmax states of all rows: m, l (B, rows, heads), acc (B, rows, heads, D).
+/// Running softmax states of all rows: m, l, score_sum (B, rows, heads), acc (B, rows, heads, D).
 template <class T>
 struct StatePointers {
   T* m;
   T* l;
+  T* score_sum;  // or none
   T* acc;
   Index rows;
   Index heads;
@@ -40,13 +41,17 @@ struct StatePointers {
 
 template <class T>
 StatePointers<T> pointers_of(const State& state) {
-  return {static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()), static_cast<T*>(state.acc.data()),
-          state.rows, state.shape.heads};
+  return {static_cast<T*>(state.m.data()),
+          static_cast<T*>(state.l.data()),
+          static_cast<T*>(state.score_sum.data()),
+          static_cast<T*>(state.acc.data()),
+          state.rows,
+          state.shape.heads};
 }
 
 /// Sizes and offsets of a team's scratch memory.
 ///   numbers   q (query rows x D), kv (D x key rows, then key rows x D), s (query rows x key rows),
-///             m, fresh_m, shrink, l (query rows), part_m (row_parts x query rows)
+///             m, fresh_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows)
 ///   indices   query_row, query_t (query rows), key_row, key_t (key rows)
 template <class Tuning>
 struct ScratchLayout {
@@ -65,7 +70,7 @@ struct ScratchLayout {
     return k > v ? k : v;
   }
   KOKKOS_FUNCTION int s_size() const { return tile.owned * s_stride(); }
-  KOKKOS_FUNCTION int numbers() const { return q_size() + kv_size() + s_size() + (4 + Tuning::row_parts) * tile.owned; }
+  KOKKOS_FUNCTION int numbers() const { return q_size() + kv_size() + s_size() + (5 + Tuning::row_parts) * tile.owned; }
   KOKKOS_FUNCTION int indices() const { return 2 * (tile.owned + tile.met); }
 };
 
@@ -124,6 +129,7 @@ class ForwardTeam {
     T* fresh_m;  // shift from this tile of keys on
     T* shrink;   // the square root of 2^(m - fresh_m), which may be too small for a number itself; 0 while empty
     T* l;
+    T* score_sum;
     T* part_m;  // largest score of a row among every row_parts-th key
     Index* query_row;
     Index* query_t;
@@ -143,7 +149,8 @@ class ForwardTeam {
       fresh_m = m + rows;
       shrink = fresh_m + rows;
       l = shrink + rows;
-      part_m = l + rows;
+      score_sum = l + rows;
+      part_m = score_sum + rows;
       query_row = indices.data();
       query_t = query_row + rows;
       key_row = query_t + rows;
@@ -198,8 +205,11 @@ class ForwardTeam {
       const Index at = state.at(tile.batch, c.query_row[i], tile.head);
       c.m[i] = state.m[at];
       c.l[i] = state.l[at];
+      if (has_entropy()) c.score_sum[i] = state.score_sum[at];
     }
   }
+
+  KOKKOS_FUNCTION bool has_entropy() const { return state.score_sum != nullptr; }
 
   /// K tile, transposed: kv[d][j].
   KOKKOS_FUNCTION void load_keys(const Context& c, Index first, int count) const {
@@ -244,6 +254,10 @@ class ForwardTeam {
       c.part_m[part * rows + i] = largest;
     });
     c.team.team_barrier();
+    if (has_entropy()) {
+      for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) add_scores(c, count, i);
+      c.team.team_barrier();
+    }
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
     c.team.team_barrier();
     // Key after key, by one thread: the others go on to the values.
@@ -256,19 +270,39 @@ class ForwardTeam {
     }
   }
 
-  /// Every row_parts-th weight of row i, from number `part` on.
-  KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
+  /// Shift of row i from this tile of keys on.
+  KOKKOS_FUNCTION T fresh_shift(const Context& c, int i) const {
     T largest = T(-INFINITY);
     for (int other = 0; other < Tuning::row_parts; ++other) {
       const T m = c.part_m[other * c.tile.count + i];
       largest = m > largest ? m : largest;
     }
-    const T before = c.m[i], fresh = largest > before ? shift_above(largest) : before;
+    return largest > c.m[i] ? shift_above(largest) : c.m[i];
+  }
+  /// The square root of 2^(before - fresh).
+  KOKKOS_FUNCTION static T shrink_of(T before, T fresh) {
+    return before == T(-INFINITY) ? T(0) : power_of_two((before - fresh) / 2);
+  }
+
+  /// Weights times scores of row i, key after key, while the scores still are there.
+  KOKKOS_FUNCTION void add_scores(const Context& c, int count, int i) const {
+    const T fresh = fresh_shift(c, i), shrink = shrink_of(c.m[i], fresh);
+    const T* s = c.s + i * layout.s_stride();
+    T sum = c.score_sum[i] * shrink * shrink;
+    for (int j = 0; j < count; ++j) {
+      if (s[j] > T(-INFINITY)) sum += weight_of(s[j], fresh, exponent_bias) * s[j];
+    }
+    c.score_sum[i] = sum;
+  }
+
+  /// Every row_parts-th weight of row i, from number `part` on.
+  KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
+    const T before = c.m[i], fresh = fresh_shift(c, i);
     T* s = c.s + i * layout.s_stride();
     for (int j = part; j < count; j += Tuning::row_parts) s[j] = weight_of(s[j], fresh, exponent_bias);
     if (part > 0) return;
     c.fresh_m[i] = fresh;
-    c.shrink[i] = before == T(-INFINITY) ? T(0) : power_of_two((before - fresh) / 2);
+    c.shrink[i] = shrink_of(before, fresh);
   }
 
   /// V tile: kv[j][d], columns up to a whole block filled with zeros.
@@ -314,6 +348,7 @@ class ForwardTeam {
       const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);
       state.m[at] = c.m[i];
       state.l[at] = c.l[i];
+      if (has_entropy()) state.score_sum[at] = c.score_sum[i];
     }
   }
 };

@@ -76,8 +76,7 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
                             const std::function<void()>& poll, int team_size) {
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
   const auto run = [&](auto kernel) {
-    kernel.operands = operands;
-    kernel.gradients = gradients;
+    kernel.makes = {operands, gradients};
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
     launch_teams<ExecSpace, Tuning>("annulus::attend_backward", kernel, launch);
   };
@@ -87,6 +86,27 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
       using T = decltype(number);
       run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries>{});
       run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys>{});
+    });
+  });
+}
+
+/// attend_statistics() likewise, one launch for the lists, where they are wanted, and one for what keys receive.
+template <class ExecSpace, class Tuning>
+void launch_attend_statistics(const core::WorkList& list, const core::Shape& shape, Index rows,
+                              core::Precision precision, const StatisticOperands& operands,
+                              const StatisticViews& statistics, const std::function<void()>& poll, int team_size) {
+  const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
+  const auto run = [&](auto kernel) {
+    kernel.makes = {operands, statistics, shape, rows};
+    kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
+    launch_teams<ExecSpace, Tuning>("annulus::attend_statistics", kernel, launch);
+  };
+  core::with_type(operands.q.type, [&](auto stored) {
+    core::with_precision(precision, [&](auto number) {
+      using Storage = decltype(stored);
+      using T = decltype(number);
+      if (statistics.top_keys > 0) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, Probabilities>{});
+      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, Probabilities>{});
     });
   });
 }

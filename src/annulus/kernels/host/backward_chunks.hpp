@@ -10,21 +10,15 @@
 
 namespace annulus::kernels::host {
 
-/// Up to `capacity` query rows (a row is a (query row, head) pair) against the keys of a KeyChunk, private to a thread.
+/// Up to `capacity` query rows (a row is a (query row, head) pair) against keys, private to a thread: what E is made of.
 /// With D cut into slabs of NR columns:
-///   queries, dout  [slab][capacity][NR]     Q and G; rows beyond the real ones, up to `rows`, are zero
-///   dq             [group][slab][MR][NR]    groups of MR rows
-///   shift, delta   [capacity]               delta'; shift = +inf for rows that give nothing
-///   factors        [capacity]               of dout: factor * output_scale
-///   begin, end     [capacity]               the row sees keys begin ... end - 1 of the chunk; both ascend with the row
+///   queries     [slab][capacity][NR]    Q; rows beyond the real ones, up to `rows`, are zero
+///   shift       [capacity]              +inf for rows that give nothing
+///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
 template <class T>
-struct QueryChunk {
+struct ScoreRows {
   T* queries;
-  T* dout;
-  T* dq;
   T* shift;
-  T* delta;
-  T* factors;
   int* begin;
   int* end;
   int rows;  // a multiple of row_step
@@ -32,20 +26,53 @@ struct QueryChunk {
   int head_dim;
 };
 
-/// `count` keys in ascending order, private to a thread:
-///   keys, values  [panel][depth][NR]       NR keys side by side
-///   key_rows      [slab][capacity][NR]     NR columns side by side
-///   dk, dv        [block][slab][MR][NR]    blocks of MR keys
-/// Keys beyond `count`, up to `capacity`, are zero.
+/// `count` keys in ascending order, private to a thread; those beyond, up to `capacity`, are zero.
+///   keys  [panel][depth][NR]    NR keys side by side
 template <class T>
-struct KeyChunk {
+struct ScoreKeys {
   T* keys;
+  int count;
+  int capacity;  // a multiple of backward_key_step
+};
+
+/// With what gradients need:
+///   dout     [slab][capacity][NR]     G, zero like the queries
+///   dq       [group][slab][MR][NR]    groups of MR rows
+///   delta    [capacity]               delta'
+///   factors  [capacity]               of dout: factor * output_scale
+template <class T>
+struct QueryChunk : ScoreRows<T> {
+  T* dout;
+  T* dq;
+  T* delta;
+  T* factors;
+};
+
+///   values    [panel][depth][NR]       like the keys
+///   key_rows  [slab][capacity][NR]     NR columns side by side
+///   dk, dv    [block][slab][MR][NR]    blocks of MR keys
+template <class T>
+struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
   T* values;
   T* dk;
   T* dv;
-  int count;
-  int capacity;  // a multiple of backward_key_step
+};
+
+/// Where statistics of E go, for the rows and keys of two chunks.
+///   received    [slots][capacity of the keys]    sums of factor * E, one slot for each query head of the key/value head
+///   slots       [capacity of the queries]        of the rows
+///   factors     [capacity of the queries]
+///   thresholds  [capacity of the queries]        admit() is told of weights E above them, and may raise them; no less
+///                                                than 0
+template <class T>
+struct StatisticSums {
+  double* received;
+  const int* slots;
+  const double* factors;
+  T* thresholds;  // none: no row asks for its largest weights
+  void (*admit)(void* lists, int row, int key, T weight);
+  void* lists;
 };
 
 /// E and dS of one tile, [capacity of the queries][strip_stride] numbers each, in the caches from step to step.

@@ -3,25 +3,10 @@
 // with P and dS of all rows for one tile in the caches.
 #include "annulus/kernels/host/backward_tiles.hpp"
 
-#include "annulus/kernels/host/backward_block.hpp"
+#include "annulus/kernels/host/weight_panels.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
-
-struct Range {
-  int begin;
-  int end;
-};
-ANNULUS_INLINE int at_least(int x, int least) { return x < least ? least : x; }
-ANNULUS_INLINE int at_most(int x, int most) { return x > most ? most : x; }
-
-/// Whole panels (their halves at the end) of the tile's keys that a group of MR rows needs, from the tile's first key.
-template <class T>
-ANNULUS_INLINE Range panels_of(const QueryChunk<T>& q, int row, int tile, int keys) {
-  const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
-  const int end = round_up(at_most(q.end[row + kRowBlock - 1] - tile, keys), kLanes<T>);
-  return {begin, end > begin ? end : begin};
-}
 
 /// P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
 template <class T, int NV, bool kMasked>
@@ -30,8 +15,7 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
   const std::int64_t panel = std::int64_t(tile + from) * depth, at = std::int64_t(row) * kStripStride<T> + from;
-  probability_block<T, NV, kMasked>(q.queries + row * nr, slab_stride, k.keys + panel, depth, q.shift + row,
-                                    q.begin + row, q.end + row, tile + from, strips.p + at);
+  fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.p + at);
   score_gradient_block<T, NV>(q.dout + row * nr, slab_stride, k.values + panel, depth, q.delta + row, strips.p + at,
                               strips.ds + at);
 }
@@ -39,18 +23,11 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
 /// P and dS of MR rows for a tile of `keys` keys; zero in every place of the strips that no row of the group needs.
 template <class T>
 void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys) {
-  constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+  constexpr int n = kLanes<T>;
   const Range panels = panels_of(q, row, tile, keys);
-  // Panels that every row sees whole need no mask.
-  const int whole_begin = q.begin[row + kRowBlock - 1] - tile, whole_end = q.end[row] - tile;
-  int j = panels.begin;
-  for (; j + nr <= panels.end; j += nr) {
-    if (j >= whole_begin && j + nr <= whole_end)
-      fill_panel<T, 2, false>(q, k, strips, row, tile, j);
-    else
-      fill_panel<T, 2, true>(q, k, strips, row, tile, j);
-  }
-  if (j < panels.end) fill_panel<T, 1, true>(q, k, strips, row, tile, j);
+  for_each_panel(q, row, tile, panels, [&](int j, auto vectors, auto is_masked) {
+    fill_panel<T, vectors(), is_masked()>(q, k, strips, row, tile, j);
+  });
   if (panels.begin == 0 && panels.end == kTileKeys) return;
   for (int i = row; i < row + kRowBlock; ++i) {
     T *p = strips.p + i * kStripStride<T>, *ds = strips.ds + i * kStripStride<T>;

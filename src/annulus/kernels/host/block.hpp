@@ -50,9 +50,10 @@ __attribute__((noinline)) void score_block(const T* queries, const T* keys, int 
 /// Vectors of rows of running softmax whose maxima stand.
 template <class T, int NV>
 struct StandingRows {
-  Vec<T> shift[NV];  // m - bias
-  Vec<T> sum[NV];    // takes in the weights, key after key
-  Vec<T> most[NV];   // takes in the scores, to see whether the maxima may stand
+  Vec<T> shift[NV];      // m - bias
+  Vec<T> sum[NV];        // takes in the weights, key after key
+  Vec<T> score_sum[NV];  // takes in weights times scores, with kEntropy
+  Vec<T> most[NV];       // takes in the scores, to see whether the maxima may stand
 };
 
 /// Whether weight_block() pays. Doubles in 16 registers would be spilled by their exp2: 0 to 3 % slower.
@@ -64,7 +65,7 @@ constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 /// multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source gains no
 /// more: GCC then spills accumulators or addresses, and written in assembly it gave 1 to 2 %.
 ///   strip [kScoreKeys][kGroupRows]
-template <class T, int NV>
+template <class T, int NV, bool kEntropy>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, T* strip,
                                             StandingRows<T, NV>& rows) {
   constexpr int n = kLanes<T>;
@@ -91,6 +92,7 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
       exp2_of<T>(weight, shift[v]);
       store(strip + j * kGroupRows<T> + v * n, weight[0]);
       sum[v] += weight[0];
+      if constexpr (kEntropy) accumulate(rows.score_sum[v], weight[0], c[j][v]);
     }
   }
 #pragma GCC unroll 3

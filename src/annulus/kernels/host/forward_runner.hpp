@@ -45,7 +45,8 @@ struct ForwardLayout {
 /// t.
 template <class T>
 struct ForwardMemory {
-  ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows)
+  ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows,
+                bool entropy)
       : rows(rows),
         padded_rows(core::ceil_div(rows, Index(tiles.group_rows)) * tiles.group_rows),
         state_row(scratch.take<Index>(padded_rows)),
@@ -61,6 +62,7 @@ struct ForwardMemory {
     panels.acc = scratch.take<T>(padded_rows * layout.columns);
     panels.max = scratch.take<T>(padded_rows);
     panels.sum = scratch.take<T>(padded_rows);
+    panels.score_sum = entropy ? scratch.take<T>(padded_rows) : nullptr;
     panels.begin = begin;
     panels.end = end;
     panels.rows = rows;
@@ -93,7 +95,7 @@ class ForwardRunner {
     load_rows(task, w);
     for (Index first = task.key_begin; first < task.key_end; first += layout_.tile_keys) {
       load_keys(task, first, w);
-      tiles_.add_tile(w.panels, w.tile, w.scores);
+      tiles_.add_tile[w.panels.score_sum != nullptr](w.panels, w.tile, w.scores);
       poll();
     }
     store_rows(w);
@@ -104,11 +106,13 @@ class ForwardRunner {
 
   Work start(const Task& task) const {
     const Index rows = task.count * work_.items[task.item].head_count;
-    Work w = Scratch::of_this_thread().fill([&](Scratch& s) { return Work(s, tiles_, layout_, rows); });
+    Work w = Scratch::of_this_thread().fill([&](Scratch& s) { return Work(s, tiles_, layout_, rows, has_entropy()); });
     w.panels.head_dim = int(state_.shape.head_dim);
     w.panels.exponent_bias = T(state_.exponent_bias);
     return w;
   }
+
+  bool has_entropy() const { return state_.score_sum.bytes() > 0; }
 
   void load_rows(const Task& task, Work& w) const {
     const WorkItem& item = work_.items[task.item];
@@ -138,8 +142,10 @@ class ForwardRunner {
   void load_state(Work& w) const {
     const T* m = static_cast<const T*>(state_.m.data());
     const T* l = static_cast<const T*>(state_.l.data());
+    const T* score_sum = static_cast<const T*>(state_.score_sum.data());
     const T* acc = static_cast<const T*>(state_.acc.data());
     std::fill_n(w.panels.sum, w.padded_rows, T(0));
+    if (has_entropy()) std::fill_n(w.panels.score_sum, w.padded_rows, T(0));
     std::fill_n(w.panels.max, w.padded_rows, -std::numeric_limits<T>::infinity());
     const auto rows = reinterpret_cast<const T**>(w.addresses);
     for (Index i = 0; i < w.rows; ++i) {
@@ -149,6 +155,7 @@ class ForwardRunner {
       if (empty) continue;
       w.panels.max[i] = m[row];
       w.panels.sum[i] = l[row];
+      if (has_entropy()) w.panels.score_sum[i] = score_sum[row];
     }
     tiles_.load_rows(rows, w.rows, w.padded_rows, w.panels.head_dim, w.panels.acc);
   }
@@ -156,12 +163,14 @@ class ForwardRunner {
   void store_rows(const Work& w) {
     T* m = static_cast<T*>(state_.m.data());
     T* l = static_cast<T*>(state_.l.data());
+    T* score_sum = static_cast<T*>(state_.score_sum.data());
     T* acc = static_cast<T*>(state_.acc.data());
     const auto rows = reinterpret_cast<T**>(const_cast<void**>(w.addresses));
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
       m[row] = w.panels.max[i];
       l[row] = w.panels.sum[i];
+      if (has_entropy()) score_sum[row] = w.panels.score_sum[i];
       rows[i] = acc + row * state_.shape.head_dim;
     }
     tiles_.store_rows(w.panels.acc, w.rows, w.panels.head_dim, rows);

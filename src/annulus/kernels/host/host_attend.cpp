@@ -7,6 +7,7 @@
 #include "annulus/kernels/host/forward_runner.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
 #include "annulus/kernels/host/run_on_threads.hpp"
+#include "annulus/kernels/host/statistics_runner.hpp"
 
 namespace annulus::kernels::host {
 namespace {
@@ -38,7 +39,7 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
            const ForwardLayout layout(tiles, shape.head_dim, {});
            const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
            return Scratch::bytes_of(
-               [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group())); });
+               [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true); });
          });
 }
 
@@ -50,10 +51,36 @@ void host_attend_backward(const WorkList& work, const core::Shape& shape, Index 
     const auto& tiles = tiles_of<decltype(number)>(set);
     const BackwardLayout layout(tiles, shape, rows);
     const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
-    BackwardRunner runner(tiles, layout, work, operands, gradients, tasks.size());
+    const GradientSums sums(tiles, layout, work, operands, gradients);
+    KeyTasks runner(tiles, work, layout.chunk_rows, sums, tasks.size());
     run_on_threads("annulus::attend_backward", Index(tasks.size()), poll,
                    [&](Index i, const auto& poll_here, const auto& wait) { runner.run(tasks[i], wait, poll_here); });
   });
+}
+
+void host_attend_statistics(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                            const StatisticOperands& operands, const StatisticViews& statistics,
+                            const std::function<void()>& poll, InstructionSet set) {
+  check_head_dim(shape);
+  core::with_precision(precision, [&](auto number) {
+    const auto& tiles = tiles_of<decltype(number)>(set);
+    const BackwardLayout layout(tiles, shape, rows);
+    const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
+    const ProbabilitySums sums(tiles, layout, work, shape, rows, operands, statistics);
+    KeyTasks runner(tiles, work, layout.chunk_rows, sums, tasks.size());
+    run_on_threads("annulus::attend_statistics", Index(tasks.size()), poll,
+                   [&](Index i, const auto& poll_here, const auto& wait) { runner.run(tasks[i], wait, poll_here); });
+  });
+}
+
+Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index slots, core::Precision precision,
+                                   InstructionSet set) {
+  return threads() * core::with_precision(precision, [&](auto number) {
+           const auto& tiles = tiles_of<decltype(number)>(set);
+           const BackwardLayout layout(tiles, shape, rows);
+           return Scratch::bytes_of(
+               [&](Scratch& s) { return StatisticsMemory(s, tiles, layout, slots, layout.max_keys); });
+         });
 }
 
 Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {

@@ -63,6 +63,15 @@ const BackendFunctions host_backend{
         [](const Shape& shape, core::Index rows, Precision precision) {
           return host::host_attend_backward_bytes(shape, rows, precision);
         },
+    .attend_statistics =
+        [](const core::WorkList& work, const Shape& shape, core::Index rows, Precision precision,
+           const StatisticOperands& operands, const StatisticViews& statistics, const Poll& poll) {
+          host::host_attend_statistics(work, shape, rows, precision, operands, statistics, poll);
+        },
+    .attend_statistics_bytes =
+        [](const Shape& shape, core::Index rows, core::Index slots, Precision precision) {
+          return host::host_attend_statistics_bytes(shape, rows, slots, precision);
+        },
     .finish_gradient = [](Gradient which, const Shape& shape, const TensorView& accumulator, const TensorView& to,
                           double scale, double) { host::host_finish_gradient(which, shape, accumulator, to, scale); }};
 

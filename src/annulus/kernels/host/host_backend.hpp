@@ -8,6 +8,7 @@
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
+#include "annulus/kernels/statistics.hpp"
 
 namespace annulus::kernels::host {
 
@@ -55,6 +56,15 @@ void host_attend_backward(const core::WorkList& work, const core::Shape& shape, 
 /// See attend_backward_bytes() of backward.hpp.
 core::Index host_attend_backward_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,
                                        InstructionSet set = best_instruction_set());
+
+void host_attend_statistics(const core::WorkList& work, const core::Shape& shape, core::Index rows,
+                            core::Precision precision, const StatisticOperands& operands,
+                            const StatisticViews& statistics, const std::function<void()>& poll,
+                            InstructionSet set = best_instruction_set());
+
+/// See attend_statistics_bytes() of statistics.hpp.
+core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index rows, core::Index slots,
+                                         core::Precision precision, InstructionSet set = best_instruction_set());
 
 /// (B, S, H, D) of `shape` both. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them.
 void host_finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,

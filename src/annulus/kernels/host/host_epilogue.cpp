@@ -6,6 +6,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/with_type.hpp"
+#include "annulus/kernels/entropy.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/numbers.hpp"
@@ -43,6 +44,7 @@ void finish_in(const State& state, const Finished& to, T output_scale, const Til
   const int bias = state.exponent_bias, head_dim = int(state.shape.head_dim);
   const T* m = static_cast<const T*>(state.m.data());
   const T* l = static_cast<const T*>(state.l.data());
+  const T* score_sum = static_cast<const T*>(state.score_sum.data());
   const T* acc = static_cast<const T*>(state.acc.data());
   static constexpr T zeros[kMaxHeadDim] = {};  // acc of an empty state may hold anything
   const auto store_out = tiles.store_row[storage_index(to.out.type)];
@@ -56,6 +58,10 @@ void finish_in(const State& state, const Finished& to, T output_scale, const Til
     store_out(empty ? zeros : acc + from * head_dim, head_dim, empty ? T(0) : output_scale / l[from],
               address(to.out, b, row, h));
     store_number(to.lse, number_of(to.lse, b, row, h), log_sum);
+    if (to.entropy.data != nullptr) {
+      const double entropy = empty ? 0 : entropy_of(log_sum, double(score_sum[from]), double(l[from]));
+      store_number(to.entropy, number_of(to.entropy, b, row, h), entropy);
+    }
     if (to.normalizers.data == nullptr) return;
     T* const normalizer = static_cast<T*>(address(to.normalizers, b, row, h));
     const Normalizer<T> made = empty ? no_normalizer<T>() : normalizer_of(m[from], sum.f, sum.e, bias);

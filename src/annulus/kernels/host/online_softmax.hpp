@@ -31,7 +31,8 @@ template <class T>
 struct RunningRows {
   T* max;
   T* sum;
-  T* acc;  // of the group: [row block][slab][MR][NR]
+  T* score_sum;  // or none
+  T* acc;        // of the group: [row block][slab][MR][NR]
   int first_row;
   int slabs;
 };
@@ -59,6 +60,7 @@ void raise_maxima(const RunningRows<T>& rows, const T* most) {
     exp2_of<T>(root);
     rows.sum[i] *= root[0][0];
     rows.sum[i] *= root[0][0];
+    if (rows.score_sum != nullptr) rows.score_sum[i] = rows.score_sum[i] * root[0][0] * root[0][0];
     rescale_accumulator(rows.acc, rows.slabs, rows.first_row + i, root[0][0]);
   }
 }
@@ -73,19 +75,32 @@ void cut_infinite_scores(T* scores, int keys) {
   }
 }
 
-/// Scores of N keys become weights, and `sum` takes them in, key after key.
-template <class T, int N>
-ANNULUS_INLINE void weigh(T* scores, Vec<T> shift, Vec<T>& sum) {
-  Vec<T> x[N];
+/// Sums of a vector of rows that take in weights, and weights times scores, key after key.
+template <class T>
+struct Sums {
+  Vec<T> weights;
+  Vec<T> scores;
+};
+
+/// Scores of N keys become weights, and `sums` takes them in. A key that a row does not see has score -inf, weight 0.
+template <class T, int N, bool kEntropy>
+ANNULUS_INLINE void weigh(T* scores, Vec<T> shift, Sums<T>& sums) {
+  Vec<T> x[N], score[N];
   for (int j = 0; j < N; ++j) x[j] = load<Vec<T>>(scores + j * kGroupRows<T>);
+  if constexpr (kEntropy) {
+    for (int j = 0; j < N; ++j) score[j] = x[j] > -kInfinity<T> ? x[j] : Vec<T>{};
+  }
   exp2_of<T>(x, shift);
   for (int j = 0; j < N; ++j) store(scores + j * kGroupRows<T>, x[j]);
-  for (int j = 0; j < N; ++j) sum += x[j];
+  for (int j = 0; j < N; ++j) sums.weights += x[j];
+  if constexpr (kEntropy) {
+    for (int j = 0; j < N; ++j) accumulate(sums.scores, x[j], score[j]);
+  }
 }
 
 /// Scores of `keys` keys, with the largest of every row, become weights.
 ///   scores [keys][kGroupRows], of which a vector of rows is worked on
-template <class T>
+template <class T, bool kEntropy>
 ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
   if (any_above(most, load<Vec<T>>(rows.max))) {
@@ -96,11 +111,13 @@ ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, 
   }
   const Vec<T> max = load<Vec<T>>(rows.max);
   const Vec<T> shift = max > -kInfinity<T> ? max - bias : Vec<T>{};  // no key seen: every weight is 2^-inf
-  Vec<T> sum = load<Vec<T>>(rows.sum);
+  Sums<T> sums{load<Vec<T>>(rows.sum), {}};
+  if constexpr (kEntropy) sums.scores = load<Vec<T>>(rows.score_sum);
   int j = 0;
-  for (; j + at_once <= keys; j += at_once) weigh<T, at_once>(scores + j * kGroupRows<T>, shift, sum);
-  for (; j < keys; ++j) weigh<T, 1>(scores + j * kGroupRows<T>, shift, sum);
-  store(rows.sum, sum);
+  for (; j + at_once <= keys; j += at_once) weigh<T, at_once, kEntropy>(scores + j * kGroupRows<T>, shift, sums);
+  for (; j < keys; ++j) weigh<T, 1, kEntropy>(scores + j * kGroupRows<T>, shift, sums);
+  store(rows.sum, sums.weights);
+  if constexpr (kEntropy) store(rows.score_sum, sums.scores);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -32,6 +32,7 @@ inline constexpr int kMaxHeadDim = 256;
 ///   acc      [rows / MR][slab][MR][NR]
 ///   max      [rows]                       m: even integers, -inf while empty
 ///   sum      [rows]                       l times 2^bias
+///   score_sum [rows]                      those weights times their scores; nullptr: not wanted
 /// A row sees the keys at positions [begin, end) of its piece; neither ever ascends from one row to the next, since
 /// rows ascend in t and keys descend. Rows beyond `rows`, up to a whole group, have queries of some kind.
 template <class T>
@@ -40,6 +41,7 @@ struct QueryPanels {
   T* acc;
   T* max;
   T* sum;
+  T* score_sum;
   const std::int64_t* begin;
   const std::int64_t* end;
   std::int64_t rows;
@@ -95,11 +97,13 @@ struct TileFunctions {
   void (*store_rows)(const T* blocks, std::int64_t count, int head_dim, T* const* rows);
 
   /// Forward: adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys
-  /// numbers.
-  void (*add_tile)(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores);
+  /// numbers. [1] is for panels with a score_sum.
+  void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores);
   /// Backward: adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to
   /// dk and dv row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
+  /// Statistics of the same pairs: a key takes in row after row, ascending.
+  void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<T>& sums);
 
   /// sum_d a[d] * b[d]; both of the storage type.
   T (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);

@@ -8,6 +8,7 @@
 #include "annulus/kernels/host/block.hpp"
 #include "annulus/kernels/host/online_softmax.hpp"
 #include "annulus/kernels/host/pack.hpp"
+#include "annulus/kernels/host/statistic_tiles.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
@@ -130,7 +131,7 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capac
 
 /// Weights of query block number `block` of the group, all of whose rows see all of the strip's keys, with the maxima
 /// as they are. False where a row has none yet or one has to rise: nothing but the strip has changed then.
-template <class T>
+template <class T, bool kEntropy>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth) {
   constexpr int n = kLanes<T>, vectors = kQueryVectors;
   const int first_row = block * kQueryBlock<T>;
@@ -141,14 +142,19 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
     if (any_above(broadcast(-kLargest<T>), max)) return false;
     rows.shift[v] = max - strip.panels.exponent_bias;
     rows.sum[v] = load<Vec<T>>(strip.panels.sum + row + v * n);
+    if constexpr (kEntropy) rows.score_sum[v] = load<Vec<T>>(strip.panels.score_sum + row + v * n);
     rows.most[v] = max;
   }
   const T* queries = strip.panels.queries + row * depth;
   for (int j = 0; j < strip.keys; j += kScoreKeys)
-    weight_block<T, vectors>(queries, keys + j * depth, depth, strip.scores + j * kGroupRows<T> + first_row, rows);
+    weight_block<T, vectors, kEntropy>(queries, keys + j * depth, depth, strip.scores + j * kGroupRows<T> + first_row,
+                                       rows);
   for (int v = 0; v < vectors; ++v)
     if (any_above(rows.most[v], load<Vec<T>>(strip.panels.max + row + v * n))) return false;
-  for (int v = 0; v < vectors; ++v) store(strip.panels.sum + row + v * n, rows.sum[v]);
+  for (int v = 0; v < vectors; ++v) {
+    store(strip.panels.sum + row + v * n, rows.sum[v]);
+    if constexpr (kEntropy) store(strip.panels.score_sum + row + v * n, rows.score_sum[v]);
+  }
   return true;
 }
 
@@ -162,7 +168,7 @@ ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
          (block + 1) * kQueryBlock<T> <= round_up(strip.rows, kLanes<T>);
 }
 
-template <class T>
+template <class T, bool kEntropy>
 void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capacity) {
   constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
   const QueryPanels<T>& panels = strip.panels;
@@ -180,23 +186,24 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capaci
   }
   bool weighed[vectors / kQueryVectors] = {};
   for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) {
-    weighed[b] = sees_whole_strip(strip, b) && weigh_at_once(strip, b, keys, depth);
+    weighed[b] = sees_whole_strip(strip, b) && weigh_at_once<T, kEntropy>(strip, b, keys, depth);
     if (!weighed[b]) score_query_block(strip, b, keys, depth, visible, most);
   }
   for (int v = 0; v < vectors; ++v) {
     if (weighed[v / kQueryVectors]) continue;
     const Range range = visible[v];
     const std::int64_t row = strip.first_row + v * n;
-    const RunningRows<T> rows{panels.max + row, panels.sum + row, acc, v * n, slabs};
+    const RunningRows<T> rows{
+        panels.max + row, panels.sum + row, kEntropy ? panels.score_sum + row : nullptr, acc, v * n, slabs};
     clear_weights(strip, v, any.begin, range.begin);
-    weigh_rows(rows, strip.scores + range.begin * kGroupRows<T> + v * n, range.end - range.begin, most[v],
-               panels.exponent_bias);
+    weigh_rows<T, kEntropy>(rows, strip.scores + range.begin * kGroupRows<T> + v * n, range.end - range.begin, most[v],
+                            panels.exponent_bias);
     clear_weights(strip, v, range.end, any.end);
   }
   add_values(strip, values, capacity, acc);
 }
 
-template <class T>
+template <class T, bool kEntropy>
 void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores) {
   const int depth = padded_depth<T>(panels.head_dim);
   for (std::int64_t row = 0; row < panels.rows; row += kGroupRows<T>) {
@@ -204,7 +211,8 @@ void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores) {
     for (int first = 0; first < tile.count; first += kStripKeys) {
       const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
       const Strip<T> strip{panels, row, tile.first + first, rows, keys, scores};
-      add_strip(strip, tile.keys + std::int64_t(first) * depth, tile.values + first * kKeyBlock<T>, tile.capacity);
+      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth, tile.values + first * kKeyBlock<T>,
+                             tile.capacity);
     }
   }
 }
@@ -230,8 +238,9 @@ constexpr TileFunctions<T> kTable = {
     .pack_slabs = {pack_slabs<T, double>, pack_slabs<T, float>, pack_slabs<T, HalfBits>, pack_slabs<T, BFloat16Bits>},
     .load_rows = load_rows<T>,
     .store_rows = store_rows<T>,
-    .add_tile = add_tile<T>,
+    .add_tile = {add_tile<T, false>, add_tile<T, true>},
     .add_chunks = add_chunks<T>,
+    .add_statistics = add_statistics<T>,
     .dot = {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
     .store_row = {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
 

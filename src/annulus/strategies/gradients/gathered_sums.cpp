@@ -55,8 +55,8 @@ std::optional<GradientBlock> GatheredSums::open(std::size_t s, std::size_t) {
 void GatheredSums::exchange(std::size_t d) {
   const Problem& problem = setting_.problem;
   const Index unit = problem.shape.kv_heads * problem.head_row_sum_bytes(), own = setting_.rows().count();
-  const comm::Message send{peer(-Index(d)), kv_block(problem, block(d).data, block(d).held, unit)};
-  const comm::Message receive{peer(Index(d)), kv_block(problem, incoming_.data(), own, unit)};
+  const comm::Message send{peer(-Index(d)), sum_block(problem, block(d).data, block(d).held, unit)};
+  const comm::Message receive{peer(Index(d)), sum_block(problem, incoming_.data(), own, unit)};
   core::HopMetrics& hop = setting_.hop(d);
   core::timed_wait(hop, "post", [&] { exchange_.start({send}, {receive}, hop_tag(d, 1)); });
   hop.bytes_sent += send.block.bytes();
@@ -75,7 +75,7 @@ void GatheredSums::complete(std::size_t s) {
   core::timed_wait(setting_.hop(s - 1), [&] { exchange_.wait(); });
   const kernels::RowArray own = own_.head_rows(setting_.problem);
   kernels::add_rows({{0, 1, own.held, 0}}, {incoming_.data(), own.parts, own.held, own.row_bytes}, own,
-                    setting_.problem.precision);
+                    setting_.problem.sum_precision());
 }
 
 MakePlans gathered_gradients(HopMode mode) {

@@ -88,7 +88,7 @@ GradientBlock GradientChannel::open(std::size_t h) {
 }
 
 comm::RowBlock GradientChannel::as_message(const PackedRows& packed, void* data) const {
-  return kv_block(problem_, data, pattern::head_rows(packed), problem_.head_row_sum_bytes());
+  return sum_block(problem_, data, pattern::head_rows(packed), problem_.head_row_sum_bytes());
 }
 
 void GradientChannel::begin(std::size_t h) {
@@ -129,7 +129,8 @@ void GradientChannel::add(const KeyRows& rows, const GradientBlock& into, const 
   if (packed.empty()) return;
   const kernels::RowArray target = into.head_rows(problem_);
   kernels::add_rows(copies_of(problem_, rows, packed),
-                    {data, target.parts, pattern::head_rows(packed), target.row_bytes}, target, problem_.precision);
+                    {data, target.parts, pattern::head_rows(packed), target.row_bytes}, target,
+                    problem_.sum_precision());
 }
 
 void GradientChannel::settle(std::size_t h, core::HopMetrics& metrics) {

@@ -99,11 +99,11 @@ SliceSums::SliceSums(const Problem& problem, const OrderedSlice& slice, const Gr
 }
 
 comm::RowBlock SliceSums::as_message(const PackedRows& packed, void* data) const {
-  return kv_block(problem_, data, pattern::head_rows(packed), problem_.head_row_sum_bytes());
+  return sum_block(problem_, data, pattern::head_rows(packed), problem_.head_row_sum_bytes());
 }
 
 kernels::RowArray SliceSums::array_of(const PackedRows& packed, void* data) const {
-  return {data, 2 * problem_.shape.batch, pattern::head_rows(packed), problem_.head_row_sum_bytes()};
+  return {data, problem_.sum_parts(), pattern::head_rows(packed), problem_.head_row_sum_bytes()};
 }
 
 GradientBlock SliceSums::begin(std::size_t s) {

@@ -27,9 +27,7 @@ Index WindowSumPlan::window_bytes(int rank) const {
   return keys_.is_read(rank) ? key_sum_bytes(keys.problem(), keys.rows(rank).count()) : 0;
 }
 
-Index WindowSumPlan::closing_bytes(int rank) const {
-  return window_bytes(rank) / (2 * keys_.round(0).problem().shape.batch);
-}
+Index WindowSumPlan::closing_bytes(int rank) const { return window_bytes(rank) / keys_.round(0).problem().sum_parts(); }
 
 std::unique_ptr<GradientSink> WindowSumPlan::sink(const Setting& setting) const {
   return std::make_unique<WindowSums>(setting, *this);
@@ -69,8 +67,8 @@ void WindowSums::leave(std::size_t s, std::size_t) {
   core::timed_wait(metrics, "add to window", [&] {  // inside a node the addition itself is done here
     const WindowRuns target = window_runs(problem, setting_.partition[std::size_t(read.receive_from)], read.receive);
     const comm::RowBlock sums =
-        kv_block(problem, blocks_[slot(s)].data(), pattern::head_rows(read.receive), problem.head_row_sum_bytes());
-    adds_[slot(s)].start(read.receive_from, target.held, target.runs, sums, problem.precision);
+        sum_block(problem, blocks_[slot(s)].data(), pattern::head_rows(read.receive), problem.head_row_sum_bytes());
+    adds_[slot(s)].start(read.receive_from, target.held, target.runs, sums, problem.sum_precision());
     metrics.bytes_sent += sums.bytes();
   });
 }

@@ -4,6 +4,7 @@
 
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
+#include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::strategies {
 
@@ -98,6 +99,30 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
   core::HopMetrics& first = metrics.hops.front();
   member.count(exchanged, member.group.backward_bytes_sent(), member.group.backward_bytes_received(), first);
   tensors.dkv = finish_keys(problem, own_rows, std::move(sums), first);
+  return metrics;
+}
+
+core::RankMetrics run_statistics_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                       const Progress& progress) {
+  const Member member(schedule, comm);
+  core::RankMetrics metrics{schedule.partition()[std::size_t(comm.rank())].count(), {{}}};
+  core::HopMetrics exchanged;
+  Tensors narrow;
+  core::timed_wait(exchanged, "all-to-all",
+                   [&] { narrow = member.group.take_statistics_heads(member.inside, tensors); });
+  const Problem& problem = member.across.problem();
+  const pattern::StoredRows& rows = member.across.partition()[std::size_t(member.group.number())];
+  StatisticsComputation computation(problem, rows, narrow, kept_of(problem, rows), progress);
+  core::Buffer sums;
+  run_backward(member.across, {problem, member.across.partition(), member.between, narrow, metrics}, computation,
+               [&] { sums = computation.finish(metrics.hops.back()); });
+  narrow.q = narrow.kv = narrow.normalizers = {};
+  core::timed_wait(exchanged, "all-to-all", [&] {
+    member.group.return_lists(member.inside, narrow, tensors);
+    tensors.received = member.group.return_key_sums(member.inside, std::move(sums));
+  });
+  member.count(exchanged, member.group.backward_bytes_sent(), member.group.backward_bytes_received(),
+               metrics.hops.front());
   return metrics;
 }
 

@@ -12,6 +12,8 @@ core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Commun
                                     const Progress& progress);
 core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                      const Progress& progress);
+core::RankMetrics run_statistics_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                       const Progress& progress);
 
 /// Some query heads of one group that share a key/value head go to different ranks.
 bool splits_groups(const core::Shape& shape, Index ranks);

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -53,7 +53,9 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
   lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads);
   normalizers_ = forms(s.batch, whole.head_normalizer_bytes(), s.heads, heads);
   delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads);
-  sums_ = forms(2 * s.batch, whole.head_row_sum_bytes(), served, sums);
+  top_rows_ = forms(s.batch, top_rows_bytes(whole) / s.heads, s.heads, heads);
+  top_weights_ = forms(s.batch, top_weights_bytes(whole) / s.heads, s.heads, heads);
+  sums_ = forms(whole.sum_parts(), whole.head_row_sum_bytes(), served, sums);
 }
 
 HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_heads,
@@ -86,8 +88,19 @@ Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces)
 
 std::vector<const HeadGroup::TwoForms*> HeadGroup::outputs() const {
   std::vector<const TwoForms*> all{&q_, &lse_};  // out has the form of q
-  if (whole_.gradients) all.push_back(&normalizers_);
+  if (whole_.statistics.entropy) all.push_back(&lse_);
+  if (whole_.has_sums()) all.push_back(&normalizers_);
   return all;
+}
+
+std::vector<const HeadGroup::TwoForms*> HeadGroup::sum_inputs() const {
+  if (whole_.sums == Sums::received) return {&q_, &kv_, &normalizers_};
+  return {&q_, &kv_, &q_, &normalizers_, &delta_};  // dout has the form of q
+}
+
+std::vector<const HeadGroup::TwoForms*> HeadGroup::sum_outputs() const {
+  if (whole_.sums == Sums::received) return {&top_rows_, &top_weights_, &sums_};
+  return {&q_, &sums_};  // dq has the form of q
 }
 
 Index HeadGroup::bytes_sent() const {
@@ -128,7 +141,12 @@ void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& nar
   own.lse = core::Buffer("lse", array_bytes(lse_.own));
   comm::alltoall_pieces(group, at(q_.narrow, narrow.out), q_.rows_of, at(q_.own, own.out), q_.heads_of);
   comm::alltoall_pieces(group, at(lse_.narrow, narrow.lse), lse_.rows_of, at(lse_.own, own.lse), lse_.heads_of);
-  if (!whole_.gradients) return;
+  if (whole_.statistics.entropy) {
+    own.entropy = core::Buffer("entropy", array_bytes(lse_.own));
+    comm::alltoall_pieces(group, at(lse_.narrow, narrow.entropy), lse_.rows_of, at(lse_.own, own.entropy),
+                          lse_.heads_of);
+  }
+  if (!whole_.has_sums()) return;
   own.normalizers = core::Buffer("normalizers", array_bytes(normalizers_.own));
   comm::alltoall_pieces(group, at(normalizers_.narrow, narrow.normalizers), normalizers_.rows_of,
                         at(normalizers_.own, own.normalizers), normalizers_.heads_of);
@@ -136,21 +154,37 @@ void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& nar
 
 Index HeadGroup::backward_bytes_sent() const {
   Index bytes = 0;
-  for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) bytes += others(out->own, out->heads_of);
-  for (const TwoForms* back : {&q_, &sums_}) bytes += others(back->narrow, back->rows_of);
+  for (const TwoForms* out : sum_inputs()) bytes += others(out->own, out->heads_of);
+  for (const TwoForms* back : sum_outputs()) bytes += others(back->narrow, back->rows_of);
   return bytes;
 }
 
 std::vector<Index> HeadGroup::backward_bytes_from() const {
   std::vector<Index> bytes;
-  for (const TwoForms* out : {&q_, &kv_, &q_, &normalizers_, &delta_}) add_others(out->narrow, out->rows_of, bytes);
-  for (const TwoForms* back : {&q_, &sums_}) add_others(back->own, back->heads_of, bytes);
+  for (const TwoForms* out : sum_inputs()) add_others(out->narrow, out->rows_of, bytes);
+  for (const TwoForms* back : sum_outputs()) add_others(back->own, back->heads_of, bytes);
   return bytes;
 }
 
 Index HeadGroup::backward_bytes_received() const { return sum_of(backward_bytes_from()); }
 
+Index HeadGroup::statistics_memory(Index narrow_work) const {
+  Index narrow_inputs = 0, lists = 0, narrow_lists = 0;
+  for (const TwoForms* input : sum_inputs()) narrow_inputs += array_bytes(input->narrow);
+  for (const TwoForms* list : {&top_rows_, &top_weights_}) {
+    lists += array_bytes(list->own);
+    narrow_lists += array_bytes(list->narrow);
+  }
+  const Index rows = q_.own.held, panels = statistics_panels(narrow_, q_.narrow.held);
+  const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
+  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
+  return statistics_inputs(whole_, rows) +
+         std::max({narrow_inputs + narrow_work, panels + narrow_lists + narrow_sums + lists,
+                   panels + narrow_lists + lists + received + std::max(narrow_sums, own_sums)});
+}
+
 Index HeadGroup::backward_memory(Index narrow_work) const {
+  if (whole_.sums == Sums::received) return statistics_memory(narrow_work);
   const Index rows = q_.own.held, dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
   const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(normalizers_.narrow);
   const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
@@ -179,6 +213,24 @@ HeadGroup::BackwardInputs HeadGroup::take_backward_heads(const comm::Communicato
   return narrow;
 }
 
+Tensors HeadGroup::take_statistics_heads(const comm::Communicator& group, const Tensors& own) const {
+  Tensors narrow = take_heads(group, own);
+  narrow.normalizers = core::Buffer("normalizers", array_bytes(normalizers_.narrow));
+  comm::alltoall_pieces(group, at(normalizers_.own, own.normalizers), normalizers_.heads_of,
+                        at(normalizers_.narrow, narrow.normalizers), normalizers_.rows_of);
+  return narrow;
+}
+
+void HeadGroup::return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const {
+  if (whole_.statistics.top_keys == 0) return;
+  own.top_rows = core::Buffer("top rows", array_bytes(top_rows_.own));
+  own.top_weights = core::Buffer("top weights", array_bytes(top_weights_.own));
+  comm::alltoall_pieces(group, at(top_rows_.narrow, narrow.top_rows), top_rows_.rows_of,
+                        at(top_rows_.own, own.top_rows), top_rows_.heads_of);
+  comm::alltoall_pieces(group, at(top_weights_.narrow, narrow.top_weights), top_weights_.rows_of,
+                        at(top_weights_.own, own.top_weights), top_weights_.heads_of);
+}
+
 void HeadGroup::return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const {
   own.dq = core::Buffer("dq", array_bytes(q_.own));
   comm::alltoall_pieces(group, at(q_.narrow, narrow.dq), q_.rows_of, at(q_.own, own.dq), q_.heads_of);
@@ -199,7 +251,7 @@ core::Buffer HeadGroup::return_key_sums(const comm::Communicator& group, core::B
     for (Index kv = read.begin; kv < read.end; ++kv) copies.push_back({kv, heads, rows, column++, served});
   }
   kernels::add_rows(copies, {received.data(), sums_.own.parts, rows * served, unit},
-                    {sums.data(), sums_.own.parts, rows * heads, unit}, whole_.precision);
+                    {sums.data(), sums_.own.parts, rows * heads, unit}, whole_.sum_precision());
   return sums;
 }
 

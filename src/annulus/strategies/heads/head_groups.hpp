@@ -42,7 +42,8 @@ class HeadGroup {
   /// Makes own.out, lse and normalizers from those of the group's rows; collective over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for the backward pass, where delta and the sums for K/V rows travel too.
+  // The same for the backward pass, where delta and the sums for K/V rows travel too, and for that of the statistics,
+  // where lists and sums do: Problem::sums says which.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
@@ -56,6 +57,10 @@ class HeadGroup {
   };
   BackwardInputs take_backward_heads(const comm::Communicator& group, const Tensors& own,
                                      const core::Buffer& delta) const;
+  /// The same of what statistics read: q, kv and normalizers.
+  Tensors take_statistics_heads(const comm::Communicator& group, const Tensors& own) const;
+  /// Makes own.top_rows and top_weights, where they are asked for.
+  void return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
   /// Makes own.dq from that of the group's rows.
   void return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
   /// Sums for the rank's own K/V rows, all heads, from each rank's sums for its own heads and the group's rows, which
@@ -72,6 +77,10 @@ class HeadGroup {
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads) const;
   /// What forward() makes.
   std::vector<const TwoForms*> outputs() const;
+  /// What a pass with sums reads, and what it makes.
+  std::vector<const TwoForms*> sum_inputs() const;
+  std::vector<const TwoForms*> sum_outputs() const;
+  Index statistics_memory(Index narrow_work) const;
   /// Bytes of the pieces of each rank of the group; its own, which do not travel, count as none.
   void add_others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces, std::vector<Index>& bytes) const;
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
@@ -90,6 +99,7 @@ class HeadGroup {
   TwoForms lse_;
   TwoForms normalizers_;
   TwoForms delta_;
+  TwoForms top_rows_, top_weights_;
   TwoForms sums_;                         // for K/V rows
   std::vector<core::Interval> kv_heads_;  // that each rank of the group reads
 };

@@ -33,7 +33,7 @@ inline Index kv_bytes(const Problem& problem, Index head_rows) {
   return 2 * problem.shape.batch * head_rows * problem.head_row_bytes();
 }
 inline Index sum_bytes(const Problem& problem, Index head_rows) {
-  return 2 * problem.shape.batch * head_rows * problem.head_row_sum_bytes();
+  return problem.sum_parts() * head_rows * problem.head_row_sum_bytes();
 }
 
 /// One of the rounds, for all ranks; what a step is costs as much as the rows that it touches. A step has a block of
@@ -95,6 +95,8 @@ class KeyPlan {
   virtual std::unique_ptr<KeySource> source(const Setting& setting) const = 0;
   /// Bytes of a rank's memory that other ranks read.
   virtual Index window_bytes(int) const { return 0; }
+  /// Bytes of buffers before the first round.
+  virtual Index opening_bytes(int) const { return 0; }
   /// Blocks in which a rank's rows are worked on, one after another, so that their running sums take little memory;
   /// more than one only where the keys are at hand all the time.
   virtual Index query_blocks(int) const { return 1; }

@@ -64,6 +64,8 @@ Index WindowPlan::window_bytes(int rank) const {
   return is_read(rank) ? rounds_[0].problem().kv_block_bytes(rounds_[0].rows(rank).count()) : 0;
 }
 
+Index WindowPlan::opening_bytes(int rank) const { return window_bytes(rank) / (2 * rounds_[0].problem().shape.batch); }
+
 MakePlans read_from_windows() {
   return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
     return Plans{std::make_unique<WindowPlan>(rounds, partition), nullptr};

@@ -73,6 +73,8 @@ class WindowPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const Setting& setting) const override;
   /// A copy of the rank's K and V; none where no rank reads any of it.
   Index window_bytes(int rank) const override;
+  /// A part of the window, K or V of one batch entry, on its way there.
+  Index opening_bytes(int rank) const override;
   bool is_read(int rank) const;
 
  private:

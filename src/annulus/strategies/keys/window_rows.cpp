@@ -40,7 +40,7 @@ void add_window(const Problem& problem, const pattern::StoredRows& rows, const c
     window.read(i * part.bytes(), part.data(), part.bytes());
     kernels::add_rows(copies, {part.data(), 1, all.held, all.row_bytes},
                       {static_cast<std::byte*>(all.data) + i * part.bytes(), 1, all.held, all.row_bytes},
-                      problem.precision);
+                      problem.sum_precision());
   }
 }
 

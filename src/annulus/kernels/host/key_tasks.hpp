@@ -1,0 +1,125 @@
+// What a task that owns keys does, whatever it makes of them: packs its keys, walks over the query rows that see them,
+// chunk by chunk. To what belongs to a query row the tasks of an item add one after another, higher keys first.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "annulus/kernels/host/forward_runner.hpp"
+#include "annulus/kernels/host/host_backend.hpp"
+#include "annulus/kernels/host/row_walk.hpp"
+#include "annulus/kernels/host/scratch.hpp"
+#include "annulus/kernels/host/tasks.hpp"
+#include "annulus/kernels/tuning.hpp"
+
+namespace annulus::kernels::host {
+
+/// Sizes of panels and chunks for one head size; see ScoreRows and ScoreKeys.
+template <class T>
+struct BackwardLayout {
+  BackwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, Index rows)
+      : head_dim(shape.head_dim),
+        depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
+        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block) {
+    const Index key_bytes = (2 * depth + 3 * columns) * Index(sizeof(T));
+    const Index fitting = tuning::host_key_panel_bytes / key_bytes,
+                wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
+    max_keys = std::max<Index>(1, std::max(fitting, wanted) / tiles.backward_key_step) * tiles.backward_key_step;
+    const Index most = std::min(rows * shape.group(), tuning::host_query_chunk);
+    chunk_rows = core::ceil_div(most, tiles.backward_row_step) * tiles.backward_row_step;
+  }
+  Index head_dim, depth, columns;
+  Index max_keys;    // keys of a task
+  Index chunk_rows;  // query rows, times heads, of a chunk
+};
+
+/// Memory for a chunk's rows.
+template <class T>
+ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
+  const Index rows = layout.chunk_rows;
+  return {scratch.take<T>(rows * layout.columns),
+          scratch.take<T>(rows),
+          scratch.take<int>(rows),
+          scratch.take<int>(rows),
+          0,
+          int(rows),
+          int(layout.head_dim)};
+}
+
+/// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest.
+struct ChunkRows {
+  const WorkItem& item;
+  RowWalk walk;  // stands at the first one's row
+  Index first;
+  Index count;
+
+  /// Calls visit(i, t, stored row, head) for pair i = 0 ... count - 1 of the chunk.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    RowWalk at = walk;
+    Index i = 0;
+    for (Index h = first % item.head_count; i < count; h = 0) {
+      const auto [t, row] = at.next();
+      for (; h < item.head_count && i < count; ++h, ++i) visit(i, t, row, item.head_first + h * item.head_stride);
+    }
+  }
+};
+
+/// Runs tasks of one work list; one object serves all threads. `Sums` is what is made of the pairs: Memory with
+/// `queries`, a ScoreRows; start(task), which packs the keys; load_queries(task, rows, memory) for each chunk of rows
+/// that sees some of them, add(count, memory) in order; finish(memory).
+template <class T, class Sums>
+class KeyTasks {
+ public:
+  KeyTasks(const TileFunctions<T>& tiles, const WorkList& work, Index chunk_rows, const Sums& sums, std::size_t tasks)
+      : tiles_(tiles), work_(work), chunk_rows_(chunk_rows), sums_(sums), done_(tasks) {}
+
+  /// wait(ready) returns once ready() holds. poll() is called after every chunk of query rows.
+  template <class Wait, class Poll>
+  void run(const BackwardTask& task, const Wait& wait, const Poll& poll) {
+    const WorkItem& item = work_.items[task.item];
+    const Index heads = item.head_count, all = item.query.count * heads;
+    std::atomic<Index>& done = done_[task.number];
+    const std::atomic<Index>* above = task.highest ? nullptr : &done_[task.number - 1];
+    typename Sums::Memory memory = sums_.start(task);
+    RowWalk walk(work_, item.query);       // stands at the first query row of the chunk
+    VisibleKeys visible(work_, item.key);  // the keys of the whole piece that row sees
+    for (Index first = 0; first < all; first += chunk_rows_) {
+      const ChunkRows rows{item, walk, first, std::min(chunk_rows_, all - first)};
+      load_ranges(task, rows, visible, memory.queries);
+      if (memory.queries.begin[0] < memory.queries.end[rows.count - 1]) {
+        sums_.load_queries(task, rows, memory);
+        if (above) wait([&] { return above->load(std::memory_order_acquire) > first; });
+        sums_.add(rows.count, memory);
+        poll();
+      }
+      done.store(first + rows.count, std::memory_order_release);
+      if (first + rows.count < all) walk.skip((first + rows.count) / heads - first / heads);
+    }
+    sums_.finish(memory);
+  }
+
+ private:
+  /// The keys of the task that the rows of a chunk see.
+  void load_ranges(const BackwardTask& task, const ChunkRows& rows, VisibleKeys& visible, ScoreRows<T>& q) const {
+    const Index count = rows.count;
+    q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);
+    rows.for_each([&](Index i, Index t, Index, Index) {
+      const Index upto = visible.at(t) - task.first;
+      const int split = int(std::clamp<Index>(upto, 0, task.count));  // of the task's keys, the first with t <= its own
+      q.begin[i] = rows.item.mask == core::Mask::after ? split : 0;
+      q.end[i] = rows.item.mask == core::Mask::upto ? split : int(task.count);
+    });
+    std::fill(q.begin + count, q.begin + q.rows, q.begin[count - 1]);
+    std::fill(q.end + count, q.end + q.rows, q.end[count - 1]);
+  }
+
+  const TileFunctions<T>& tiles_;
+  const WorkList& work_;
+  const Index chunk_rows_;
+  const Sums& sums_;
+  std::vector<std::atomic<Index>> done_;  // [number of the task] query rows of the item it needs no more
+};
+
+}  // namespace annulus::kernels::host

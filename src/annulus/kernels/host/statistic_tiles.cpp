@@ -1,0 +1,77 @@
+// What keys receive and the largest weights of rows, in one instruction set (see tiles.cpp): weights E of MR rows and a
+// tile of keys, panel by panel, then both from the first-level cache.
+#include "annulus/kernels/host/statistic_tiles.hpp"
+
+#include "annulus/kernels/host/weight_panels.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+namespace {
+
+/// As many numbers T as a vector has doubles.
+template <class T>
+struct NarrowFor;
+template <>
+struct NarrowFor<float> {
+  typedef float Type __attribute__((vector_size(sizeof(float) * kLanes<double>)));
+};
+template <>
+struct NarrowFor<double> {
+  using Type = Doubles;
+};
+
+/// Sums in float64 of one vector of keys take in factor * E of MR rows, one after another.
+///   p, received  of the first key   slots, factors  of the first row
+template <class T>
+ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors, double* received, int capacity) {
+  int slot = slots[0];
+  Doubles sum = load<Doubles>(received + slot * capacity);
+  for (int i = 0; i < kRowBlock; ++i) {
+    if (slots[i] != slot) {  // rows of another head: heads change in every row, or not at all
+      store(received + slot * capacity, sum);
+      slot = slots[i];
+      sum = load<Doubles>(received + slot * capacity);
+    }
+    const auto weights = load_unaligned<typename NarrowFor<T>::Type>(p + i * kStripStride<T>);
+    accumulate(sum, __builtin_convertvector(weights, Doubles), broadcast(factors[i]));
+  }
+  store(received + slot * capacity, sum);
+}
+
+/// Tells of the weights of a row that lie above its threshold.
+template <class T>
+ANNULUS_INLINE void look_for_large(const StatisticSums<T>& sums, int row, int key, const T* p, int count) {
+  for (int j = 0; j < count; j += kLanes<T>) {
+    if (!any_above(load<Vec<T>>(p + j), broadcast(sums.thresholds[row]))) continue;
+    for (int i = 0; i < kLanes<T>; ++i)
+      if (p[j + i] > sums.thresholds[row]) sums.admit(sums.lists, row, key + j + i, p[j + i]);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<T>& sums) {
+  alignas(kVectorBytes) T p[kRowBlock * kStripStride<T>];
+  const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
+  for (int tile = 0; tile < k.count; tile += kTileKeys) {
+    const int keys = at_most(kTileKeys, k.count - tile);
+    if (tile >= end || tile + keys <= begin) continue;
+    for (int row = 0; row < q.rows; row += kRowBlock) {
+      const Range panels = panels_of(q, row, tile, keys);
+      for_each_panel(q, row, tile, panels, [&](int j, auto vectors, auto is_masked) {
+        fill_weights<T, vectors(), is_masked()>(q, k, row, tile + j, p + j);
+      });
+      for (int j = panels.begin; j < panels.end; j += kLanes<double>)
+        receive(p + j, sums.slots + row, sums.factors + row, sums.received + tile + j, k.capacity);
+      if (sums.thresholds == nullptr) continue;
+      for (int i = 0; i < kRowBlock; ++i)
+        look_for_large(sums, row + i, tile + panels.begin, p + i * kStripStride<T> + panels.begin,
+                       panels.end - panels.begin);
+    }
+  }
+}
+
+template void add_statistics<float>(const ScoreRows<float>&, const ScoreKeys<float>&, const StatisticSums<float>&);
+template void add_statistics<double>(const ScoreRows<double>&, const ScoreKeys<double>&, const StatisticSums<double>&);
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

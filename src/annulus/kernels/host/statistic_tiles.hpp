@@ -1,0 +1,13 @@
+// Statistics of one pair of chunks, in the instruction set that is compiled; see TileFunctions::add_statistics.
+#pragma once
+
+#include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// T is float or double.
+template <class T>
+void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<T>& sums);
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

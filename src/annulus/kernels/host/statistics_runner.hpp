@@ -1,0 +1,164 @@
+// Statistics of the keys of one task and of the query rows that see them: what KeyTasks does for attend_statistics().
+#pragma once
+
+#include <algorithm>
+#include <numbers>
+
+#include "annulus/kernels/host/key_tasks.hpp"
+#include "annulus/kernels/multiplicity.hpp"
+#include "annulus/kernels/normalizer.hpp"
+#include "annulus/kernels/statistics.hpp"
+#include "annulus/kernels/top_list.hpp"
+
+namespace annulus::kernels::host {
+
+/// A query row of a chunk, as its list sees it.
+template <class T>
+struct ListedRow {
+  TopList<T> list;
+  Index x;                      // row of its document
+  const core::HeadPair* pairs;  // of its head
+};
+
+/// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
+template <class T>
+struct StatisticsMemory {
+  StatisticsMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index slots,
+                   Index count) {
+    const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
+    const Index rows = layout.chunk_rows;
+    operands = scratch.take<const void*>(std::max(all, rows));
+    received_rows = scratch.take<double*>(all);
+    key_rows = scratch.take<Index>(all);
+    received = scratch.take<double>(slots * all);
+    queries = score_rows<T>(scratch, layout);
+    keys = {scratch.take<T>(all * layout.depth), int(count), int(all)};
+    this->slots = scratch.take<int>(rows);
+    factors = scratch.take<double>(rows);
+    thresholds = scratch.take<T>(rows);
+    listed = scratch.take<ListedRow<T>>(rows);
+  }
+
+  const void** operands;   // [max(keys, rows)] of k, later of q
+  double** received_rows;  // [keys] sums in memory, slots of one key side by side
+  Index* key_rows;         // [keys] rows of their document
+  double* received;        // [slots][keys]
+  ScoreRows<T> queries;
+  ScoreKeys<T> keys;
+  int* slots;            // [rows of a chunk]
+  double* factors;       // [rows]
+  T* thresholds;         // [rows]
+  ListedRow<T>* listed;  // [rows]
+  Index pairs = 1;
+  T most_times = 1;    // the largest multiplicity there is
+  Index document = 0;  // its first row
+};
+
+/// Adds up in memory; one object serves all threads.
+template <class T>
+class ProbabilitySums {
+ public:
+  using Memory = StatisticsMemory<T>;
+
+  ProbabilitySums(const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, const WorkList& work,
+                  const core::Shape& shape, Index rows, const StatisticOperands& operands,
+                  const StatisticViews& statistics)
+      : tiles_(tiles),
+        layout_(layout),
+        work_(work),
+        shape_(shape),
+        rows_(rows),
+        operands_(operands),
+        statistics_(statistics) {}
+
+  Memory start(const BackwardTask& task) const {
+    const WorkItem& item = work_.items[task.item];
+    Memory w = Scratch::of_this_thread().fill(
+        [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, task.count); });
+    w.pairs = operands_.pairs;
+    w.most_times = T(operands_.pairs);
+    w.document = item.document;
+    RowWalk walk(work_, item.key);
+    walk.skip(task.first);
+    for (Index j = 0; j < task.count; ++j) {
+      const auto [t, row] = walk.next();
+      w.operands[j] = address(operands_.k, task.batch, row, item.kv_head);
+      w.received_rows[j] = static_cast<double*>(address(statistics_.received, task.batch, row, item.kv_head));
+      w.key_rows[j] = item.first_row + t * item.row_step;
+      for (Index slot = 0; slot < operands_.slots; ++slot)
+        w.received[slot * w.keys.capacity + j] = w.received_rows[j][slot];
+    }
+    std::fill(w.operands + task.count, w.operands + w.keys.capacity, zero_row);
+    for (Index slot = 0; slot < operands_.slots; ++slot)
+      std::fill(w.received + slot * w.keys.capacity + task.count, w.received + (slot + 1) * w.keys.capacity, 0.0);
+    tiles_.pack_transposed[storage_index(operands_.k.type)](w.operands, w.keys.capacity, w.queries.head_dim, T(1),
+                                                            w.keys.keys);
+    return w;
+  }
+
+  /// Packs the rows of a chunk.
+  void load_queries(const BackwardTask& task, const ChunkRows& rows, Memory& w) const {
+    ScoreRows<T>& q = w.queries;
+    const bool lists = statistics_.top_keys > 0;
+    rows.for_each([&](Index i, Index t, Index row, Index head) {
+      w.operands[i] = address(operands_.q, task.batch, row, head);
+      const T* const normalizer = static_cast<const T*>(address(operands_.normalizers, task.batch, row, head));
+      q.shift[i] = normalizer[0];
+      w.factors[i] = double(normalizer[1]);
+      w.slots[i] = int((operands_.first_head + head) % operands_.slots);
+      if (lists) {
+        const Index at = (task.batch * rows_ + row) * shape_.heads + head;
+        w.listed[i] = {list_at(at), rows.item.first_row + t * rows.item.row_step,
+                       operands_.head_pairs + head * operands_.pairs};
+      }
+    });
+    std::fill(w.operands + rows.count, w.operands + q.rows, zero_row);
+    std::fill(q.shift + rows.count, q.shift + q.rows, no_normalizer<T>().shift);
+    std::fill(w.factors + rows.count, w.factors + q.rows, 0.0);
+    std::fill(w.slots + rows.count, w.slots + q.rows, w.slots[rows.count - 1]);
+    std::fill(w.thresholds + rows.count, w.thresholds + q.rows, T(1));
+    const T score_factor = T(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
+    tiles_.pack_slabs[storage_index(operands_.q.type)](w.operands, q.rows, q.head_dim, q.capacity, {&score_factor, 0},
+                                                       q.queries);
+  }
+
+  /// Works on the chunk; tasks of higher keys are done with its lists.
+  void add(Index count, Memory& w) const {
+    const bool lists = statistics_.top_keys > 0;
+    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.threshold(w.most_times);
+    tiles_.add_statistics(w.queries, w.keys,
+                          {w.received, w.slots, w.factors, lists ? w.thresholds : nullptr, admit, &w});
+  }
+
+  void finish(const Memory& w) const {
+    for (Index j = 0; j < w.keys.count; ++j) {
+      for (Index slot = 0; slot < operands_.slots; ++slot)
+        w.received_rows[j][slot] = w.received[slot * w.keys.capacity + j];
+    }
+  }
+
+ private:
+  TopList<T> list_at(Index at) const {
+    const Index size = statistics_.top_keys;
+    return {static_cast<T*>(statistics_.top_weights) + at * size, statistics_.top_rows + at * size, size};
+  }
+
+  static void admit(void* memory, int row, int key, T weight) {
+    const Memory& w = *static_cast<const Memory*>(memory);
+    const ListedRow<T>& listed = w.listed[row];
+    const Index y = w.key_rows[key];
+    const int times = w.pairs == 1 ? 1 : multiplicity(listed.pairs, w.pairs, listed.x, y);
+    listed.list.admit(T(times) * weight, w.document + y);
+    w.thresholds[row] = listed.list.threshold(w.most_times);
+  }
+
+  const TileFunctions<T>& tiles_;
+  const BackwardLayout<T>& layout_;
+  const WorkList& work_;
+  const core::Shape& shape_;
+  const Index rows_;
+  const StatisticOperands& operands_;
+  const StatisticViews& statistics_;
+};
+
+}  // namespace annulus::kernels::host

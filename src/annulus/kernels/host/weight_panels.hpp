@@ -1,0 +1,54 @@
+// Which panels of keys a group of query rows needs, and their weights E: what gradients and statistics begin with.
+#pragma once
+
+#include <type_traits>
+
+#include "annulus/kernels/host/backward_block.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+struct Range {
+  int begin;
+  int end;
+};
+ANNULUS_INLINE int at_least(int x, int least) { return x < least ? least : x; }
+ANNULUS_INLINE int at_most(int x, int most) { return x > most ? most : x; }
+
+/// Whole panels (their halves at the end) of the tile's keys that a group of MR rows needs, from the tile's first key.
+template <class T>
+ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {
+  const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
+  const int end = round_up(at_most(q.end[row + kRowBlock - 1] - tile, keys), kLanes<T>);
+  return {begin, end > begin ? end : begin};
+}
+
+/// Calls fill(j, vectors, is_masked) for the panels from number j of the tile's keys on, NR keys (2 vectors) or the half
+/// of that at the end; panels that every row of the group sees whole need no mask.
+template <class T, class Fill>
+ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Range panels, const Fill& fill) {
+  constexpr int nr = kKeyBlock<T>;
+  using One = std::integral_constant<int, 1>;
+  using Two = std::integral_constant<int, 2>;
+  const int whole_begin = q.begin[row + kRowBlock - 1] - tile, whole_end = q.end[row] - tile;
+  int j = panels.begin;
+  for (; j + nr <= panels.end; j += nr) {
+    if (j >= whole_begin && j + nr <= whole_end)
+      fill(j, Two{}, std::false_type{});
+    else
+      fill(j, Two{}, std::true_type{});
+  }
+  if (j < panels.end) fill(j, One{}, std::true_type{});
+}
+
+/// E of MR rows for NV vectors of keys, from number `key` of the chunk on.
+///   p [MR][kStripStride]
+template <class T, int NV, bool kMasked>
+ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, T* p) {
+  constexpr int nr = kKeyBlock<T>;
+  const int depth = padded_depth<T>(q.head_dim);
+  probability_block<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
+                                    q.shift + row, q.begin + row, q.end + row, key, p);
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,61 @@
+// Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp), which are made again from the
+// scores; no n x n buffer exists.
+//   received   of a key row: sum over query rows of P, for each query head
+//   top        of a query row: the key rows of largest P, each with its multiplicity: how many pairs it is seen through
+#pragma once
+
+#include <functional>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/core/work_item.hpp"
+#include "annulus/kernels/attention.hpp"
+
+namespace annulus::kernels {
+
+/// One call's tensors: q (B, rows, H, D), k (B, stored rows, Hkv, D) of one storage type.
+struct StatisticOperands {
+  core::TensorView q;
+  core::TensorView k;
+  core::TensorView normalizers;  ///< (B, rows, H, 2) of the accumulation precision, as finish() writes them
+  double scale = 1;              ///< scores are scale * q.k
+  /// Of the query heads h of the tensors: sums of head h are in slot (first_head + h) mod slots.
+  core::Index slots = 1;
+  core::Index first_head = 0;
+  /// (H, pairs) in the default execution space's memory: pairs that decide multiplicities.
+  const core::HeadPair* head_pairs = nullptr;
+  core::Index pairs = 1;
+};
+
+/// Where statistics are added up. Zero, and lists empty, before the first call.
+struct StatisticViews {
+  core::TensorView received;  ///< (B, stored rows, Hkv, slots) float64, as k lies
+  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): weights of the accumulation precision in units
+  /// that finish_top() knows, and global rows. No data: not wanted.
+  void* top_weights = nullptr;
+  core::Index* top_rows = nullptr;
+  core::Index top_keys = 0;
+};
+
+/// Adds what the items' (query, key) pairs contribute. Same promise about items as attend_backward(): every (query row,
+/// head) and every (key row, key/value head) appears in at most one item of the list. A key row adds queries in
+/// ascending comb order, one after another. Lists are the same in whatever order keys come. `poll` as in attend().
+/// Complete on return.
+///   rows  query rows: q's and the lists'
+void attend_statistics(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
+                       core::Precision precision, const StatisticOperands& operands, const StatisticViews& statistics,
+                       const std::function<void()>& poll = {});
+
+/// Bytes that attend_statistics() takes at most for its own panels, all threads together, for `rows` query rows.
+core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Index slots,
+                                    core::Precision precision);
+
+/// Empties the lists of (B, rows, H).
+void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);
+/// Turns weights into P, rounded to `to`'s type: (B, rows, H, top_keys); they may be the same memory when the types are
+/// the same. Complete on return.
+void finish_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics,
+                const core::TensorView& normalizers, const core::TensorView& to);
+
+}  // namespace annulus::kernels

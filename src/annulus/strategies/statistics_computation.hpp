@@ -1,0 +1,41 @@
+// What keys receive and the largest probabilities of the rank's queries (kernels/statistics.hpp).
+#pragma once
+
+#include "annulus/kernels/statistics.hpp"
+#include "annulus/strategies/sum_computation.hpp"
+
+namespace annulus::strategies {
+
+class StatisticsComputation final : public SumComputation {
+ public:
+  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q and normalizers.
+  StatisticsComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
+                        core::Count expected, const Progress& progress);
+
+  /// Makes tensors.top_rows and top_weights, where they are asked for, and hands out what the own rows received:
+  /// (B, rows, Hkv, Problem::slots()).
+  core::Buffer finish(core::HopMetrics& metrics);
+
+ private:
+  void attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
+              const std::function<void()>& poll) override;
+  kernels::StatisticViews lists() const;
+
+  Tensors& tensors_;
+  core::Buffer head_pairs_;
+  core::Buffer top_weights_;  // of the problem's precision
+  core::Buffer top_rows_;
+};
+
+/// Bytes of a row of the two lists of all heads, for one batch entry.
+Index top_rows_bytes(const Problem& problem);
+Index top_weights_bytes(const Problem& problem);
+
+/// Bytes that the kernels keep for their panels once the forward pass and this one have computed `rows` rows.
+Index statistics_panels(const Problem& problem, Index rows);
+/// Bytes of what the pass finds there: q, kv, and what forward() made.
+Index statistics_inputs(const Problem& problem, Index rows);
+/// Peak bytes of all the rest: sums, lists, panels, `extra` bytes of buffers.
+Index statistics_work(const Problem& problem, Index rows, Index extra);
+
+}  // namespace annulus::strategies

@@ -1,0 +1,82 @@
+#include "annulus/strategies/sum_computation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "annulus/comm/watchdog.hpp"
+
+namespace annulus::strategies {
+
+Index GradientBlock::unit_bytes(const Problem& problem) const {
+  return (packed ? 1 : problem.shape.kv_heads) * problem.head_row_sum_bytes();
+}
+
+core::TensorView GradientBlock::view(const Problem& problem, Index which) const {
+  const core::Shape& s = problem.shape;
+  const core::DType type = core::type_of(problem.sum_precision());
+  const Index numbers = problem.sum_numbers();
+  auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
+  if (!packed) return core::contiguous_view(start, type, held, s.kv_heads, numbers);
+  return {start, type, held * numbers, numbers, 0};
+}
+
+kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
+  const Index rows = held * unit_bytes(problem) / problem.head_row_sum_bytes();
+  return {data, problem.sum_parts(), rows, problem.head_row_sum_bytes()};
+}
+
+SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& queries, core::Count expected,
+                               const Progress& progress)
+    : problem_(problem),
+      queries_(queries),
+      progress_(progress),
+      sums_("key sums", key_sum_bytes(problem, queries.count())),
+      own_{sums_.data(), queries.count(), false},
+      layout_(problem.layout()),
+      expected_(expected) {
+  core::fill_zero(sums_.data(), sums_.bytes());
+}
+
+void SumComputation::begin(const Problem& pass) {
+  layout_ = pass.layout();
+  pass_ = pass_name(problem_, layout_);
+}
+
+core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType type, Index numbers) const {
+  return core::contiguous_view(buffer.data(), type, queries_.count(), problem_.shape.heads, numbers);
+}
+
+void SumComputation::add(const KeyBlock& block, const GradientBlock& into, core::Mask part, const std::string& where,
+                         core::HopMetrics& metrics, const std::function<void()>& poll) {
+  const std::string scope = pass_ + where;
+  const comm::Scope here(scope);
+  const std::function<void()> poll_and_tell = watched(poll);
+  // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
+  for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
+    if (list.empty()) continue;
+    core::timed_compute(metrics, [&] { attend(list, block, into, poll_and_tell); });
+    const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
+    metrics.kept += kept;
+    done_ += kept;
+    if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), scope);
+  }
+}
+
+core::Buffer SumComputation::take_own() {
+  own_ = {};
+  return std::exchange(sums_, {});
+}
+
+Index key_sum_bytes(const Problem& problem, Index rows) {
+  return problem.sum_parts() * rows * problem.shape.kv_heads * problem.head_row_sum_bytes();
+}
+
+Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed) {
+  return problem.sum_parts() * pattern::head_rows(packed) * problem.head_row_sum_bytes();
+}
+
+comm::RowBlock sum_block(const Problem& problem, void* data, Index held, Index unit_bytes) {
+  return {data, problem.sum_parts(), held, unit_bytes, {0, held}};
+}
+
+}  // namespace annulus::strategies
