@@ -6,6 +6,8 @@
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
+// What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of its
+// CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -17,6 +19,7 @@
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 #include "annulus/kernels/normalizer.hpp"
+#include "annulus/kernels/statistics.hpp"
 #include "support/attention_case.hpp"
 
 namespace annulus::benchmarks {
@@ -117,6 +120,73 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["share"] = rate / most;
 }
 
+void attend_with_entropy(const Case& c, const core::WorkList& work, const Tensors& t) {
+  kernels::State state(c.shape(), c.n, c.precision(), 0, true);
+  kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
+}
+
+/// What keys receive, and with `lists` the 8 largest of every row.
+class Statistics {
+ public:
+  Statistics(const Case& c, Index top_keys)
+      : case_(c),
+        received_(Tensors::zeros(c, DType::float64, 1)),
+        weights_(Tensors::zeros(c, c.sums(), top_keys)),
+        rows_(Tensors::zeros(c, DType::float64, top_keys)),
+        views_{received_.view, weights_.view.data, static_cast<Index*>(rows_.view.data), top_keys} {}
+
+  void attend(const core::WorkList& work, const Tensors& t) const {
+    if (views_.top_keys > 0) kernels::clear_top(case_.shape(), case_.n, case_.precision(), views_);
+    kernels::attend_statistics(case_.backend, work, case_.shape(), case_.n, case_.precision(),
+                               {t.q.view, t.k.view, t.normalizers.view, case_.scale()}, views_);
+  }
+
+ private:
+  const Case& case_;
+  DeviceTensor received_, weights_, rows_;
+  kernels::StatisticViews views_;
+};
+
+void run_statistics(benchmark::State& state, const Case& c) {
+  const Tensors tensors(c);
+  const core::WorkList work = c.work();
+  const Statistics received(c, 0), top(c, 8);
+  attend_once(c, work, tensors, true);
+  std::array<double, 4> spent{};
+  const auto add = [&](std::size_t i, const auto& pass) {
+    const double start = core::cpu_seconds();
+    pass();
+    spent[i] += core::cpu_seconds() - start;
+  };
+  for (auto _ : state) {
+    add(0, [&] { attend_once(c, work, tensors, false); });
+    add(1, [&] { attend_with_entropy(c, work, tensors); });
+    add(2, [&] { received.attend(work, tensors); });
+    add(3, [&] { top.attend(work, tensors); });
+  }
+  state.counters["entropy"] = spent[1] / spent[0] - 1;
+  state.counters["received"] = spent[2] / spent[0];
+  state.counters["top"] = spent[3] / spent[0];
+}
+
+void register_statistics() {
+  for (const DType type : {DType::float32, DType::bfloat16, DType::float64}) {
+    for (const Index n : {1024, 4096}) {
+      for (const Index head_dim : {32, 48, 64, 128}) {
+        for (const bool causal : {false, true}) {
+          const Case c{Backend::host, false, type, n, 8, head_dim, causal};
+          benchmark::RegisterBenchmark(
+              fmt::format("statistics/{}/n:{}/D:{}/{}", core::name_of(type), n, head_dim, causal ? "causal" : "full")
+                  .c_str(),
+              [c](benchmark::State& state) { run_statistics(state, c); })
+              ->Unit(benchmark::kMillisecond)
+              ->MeasureProcessCPUTime();
+        }
+      }
+    }
+  }
+}
+
 void register_case(const Case& c) {
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}/{}", c.backend == Backend::host ? "" : "team_",
                                        c.backward ? "backward" : "forward", core::name_of(c.type), c.n, c.head_dim,
@@ -150,6 +220,7 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("instruction set", std::string(annulus::kernels::host_instruction_set()));
   annulus::benchmarks::register_cases();
+  annulus::benchmarks::register_statistics();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/device_backward_case.hpp"
+#include "kernels/statistics_case.hpp"
 
 namespace annulus::test {
 namespace {
@@ -72,6 +73,26 @@ class DeviceBackward : public testing::Test {
   }
 };
 TYPED_TEST_SUITE(DeviceBackward, Backends);
+
+TYPED_TEST(DeviceBackward, StatisticsOfTheSamePairs) {
+  Index keys = 0;
+  for (const Index head_dim : {3, 40}) {
+    for (const Mask mask : all_masks) {
+      for (const Precision precision : core::all_precisions) {
+        SCOPED_TRACE(fmt::format("D {}, mask {}, {} keys listed", head_dim, int(mask), keys));
+        const WorkCase test = statistics_case(head_dim, mask, core::type_of(precision), precision);
+        const std::vector<double> lse = naive_answer(test).lse;
+        const auto attend = [&](const auto& list, const auto& operands, const auto& views) {
+          kernels::device::launch_attend_statistics<typename TypeParam::Space, typename TypeParam::Tuning>(
+              list, test.shape, test.query_rows, precision, operands, views, {}, TypeParam::team_size());
+        };
+        expect_close(made_statistics(test, lse, keys, attend), naive_statistics(test, lse, keys),
+                     core::forward_tolerance(test.type));
+        keys = (keys + 5) % 12;
+      }
+    }
+  }
+}
 
 TYPED_TEST(DeviceBackward, TeamsHaveAllThreads) { expect_teams_of_all_threads<TypeParam>(); }
 

@@ -15,10 +15,10 @@ struct TopList {
   core::Index* rows;  // [size]
   core::Index size;
 
-  /// Offers a row of weight > 0.
-  KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row) const {
+  /// Offers a row of weight > 0, which may be listed only if it `may_come_again`.
+  KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row, bool may_come_again) const {
     if (is_ahead(size - 1, weight, row)) return;
-    for (core::Index i = 0; i < size; ++i) {
+    for (core::Index i = 0; may_come_again && i < size; ++i) {
       if (rows[i] == row) return;
     }
     core::Index at = size - 1;
@@ -30,9 +30,10 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// A weight that is no larger is not admitted: `least` times its multiplicity, `most` at most, lies below the last
-  /// entry, whatever rounding does.
-  KOKKOS_INLINE_FUNCTION T threshold(T most) const { return weights[size - 1] / most * (1 - T(1e-6)); }
+  /// What the last entry's weight is multiplied by: a weight that is no larger than that is not admitted even with the
+  /// largest multiplicity there is, whatever rounding does.
+  KOKKOS_INLINE_FUNCTION static T caution(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
+  KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:
   KOKKOS_INLINE_FUNCTION bool is_ahead(core::Index i, T weight, core::Index row) const {

@@ -141,6 +141,26 @@ ANNULUS_INLINE bool any_above(V a, V b) {
 }
 #endif
 
+/// Bit i: lane i of a is that of b.
+#if defined(__AVX512F__)
+ANNULUS_INLINE unsigned lanes_equal(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+ANNULUS_INLINE unsigned lanes_equal(Doubles a, Doubles b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
+#elif defined(__AVX2__)
+ANNULUS_INLINE unsigned lanes_equal(Floats a, Floats b) {
+  return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)));
+}
+ANNULUS_INLINE unsigned lanes_equal(Doubles a, Doubles b) {
+  return unsigned(_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_EQ_OQ)));
+}
+#else
+template <class V>
+ANNULUS_INLINE unsigned lanes_equal(V a, V b) {
+  unsigned bits = 0;
+  for (unsigned i = 0; i < sizeof(V) / sizeof(a[0]); ++i) bits |= unsigned(a[i] == b[i]) << i;
+  return bits;
+}
+#endif
+
 /// c += a * b, rounded as fma() rounds. Spelt out for GCC, which otherwise lets a's register become c's and then needs
 /// copies and spills to get the accumulators back in place (measured in the 6 x 2 block: 76 instead of 9x GFLOP/s).
 template <class V>
@@ -154,14 +174,6 @@ ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #else
   c = fma(a, b, c);
 #endif
-}
-
-/// Largest number of a vector without NaN.
-template <class T>
-ANNULUS_INLINE T largest_lane(Vec<T> x) {
-  T most = x[0];
-  for (int i = 1; i < kLanes<T>; ++i) most = x[i] > most ? x[i] : most;
-  return most;
 }
 
 // shuffle<Pattern>(x, y): lane i is number Pattern::at(i) of x and y laid end to end.
@@ -180,6 +192,20 @@ ANNULUS_INLINE V shuffle(V x, V y, LaneList<I...>) {
 template <class Pattern, class T>
 ANNULUS_INLINE Vec<T> shuffle(Vec<T> x, Vec<T> y) {
   return shuffle<Pattern>(x, y, typename LanesUpTo<kLanes<T>>::List{});
+}
+
+/// The largest lane, in every lane, of a vector without NaN.
+template <int kStep>
+struct Across {
+  static constexpr int at(int i) { return i ^ kStep; }
+};
+template <class T, int kStep = kLanes<T> / 2>
+ANNULUS_INLINE Vec<T> largest_lane_everywhere(Vec<T> x) {
+  const Vec<T> pairs = larger(x, shuffle<Across<kStep>, T>(x, x));
+  if constexpr (kStep == 1)
+    return pairs;
+  else
+    return largest_lane_everywhere<T, kStep / 2>(pairs);
 }
 
 /// 0, 1, 2, ...

@@ -37,13 +37,34 @@ ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors,
   store(received + slot * capacity, sum);
 }
 
-/// Tells of the weights of a row that lie above its threshold.
+/// Largest of `count` weights, lane by lane.
 template <class T>
-ANNULUS_INLINE void look_for_large(const StatisticSums<T>& sums, int row, int key, const T* p, int count) {
-  for (int j = 0; j < count; j += kLanes<T>) {
-    if (!any_above(load<Vec<T>>(p + j), broadcast(sums.thresholds[row]))) continue;
-    for (int i = 0; i < kLanes<T>; ++i)
-      if (p[j + i] > sums.thresholds[row]) sums.admit(sums.lists, row, key + j + i, p[j + i]);
+ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
+  Vec<T> most = load<Vec<T>>(p);
+  for (int j = kLanes<T>; j < count; j += kLanes<T>) most = larger(load<Vec<T>>(p + j), most);
+  return most;
+}
+
+/// Tells of the weights of a row that lie above its threshold, the largest first: each of them may raise it, and few
+/// are told of that others of the tile would drive out. Takes them out of the strip.
+template <class T>
+ANNULUS_INLINE void tell_of_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
+  for (;;) {
+    const Vec<T> most = largest_of(p, count);
+    if (!any_above(most, broadcast(sums.thresholds[row]))) return;
+    const Vec<T> weight = largest_lane_everywhere<T>(most);
+    // Where it is: without a branch on what no predictor can know.
+    std::uint64_t low = 0, high = 0;  // of the first half of the tile's keys, and of the second
+    for (int j = 0; j < count; j += kLanes<T>) {
+      const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);
+      (j < kTileKeys / 2 ? low : high) |= there << j % (kTileKeys / 2);
+    }
+    const int i = low != 0 ? __builtin_ctzll(low) : kTileKeys / 2 + __builtin_ctzll(high);
+    // A whole vector is stored: it is loaded again at once.
+    T* const around = p + i / kLanes<T> * kLanes<T>;
+    const Vec<IntOf<T>> lane = Vec<IntOf<T>>{} + IntOf<T>(i % kLanes<T>);
+    store(around, count_up<T>() == lane ? Vec<T>{} : load<Vec<T>>(around));
+    sums.admit(sums.lists, row, key + i, weight[0]);
   }
 }
 
@@ -64,9 +85,9 @@ void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const Statisti
       for (int j = panels.begin; j < panels.end; j += kLanes<double>)
         receive(p + j, sums.slots + row, sums.factors + row, sums.received + tile + j, k.capacity);
       if (sums.thresholds == nullptr) continue;
-      for (int i = 0; i < kRowBlock; ++i)
-        look_for_large(sums, row + i, tile + panels.begin, p + i * kStripStride<T> + panels.begin,
-                       panels.end - panels.begin);
+      for (int i = 0; panels.begin < panels.end && i < kRowBlock; ++i)
+        tell_of_large(sums, row + i, tile + panels.begin, p + i * kStripStride<T> + panels.begin,
+                      panels.end - panels.begin);
     }
   }
 }

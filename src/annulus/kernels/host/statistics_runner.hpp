@@ -50,7 +50,7 @@ struct StatisticsMemory {
   T* thresholds;         // [rows]
   ListedRow<T>* listed;  // [rows]
   Index pairs = 1;
-  T most_times = 1;    // the largest multiplicity there is
+  T caution = 1;       // see TopList
   Index document = 0;  // its first row
 };
 
@@ -76,7 +76,7 @@ class ProbabilitySums {
     Memory w = Scratch::of_this_thread().fill(
         [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, task.count); });
     w.pairs = operands_.pairs;
-    w.most_times = T(operands_.pairs);
+    w.caution = TopList<T>::caution(operands_.pairs);
     w.document = item.document;
     RowWalk walk(work_, item.key);
     walk.skip(task.first);
@@ -125,7 +125,7 @@ class ProbabilitySums {
   /// Works on the chunk; tasks of higher keys are done with its lists.
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
-    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.threshold(w.most_times);
+    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.caution;
     tiles_.add_statistics(w.queries, w.keys,
                           {w.received, w.slots, w.factors, lists ? w.thresholds : nullptr, admit, &w});
   }
@@ -148,8 +148,8 @@ class ProbabilitySums {
     const ListedRow<T>& listed = w.listed[row];
     const Index y = w.key_rows[key];
     const int times = w.pairs == 1 ? 1 : multiplicity(listed.pairs, w.pairs, listed.x, y);
-    listed.list.admit(T(times) * weight, w.document + y);
-    w.thresholds[row] = listed.list.threshold(w.most_times);
+    listed.list.admit(T(times) * weight, w.document + y, w.pairs > 1);
+    w.thresholds[row] = listed.list.last() * w.caution;
   }
 
   const TileFunctions<T>& tiles_;

@@ -1,0 +1,103 @@
+// What keys receive and the largest probabilities of rows, of work lists, by the definition: for the tests of every back
+// end. Lists of these tests keep the promise of attend_statistics(); a key is named by its comb index.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "annulus/kernels/statistics.hpp"
+#include "kernels/backward_case.hpp"
+
+namespace annulus::test {
+
+/// received (B, key_rows, Hkv, group); of every (batch, query row, head) the lists, `keys` entries each.
+struct StatisticsAnswer {
+  std::vector<double> received, weights;
+  std::vector<Index> rows;
+};
+
+/// Two batch entries, five heads on a key/value head of three and one of two, pieces of several runs with gaps in t and
+/// in rows; query rows 0 ... 3 are in no item.
+inline WorkCase statistics_case(Index head_dim, core::Mask mask, DType type, core::Precision precision) {
+  WorkCase test{{2, 0, 6, 2, head_dim}, 150, 170, type, precision};
+  core::WorkList list;
+  list.runs = {{3, 4, 2, 18}, {24, 42, 1, 30},                   // 0-1: 48 queries
+               {0, 7, 1, 15}, {17, 30, 2, 25}, {60, 85, 1, 41},  // 2-4: 81 keys
+               {40, 5, 1, 1}, {75, 130, 3, 12}};                 // 5-6: 13 keys
+  list.items = {{{0, 2, 48}, {2, 3, 81}, 0, 0, 1, 3, mask},      // heads 0 1 2
+                {{0, 2, 48}, {5, 2, 13}, 1, 3, 2, 2, mask}};     // heads 3 5
+  test.calls = {list};
+  test.fill();
+  return test;
+}
+
+/// By the definition, lists with the true weights and rows.
+inline StatisticsAnswer naive_statistics(const WorkCase& test, const std::vector<double>& lse, Index keys) {
+  const core::Shape& s = test.shape;
+  StatisticsAnswer answer{std::vector<double>(std::size_t(s.batch * test.key_rows * s.heads)), {}, {}};
+  std::map<Index, Index> name;  // of a stored key row
+  for (const core::WorkItem& item : test.calls[0].items) {
+    for (const CombRow key : comb_rows(test.calls[0], item.key)) name[key.row] = key.t;
+  }
+  std::vector<std::vector<std::pair<double, Index>>> seen(std::size_t(test.states()));
+  for_each_meeting(test, [&](std::size_t row, std::size_t key) {
+    const double p = std::exp(test.scale() * dot(test.q, row, test.k, key, s.head_dim) - lse[row]);
+    const Index head = Index(row) % s.heads;
+    answer.received[key * std::size_t(s.group()) + std::size_t(head % s.group())] += p;
+    seen[row].emplace_back(-p, name.at(Index(key) / s.kv_heads % test.key_rows));
+  });
+  for (auto& list : seen) {
+    std::sort(list.begin(), list.end());
+    for (Index i = 0; i < keys; ++i) {
+      const bool there = i < Index(list.size());
+      answer.weights.push_back(there ? -list[std::size_t(i)].first : 0);
+      answer.rows.push_back(there ? list[std::size_t(i)].second : -1);
+    }
+  }
+  return answer;
+}
+
+/// Runs `attend(list, operands, views)` over the case's lists.
+template <class Attend>
+StatisticsAnswer made_statistics(const WorkCase& test, const std::vector<double>& lse, Index keys,
+                                 const Attend& attend) {
+  const core::Shape& s = test.shape;
+  const DeviceTensor q = to_device(test.q, test.type, test.query_rows, s.heads, s.head_dim),
+                     k = to_device(test.k, test.type, test.key_rows, s.kv_heads, s.head_dim),
+                     normalizers = to_device(normalizers_of(lse), test.sums(), test.query_rows, s.heads, 2);
+  const std::vector<double> zeros(std::size_t(s.batch * test.key_rows * s.heads));
+  const DeviceTensor received = to_device(zeros, DType::float64, test.key_rows, s.kv_heads, s.group());
+  const Index entries = test.states() * keys;
+  const core::Buffer weights("test tensor", entries * Index(core::bytes_of(test.sums()))),
+      rows("test tensor", entries * Index(sizeof(Index)));
+  kernels::StatisticOperands operands{q.view, k.view, normalizers.view, test.scale(), s.group()};
+  const kernels::StatisticViews views{received.view, weights.data(), static_cast<Index*>(rows.data()), keys};
+  if (keys > 0) kernels::clear_top(s, test.query_rows, test.precision, views);
+  for (const core::WorkList& list : test.calls) attend(list, operands, views);
+  StatisticsAnswer answer;
+  answer.received = from_device(received.buffer, Index(zeros.size()), DType::float64);
+  if (keys == 0) return answer;
+  const core::TensorView to = core::contiguous_view(weights.data(), test.sums(), test.query_rows, s.heads, keys);
+  kernels::finish_top(s, test.query_rows, test.precision, views, normalizers.view, to);
+  answer.weights = from_device(weights, entries, test.sums());
+  answer.rows.resize(std::size_t(entries));
+  core::copy_to_host(answer.rows.data(), rows.data(), rows.bytes());
+  return answer;
+}
+
+/// Weights as they should be; rows, too, but where two weights are the same to rounding.
+inline void expect_close(const StatisticsAnswer& found, const StatisticsAnswer& expected, double tolerance) {
+  EXPECT_TRUE(close_to(found.received, expected.received, tolerance)) << "received";
+  EXPECT_TRUE(close_to(found.weights, expected.weights, tolerance)) << "weights";
+  std::size_t other = 0;
+  for (std::size_t i = 0; i < expected.rows.size(); ++i) {
+    EXPECT_EQ(found.rows[i] == -1, expected.rows[i] == -1) << i;
+    other += found.rows[i] != expected.rows[i];
+  }
+  EXPECT_LE(other, expected.rows.size() / 200);
+}
+
+}  // namespace annulus::test
