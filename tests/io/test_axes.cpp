@@ -117,6 +117,29 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
   EXPECT_EQ(found, mine);
 }
 
+TEST_F(AxesTest, RowNumbersAreWhole) {
+  const Shape s{2, 13, 3, 3, 5};
+  constexpr Index far = (Index(1) << 53) + 1;  // as a double it would be even
+  auto all = counting<Index>(2 * 13 * 3 * 4);
+  for (Index& number : all) number = number % 5 == 0 ? -1 : far + 2 * number;
+  const std::vector<Interval> rows = dealt(13, 2);
+  const std::vector<Index> mine = rows_of(all, 2, 3 * 4, rows);
+  for (const AxisOrder order : {AxisOrder::bshd, AxisOrder::bhsd}) {
+    ResultFile file({path, true}, {top_spec("top_rows", NumberType::int64(), s, 4, order)}, comm);
+    file.write({{"top_rows", mine.data()}}, rows);
+    file.finish({});
+    SeenFile seen = test::seen_file(comm, path, {"top_rows"});
+    EXPECT_EQ(seen.at("top_rows").type, NumberType::int64());
+    EXPECT_EQ(seen.at("top_rows").extents,
+              (order == AxisOrder::bshd ? std::vector<Index>{2, 13, 3, 4} : std::vector<Index>{2, 3, 13, 4}));
+    seen.datasets["top_rows"].order = order;
+    std::vector<Index> found(mine.size());
+    transfer_rows(seen, Direction::read, {{"top_rows", found.data()}}, rows, comm, max_piece_bytes);
+    EXPECT_EQ(found, mine);
+    comm.barrier();  // the next file takes its place
+  }
+}
+
 /// More than one buffer's worth: 40 MiB on every rank.
 TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
   const Shape s{1, 2048, 5, 5, 1024};

@@ -127,7 +127,7 @@ TEST_F(ChangedFileTest, ExtentsAndTypeAreHeldAgainstTheFirstLook) {
         DatasetInfo{{1, 12, 4, 2}, DType::float32}, DatasetInfo{{1, 24, 4}, DType::float32}}) {
     const SeenFile seen{path, agreed_state(path, comm), {{"/q", info}}};
     const std::string says = fmt::format("{}: dataset /q is float32 (1, 12, 2, 4), it was {} ({}) when the run", path,
-                                         core::name_of(info.type), fmt::join(info.extents, ", "));
+                                         name_of(info.type), fmt::join(info.extents, ", "));
     const std::string together = common_error(comm, [&] {
       transfer_rows(seen, Direction::read, {{"/q", host.data()}}, {rows}, comm, max_piece_bytes);
     });

@@ -66,7 +66,7 @@ attention:
   scale: 1.25e-1
 compute: {precision: float64, backward: true, reproducible: true}
 distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml, ulysses_ranks: 4}
-output: {file: "out put: #1.h5", overwrite: true, report: sub/../report.json}
+output: {file: "out put: #1.h5", overwrite: true, statistics: [received, top], top_keys: 5, report: sub/../report.json}
 )";
 
 TEST(RunFile, EveryKeyArrives) {
@@ -105,6 +105,23 @@ TEST(RunFile, GradientsOfTheInput) {
   EXPECT_EQ(forward.input.dlse, std::nullopt);
   EXPECT_EQ(differences(s, forward),
             (std::vector<std::string>{"input.dlse: /g/dlse -> none", "compute.backward: true -> false"}));
+}
+
+TEST(RunFile, StatisticsAreSomeOfTheirWords) {
+  const auto settings = [](const std::vector<std::string>& overrides) {
+    return parse_run_file(good, "/data/run.yaml", overrides).settings;
+  };
+  const Settings none = settings({"output.statistics=[]"}), one = settings({"output.statistics=[received]"}),
+                 all = settings({"output.statistics=[top, entropy]", "output.top_keys=3"});
+  EXPECT_TRUE(none.output.statistics.empty());
+  EXPECT_FALSE(one.output.tells(Statistic::entropy));
+  EXPECT_TRUE(one.output.tells(Statistic::received));
+  EXPECT_EQ(all.output.statistics, (std::vector{Statistic::entropy, Statistic::top})) << "however they are written";
+  EXPECT_EQ(all.output.top_keys, 3);
+  EXPECT_EQ(resolved_text(one).find("top_keys"), std::string::npos) << "of no use";
+  EXPECT_NE(resolved_text(all).find("  statistics: [entropy, top]\n  top_keys: 3\n"), std::string::npos);
+  EXPECT_TRUE(differences(all, settings({"output.statistics=[entropy, top]", "output.top_keys=3"})).empty());
+  EXPECT_EQ(differences(none, one), std::vector<std::string>{"output.statistics: [] -> [received]"});
 }
 
 TEST(RunFile, KvHeadsDefaultToHeads) {
@@ -180,7 +197,7 @@ TEST(RunFile, ResolvedTextHasEveryKey) {
   EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  axes: bshd\n  q: /q\n"), 0u) << resolved;
   EXPECT_NE(resolved.find("\nattention:\n  semantics: longnet\n  segments: [all]\n"), std::string::npos) << resolved;
   for (const Key<Settings>& key : run_file_keys()) {
-    if (!key.has_section(Settings{})) continue;
+    if (!key.has_section(Settings{}) || key.name == "output.top_keys") continue;  // with top alone
     EXPECT_NE(resolved.find(fmt::format("\n  {}: ", word_of(key.name))), std::string::npos) << key.name;
   }
 }
@@ -314,7 +331,8 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
     }
     EXPECT_TRUE(!key.required || fallback.empty()) << key.name << " is required and has a default";
     EXPECT_EQ(comment, key.range) << key.name;
-    EXPECT_EQ(key.text(alone).empty(), !key.has_section(alone) || fallback.empty() || key.name == "input.axes");
+    EXPECT_EQ(key.text(alone).empty(),
+              !key.has_section(alone) || fallback.empty() || key.name == "input.axes" || key.name == "output.top_keys");
   }
   EXPECT_EQ(listed.size(), run_file_keys().size()) << "reference.yaml has keys the code does not know";
 }

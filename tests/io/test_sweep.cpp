@@ -113,6 +113,17 @@ TEST(Sweep, IsWrittenAsItIsRead) {
   EXPECT_EQ(listed(bench_file_of(parse_run_file_tree(resolved, "/data/run.yaml", {}))), listed(file));
 }
 
+TEST(Sweep, OfStatisticsIsNone) {
+  const std::string front = "input: {file: a.h5}\noutput: {statistics: [top]}\n";
+  try {
+    bench("    - attention.causal: [true]\n", "", front);
+    ADD_FAILURE() << "accepted";
+  } catch (const core::Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "/data/run.yaml:2:10: output.statistics: bench makes none, expected []; `annulus run` does");
+  }
+}
+
 struct Bad {
   const char* name;
   std::string sweep;

@@ -137,6 +137,31 @@ TEST(Reference, NumbersComputedByHand) {
   EXPECT_NEAR(result.out[8], (20 + 80 + 3840) / 134.0, 1e-13);
 }
 
+TEST(Reference, EntropyComputedByHand) {
+  // The row above: P = 2/20, 2/20, 16/20. In the other order the largest score comes first.
+  const ReferencePattern pattern = worked_example();
+  const core::Shape shape{1, 3, 4, 1, 1};
+  const std::vector<double> q{std::log(2.0)}, k{0, 1, 3}, v{1};
+  // Over the multiset keys 0 and 2 count twice: each with half of its P.
+  const double expected = -(2 * 0.05 * std::log(0.05) + 0.1 * std::log(0.1) + 2 * 0.4 * std::log(0.4));
+  for (const std::vector<Index>& order : {std::vector<Index>{0, 1, 2}, {2, 1, 0}}) {
+    ReferenceRow row(pattern, shape, 0, 2, q);
+    EXPECT_EQ(row.entropy(), 0) << "no key";
+    for (const Index p : order) row.add(p, std::span(&k[std::size_t(p)], 1), v);
+    EXPECT_NEAR(row.entropy(), expected, 1e-14);
+  }
+}
+
+TEST(Reference, FilledInKeysAreInTheEntropy) {
+  ReferencePattern pattern;
+  pattern.semantics = ReferenceSemantics::torchscale;
+  pattern.pairs = {{8, 2}};
+  const std::vector<double> q{1}, k{std::log(2.0)}, v{1};
+  ReferenceRow row(pattern, {1, 10, 2, 2, 1}, 0, 8, q);  // sees itself and three keys of score 0: 2/5 and 3 times 1/5
+  row.add(8, k, v);
+  EXPECT_NEAR(row.entropy(), -(0.4 * std::log(0.4) + 0.6 * std::log(0.2)), 1e-15);
+}
+
 TEST(Reference, RowsWithoutKeys) {
   ReferencePattern pattern;
   pattern.pairs = {{4, 2}};

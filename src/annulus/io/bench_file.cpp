@@ -105,6 +105,10 @@ BenchFile bench_file_of(RunFileTree tree) {
   check_required_of_bench(run);
   check_sweep(run.settings.bench->sweep, run.settings.bench->skip);
   check_output(run);
+  if (!run.settings.output.statistics.empty()) {
+    fail(ErrorKind::usage, "{}output.statistics: bench makes none, expected []; `annulus run` does",
+         run.where("output.statistics"));
+  }
   BenchFile file{std::move(tree), *run.settings.bench, cases_of(*run.settings.bench)};
   if (file.cases.empty()) fail(ErrorKind::usage, "{}bench.skip leaves no case", run.where("bench.skip"));
   YamlNode& root = file.shared.root;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "annulus/core/error.hpp"
 #include "annulus/io/numbers.hpp"
@@ -87,6 +88,16 @@ std::size_t choose(const KeyValue& value, const std::vector<std::string>& words)
   const auto found = std::find(words.begin(), words.end(), value.node.text);
   if (found == words.end()) value.refuse(expected + suggest(value.node.text, words));
   return std::size_t(found - words.begin());
+}
+
+std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<std::string>& words) {
+  std::set<std::size_t> chosen;
+  if (value.node.kind == YamlNode::Kind::list && value.node.items.empty()) return {};
+  for (const YamlNode& item : value.list()) {
+    if (chosen.insert(choose({item, value.name, value.folder}, words)).second) continue;
+    core::fail(core::ErrorKind::usage, "{}{}: {} stands there twice", item.location, value.name, item.text);
+  }
+  return {chosen.begin(), chosen.end()};
 }
 
 std::string quote(const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -63,6 +64,27 @@ Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
               if (value == from) return word;
             }
             return words.front();
+          }};
+}
+
+/// Some of the words, or none, each once (choose_some() gives their positions, ascending): values in the order of
+/// `choices`, however they are written.
+std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<std::string>& words);
+template <class T>
+Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choices) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : choices) words.push_back(word);
+  return {fmt::format("list of {}", fmt::join(words, ", ")),
+          [=](const KeyValue& v, std::vector<T>& to) {
+            to.clear();
+            for (const std::size_t i : choose_some(v, words)) to.push_back(choices[i].second);
+          },
+          [=](const std::vector<T>& from) {
+            std::vector<std::string> written;
+            for (const auto& [word, value] : choices) {
+              if (std::find(from.begin(), from.end(), value) != from.end()) written.push_back(word);
+            }
+            return fmt::format("[{}]", fmt::join(written, ", "));
           }};
 }
 

@@ -12,9 +12,9 @@ Target open_target(hid_t file, const SeenFile& seen, const std::string& name) {
   Target target{seen.path, name, info, open_dataset(file, seen.path, name), memory_type(info.type)};
   const TypeId type(check_hdf5(H5Dget_type(target.dataset), "{} has no type", target.where()));
   const std::vector<Index> extents = extents_of(target.dataset);
-  if (extents != info.extents || dtype_of(type) != info.type) {
+  if (extents != info.extents || number_type_of(type) != info.type) {
     fail(core::ErrorKind::failure, "{} is {} ({}), it was {} ({}) when the run looked at it first", target.where(),
-         describe_type(type), fmt::join(extents, ", "), core::name_of(info.type), fmt::join(info.extents, ", "));
+         describe_type(type), fmt::join(extents, ", "), name_of(info.type), fmt::join(info.extents, ", "));
   }
   return target;
 }
@@ -44,12 +44,12 @@ void move_selected(const Target& target, Direction direction, hid_t stored, hid_
        missing_filters(target.dataset));
 }
 
-void check_range(const Target& target, core::DType from, const void* converted, Index count) {
-  if (core::bytes_of(target.info.type) >= core::bytes_of(from)) return;
-  if (!find_non_finite(converted, target.info.type, count)) return;
+void check_range(const Target& target, NumberType from, const void* converted, Index count) {
+  if (bytes_of(target.info.type) >= bytes_of(from)) return;
+  if (!find_non_finite(converted, *target.info.type.dtype(), count)) return;
   fail(core::ErrorKind::failure,
        "{} has numbers beyond the range of {}, expected output.type: auto, which keeps them as {}", target.where(),
-       core::name_of(target.info.type), core::name_of(from));
+       name_of(target.info.type), name_of(from));
 }
 
 FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm) {

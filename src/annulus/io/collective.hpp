@@ -43,7 +43,7 @@ void move_selected(const Target& target, Direction direction, hid_t stored, hid_
 
 /// Throws Error(failure) where numbers, on their way into a dataset of fewer bits than `from`, became infinite. To be
 /// called behind the collective call that writes them, to which every rank has to come.
-void check_range(const Target& target, core::DType from, const void* converted, Index count);
+void check_range(const Target& target, NumberType from, const void* converted, Index count);
 
 // The first and the last are collective and throw the same Error(failure) on every rank.
 FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm);

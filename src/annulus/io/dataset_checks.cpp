@@ -55,7 +55,6 @@ FoundDataset look_at(hid_t file, const std::string& path, const std::string& nam
          describe_type(type));
   }
   found.type = *known;
-  if (axes.empty()) return found;
   const auto wanted = std::size_t(std::count(axes.begin(), axes.end(), ',') + 1);
   if (found.extents.size() != wanted) {
     fail(ErrorKind::failure, "{} has {} axes {}, expected {}: {}", found.where, found.extents.size(),

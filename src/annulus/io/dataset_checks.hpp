@@ -21,9 +21,8 @@ struct FoundDataset {
 };
 
 /// Looks at a dataset of floats. `axes` are the names its axes should have, "(batch, sequence)": their number must be
-/// that of its axes, and none of them is empty; without names everything is taken. Throws Error(failure), with
-/// `asked_by` as open_dataset().
-FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes = "",
+/// that of its axes, and none of them is empty. Throws Error(failure), with `asked_by` as open_dataset().
+FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
                      const std::string& asked_by = "");
 
 /// Throws Error(failure) unless the dataset has this type: "..., expected float32 as FILE: dataset /q".

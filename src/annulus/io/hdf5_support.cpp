@@ -110,16 +110,18 @@ std::string hdf5_reason() {
   return text.empty() ? "" : ": " + text;
 }
 
-TypeId file_type(DType type) {
+TypeId file_type(NumberType type) {
+  if (!type.dtype()) return TypeId(H5Tcopy(H5T_STD_I64LE));
   if (type == DType::float64) return TypeId(H5Tcopy(H5T_IEEE_F64LE));
   if (type == DType::float32) return TypeId(H5Tcopy(H5T_IEEE_F32LE));
-  return small_float(type, H5T_IEEE_F32LE);
+  return small_float(*type.dtype(), H5T_IEEE_F32LE);
 }
 
-TypeId memory_type(DType type) {
+TypeId memory_type(NumberType type) {
+  if (!type.dtype()) return TypeId(H5Tcopy(H5T_NATIVE_INT64));
   if (type == DType::float64) return TypeId(H5Tcopy(H5T_NATIVE_DOUBLE));
   if (type == DType::float32) return TypeId(H5Tcopy(H5T_NATIVE_FLOAT));
-  return small_float(type, H5T_NATIVE_FLOAT);
+  return small_float(*type.dtype(), H5T_NATIVE_FLOAT);
 }
 
 std::optional<DType> dtype_of(hid_t type) {
@@ -130,6 +132,12 @@ std::optional<DType> dtype_of(hid_t type) {
     if (found == layout_of(known)) return known;
   }
   return std::nullopt;
+}
+
+std::optional<NumberType> number_type_of(hid_t type) {
+  if (const auto known = dtype_of(type)) return *known;
+  const bool is_int64 = H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 8 && H5Tget_sign(type) == H5T_SGN_2;
+  return is_int64 ? std::optional(NumberType::int64()) : std::nullopt;
 }
 
 std::string describe_type(hid_t type) {

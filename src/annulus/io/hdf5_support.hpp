@@ -11,7 +11,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/core/types.hpp"
+#include "annulus/io/number_type.hpp"
 
 namespace annulus::io {
 
@@ -65,10 +65,12 @@ using ObjectId = Hdf5Id<H5Oclose>;
 
 /// Storage type on file (little-endian) and in memory (the machine's order). 16-bit types are the same but for the
 /// order, so HDF5 copies their bits and never rounds.
-TypeId file_type(core::DType type);
-TypeId memory_type(core::DType type);
+TypeId file_type(NumberType type);
+TypeId memory_type(NumberType type);
 /// The storage type that an HDF5 type is, in either byte order; nothing for every other type.
 std::optional<core::DType> dtype_of(hid_t type);
+/// The same, and int64.
+std::optional<NumberType> number_type_of(hid_t type);
 /// An HDF5 type in words, for messages: "32-bit integer", "80-bit float", "text".
 std::string describe_type(hid_t type);
 

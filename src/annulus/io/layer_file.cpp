@@ -84,7 +84,7 @@ void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& par
   transfer_parts(file, Direction::read, parts, comm);
   comm::agree(comm, [&] {
     for (const MatrixPart& part : parts) {
-      check_finite(fmt::format("{}: dataset {}", file.path, part.dataset), part, file.at(part.dataset).type);
+      check_finite(fmt::format("{}: dataset {}", file.path, part.dataset), part, *file.at(part.dataset).type.dtype());
     }
   });
 }

@@ -45,11 +45,11 @@ struct Part {
 
  private:
   void write_converted(const Rectangle& piece, hid_t stored, hid_t transfer) const {
-    const Index columns = piece.columns.size(), each = Index(core::bytes_of(target.info.type));
+    const Index columns = piece.columns.size(), each = Index(bytes_of(target.info.type));
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(std::size_t(piece.count() * each));
     for (Index row = piece.rows.begin; row < piece.rows.end; ++row) {
       const Index at = (row - kept.rows.begin) * kept.columns.size() + piece.columns.begin - kept.columns.begin;
-      convert({static_cast<std::byte*>(host.data) + at * Index(core::bytes_of(host.type)), host.type},
+      convert({static_cast<std::byte*>(host.data) + at * Index(bytes_of(host.type)), host.type},
               {buffer.get() + (row - piece.rows.begin) * columns * each, target.info.type}, columns);
     }
     const SpaceId memory = space_of({piece.count()});
@@ -70,7 +70,7 @@ Part cut_part(hid_t file, const SeenFile& seen, const MatrixPart& matrix, Index 
   const bool fits = inside(matrix.kept.rows, whole.rows) && inside(matrix.kept.columns, whole.columns) &&
                     inside(matrix.part.rows, matrix.kept.rows) && inside(matrix.part.columns, matrix.kept.columns);
   core::require(fits, [&] { return part.target.where() + ": a part outside"; });
-  const Index row_bytes = matrix.part.columns.size() * Index(core::bytes_of(part.target.info.type));
+  const Index row_bytes = matrix.part.columns.size() * Index(bytes_of(part.target.info.type));
   const Index step = std::max<Index>(1, piece_bytes / row_bytes);
   for (Index row = matrix.part.rows.begin; row < matrix.part.rows.end; row += step) {
     part.pieces.push_back({{row, std::min(matrix.part.rows.end, row + step)}, matrix.part.columns});

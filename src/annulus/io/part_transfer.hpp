@@ -23,7 +23,7 @@ struct MatrixPart {
   Rectangle part;  ///< inside `kept`; empty: this rank moves nothing
   Rectangle kept;
   void* host = nullptr;
-  std::optional<core::DType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
+  std::optional<NumberType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
 };
 
 /// Opens the file on all ranks, moves every rank's parts, closes the file; collective: every rank names the same

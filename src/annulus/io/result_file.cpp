@@ -20,7 +20,7 @@ Index bytes_of(const std::vector<TensorSpec>& tensors) {
   Index bytes = 0;
   for (const TensorSpec& tensor : tensors) {
     bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(0));
-    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(core::bytes_of(tensor.type)),
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(bytes_of(tensor.type)),
                              std::multiplies<Index>());
   }
   return bytes;
@@ -61,8 +61,8 @@ void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors
     const TypeId type = file_type(tensor.type);
     const DatasetId dataset = make_dataset(file, tensor.name, type, space_of(tensor.extents));
     add_text(dataset, "axes", tensor.axes);
-    add_text(dataset, "dtype", std::string(core::name_of(tensor.type)));
-    add_text(dataset, "units", "1");
+    add_text(dataset, "dtype", std::string(name_of(tensor.type)));
+    add_text(dataset, "units", tensor.units);
     axes.push_back({tensor.name, tensor.extents, tensor.axes});
   }
   add_dimension_scales(file, axes);
@@ -119,6 +119,14 @@ TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Sh
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, AxisOrder order) {
   return {name, core::lse_type(input_type), reordered<Index>({shape.batch, shape.sequence, shape.heads}, order),
           order == AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
+}
+
+TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k, AxisOrder order) {
+  TensorSpec spec = lse_spec(name, core::DType::float32, shape, order);
+  spec.type = type;
+  spec.extents.push_back(k);
+  spec.axes += " top";
+  return spec;
 }
 
 ResultFile::ResultFile(const OutputLocation& location, std::vector<TensorSpec> tensors, const comm::Communicator& comm)

@@ -20,16 +20,20 @@ namespace annulus::io {
 /// A dataset to be made: extents (B, S, ...) or (B, H, S, ...), all above 0. Or a matrix or vector of weights.
 struct TensorSpec {
   std::string name;
-  core::DType type = core::DType::float32;
+  NumberType type = core::DType::float32;
   std::vector<Index> extents;
   std::string axes;  ///< "batch sequence head dim": a name for each, which one length has in all of the file
   AxisOrder order = AxisOrder::bshd;
+  std::string units = "1";
 };
 /// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`, with axes in that order or another.
 /// Where there are fewer key/value heads than heads, the axis of these is called kv_head.
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        AxisOrder order = AxisOrder::bshd);
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
+                    AxisOrder order = AxisOrder::bshd);
+/// (B, S, H, k): of every row of every head a list of k numbers, along the axis `top`.
+TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
                     AxisOrder order = AxisOrder::bshd);
 
 /// Where the file goes.
@@ -42,7 +46,7 @@ struct OutputLocation {
 struct RowsOut {
   std::string dataset;
   const void* host = nullptr;
-  std::optional<core::DType> type{};  ///< of the numbers there; empty: the dataset's
+  std::optional<NumberType> type{};  ///< of the numbers there; empty: the dataset's
 };
 
 /// A named array of /run; rank 0's values count. Axes "rank", extents {P}: one number per rank; "rank hop", {P, hops}:

@@ -101,6 +101,17 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
+/// Statistics are of attention alone.
+void check_statistics(const RunFile& run) {
+  const OutputSettings& output = run.settings.output;
+  if (run.settings.layer && !output.statistics.empty()) {
+    refuse(run, "output.statistics", "output.statistics: a run with a section layer makes none, expected []");
+  }
+  if (output.top_keys != OutputSettings().top_keys && !output.tells(Statistic::top)) {
+    refuse(run, "output.top_keys", "output.top_keys needs top among output.statistics");
+  }
+}
+
 /// One file under two names is one file: links are followed as far as they exist.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
@@ -152,6 +163,7 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
     refuse(run, "output.file", "output.file: none is for runs, train needs a file for the weights");
   }
   check_distribution(run);
+  check_statistics(run);
   check_output(run);
 }
 

@@ -16,6 +16,7 @@ constexpr Index max_heads = 1'000'000;
 constexpr Index max_ranks = 1'000'000'000;  // an int in MPI
 constexpr Index max_steps = 1'000'000'000;
 constexpr Index max_runs = 1'000'000;
+constexpr Index max_top_keys = 1024;
 
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
@@ -165,6 +166,16 @@ void add_output(Keys& keys) {
                                                          {{"auto", std::nullopt}}),
                    "{}: type of out, dq, dk, dv and of all tensors of a layer; auto: the input's");
   type.decides_result = true;
+  Choices<Statistic> statistics;
+  for (const Statistic one : all_statistics) statistics.emplace_back(name_of(one), one);
+  output
+      .field("statistics", &O::statistics, some_of(statistics),
+             "{}: what is told of the probabilities, beside out and lse")
+      .decides_result = true;
+  Key<Settings>& top_keys =
+      output.field("top_keys", &O::top_keys, whole(1, max_top_keys), "rows that statistic top lists of each row, {}");
+  top_keys.decides_result = true;
+  top_keys.has_use = [](const Settings& s) { return s.output.tells(Statistic::top); };
   output.field("report", &O::report, optional("none", path()), "none, or path of a JSON file");
   output.field("trace", &O::trace, optional("none", path()),
                "none, or path of a JSON file that trace viewers open: what every rank did and when");

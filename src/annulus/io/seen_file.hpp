@@ -9,6 +9,7 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/axes.hpp"
+#include "annulus/io/number_type.hpp"
 
 namespace annulus::io {
 
@@ -37,10 +38,10 @@ FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 /// Throws Error(failure) that says what changed unless the file is still what it was. On this rank alone.
 void check_unchanged(const std::string& path, const FileState& seen);
 
-/// Extents and storage type of a dataset of floats, and what the axes of a tensor are.
+/// Extents and storage type of a dataset, and what the axes of a tensor are.
 struct DatasetInfo {
   std::vector<Index> extents;  ///< as in the file
-  core::DType type = core::DType::float32;
+  NumberType type = core::DType::float32;
   AxisOrder order = AxisOrder::bshd;
 };
 

@@ -1,9 +1,13 @@
 // What a run file says, as plain structs. Text stops here: no room but io and app sees YAML.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/types.hpp"
@@ -95,14 +99,26 @@ struct BenchSettings {
   std::optional<std::string> json;  ///< absolute path of the same as JSON
 };
 
+/// What is told of the attention's probabilities beside out and lse.
+enum class Statistic { entropy, received, top };
+
+inline constexpr std::array all_statistics{Statistic::entropy, Statistic::received, Statistic::top};
+
+constexpr std::string_view name_of(Statistic statistic) {
+  return statistic == Statistic::entropy ? "entropy" : statistic == Statistic::received ? "received" : "top";
+}
+
 struct OutputSettings {
   /// What stands in `file` of a run that computes and times only; a path is absolute, so that none is called so.
   static constexpr const char* no_file = "none";
   bool writes_file() const { return file != no_file; }
+  bool tells(Statistic one) const { return std::find(statistics.begin(), statistics.end(), one) != statistics.end(); }
 
   std::string file;  ///< absolute path, or no_file
   bool overwrite = false;
   std::optional<core::DType> type;    ///< of all tensors but lse: float32 or float64; empty: the input's
+  std::vector<Statistic> statistics;  ///< in the order of all_statistics
+  Index top_keys = 8;                 ///< rows that `top` lists of every row
   std::optional<std::string> report;  ///< absolute path of a JSON file
   std::optional<std::string> trace;   ///< absolute path of a JSON file of trace events
 };

@@ -154,8 +154,15 @@ TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& com
 }
 
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {
-  const FoundDataset found = look_at(open_alone(path, false), path, name);
-  return {found.extents, found.type};
+  const FileId file = open_alone(path, false);
+  const DatasetId dataset = open_dataset(file, path, name);
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{}: dataset {} has no type", path, name));
+  const auto known = number_type_of(type);
+  if (!known) {
+    fail(ErrorKind::failure, "{}: dataset {} is {}, expected float64, float32, float16, bfloat16 or int64", path, name,
+         describe_type(type));
+  }
+  return {extents_of(dataset), *known};
 }
 
 std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name) {

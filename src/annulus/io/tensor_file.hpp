@@ -14,7 +14,7 @@ class TensorFile : public InputFile {
   TensorFile(const InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 };
 
-/// What a dataset of floats in some HDF5 file is; looked at on this rank alone. Throws Error(failure).
+/// What a dataset of numbers in some HDF5 file is; looked at on this rank alone. Throws Error(failure).
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
 
 /// The text in an attribute of the file itself, nothing where there is none; read on this rank alone. Throws

@@ -75,7 +75,7 @@ struct Rows {
     Index rows = 0;
     for (const Box& box : piece) rows += box.rows.size();
     const Index numbers = piece.empty() ? 0 : piece.front().batch.size() * rows * row_numbers();
-    const std::size_t each = core::bytes_of(info().type), host_each = core::bytes_of(host.type);
+    const std::size_t each = bytes_of(info().type), host_each = bytes_of(host.type);
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(std::size_t(numbers) * each);
     const auto copy = [&](Index in_host, Index walked, Index count) {
       const Numbers here{static_cast<std::byte*>(host.data) + in_host * Index(host_each), host.type};
@@ -128,7 +128,7 @@ Rows cut_rows(hid_t file, const SeenFile& seen, const RowsIn& tensor, const std:
     end = interval.end;
     rows.memory_rows += interval.size();
   }
-  rows.pieces = cut_into_pieces(intervals, extents[0], rows.row_numbers() * Index(core::bytes_of(type)),
+  rows.pieces = cut_into_pieces(intervals, extents[0], rows.row_numbers() * Index(bytes_of(type)),
                                 rows.lies_as_in_memory() ? piece_bytes : std::min(piece_bytes, turned_bytes));
   return rows;
 }

@@ -19,7 +19,7 @@ enum class Direction { read, write };
 struct RowsIn {
   std::string dataset;
   void* host = nullptr;
-  std::optional<core::DType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
+  std::optional<NumberType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
 };
 
 /// Opens the file on all ranks, moves this rank's rows of each dataset, closes the file; collective. Host memory,

@@ -133,11 +133,13 @@ void ReferenceRow::add(Index p, std::span<const double> k, std::span<const doubl
   if (score > max_) {  // the first key: max_ is -inf, the factor 0, and sums that are 0 stay 0
     const double shrink = std::exp(max_ - score);
     sum_ *= shrink;
+    scores_ *= shrink;
     for (double& a : acc_) a *= shrink;
     max_ = score;
   }
   const double weight = double(times) * std::exp(score - max_);
   sum_ += weight;
+  scores_ += weight * score;
   for (std::size_t d = 0; d < acc_.size(); ++d) acc_[d] += weight * v[d];
 }
 
@@ -151,5 +153,7 @@ void ReferenceRow::finish(std::span<double> out, double& lse) const {
   for (std::size_t d = 0; d < acc_.size(); ++d) out[d] = acc_[d] / divisor;
   lse = max_ + std::log(sum_);
 }
+
+double ReferenceRow::entropy() const { return sum_ == 0 ? 0 : max_ + std::log(sum_) - scores_ / sum_; }
 
 }  // namespace annulus::kernels

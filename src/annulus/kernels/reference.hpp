@@ -73,6 +73,9 @@ class ReferenceRow {
   /// Writes the output vector (D) and the log-sum-exp: zeros and -inf when no key counted.
   void finish(std::span<double> out, double& lse) const;
 
+  /// -sum P ln P over the multiset, filled-in keys included, in nats: lse less the mean score; 0 when no key counted.
+  double entropy() const;
+
  private:
   const ReferencePattern& pattern_;
   core::Index heads_;
@@ -82,6 +85,7 @@ class ReferenceRow {
   std::vector<double> q_;
   double max_;               // largest score so far, -inf before the first; those of filled-in keys are 0
   double sum_ = 0;           // of multiplicity * exp(score - max_)
+  double scores_ = 0;        // the same sum times the score; filled-in keys have score 0
   std::vector<double> acc_;  // the same sum times v
 };
 

@@ -5,6 +5,7 @@
 #include "annulus/core/tolerance.hpp"
 #include "annulus/verify/gradients.hpp"
 #include "annulus/verify/rows.hpp"
+#include "annulus/verify/statistics.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::verify {
@@ -21,21 +22,28 @@ double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core:
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm) {
   const std::vector<Index> rows = sample_rows(input, sample.rows);
   const std::vector<Index> mine = own_share(rows, comm.rank(), comm.size());
-  const bool recompute = sample.gradients && comm.max(Index(!can_recompute_viewers(input, mine))) == 0;
+  const strategies::Statistics& told = sample.statistics;
+  const KeySums sums{sample.gradients, told.received};
+  const bool has_sums = sums.gradients || sums.received;
+  const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, mine))) == 0;
   const Viewers viewers = recompute ? Viewers::recomputed : sample.file ? Viewers::from_result : Viewers::nowhere;
   ForwardDeviations forward;
-  GradientDeviations gradients;
+  Deviation entropy, dq;
+  TopDeviations top;
+  KeyDeviations keys;
   const auto shown = [&](double from, double to, const char* what) -> ShareShown {
     return [&, from, to, what](double share) {
       if (sample.progress) sample.progress(from + (to - from) * share, what);
     };
   };
   comm::agree(comm, [&] {
-    const double half = sample.gradients ? 0.5 : 1;  // gradients look at the keys, or the queries, about once more
+    const double half = has_sums ? 0.5 : 1;  // these look at the keys, or the queries, about once more
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
     forward = compare_forward(input, sample.result, queries);
-    if (!sample.gradients) return;
-    gradients = compare_gradients(input, sample.result, queries, mine, viewers, shown(half, 1, "dk and dv"));
+    if (told.entropy) entropy = compare_entropy(input, sample.result, queries);
+    if (told.top_keys > 0) top = compare_top(input, sample.result, queries, told.top_keys);
+    if (sums.gradients) dq = compare_dq(input, sample.result, queries);
+    if (has_sums) keys = compare_keys(input, sample.result, mine, sums, viewers, shown(half, 1, "sums over queries"));
   });
 
   const core::Shape& s = input.shape;
@@ -48,16 +56,24 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   };
   add("out", core::forward_tolerance, forward.out);
   add("lse", core::forward_tolerance, forward.lse);
-  if (!sample.gradients) return findings;
-  add("dq", core::gradient_tolerance, gradients.dq);
+  if (told.entropy) add("entropy", core::forward_tolerance, entropy);
+  if (told.top_keys > 0) {
+    add("top_rows", core::forward_tolerance, top.rows);
+    add("top_weights", core::forward_tolerance, top.weights);
+  }
+  if (sums.gradients) add("dq", core::gradient_tolerance, dq);
+  if (!has_sums) return findings;
+  const char* const names = !sums.gradients ? "received" : sums.received ? "dk, dv, received" : "dk, dv";
   if (viewers == Viewers::nowhere) {
-    findings.notes = {"dk, dv not looked at: to recompute the queries that see these keys is too much work"};
+    findings.notes = {
+        fmt::format("{} not looked at: to recompute the queries that see these keys is too much work", names)};
     return findings;
   }
-  add("dk", core::gradient_tolerance, gradients.dk);
-  add("dv", core::gradient_tolerance, gradients.dv);
+  if (sums.gradients) add("dk", core::gradient_tolerance, keys.dk);
+  if (sums.gradients) add("dv", core::gradient_tolerance, keys.dv);
+  if (sums.received) add("received", core::forward_tolerance, keys.received);
   findings.notes = {
-      fmt::format("dk, dv: lse and out of the queries that see these keys {}",
+      fmt::format("{}: lse and out of the queries that see these keys {}", names,
                   recompute ? "recomputed, too" : "taken from the result; to recompute them is too much work")};
   return findings;
 }

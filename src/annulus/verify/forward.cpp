@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace annulus::verify {
 namespace {
 
@@ -21,7 +23,7 @@ std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Ind
         for (Index h = 0; h < s.heads; ++h) {
           const auto at = q.begin() + ((b * run.size() + x - run.begin) * s.heads + h) * s.head_dim;
           all.push_back(
-              {b, x, h, kernels::key_range(input.pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}, 0});
+              {b, x, h, kernels::key_range(input.pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}});
         }
       }
     }
@@ -65,8 +67,18 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].out.resize(all[i].q.size());
     sums[i].finish(all[i].out, all[i].lse);
+    all[i].entropy = sums[i].entropy();
   }
   return all;
+}
+
+double probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
+                   std::span<const double> k, double lse) {
+  const Shape& s = input.shape;
+  const Interval document = kernels::document_of(input.pattern, s.sequence, x);
+  const Index times = kernels::multiplicity(input.pattern, s.heads, h, x, p, document);
+  if (times == 0) return 0;
+  return double(times) * std::exp(input.pattern.scale * std::inner_product(q.begin(), q.end(), k.begin(), 0.0) - lse);
 }
 
 void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {

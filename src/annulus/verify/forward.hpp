@@ -1,4 +1,4 @@
-// Rows of out and lse by the definition, in float64.
+// Rows of out, lse and entropy by the definition, in float64.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@ struct QueryRow {
   Numbers q;      ///< (D)
   Numbers out;    ///< (D)
   double lse = 0;
+  double entropy = 0;
 };
 
 /// Recomputes these rows (ascending), all heads and batch entries of each. On this rank alone.
@@ -31,6 +32,10 @@ void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
+
+/// P of query row x of head h with lse, and key row p: 0 where it does not see it.
+double probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
+                   std::span<const double> k, double lse);
 
 /// Vectors (D) of recomputed rows against a (B, S, heads, D) tensor of the result; rows ascend.
 class VectorCheck {

@@ -37,29 +37,25 @@ class Definition {
   explicit Definition(const VerifyInput& input)
       : scale(input.pattern.scale),
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
-        pattern_(input.pattern),
-        shape_(input.shape) {}
+        input_(input) {}
 
-  /// P and dS = P (dP - delta) of a query and a key; zeros where the query does not see the key.
+  /// P and dS = P (dP - delta) of a query and a key.
   struct Factors {
     double p = 0, ds = 0;
   };
   Factors factors(const Query& query, const Key& key) const {
-    const Interval document = kernels::document_of(pattern_, shape_.sequence, query.x);
-    const Index times = kernels::multiplicity(pattern_, shape_.heads, query.h, query.x, key.p, document);
-    if (times == 0) return {};
-    const double p = double(times) * std::exp(scale * dot(query.q, key.k) - query.lse);
+    const double p = probability(input_, query.h, query.x, key.p, query.q, key.k, query.lse);
+    if (p == 0) return {};
     return {p, p * (output_scale * dot(query.dout, key.v) - query.delta)};
   }
 
   const double scale, output_scale;
 
  private:
-  const ReferencePattern& pattern_;
-  const Shape& shape_;
+  const VerifyInput& input_;
 };
 
-// ---- dk, dv ----
+// ---- dk, dv, received ----
 
 /// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
 Interval viewers_of(const VerifyInput& input, Index p) {
@@ -85,8 +81,15 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
     for (Index b = 0; b < s.batch; ++b) {
       for (Index head = 0; head < s.kv_heads; ++head) {
         const Index at = (b * s.kv_heads + head) * s.head_dim, end = at + s.head_dim;
-        all.push_back(
-            {b, p, head, viewers, {k.begin() + at, k.begin() + end}, {v.begin() + at, v.begin() + end}, zeros, zeros});
+        all.push_back({.b = b,
+                       .p = p,
+                       .head = head,
+                       .viewers = viewers,
+                       .k = {k.begin() + at, k.begin() + end},
+                       .v = {v.begin() + at, v.begin() + end},
+                       .dk = zeros,
+                       .dv = zeros,
+                       .received = Numbers(std::size_t(s.group()))});
       }
     }
   }
@@ -121,6 +124,7 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
         const auto [p, ds] = definition.factors(query, {key.p, key.k, key.v});
         add_to(key.dk, definition.scale * ds, query.q);
         add_to(key.dv, definition.output_scale * p, query.dout);
+        key.received[std::size_t(h % s.group())] += p;
       }
     }
   }
@@ -196,25 +200,37 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   return rows;
 }
 
-GradientDeviations compare_gradients(const VerifyInput& input, const ResultRows& result,
-                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
-                                     Viewers viewers, const ShareShown& shown) {
-  const Shape& s = input.shape;
-  VectorCheck dq(input, result, "dq", s.heads), dk(input, result, "dk", s.kv_heads),
-      dv(input, result, "dv", s.kv_heads);
+Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries) {
+  VectorCheck dq(input, result, "dq", input.shape.heads);
   const std::vector<Numbers> expected = recompute_dq(input, queries);
   for (std::size_t i = 0; i < queries.size(); ++i) dq.compare(queries[i].b, queries[i].x, queries[i].h, expected[i]);
-  if (viewers == Viewers::nowhere) return {dq.deviation, {}, {}};
+  return dq.deviation;
+}
+
+KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys,
+                           KeySums sums, Viewers viewers, const ShareShown& shown) {
+  if (viewers == Viewers::nowhere) return {};
+  const Shape& s = input.shape;
+  VectorCheck dk(input, result, "dk", s.kv_heads), dv(input, result, "dv", s.kv_heads);
+  RowReader found(result, "received");
+  Deviation received;
   const bool recompute = viewers == Viewers::recomputed;
   const auto results = [&](Interval rows) -> RowResults {
     if (recompute) return recompute_results(input, rows);
     return {result("out", rows), result("lse", rows)};
   };
   for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : s.sequence, shown)) {
-    dk.compare(row.b, row.p, row.head, row.dk);
-    dv.compare(row.b, row.p, row.head, row.dv);
+    if (sums.gradients) {
+      dk.compare(row.b, row.p, row.head, row.dk);
+      dv.compare(row.b, row.p, row.head, row.dv);
+    }
+    for (Index i = 0; sums.received && i < s.group(); ++i) {
+      const Index h = row.head * s.group() + i;
+      received.compare(found.row(row.p)[std::size_t(row.b * s.heads + h)], row.received[std::size_t(i)],
+                       [&] { return input.index_text(row.b, row.p, h); });
+    }
   }
-  return {dq.deviation, dk.deviation, dv.deviation};
+  return {dk.deviation, dv.deviation, received};
 }
 
 }  // namespace annulus::verify

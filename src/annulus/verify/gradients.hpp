@@ -1,9 +1,10 @@
-// Rows of dq, dk and dv by the definition, in float64.
+// Rows of dq, dk, dv and received by the definition, in float64.
 //
-// dq of a row needs that row's lse and delta alone. dk and dv of a key need those of every query that sees it, and each
-// of these needs all of its own keys. That cost is bounded: where the queries that see the sampled keys look at up to
-// largest_recomputed keys on a rank, they are recomputed, too; beyond, their lse and out are taken from the result,
-// whose sampled rows have been held against the definition. (A dense row's key is seen by every row: n^2 for one key.)
+// dq of a row needs that row's lse and delta alone. dk and dv of a key need those of every query that sees it, received
+// (the sum of their probabilities) needs their lse, and each of these queries needs all of its own keys. That cost is
+// bounded: where the queries that see the sampled keys look at up to largest_recomputed keys on a rank, they are
+// recomputed, too; beyond, their lse and out are taken from the result, whose sampled rows have been held against the
+// definition. (A dense row's key is seen by every row: n^2 for one key.)
 #pragma once
 
 #include <functional>
@@ -38,27 +39,34 @@ struct KeyRow {
   Index b, p, head;
   Interval viewers;      ///< queries that see it lie here
   Numbers k, v, dk, dv;  ///< (D)
+  Numbers received;      ///< (query heads of this head)
 };
 
-/// dk and dv of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries that see
-/// them, `chunk_rows` rows at a time at most. On this rank alone.
+/// dk, dv and received of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries
+/// that see them, `chunk_rows` rows at a time at most. On this rank alone.
 std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
                                    Index chunk_rows, const ShareShown& shown = {});
 
 /// Queries whose results are recomputed at a time.
 inline constexpr Index recomputed_rows = 256;
 
-struct GradientDeviations {
-  Deviation dq, dk, dv;
-};
+/// Rows of dq of a result against the definition, for recomputed query rows. On this rank alone.
+Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries);
 
-/// Where lse and out of the queries that see a key come from; nowhere: its dk and dv are not looked at.
+/// Where lse and out of the queries that see a key come from; nowhere: what these sum up is not looked at.
 enum class Viewers { recomputed, from_result, nowhere };
 
-/// Rows of dq of a result against the definition, for recomputed query rows; rows `keys` of dk and dv. On this rank
-/// alone.
-GradientDeviations compare_gradients(const VerifyInput& input, const ResultRows& result,
-                                     const std::vector<QueryRow>& queries, const std::vector<Index>& keys,
-                                     Viewers viewers, const ShareShown& shown = {});
+/// What of a key's sums a result has.
+struct KeySums {
+  bool gradients = false;  ///< dk and dv
+  bool received = false;
+};
+struct KeyDeviations {
+  Deviation dk, dv, received;
+};
+
+/// The same of rows `keys` of dk, dv and received.
+KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys,
+                           KeySums sums, Viewers viewers, const ShareShown& shown = {});
 
 }  // namespace annulus::verify

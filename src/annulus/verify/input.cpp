@@ -10,12 +10,16 @@ namespace annulus::verify {
 using core::DType;
 using core::TensorId;
 
-Numbers to_double(const std::vector<std::byte>& bytes, DType type) {
-  Numbers numbers(bytes.size() / core::bytes_of(type));
+Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type) {
+  Numbers numbers(bytes.size() / bytes_of(type));
   const auto convert = [&](const auto* stored) {
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = core::load_as<double>(stored[i]);
   };
   const void* data = bytes.data();
+  if (!type.dtype()) {
+    const auto* whole = static_cast<const std::int64_t*>(data);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(whole[i]);
+  }
   if (type == DType::float64) convert(static_cast<const double*>(data));
   if (type == DType::float32) convert(static_cast<const float*>(data));
   if (type == DType::float16) convert(static_cast<const core::Half*>(data));
@@ -65,7 +69,9 @@ VerifyInput::VerifyInput(const strategies::Problem& problem, io::AxisOrder file_
 
 AttentionInput::AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
                                const std::optional<io::TensorFile>& file)
-    : VerifyInput(problem, file ? file->order() : io::AxisOrder::bshd), settings_(settings) {
+    : VerifyInput(problem, file ? file->order() : io::AxisOrder::bshd),
+      settings_(settings),
+      gradients_(problem.gradients) {
   if (file) file_ = file->seen();
 }
 
@@ -73,7 +79,8 @@ Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
   const bool keys = tensor == TensorId::k || tensor == TensorId::v, lse = tensor == TensorId::dlse;
   const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse ? 1 : shape.head_dim);
   const DType stored = lse ? core::lse_type(type) : type;
-  if (lse && !settings_.dlse) return Numbers(std::size_t(shape.batch * rows.size() * numbers));
+  if ((lse && !settings_.dlse) || (tensor == TensorId::dout && !gradients_))
+    return Numbers(std::size_t(shape.batch * rows.size() * numbers));
   if (file_) {
     const std::string& dataset = tensor == TensorId::q   ? settings_.q
                                  : tensor == TensorId::k ? settings_.k
@@ -109,7 +116,7 @@ Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Int
   for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
     numbers *= axis == io::sequence_axis(info.order) ? 1 : info.extents[axis];
   }
-  std::vector<std::byte> host(std::size_t(numbers) * core::bytes_of(info.type));
+  std::vector<std::byte> host(std::size_t(numbers) * bytes_of(info.type));
   io::read_rows_alone(file, {dataset, host.data()}, rows);
   return to_double(host, info.type);
 }

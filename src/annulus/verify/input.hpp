@@ -31,8 +31,8 @@ class VerifyInput {
   VerifyInput(const strategies::Problem& problem, io::AxisOrder order);
   virtual ~VerifyInput() = default;
 
-  /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H), zeros where there is none. On this rank
-  /// alone.
+  /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H). Zeros of dout and dlse where there is
+  /// none. On this rank alone.
   virtual Numbers rows(core::TensorId tensor, Interval rows) const = 0;
 
   /// "[1, 5, 0, 3]": where a number of row x and head h stands in the file.
@@ -57,6 +57,7 @@ class AttentionInput : public VerifyInput {
 
  private:
   io::InputSettings settings_;
+  bool gradients_;  ///< there is a dout
   std::optional<io::SeenFile> file_;
 };
 
@@ -86,7 +87,7 @@ class RowReader {
 };
 
 /// Numbers as they are stored, as doubles.
-Numbers to_double(const std::vector<std::byte>& bytes, core::DType type);
+Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type);
 
 /// Rows of a dataset of a file that was looked at, (B, rows, heads, ...). On this rank alone.
 Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows);

@@ -67,7 +67,7 @@ class Comparison {
         compare_rows(run, first);
       }
     });
-    const core::DType stored = file_ != nullptr ? file_->at("y").type : input_.type;
+    const core::DType stored = file_ != nullptr ? *file_->at("y").type.dtype() : input_.type;
     const double derived = allowed(core::gradient_tolerance, input_, stored);
     Findings findings;
     findings.scope =
@@ -200,7 +200,7 @@ class Comparison {
     comm_.add_up(expected);
     const layer::Box box = layer::whole(input_.problem(), w);
     const io::Rectangle all{box.rows, box.columns};
-    const core::DType type = file_->at(dataset_of(w)).type;
+    const core::DType type = *file_->at(dataset_of(w)).type.dtype();
     std::vector<std::byte> host(expected.size() * core::bytes_of(type));
     io::transfer_parts(*file_, io::Direction::read,
                        {{dataset_of(w), comm_.is_root() ? all : io::Rectangle{}, all, host.data()}}, comm_);

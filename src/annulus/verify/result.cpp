@@ -60,9 +60,8 @@ void check_datasets(const std::string& path, const std::vector<io::TensorSpec>& 
   for (const io::TensorSpec& expected : datasets) {
     const io::DatasetInfo found = io::look_at_dataset(path, expected.name);
     if (found.extents == expected.extents && found.type == expected.type) continue;
-    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) {}", path, expected.name,
-         core::name_of(found.type), fmt::join(found.extents, ", "), core::name_of(expected.type),
-         fmt::join(expected.extents, ", "), why);
+    fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) {}", path, expected.name, name_of(found.type),
+         fmt::join(found.extents, ", "), name_of(expected.type), fmt::join(expected.extents, ", "), why);
   }
 }
 

@@ -34,14 +34,16 @@ struct Sample {
   bool gradients = false;
   Index rows = 64;
   std::function<void(double share, const std::string& what)> progress{};  ///< of this rank; may be empty
+  strategies::Statistics statistics{};                                    ///< that the result has
 
-  /// In which type the file has a dataset; results at hand are in the type in which they were computed.
+  /// In which type the file has a dataset of floats; results at hand are in the type in which they were computed.
   core::DType stored(const std::string& dataset, core::DType at_hand) const {
-    return file != nullptr ? file->at(dataset).type : at_hand;
+    return file != nullptr ? file->at(dataset).type.dtype().value_or(at_hand) : at_hand;
   }
 };
 
-/// Looks at out and lse of sampled query rows, with gradients at dq of these, and at dk, dv of the same rows as keys.
+/// Looks at out, lse, entropy and lists of top rows of sampled query rows, with gradients at dq of these, and at dk, dv
+/// and received of the same rows as keys.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// With gradients and where all of it can be recomputed in some seconds, every number of y, dx and all weight

@@ -174,9 +174,9 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   });
 }
 
-Pass Trial::pass(bool backward, const strategies::Progress& progress) {
-  return run_pass(comm_, fmt::format("{} of {}", work_->name(backward), of().name()),
-                  [&] { return backward ? work_->backward(progress) : work_->forward(progress); });
+Pass Trial::pass(PassKind kind, const strategies::Progress& progress) {
+  return run_pass(comm_, fmt::format("{} of {}", work_->name(kind), of().name()),
+                  [&] { return work_->pass(kind, progress); });
 }
 
 void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
@@ -186,11 +186,13 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   const Index others = core::memory_ledger().current() - work_->input_bytes();
   core::memory_ledger().reset_peak();
   const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work
-  const Pass forward = pass(false, [&](double share, const std::string& where) { progress(half * share, where); });
+  const Pass forward =
+      pass(PassKind::forward, [&](double share, const std::string& where) { progress(half * share, where); });
   Index peak = forward.peak_bytes;
   std::optional<Pass> backward;
   if (gradients) {
-    backward = pass(true, [&](double share, const std::string& where) { progress(half + (1 - half) * share, where); });
+    backward = pass(PassKind::backward,
+                    [&](double share, const std::string& where) { progress(half + (1 - half) * share, where); });
     peak = std::max(peak, backward->peak_bytes);
   }
   const comm::Scope scope("the gathering of what was measured");
@@ -199,8 +201,9 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   has_run_ = true;
   if (!last) work_->drop_results();  // other cases come in between
   if (!counts) return;
-  measured_.forward.push_back(gather(forward, work_->predicted_bytes(false), layer, comm_));
-  if (backward) measured_.backward.push_back(gather(*backward, work_->predicted_bytes(true), layer, comm_));
+  measured_.forward.push_back(gather(forward, work_->predicted_bytes(PassKind::forward), layer, comm_));
+  if (backward)
+    measured_.backward.push_back(gather(*backward, work_->predicted_bytes(PassKind::backward), layer, comm_));
 }
 
 verify::Findings Trial::look() const {

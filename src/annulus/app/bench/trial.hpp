@@ -57,7 +57,7 @@ class Trial {
 
  private:
   bool shares_with(const std::vector<std::unique_ptr<Trial>>& others);
-  Pass pass(bool backward, const strategies::Progress& progress);
+  Pass pass(PassKind kind, const strategies::Progress& progress);
   verify::Findings look() const;
 
   const PlannedCase planned_;

@@ -1,4 +1,6 @@
-// A run of attention alone: q, k and v in, out and lse out; with gradients dout in, dq, dk and dv out.
+// A run of attention alone: q, k and v in, out, lse and statistics out; with gradients dout in, dq, dk and dv out.
+#include <map>
+
 #include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/comm/watchdog.hpp"
@@ -19,10 +21,12 @@ struct Wanted {
 
 class AttentionWork : public Work {
  public:
-  AttentionWork(const Job& job, const comm::Communicator& comm)
-      : job_(job), comm_(comm), forward_(job.strategy->forward_schedule(job.problem, job.partition)) {
-    if (job.problem.gradients) backward_ = job.strategy->backward_schedule(job.problem, job.partition);
-    strategies::check_ranks(*forward_, backward_.get(), comm);
+  AttentionWork(const Job& job, const comm::Communicator& comm) : job_(job), comm_(comm) {
+    for (const PassKind pass : passes_of(job.problem)) {
+      schedules_[pass] = schedule_of(job, pass);
+      const strategies::Schedule* sums = pass == PassKind::forward ? nullptr : schedules_[pass].get();
+      strategies::check_ranks(of(PassKind::forward), sums, comm);
+    }
   }
 
   void read_inputs() override {
@@ -41,21 +45,25 @@ class AttentionWork : public Work {
                  io::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
   }
 
-  layer::LayerMetrics forward(const strategies::Progress& progress) override {
-    return {.attention = strategies::run_forward_pass(*forward_, comm_, tensors_, progress)};
+  layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override {
+    const auto run = pass == PassKind::forward      ? strategies::run_forward_pass
+                     : pass == PassKind::statistics ? strategies::run_statistics_pass
+                                                    : strategies::run_backward_pass;
+    return {.attention = run(of(pass), comm_, tensors_, progress)};
   }
 
   LseFindings write_outputs(const io::ResultFile* file) override {
     const comm::Scope scope("the writing of out and lse");
-    if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = {};
+    if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = tensors_.normalizers = {};
     HostSide out(tensors_.out), lse(tensors_.lse);
     out.from_device();
     lse.from_device();
-    check_results(job_, {{"out", out.data(), tensors_.out.bytes()}}, rows().intervals(), comm_);
+    check_results(job_, {{"out", out.data(), tensors_.out.bytes(), job_.problem.type}}, rows().intervals(), comm_);
     const LseFindings findings = look_at_lse(job_, lse.data(), comm_);
     if (file != nullptr) {
       file->write({{"out", out.data(), job_.problem.type}, {"lse", lse.data()}}, rows().intervals());
     }
+    write_statistics(file);
     return findings;
   }
 
@@ -72,10 +80,6 @@ class AttentionWork : public Work {
     fill(wanted);
   }
 
-  layer::LayerMetrics backward(const strategies::Progress& progress) override {
-    return {.attention = strategies::run_backward_pass(*backward_, comm_, tensors_, progress)};
-  }
-
   void write_gradients(const io::ResultFile* file) override {
     strategies::Tensors gradients;
     gradients.dq = std::move(tensors_.dq);
@@ -85,11 +89,13 @@ class AttentionWork : public Work {
     const Index kv_bytes = tensors_.dkv.bytes() / 2;
     HostSide dq(tensors_.dq), dk(tensors_.dkv.data(), kv_bytes), dv(tensors_.dkv.at(kv_bytes), kv_bytes);
     for (HostSide* side : {&dq, &dk, &dv}) side->from_device();
+    const core::DType type = job_.problem.type;
     check_results(job_,
-                  {{"dq", dq.data(), tensors_.dq.bytes()}, {"dk", dk.data(), kv_bytes}, {"dv", dv.data(), kv_bytes}},
+                  {{"dq", dq.data(), tensors_.dq.bytes(), type},
+                   {"dk", dk.data(), kv_bytes, type},
+                   {"dv", dv.data(), kv_bytes, type}},
                   rows().intervals(), comm_);
     if (file == nullptr) return;
-    const core::DType type = job_.problem.type;
     file->write({{"dq", dq.data(), type}, {"dk", dk.data(), type}, {"dv", dv.data(), type}}, rows().intervals());
   }
 
@@ -108,7 +114,10 @@ class AttentionWork : public Work {
     return tensors_.q.bytes() + tensors_.kv.bytes() + tensors_.dout.bytes() + tensors_.dlse.bytes();
   }
 
-  void drop_results() override { tensors_.out = tensors_.lse = tensors_.normalizers = tensors_.dq = tensors_.dkv = {}; }
+  void drop_results() override {
+    tensors_.out = tensors_.lse = tensors_.normalizers = tensors_.dq = tensors_.dkv = {};
+    drop_statistics();
+  }
 
   void show_results(const std::function<void(const MadeRows&)>& look) const override {
     const core::Shape& s = job_.problem.shape;
@@ -120,7 +129,7 @@ class AttentionWork : public Work {
     };
     show("out", tensors_.out.data(), tensors_.out.bytes(), type, s.heads * s.head_dim);
     show("lse", tensors_.lse.data(), tensors_.lse.bytes(), lse_type, s.heads);
-    if (!backward_) return;
+    if (!job_.problem.gradients) return;
     const Index kv_bytes = tensors_.dkv.bytes() / 2, kv_numbers = s.kv_heads * s.head_dim;
     show("dq", tensors_.dq.data(), tensors_.dq.bytes(), type, s.heads * s.head_dim);
     show("dk", tensors_.dkv.data(), kv_bytes, type, kv_numbers);
@@ -129,23 +138,49 @@ class AttentionWork : public Work {
 
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
 
-  std::string name(bool backward) const override { return backward ? "the backward pass" : "the attention"; }
-
-  Index predicted_bytes(bool backward) const override {
-    return (backward ? *backward_ : *forward_).predict(comm_.rank()).memory_bytes;
+  std::string name(PassKind pass) const override {
+    return pass == PassKind::forward      ? "the attention"
+           : pass == PassKind::statistics ? "the statistics"
+                                          : "the backward pass";
   }
 
-  double predicted_flops(bool backward) const override {
-    const double kept = double((backward ? *backward_ : *forward_).predict(comm_.rank()).kept);
-    const Index head_dim = job_.problem.shape.head_dim;
-    return backward ? core::backward_flops(kept, head_dim) : core::forward_flops(kept, head_dim);
+  Index predicted_bytes(PassKind pass) const override { return of(pass).predict(comm_.rank()).memory_bytes; }
+
+  double predicted_flops(PassKind pass) const override {
+    return flops_of(pass, double(of(pass).predict(comm_.rank()).kept), job_.problem.shape.head_dim);
   }
 
-  std::vector<Index> bytes_from(bool backward) const override {
-    return (backward ? *backward_ : *forward_).bytes_from(comm_.rank());
-  }
+  std::vector<Index> bytes_from(PassKind pass) const override { return of(pass).bytes_from(comm_.rank()); }
 
  private:
+  const strategies::Schedule& of(PassKind pass) const { return *schedules_.at(pass); }
+
+  void drop_statistics() { tensors_.entropy = tensors_.received = tensors_.top_rows = tensors_.top_weights = {}; }
+
+  /// Those that were asked for, and frees them.
+  void write_statistics(const io::ResultFile* file) {
+    const comm::Scope scope("the writing of the statistics");
+    const core::DType lse_type = core::lse_type(job_.problem.type);
+    std::vector<HostSide> sides;
+    std::vector<HostRows> floats;
+    std::vector<io::RowsOut> all;
+    const auto add = [&](const char* name, const core::Buffer& rows, std::optional<core::DType> type) {
+      sides.emplace_back(rows).from_device();
+      all.push_back({name, sides.back().data()});
+      if (type) floats.push_back({name, all.back().host, rows.bytes(), *type});
+    };
+    const strategies::Statistics& told = job_.problem.statistics;
+    if (told.entropy) add("entropy", tensors_.entropy, lse_type);
+    if (told.received) add("received", tensors_.received, core::DType::float64);
+    if (told.top_keys > 0) {
+      add("top_rows", tensors_.top_rows, std::nullopt);
+      add("top_weights", tensors_.top_weights, lse_type);
+    }
+    check_results(job_, floats, rows().intervals(), comm_);
+    if (file != nullptr && !all.empty()) file->write(all, rows().intervals());
+    drop_statistics();
+  }
+
   /// Rows of this rank, over all batch entries.
   Index numbers_of_rows() const { return job_.problem.shape.batch * rows().count(); }
 
@@ -163,7 +198,7 @@ class AttentionWork : public Work {
 
   const Job& job_;
   const comm::Communicator& comm_;
-  std::unique_ptr<const strategies::Schedule> forward_, backward_;
+  std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // of the passes that are made
   strategies::Tensors tensors_;
 };
 

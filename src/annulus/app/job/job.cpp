@@ -42,26 +42,28 @@ void decide(Job& job, const Asked& asked) {
 }
 
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
-/// where the strategy could with another one, compute.backward where it could without gradients.
+/// where the strategy could with another one, compute.backward (or output.statistics) where it could without the sums
+/// that these need.
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
   const strategies::Strategy& strategy = *job.strategy;
   const std::string reason = strategies::why_not_reproducible(strategy, job.problem, ranks);
   if (reason.empty()) return;
-  const bool forward = strategy.not_reproducible(job.problem, ranks).empty();
+  const bool forward = strategy.not_reproducible(job.problem, ranks).empty(), gradients = job.problem.gradients;
+  const std::string sums = gradients ? "compute.backward: true" : "output.statistics: received";
   strategies::Problem contiguous = job.problem;
   contiguous.partition = pattern::PartitionKind::contiguous;
   if (strategies::why_not_reproducible(strategy, contiguous, ranks).empty()) {
     core::fail(core::ErrorKind::usage, "{}distribution.partition: {} with strategy {}{} is not reproducible: {}",
                job.run.where("distribution.partition"), pattern::name_of(*job.problem.partition), strategy.name(),
-               forward ? " and compute.backward: true" : "", reason);
+               forward ? " and " + sums : "", reason);
   }
   const std::string can = fmt::format("{}", fmt::join(strategies::reproducible_strategies(contiguous, ranks), ", "));
   if (forward) {
     core::fail(core::ErrorKind::usage,
-               "{}compute.backward: true with strategy {} is not reproducible (compute.reproducible): {}; expected "
-               "false or strategy auto, {}",
-               job.run.where("compute.backward"), strategy.name(), reason, can);
+               "{}{} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}",
+               job.run.where(gradients ? "compute.backward" : "output.statistics"), sums, strategy.name(), reason,
+               gradients ? "false" : "none of it", can);
   }
   core::fail(core::ErrorKind::usage, "{}distribution.strategy: {} is not reproducible: {}; expected auto, {}",
              job.run.where("distribution.strategy"), strategy.name(), reason, can);

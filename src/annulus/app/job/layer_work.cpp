@@ -19,9 +19,14 @@ class LayerWork : public Work {
     x_ = load_rows(job_, layer_, job_.run.settings.layer->x, comm_);
   }
 
-  layer::LayerMetrics forward(const strategies::Progress& progress) override {
-    forward_ = layer_.forward(weights_, x_, progress);
-    return forward_.metrics;
+  /// Forward or backward: a run file that asks for statistics of a layer is refused.
+  layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override {
+    if (pass == PassKind::forward) {
+      forward_ = layer_.forward(weights_, x_, progress);
+      return forward_.metrics;
+    }
+    backward_ = layer_.backward(weights_, x_, std::exchange(forward_.saved, {}), dy_, progress);
+    return backward_.metrics;
   }
 
   /// q and k were made on the way: whether the scores had room is known now.
@@ -39,11 +44,6 @@ class LayerWork : public Work {
   }
 
   void read_gradients() override { dy_ = load_rows(job_, layer_, job_.run.settings.layer->dy, comm_); }
-
-  layer::LayerMetrics backward(const strategies::Progress& progress) override {
-    backward_ = layer_.backward(weights_, x_, std::exchange(forward_.saved, {}), dy_, progress);
-    return backward_.metrics;
-  }
 
   void write_gradients(const io::ResultFile* file) override {
     weights_ = {};
@@ -73,23 +73,24 @@ class LayerWork : public Work {
 
   const pattern::StoredRows& rows() const override { return layer_.rows(); }
 
-  std::string name(bool backward) const override { return backward ? "the layer's backward pass" : "the layer"; }
+  std::string name(PassKind pass) const override {
+    return pass == PassKind::backward ? "the layer's backward pass" : "the layer";
+  }
 
-  Index predicted_bytes(bool backward) const override {
+  Index predicted_bytes(PassKind pass) const override {
     const auto memory = layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank());
-    return backward ? memory.backward : memory.forward;
+    return pass == PassKind::backward ? memory.backward : memory.forward;
   }
 
-  double predicted_flops(bool backward) const override {
-    const auto cost =
-        layer::predict_attention(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(), backward);
-    const Index head_dim = job_.problem.shape.head_dim;
-    return backward ? core::backward_flops(double(cost.kept), head_dim)
-                    : core::forward_flops(double(cost.kept), head_dim);
+  double predicted_flops(PassKind pass) const override {
+    const auto cost = layer::predict_attention(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(),
+                                               pass == PassKind::backward);
+    return flops_of(pass, double(cost.kept), job_.problem.shape.head_dim);
   }
 
-  std::vector<Index> bytes_from(bool backward) const override {
-    return layer::attention_bytes_from(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(), backward);
+  std::vector<Index> bytes_from(PassKind pass) const override {
+    return layer::attention_bytes_from(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(),
+                                       pass == PassKind::backward);
   }
 
  private:
@@ -97,7 +98,7 @@ class LayerWork : public Work {
     const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();
-    check_results(job_, {{name, host.data(), rows.bytes()}}, layer_.rows().intervals(), comm_);
+    check_results(job_, {{name, host.data(), rows.bytes(), job_.problem.type}}, layer_.rows().intervals(), comm_);
     if (file != nullptr) file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals());
   }
 

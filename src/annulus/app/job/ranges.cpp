@@ -86,8 +86,7 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
 void check_results(const Request& request, const std::vector<HostRows>& tensors,
                    const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   for (const HostRows& tensor : tensors) {
-    const core::DType type = request.problem.type;
-    const auto found = io::find_non_finite(tensor.data, type, tensor.bytes / Index(core::bytes_of(type)));
+    const auto found = io::find_non_finite(tensor.data, tensor.type, tensor.bytes / Index(core::bytes_of(tensor.type)));
     check_found(request, tensor.name, found, rows, comm);
   }
 }

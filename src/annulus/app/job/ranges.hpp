@@ -23,6 +23,7 @@ struct HostRows {
   std::string name;
   const void* data;
   Index bytes;
+  core::DType type;
 };
 /// Throws AgreedError(failure) that names the first NaN or infinity in these rows of this rank; collective.
 void check_results(const Request& request, const std::vector<HostRows>& tensors,

@@ -38,6 +38,9 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   problem.block_size = settings.distribution.block_size.value_or(0);
   problem.reproducible = settings.compute.reproducible;
   problem.gradients = settings.compute.gradients || settings.train.has_value();
+  const io::OutputSettings& output = settings.output;
+  problem.statistics = {output.tells(io::Statistic::entropy), output.tells(io::Statistic::received),
+                        output.tells(io::Statistic::top) ? output.top_keys : 0};
   return problem;
 }
 
@@ -88,8 +91,26 @@ layer::LayerProblem make_layer(const Request& request) {
   return problem;
 }
 
-/// Of attention alone out and lse, with gradients dq, dk and dv; of a layer y, with gradients dx and those of all
-/// weights, dwq ...
+/// entropy, received, top_rows and top_weights, those that are asked for.
+void add_statistics(const Request& request, std::vector<io::TensorSpec>& all) {
+  const core::Shape& shape = request.problem.shape;
+  const core::DType type = request.problem.type;
+  const strategies::Statistics& statistics = request.problem.statistics;
+  if (statistics.entropy) {
+    all.push_back(io::lse_spec("entropy", type, shape, request.order()));
+    all.back().units = "nats";
+  }
+  if (statistics.received) all.push_back(io::lse_spec("received", core::DType::float64, shape, request.order()));
+  if (statistics.top_keys == 0) return;
+  const auto add = [&](const char* name, io::NumberType stored) {
+    all.push_back(io::top_spec(name, stored, shape, statistics.top_keys, request.order()));
+  };
+  add("top_rows", io::NumberType::int64());
+  add("top_weights", core::lse_type(type));
+}
+
+/// Of attention alone out, lse and statistics, with gradients dq, dk and dv; of a layer y, with gradients dx and those
+/// of all weights, dwq ...
 std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);
@@ -107,6 +128,7 @@ std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
   };
   add("out", shape.heads);
   all.push_back(io::lse_spec("lse", request.problem.type, shape, request.order()));
+  add_statistics(request, all);
   if (!gradients) return all;
   add("dq", shape.heads);
   add("dk", shape.kv_heads);

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "annulus/app/job/passes.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/io/result_file.hpp"
 #include "annulus/layer/layer.hpp"
@@ -18,19 +19,19 @@ struct MadeRows {
 };
 
 /// This rank's tensors on their way, each there only while it is needed. Functions are called in the order in which
-/// they stand here, those of the gradients where the run makes some; collective. They throw the same Error on every
-/// rank, but for the two passes, in which a rank may fail alone. To time the passes again and again, read all inputs
-/// first, and call drop_results() before each repetition.
+/// they stand here, those of the gradients where the run makes some, and pass() for each of passes_of() the problem:
+/// forward and statistics before write_outputs(), backward behind read_gradients(); collective. They throw the same
+/// Error on every rank, but for the passes, in which a rank may fail alone. To time the passes again and again, read
+/// all inputs first, and call drop_results() before each repetition.
 class Work {
  public:
   virtual ~Work() = default;
 
   virtual void read_inputs() = 0;
-  virtual layer::LayerMetrics forward(const strategies::Progress& progress) = 0;
+  virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
   /// What is written has to be numbers; without a file nothing is written.
   virtual LseFindings write_outputs(const io::ResultFile* file) = 0;
   virtual void read_gradients() = 0;
-  virtual layer::LayerMetrics backward(const strategies::Progress& progress) = 0;
   virtual void write_gradients(const io::ResultFile* file) = 0;
 
   /// Takes the inputs of a work that has read the same rows of the same tensors, gradients as well; false: it cannot.
@@ -42,14 +43,14 @@ class Work {
   virtual void show_results(const std::function<void(const MadeRows&)>& look) const = 0;
   virtual const pattern::StoredRows& rows() const = 0;
 
-  /// What the watchdog calls the two passes.
-  virtual std::string name(bool backward) const = 0;
+  /// What the watchdog calls a pass.
+  virtual std::string name(PassKind pass) const = 0;
   /// Of this rank's peak in a pass. Local.
-  virtual Index predicted_bytes(bool backward) const = 0;
+  virtual Index predicted_bytes(PassKind pass) const = 0;
   /// Of this rank in a pass, the attention's alone. Local.
-  virtual double predicted_flops(bool backward) const = 0;
+  virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, the attention's alone. Local.
-  virtual std::vector<Index> bytes_from(bool backward) const = 0;
+  virtual std::vector<Index> bytes_from(PassKind pass) const = 0;
 };
 
 /// The work of a job, which must outlive it; collective. Throws the same Error on every rank where these ranks lack

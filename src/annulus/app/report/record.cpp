@@ -7,6 +7,7 @@
 #include <set>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/passes.hpp"
 #include "annulus/app/report/run_entries.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
@@ -161,6 +162,7 @@ std::vector<io::Column> columns(const Measurements& measured) {
     if (pass.per_sender) add_one(*pass.per_sender);
   };
   add(measured.forward, "");
+  if (measured.statistics) add(*measured.statistics, "statistics/");
   if (measured.backward) add(*measured.backward, "backward/");
   return all;
 }
@@ -202,6 +204,7 @@ std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured
   std::vector<io::ReportEntry> all{
       {"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}, {"settings", std::move(ran)}};
   for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
+  if (measured.statistics) all.push_back({"statistics", of_pass(*measured.statistics)});
   if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
   all.push_back({"query_rows", measured.lse.rows});  // each (batch, row, head)
   all.push_back({"query_rows_without_key", measured.lse.keyless});
@@ -224,15 +227,18 @@ void print_summary(const Job& job, const Measurements& measured) {
   for (const std::string& note : notes_on(job.problem)) print_line("note", note);
   if (job.problem.reproducible) print_line("bits", describe_reproducible(job.problem));
   const PassMeasurements& forward = measured.forward;
-  print_line("time",
-             fmt::format("{:.3f} s attention, {}{:.3f} s reading, {:.3f} s writing", forward.seconds,
-                         measured.backward ? fmt::format("{:.3f} s backward, ", measured.backward->seconds) : "",
-                         measured.read_seconds, measured.write_seconds));
-  print_pass(forward, core::forward_flops(forward.sum("kept"), head_dim), measured.ranks, "");
-  if (measured.backward) {
-    print_pass(*measured.backward, core::backward_flops(measured.backward->sum("kept"), head_dim), measured.ranks,
-               "backward: ");
-  }
+  const auto seconds = [](const char* name, const std::optional<PassMeasurements>& pass) {
+    return pass ? fmt::format("{:.3f} s {}, ", pass->seconds, name) : "";
+  };
+  print_line("time", fmt::format("{:.3f} s attention, {}{}{:.3f} s reading, {:.3f} s writing", forward.seconds,
+                                 seconds("statistics", measured.statistics), seconds("backward", measured.backward),
+                                 measured.read_seconds, measured.write_seconds));
+  const auto print = [&](PassKind kind, const PassMeasurements& pass, const std::string& prefix) {
+    print_pass(pass, flops_of(kind, pass.sum("kept"), head_dim), measured.ranks, prefix);
+  };
+  print(PassKind::forward, forward, "");
+  if (measured.statistics) print(PassKind::statistics, *measured.statistics, "statistics: ");
+  if (measured.backward) print(PassKind::backward, *measured.backward, "backward: ");
   print_findings(job, measured.lse);
   const io::OutputSettings& output = job.run.settings.output;
   print_line("result", output.writes_file() ? output.file : "none: nothing was written (output.file: none)");

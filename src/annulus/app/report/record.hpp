@@ -32,7 +32,7 @@ struct PassMeasurements {
 struct Measurements {
   int ranks = 1;
   PassMeasurements forward;  ///< with the columns of the whole run: rows, reading, writing
-  std::optional<PassMeasurements> backward;
+  std::optional<PassMeasurements> statistics, backward;
   double read_seconds = 0;   ///< longest over the ranks
   double write_seconds = 0;  ///< longest over the ranks
   LseFindings lse;
@@ -51,7 +51,7 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
 /// Bytes that every rank received from each, as planned, which is as sent; collective, complete on rank 0.
 std::optional<io::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
-/// Datasets of /run; those of the backward pass have the same names in /run/backward.
+/// Datasets of /run; those of the other passes have the same names in /run/statistics and /run/backward.
 std::vector<io::Column> columns(const Measurements& measured);
 /// Attributes of /run: what was decided by the program or its user, and took part in what was measured.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);

@@ -30,7 +30,7 @@ void add_shape(const Job& job, Entries& to) {
               {"kv_heads", s.kv_heads},
               {"head_dim", s.head_dim},
               {"type", word(core::name_of(job.problem.type))},
-              {"output_type", word(core::name_of(job.results.front().type))},
+              {"output_type", word(name_of(job.results.front().type))},
               {"documents", Index(job.problem.documents.size()) - 1}});
   if (job.layer) append(to, {{"width", job.layer->width}, {"sharding", word(name_of(job.layer->sharding))}});
 }
@@ -42,6 +42,8 @@ void add_settings(const Job& job, Entries& to) {
     segments.push_back(pair.segment == pattern::whole_document ? "all" : std::to_string(pair.segment));
     dilations.push_back(std::to_string(pair.dilation));
   }
+  std::vector<std::string_view> statistics;
+  for (const io::Statistic one : job.run.settings.output.statistics) statistics.push_back(name_of(one));
   append(to, {{"semantics", word(pattern::name_of(pattern.semantics))},
               {"segments", fmt::format("{}", fmt::join(segments, " "))},
               {"dilations", fmt::format("{}", fmt::join(dilations, " "))},
@@ -52,7 +54,9 @@ void add_settings(const Job& job, Entries& to) {
               {"reproducible", job.problem.reproducible},
               {"strategy", word(job.strategy->name())},
               {"chosen_by_auto", job.choice.has_value()},
-              {"partition", name_of_partition(job)}});
+              {"partition", name_of_partition(job)},
+              {"statistics", fmt::format("{}", fmt::join(statistics, " "))},
+              {"top_keys", job.problem.statistics.top_keys}});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/app/job/passes.hpp"
 #include "annulus/app/verbs/print_schedule.hpp"
 #include "annulus/layer/predict.hpp"
 
@@ -22,10 +23,10 @@ std::string rows_text(const pattern::StoredRows& rows) {
 using strategies::Prediction;
 
 /// Rows, work, memory and traffic of every rank in one pass. `predict` tells them of a rank.
-void print_pass(const Job& job, const pattern::Partition& partition, const char* name, double (*flops)(double, Index),
+void print_pass(const Job& job, const pattern::Partition& partition, PassKind pass,
                 const std::function<Prediction(int)>& predict) {
-  fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name, "rank", "rows", "work", "memory",
-             "sends", "receives", "holds");
+  fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
+             "memory", "sends", "receives", "holds");
   std::vector<Prediction> all;
   double kept = 0;
   for (std::size_t p = 0; p < partition.size(); ++p) {
@@ -45,7 +46,8 @@ void print_pass(const Job& job, const pattern::Partition& partition, const char*
   };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
              describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
-             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops(kept, job.problem.shape.head_dim));
+             describe_bytes(most(&Prediction::bytes_received)),
+             1e-9 * flops_of(pass, kept, job.problem.shape.head_dim));
 }
 
 /// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
@@ -58,12 +60,11 @@ void print_layer(const Job& job) {
   std::vector<layer::MemoryPrediction> memory;  // of the ranks
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
   const auto print = [&](bool backward) {
-    print_pass(job, partition, backward ? "backward" : "forward", backward ? core::backward_flops : core::forward_flops,
-               [&](int rank) {
-                 Prediction one = layer::predict_attention(problem, *job.strategy, partition, rank, backward);
-                 one.memory_bytes = backward ? memory[std::size_t(rank)].backward : memory[std::size_t(rank)].forward;
-                 return one;
-               });
+    print_pass(job, partition, backward ? PassKind::backward : PassKind::forward, [&](int rank) {
+      Prediction one = layer::predict_attention(problem, *job.strategy, partition, rank, backward);
+      one.memory_bytes = backward ? memory[std::size_t(rank)].backward : memory[std::size_t(rank)].forward;
+      return one;
+    });
   };
   print(false);
   if (job.problem.gradients) print(true);
@@ -97,11 +98,9 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
     print_layer(job);
     return 0;
   }
-  const auto forward = job.strategy->forward_schedule(job.problem, job.partition);
-  print_pass(job, job.partition, "forward", core::forward_flops, [&](int rank) { return forward->predict(rank); });
-  if (job.problem.gradients) {
-    const auto backward = job.strategy->backward_schedule(job.problem, job.partition);
-    print_pass(job, job.partition, "backward", core::backward_flops, [&](int rank) { return backward->predict(rank); });
+  for (const PassKind pass : passes_of(job.problem)) {
+    const auto schedule = schedule_of(job, pass);
+    print_pass(job, job.partition, pass, [&](int rank) { return schedule->predict(rank); });
   }
   return 0;
 }

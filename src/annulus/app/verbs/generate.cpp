@@ -57,7 +57,7 @@ void complete(Given& given) {
 /// (B, S, ...)
 Dataset rows_of(TensorId id, const io::TensorSpec& spec) {
   const Index numbers = std::accumulate(spec.extents.begin() + 2, spec.extents.end(), Index(1), std::multiplies<>());
-  return {spec, {id, spec.type, spec.extents[0], spec.extents[1], numbers, 1}};
+  return {spec, {id, *spec.type.dtype(), spec.extents[0], spec.extents[1], numbers, 1}};
 }
 
 std::vector<Dataset> datasets_of_attention(const Given& given) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/passes.hpp"
 
 namespace annulus::app {
 namespace {
@@ -115,7 +116,7 @@ class Printer {
   const int rank_;
 };
 
-void print_pass(const Job& job, const Schedule& schedule, int rank, const char* pass) {
+void print_pass(const Job& job, const Schedule& schedule, int rank, std::string_view pass) {
   const strategies::Prediction all = schedule.predict(rank);
   std::string rows;
   for (const core::Interval& interval : job.partition[std::size_t(rank)].intervals()) {
@@ -142,9 +143,7 @@ void print_pass(const Job& job, const Schedule& schedule, int rank, const char* 
 }  // namespace
 
 void print_schedule(const Job& job, int rank) {
-  print_pass(job, *job.strategy->forward_schedule(job.problem, job.partition), rank, "forward");
-  if (!job.problem.gradients) return;
-  print_pass(job, *job.strategy->backward_schedule(job.problem, job.partition), rank, "backward");
+  for (const PassKind pass : passes_of(job.problem)) print_pass(job, *schedule_of(job, pass), rank, name_of(pass));
 }
 
 }  // namespace annulus::app

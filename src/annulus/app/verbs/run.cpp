@@ -36,24 +36,26 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
   };
   core::memory_ledger().reset_peak();
   timed("read", read, [&] { work.read_inputs(); });
-  const auto line = [&](bool backward) -> ProgressLine::Work {
-    const std::vector<double> flops = comm.gather_all(work.predicted_flops(backward));
-    return {1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
+  const auto made = [&](PassKind kind) {
+    const std::vector<double> flops = comm.gather_all(work.predicted_flops(kind));
+    const ProgressLine::Work all{1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
+    return run_pass(comm, work.name(kind), [&] {
+      ProgressLine progress(comm.is_root(), all);
+      return work.pass(kind, progress.shown());
+    });
   };
-  const Pass forward = run_pass(comm, work.name(false), [&, all = line(false)] {
-    ProgressLine progress(comm.is_root(), all);
-    return work.forward(progress.shown());
-  });
+  const Pass forward = made(PassKind::forward);
+  std::optional<Pass> statistics, backward;
+  if (job.problem.statistics.need_pass()) {
+    core::memory_ledger().reset_peak();
+    statistics = made(PassKind::statistics);
+  }
   timed("write", write, [&] { measured.lse = work.write_outputs(file); });
-  std::optional<Pass> backward;
   if (job.run.settings.compute.gradients) {
     check_gradients_mean_something(job, measured.lse);
     core::memory_ledger().reset_peak();
     timed("read", read, [&] { work.read_gradients(); });
-    backward = run_pass(comm, work.name(true), [&, all = line(true)] {
-      ProgressLine progress(comm.is_root(), all);
-      return work.backward(progress.shown());
-    });
+    backward = made(PassKind::backward);
     timed("write", write, [&] { work.write_gradients(file); });
   }
   const comm::Scope scope("the gathering of what was measured");
@@ -61,12 +63,14 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
   measured.ranks = comm.size();
   measured.read_seconds = comm.max(read);
   measured.write_seconds = comm.max(write);
-  measured.forward = gather(forward, work.predicted_bytes(false), layer, comm);
-  measured.forward.per_sender = per_sender(work.bytes_from(false), comm);
-  if (backward) {
-    measured.backward = gather(*backward, work.predicted_bytes(true), layer, comm);
-    measured.backward->per_sender = per_sender(work.bytes_from(true), comm);
-  }
+  const auto gathered = [&](const Pass& pass, PassKind kind) {
+    PassMeasurements of_ranks = gather(pass, work.predicted_bytes(kind), layer, comm);
+    of_ranks.per_sender = per_sender(work.bytes_from(kind), comm);
+    return of_ranks;
+  };
+  measured.forward = gathered(forward, PassKind::forward);
+  if (statistics) measured.statistics = gathered(*statistics, PassKind::statistics);
+  if (backward) measured.backward = gathered(*backward, PassKind::backward);
   // What belongs to the run as a whole stands beside the forward pass's numbers.
   std::vector<io::Column>& columns = measured.forward.per_rank;
   const auto in_run = [&](const Quantity& quantity, double value) { return per_rank(quantity, value, comm); };

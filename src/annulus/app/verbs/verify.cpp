@@ -20,15 +20,19 @@ int verify(const Given& given, const comm::Communicator& comm) {
   ProgressLine line(comm.is_root(), {double(given.rows), "row"});
   verify::Sample sample{verify::rows_in(result), &result, request.run.settings.compute.gradients, given.rows, {}};
   sample.progress = line.shown();
+  sample.statistics = request.problem.statistics;
   const verify::Findings findings = hold_against_definition(request, sample, comm);
   line.clear();
   const bool good = findings.good();
   if (comm.is_root()) {
     fmt::print("{} against {}\n", result.path, findings.scope);
+    std::size_t width = 4;
+    for (const verify::Verdict& verdict : findings.verdicts) width = std::max(width, verdict.name.size());
     for (const verify::Verdict& verdict : findings.verdicts) {
       const std::string& where = verdict.deviation.where;
-      fmt::print("  {:<4}  error {:<9.3g} tolerance {:<9.3g} {}{}\n", verdict.name, verdict.deviation.relative(),
-                 verdict.tolerance, verdict.good() ? "ok" : "WRONG", where.empty() ? "" : ", largest at " + where);
+      fmt::print("  {:<{}}  error {:<9.3g} tolerance {:<9.3g} {}{}\n", verdict.name, width,
+                 verdict.deviation.relative(), verdict.tolerance, verdict.good() ? "ok" : "WRONG",
+                 where.empty() ? "" : ", largest at " + where);
     }
     for (const std::string& note : findings.notes) fmt::print("  {}\n", note);
     fmt::print("  {}  (error: max |difference| / max(1, max |reference|))\n",

@@ -1,0 +1,26 @@
+// Rows of entropy, top_rows and top_weights of a result against the definition, in float64. received is looked at with
+// the gradients (gradients.hpp): it needs the same queries as dk and dv.
+#pragma once
+
+#include <vector>
+
+#include "annulus/verify/forward.hpp"
+
+namespace annulus::verify {
+
+/// Its error is that of a difference of two numbers as large as lse: it is measured against the largest |lse|.
+Deviation compare_entropy(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows);
+
+/// The k rows p of largest P(x, p) of every query row and what P is.
+struct TopDeviations {
+  /// Of what the lists leave out: how much larger P of an unlisted row is than the last weight listed; infinite where
+  /// a list is none (rows that the query does not see or that stand there twice, ties that do not ascend, nothing
+  /// behind nothing) or ends too early, before keys whose P is a number of the type of computation.
+  Deviation rows;
+  /// Of the weights from P of their rows, and of a weight from the one before where it is larger.
+  Deviation weights;
+};
+TopDeviations compare_top(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows,
+                          Index top_keys);
+
+}  // namespace annulus::verify
