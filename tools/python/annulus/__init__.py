@@ -27,6 +27,7 @@ _PLACES = {
     "open_input": "results.dataset",
     "open_result": "results.dataset",
     "open_sweep": "results.dataset",
+    "grid": None,
     "plots": None,
     "report": "html",
     "settings": "results.dataset",

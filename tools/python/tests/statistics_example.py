@@ -5,7 +5,7 @@ import numpy as np
 from annulus.pattern import Pattern
 
 TENSORS = {"out": "batch sequence head dim", "lse": "batch sequence head", "entropy": "batch sequence head",
-           "received": "batch sequence head", "top_rows": "batch sequence head key", "top_weights": "batch sequence head key"}
+           "received": "batch sequence head", "top_rows": "batch sequence head top", "top_weights": "batch sequence head top"}
 
 
 def filled_in(pattern, rows, head, heads):

@@ -3,6 +3,7 @@ import h5py
 import numpy as np
 import pytest
 import statistics_example as by_definition
+import xarray as xr
 from conftest import tools
 from matplotlib.image import imread
 
@@ -44,7 +45,7 @@ def test_are_opened_lazily_with_names(made, tmp_path):
     found, path = made
     result = annulus.open_result(path)
     assert result.entropy.dims == result.received.dims == ("batch", "sequence", "head")
-    assert result.top_rows.dims == result.top_weights.dims and result.top_rows.dims[:3] == result.entropy.dims
+    assert result.top_rows.dims == result.top_weights.dims == ("batch", "sequence", "head", "top")
     assert result.top_rows.dtype == np.int64 and result.received.dtype == np.float64 and result.entropy.dtype == np.float32
     assert result.entropy.attrs["units"] == "nats" and "receives" in result.received.attrs["long_name"]
     np.testing.assert_array_equal(result.top_rows[1, 5:9, ::-1, 0].values, found["top_rows"][1, 5:9, ::-1, 0])
@@ -91,6 +92,15 @@ def test_of_rows_and_of_heads(made):
     assert mean.rows.tolist() == np.lexsort((np.arange(40), -weights))[:len(mean.rows)].tolist()
     np.testing.assert_allclose(mean.weights, weights[mean.rows], rtol=1e-6)
     assert (weights > 0).sum() == len(mean.rows)
+
+
+def test_lists_of_two_heads_are_added():
+    """The example of listed(); of equal sums the smaller row first."""
+    rows, weights = np.array([[[[3, 5], [7, 5]]]]), np.array([[[[0.6, 0.2], [0.4, 0.4]]]], "f4")
+    result = xr.Dataset({name: (("batch", "sequence", "head", "top"), np.repeat(numbers, 8, axis=1))
+                         for name, numbers in (("top_rows", rows), ("top_weights", weights))})
+    found = listed(result, 2)
+    assert found.rows.tolist() == [3, 5, 7] and found.weights.tolist() == pytest.approx([0.3, 0.3, 0.2])
 
 
 def test_lists_that_are_not_full(tmp_path):

@@ -22,7 +22,7 @@ def lse(result, batch=0):
 
 def entropy(result, batch=0):
     """Entropy of every query row and head of one batch entry: 0 where a row looks at one key only, ln n where it looks at
-    n of them alike; grey where it sees none. Long sequences as in lse()."""
+    n of them alike (a key met in two pairs is two); grey where it sees none. Long sequences as in lse()."""
     found = _of_batch(statistic(result, "entropy"), batch)
     seen = _of_batch(result["lse"], batch) if "lse" in result else None
     return _map(_averaged(found, seen), result, "query row", "entropy, nats",

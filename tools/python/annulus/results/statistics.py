@@ -69,5 +69,5 @@ def listed(result, query, batch=0, head=None):
         raise AnnulusError(f"top_rows of query {query} has row {keys.max()}; expected 0 to {rows.sizes['sequence'] - 1}")
     found, of = np.unique(keys[there], return_inverse=True)
     sums = np.bincount(of, shares[there], len(found)) / (heads if head is None else 1)
-    order = np.lexsort((found, -sums))
+    order = np.argsort(-sums, kind="stable")  # of equal sums the smaller row, as in `found`
     return Listed(found[order], sums[order])
