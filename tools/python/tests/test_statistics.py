@@ -208,6 +208,22 @@ def test_slide_shows_what_a_row_looks_at(made):
     assert not figure.axes[0].patches and "at least" in figure.axes[0].get_title()
 
 
+def test_few_tiles_of_many_are_marked(made):
+    """Where a tile is a dot of a large picture, a larger mark lies on it, with its weight's shade."""
+    found, path = made
+    coords = ring_of_tiles() * 10
+    figure = plots.slide(annulus.open_result(path), coords, head=1, query=12, tile=256)
+    marks, = figure.axes[0].collections
+    rows, weights = found["top_rows"][0, 12, 1], found["top_weights"][0, 12, 1]
+    order = np.argsort(rows)
+    np.testing.assert_allclose(marks.get_array(), weights[order], rtol=1e-6)
+    corners = coords[0] + (coords[rows[order] - 1] - coords[0]) // 256 * 256  # of the dots
+    np.testing.assert_array_equal(marks.get_offsets(), corners + 128)
+    x, y = figure.axes[0].patches[0].get_center()
+    assert abs(np.array([x, y]) - coords[11] - 128).max() <= 256
+    assert not plots.slide(annulus.open_result(path), ring_of_tiles(), head=1, query=12).axes[0].collections
+
+
 def test_weight_on_rows_that_are_no_tiles_is_said(made):
     found, path = made
     result = annulus.open_result(path)

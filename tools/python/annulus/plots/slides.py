@@ -8,6 +8,7 @@ from annulus.plots import style
 from annulus.results.statistics import listed, of_rows, statistic
 
 TISSUE = "#E4E4E4"
+LEGIBLE = 120  # tiles across or down; of more, single ones are too small to be seen
 LABELS = {"received": ("how much a tile is looked at", "sum of the weights that queries give it"),
           "entropy": ("how widely a tile looks", "entropy, nats")}
 
@@ -42,6 +43,8 @@ def slide(result, coords, what="received", batch=0, head=None, query=None, tile=
     if elsewhere > 0:
         title += f", {elsewhere:.3g} of it on rows that are no tiles"
     figure = _drawn(places, image, title, "weight" if head is not None else "weight, at least", None, tissue=True)
+    if max(places.shape) > LEGIBLE:
+        _dots(figure.axes[0], places, tiles)
     if first <= query < first + len(places.row):
         _frame(figure.axes[0], places, query - first)
     return figure
@@ -101,9 +104,24 @@ def _rgba(colour):
     return [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)] + [1.0]
 
 
+def _corner(places, tile):
+    """x and y of tiles' left upper corners."""
+    return places.origin[0] + places.tile * places.column[tile], places.origin[1] + places.tile * places.row[tile]
+
+
+def _dots(axes, places, values):
+    """On the few tiles that have a value, larger than these."""
+    there = np.flatnonzero(np.isfinite(values))
+    x, y = _corner(places, there)
+    with style.look():
+        axes.scatter(x + places.tile / 2, y + places.tile / 2, c=values[there], norm=axes.images[-1].norm, cmap=style.MAP,
+                     s=36, edgecolors="black", linewidths=0.6)
+
+
 def _frame(axes, places, tile):
-    """Round the tile of the query."""
-    x, y = (start + places.tile * number for start, number in zip(places.origin, (places.column[tile], places.row[tile])))
-    axes.add_patch(Rectangle((x, y), places.tile, places.tile, fill=False, edgecolor=style.COLOURS["red"], linewidth=2,
+    """Round the tile of the query, and where that is small round where it is."""
+    side = places.tile * max(1.0, 2 * max(places.shape) / LEGIBLE)
+    x, y = (corner - (side - places.tile) / 2 for corner in _corner(places, tile))
+    axes.add_patch(Rectangle((x, y), side, side, fill=False, edgecolor=style.COLOURS["red"], linewidth=2,
                              label="the row itself"))
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.12), frameon=False)
