@@ -6,6 +6,8 @@
     with annulus.capture(model, "tokens.h5", layer=4):         # Q, K, V of a PyTorch model's attention
         model(batch)
     annulus.plots.strategies(annulus.cases(["sweep.h5"]))      # matplotlib figures
+    annulus.plots.slide(result, coords)                        # attention received, where the tiles of a slide lie
+    annulus.token_page("result.h5", tokens, "text.html")       # the same of a text
     annulus.report("result.h5", "result.html")                 # one page with all of it
 
 The same from a shell: `python -m annulus --help`, or `annulus-tools --help`.
@@ -21,12 +23,15 @@ _PLACES = {
     "capture": "capturing",
     "cases": "results.cases",
     "convert": "conversion",
+    "coordinates": "grid",
     "open_input": "results.dataset",
     "open_result": "results.dataset",
     "open_sweep": "results.dataset",
+    "grid": None,
     "plots": None,
     "report": "html",
     "settings": "results.dataset",
+    "token_page": "tokens",
 }
 __all__ = sorted(_PLACES)
 

@@ -1,6 +1,5 @@
 """Verbs of the command line and their options."""
 import argparse
-import contextlib
 import re
 import sys
 
@@ -8,11 +7,14 @@ from annulus import __version__
 from annulus.errors import AnnulusError
 
 HDF5 = (".h5", ".hdf5", ".nc")
+BY_HEAD = ("lse", "entropy", "received")  # maps over heads and rows
 EXAMPLES = """examples:
   annulus-tools convert tokens.npz tokens.h5 --axes bhsd     an input file for `annulus run`
   annulus-tools convert result.h5 result.safetensors         the result elsewhere
   annulus-tools show result.h5
   annulus-tools plot strategies sweep.h5 strategies.png
+  annulus-tools plot slide result.h5 slide.png --coords coords.h5
+  annulus-tools tokens result.h5 text.html --tokens tokens.json
   annulus-tools report result.h5 result.html"""
 
 
@@ -24,6 +26,7 @@ def parser():
     _add_show(verbs)
     _add_convert(verbs)
     _add_plot(verbs)
+    _add_tokens(verbs)
     _add_report(verbs)
     return top
 
@@ -137,16 +140,19 @@ def _add_plot(verbs):
     for name, about in (("timeline", "what each rank did, hop by hop"),
                         ("traffic", "who received how much from whom"),
                         ("lse", "log-sum-exp of every query row and head"),
+                        ("entropy", "how widely every row and head looks"),
+                        ("received", "how much every row is looked at, by head"),
                         ("loss", "loss over the steps of a training")):
         kind = _verb(kinds, name, plot_result, about)
         kind.add_argument("source", help="a result of `annulus run` or `annulus train`")
         kind.add_argument("picture")
         if name in ("timeline", "traffic"):
             kind.add_argument("--backward", action="store_true", help="of the backward pass")
-        if name == "lse":
-            kind.add_argument("--batch", type=int, default=0, metavar="N", help="batch entry (0)")
+        if name in BY_HEAD:
+            _batch(kind)
         kind.set_defaults(kind=name)
         _overwrite(kind)
+    _add_plot_slide(kinds)
     _add_plot_pattern(kinds)
 
 
@@ -169,21 +175,48 @@ def plot_cases(options):
     plots.save(picture, options.picture, options.overwrite)
 
 
-@contextlib.contextmanager
-def _about(path):
-    """What a picture misses in a result is missed in a file."""
-    try:
-        yield
-    except AnnulusError as mistake:
-        raise mistake if str(path) in str(mistake) else AnnulusError(f"{path}: {mistake}") from None
-
-
 def plot_result(options):
     from annulus import plots
-    from annulus.results.dataset import open_result
-    more = {"timeline": ("backward",), "traffic": ("backward",), "lse": ("batch",)}.get(options.kind, ())
-    with open_result(options.source) as result, _about(options.source):
+    from annulus.results.dataset import about, open_result
+    more = ("batch",) if options.kind in BY_HEAD else ("backward",) if options.kind in ("timeline", "traffic") else ()
+    with open_result(options.source) as result, about(options.source):
         picture = getattr(plots, options.kind)(result, **{name: getattr(options, name) for name in more})
+    plots.save(picture, options.picture, options.overwrite)
+
+
+def _batch(verb):
+    verb.add_argument("--batch", type=int, default=0, metavar="N", help="batch entry (0)")
+
+
+def _of_heads(verb):
+    """Which part of a statistic is meant."""
+    verb.add_argument("--head", type=int, metavar="N", help="one query head; without it the mean over all")
+    _batch(verb)
+
+
+def _add_plot_slide(kinds):
+    kind = _verb(kinds, "slide", plot_slide, "what the tiles of a slide receive, or what one row looks at")
+    kind.add_argument("source", help="a result of `annulus run` with output.statistics")
+    kind.add_argument("picture")
+    kind.add_argument("--coords", required=True, metavar="FILE", help="x and y of each tile, (tiles, 2), in any kind of file")
+    kind.add_argument("--coords-name", metavar="NAME", help="what that file calls them (coords)")
+    kind.add_argument("--of", default="received", metavar="NAME", help="received or entropy (received)")
+    kind.add_argument("--query", type=int, metavar="ROW", help="instead, the rows that this one looks at most")
+    kind.add_argument("--tile", type=float, metavar="PIXELS", help="what neighbouring tiles are apart (what most are)")
+    kind.add_argument("--first-row", type=int, metavar="N",
+                      help="row of the first tile (0; 1 where there is one row more than tiles)")
+    _of_heads(kind)
+    _overwrite(kind)
+
+
+def plot_slide(options):
+    from annulus import grid, plots
+    from annulus.results.dataset import about, open_result
+    with about(options.coords):
+        places = grid.of(grid.coordinates(options.coords, options.coords_name), options.tile)
+    with open_result(options.source) as result, about(options.source):
+        picture = plots.slide(result, places, options.of, options.batch, options.head, options.query,
+                              first_row=options.first_row)
     plots.save(picture, options.picture, options.overwrite)
 
 
@@ -226,6 +259,30 @@ def _words(option, text):
         if word != "all" and not word.isdigit():
             raise AnnulusError(f"{option} {text}: expected numbers of rows or all, for example 2048,all")
         yield word if word == "all" else int(word)
+
+
+def _add_tokens(verbs):
+    verb = _verb(verbs, "tokens", tokens, "write an HTML page of a text, tokens shaded by the attention they receive")
+    verb.add_argument("source", help="a result of `annulus run` with output.statistics")
+    verb.add_argument("page")
+    verb.add_argument("--tokens", required=True, metavar="FILE", help="a token for each row: a JSON list, or a line each")
+    verb.add_argument("--query", type=int, metavar="ROW", help="also show the tokens that this row looks at most")
+    verb.add_argument("--rows", metavar="A-B", help="show these (all, of a long text the first 20,000)")
+    _of_heads(verb)
+    _overwrite(verb)
+
+
+def tokens(options):
+    from annulus.tokens import token_page
+    rows = None
+    if options.rows:
+        found = re.fullmatch(r"(\d+)-(\d+)", options.rows)
+        if not found:
+            raise AnnulusError(f"--rows {options.rows}: expected the first and the last, for example 0-999")
+        rows = int(found[1]), int(found[2]) + 1
+    token_page(options.source, options.tokens, options.page, query=options.query, head=options.head, batch=options.batch,
+               rows=rows, overwrite=options.overwrite)
+    print(options.page)
 
 
 def _add_report(verbs):

@@ -12,7 +12,7 @@ from annulus.errors import AnnulusError
 
 ROLES = ("q", "k", "v", "dout", "dlse", "documents")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
-THREE_AXES = ("lse", "dlse")                                    # without one
+THREE_AXES = ("lse", "dlse", "entropy", "received")             # without one
 
 
 class Wishes(NamedTuple):

@@ -1,53 +1,25 @@
 """report: one HTML page about a result, with its pictures inside, that can be mailed or put beside a paper."""
 import base64
 import html
-import string
 
-from annulus import __version__, files
+from annulus import pages
 from annulus.errors import AnnulusError
 from annulus.pattern import Pattern
-from annulus.plots import maps, measured, ranks, style, training
+from annulus.plots import heads, measured, patterns, ranks, style, training
 from annulus.results.cases import cases
 from annulus.results.dataset import open_result, rows_of, settings
 
 RANKS_LISTED = 64
 PATTERN_ROWS = 4096
-_PAGE = string.Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-  h1 { font-size: 1.6rem; margin-bottom: 0; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-  table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-  th, td { text-align: left; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }
-  td.number, th.number { text-align: right; } .wide { overflow-x: auto; }
-  img { max-width: 100%; height: auto; } pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; }
-  figcaption, .note { color: #555; } figure { margin: 1rem 0; }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-<p class="note">$subtitle</p>
-$body
-</body>
-</html>
-""")
 
 
 def report(result_file, page_file, overwrite=False):
     """Writes one self-contained HTML page about a result of `annulus run`: what was run, by whom, what each rank
     measured, and pictures of it. Raises AnnulusError for a file that is no result."""
-    if not str(page_file).lower().endswith((".html", ".htm")):
-        raise AnnulusError(f"{page_file}: expected the name of a page, ending in .html")
-    if not overwrite:
-        files.refuse_existing(page_file)
+    pages.check_name(page_file, overwrite)
     with open_result(result_file) as result:
         page = _page(result, result_file)
-    with files.new_path(page_file, overwrite) as aside:
-        aside.write_text(page, encoding="utf-8")
+    pages.write(page, page_file, overwrite)
 
 
 def _page(result, path):
@@ -56,31 +28,15 @@ def _page(result, path):
     words = [f"{result.sizes.get('rank', 1)} rank" + ("s" if result.sizes.get("rank", 1) != 1 else ""),
              f"annulus {attributes.get('version', '?')}", attributes.get("date", "")]
     sections = [
-        ("Tensors", _table(("dataset", "axes", "type", "size"), _tensors(result))),
+        ("Tensors", pages.table(("dataset", "axes", "type", "size"), _tensors(result))),
         ("What was measured", _overview(path)),
         ("Pictures", _pictures(result, told, path)),
         ("Ranks", _rank_table(result)),
         ("Run file", f"<pre>{html.escape(attributes['settings'])}</pre>"),
-        ("Where it is from", _table(("", ""), [(name, attributes[name]) for name in sorted(attributes)
-                                               if name not in ("settings", "title")])),
+        ("Where it is from", pages.table(("", ""), [(name, attributes[name]) for name in sorted(attributes)
+                                                    if name not in ("settings", "title")])),
     ]
-    body = "\n".join(f"<h2>{title}</h2>\n{text}" for title, text in sections if text)
-    return _PAGE.substitute(title=html.escape(f"annulus: {path}"), body=body + _made_by(),
-                            subtitle=html.escape(" · ".join(word for word in words if word)))
-
-
-def _made_by():
-    return f'\n<p class="note">Made by annulus-tools {__version__}.</p>'
-
-
-def _table(head, rows, numbers_from=99):
-    """Cells from column `numbers_from` on are numbers."""
-    def cells(row, tag):
-        return "".join(f"<{tag}{' class=number' if i >= numbers_from else ''}>{html.escape(str(cell))}</{tag}>"
-                       for i, cell in enumerate(row))
-    lines = [f"<tr>{cells(head, 'th')}</tr>"] if any(head) else []
-    lines += [f"<tr>{cells(row, 'td')}</tr>" for row in rows]
-    return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
+    return pages.page(f"annulus: {path}", " · ".join(word for word in words if word), sections)
 
 
 def _tensors(result):
@@ -108,7 +64,7 @@ def _overview(path):
              ("received by the busiest rank", _bytes(row["bytes_received"])),
              ("peak memory of the fullest rank",
               f"{_bytes(row['peak_bytes'])} ({_bytes(row['predicted_peak_bytes'])} predicted)")]
-    return _table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training measures less
+    return pages.table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training measures less
 
 
 def _pictures(result, told, path):
@@ -120,7 +76,9 @@ def _pictures(result, told, path):
         ("Who received how much from whom.", lambda: ranks.traffic(result)),
         ("What each rank did, backward.", lambda: ranks.timeline(result, backward=True)),
         ("Who received how much from whom, backward.", lambda: ranks.traffic(result, backward=True)),
-        ("Log-sum-exp of every query row and head.", lambda: maps.lse(result)),
+        ("Log-sum-exp of every query row and head.", lambda: heads.lse(result)),
+        ("Entropy of every query row and head.", lambda: heads.entropy(result)),
+        ("What every row receives of all queries, by head.", lambda: heads.received(result)),
         ("Which keys a query sees, of the first rows where there are many.", lambda: _pattern(result, told)),
     ]
     text = ""
@@ -137,8 +95,8 @@ def _pictures(result, told, path):
 def _pattern(result, told):
     if (told.get("input") or {}).get("documents", "none") != "none":
         raise AnnulusError("packed documents cut the pattern, and are not in the result")
-    heads = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
-    return maps.pattern(Pattern.of_settings(told), min(rows_of(result), PATTERN_ROWS), 0, heads)
+    count = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
+    return patterns.pattern(Pattern.of_settings(told), min(rows_of(result), PATTERN_ROWS), 0, count)
 
 
 def _rank_table(result):
@@ -154,7 +112,7 @@ def _rank_table(result):
             lines.append((name, _unit(variable), *map(_number, numbers)))
     more = result.sizes["rank"] - shown
     note = f'<p class="note">{more} more ranks are not listed.</p>' if more > 0 else ""
-    return _table(("", "unit", "least", "mean", "most", *(f"rank {rank}" for rank in range(shown))), lines, 2) + note
+    return pages.table(("", "unit", "least", "mean", "most", *(f"rank {rank}" for rank in range(shown))), lines, 2) + note
 
 
 def _unit(variable):

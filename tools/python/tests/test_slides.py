@@ -1,13 +1,18 @@
 """docs/slides.md: its commands, its run file and its program work, and what it says of the padding is so."""
+import contextlib
 import os
 import re
+import runpy
+import shlex
 import shutil
 import sys
 
 import h5py
 import numpy as np
 import pytest
-from conftest import PROGRAM, ROOT, program, run
+import statistics_example as by_definition
+from conftest import PROGRAM, ROOT, program, run, tools
+from matplotlib.image import imread
 
 PAGE = (ROOT / "docs/slides.md").read_text(encoding="utf-8")
 DECK = (ROOT / "input/gigapath.yaml").read_text(encoding="utf-8")
@@ -34,7 +39,7 @@ def on_path(folder, *command):
 
 def test_every_command_of_the_page(place):
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 1
+    assert len(blocks) == 2  # the other one makes maps, below
     printed, _ = on_path(place, "bash", "-euo", "pipefail", "-c", blocks[0])
     assert "torchscale, 5 pairs" in printed and "WRONG" not in printed
     # What head 0, at offset 0, sees beside rows: from row 9216 on 239 zeros of pair 1, and where pair 2 picks the row the
@@ -54,3 +59,24 @@ def test_the_program_of_the_page(place):
     assert len(found) == 2 and 0 < found[0] < 1e-5 and 0 < found[1] < 1e-4, printed
     verified, _ = program("verify", "slide.yaml", folder=place)
     assert "WRONG" not in verified
+
+
+def test_the_maps_of_the_page(tmp_path):
+    """Of a small slide, with a class token in front and statistics by the definition."""
+    found, _ = by_definition.example(tmp_path / "slide_out.h5", rows=61, batch=1, semantics="torchscale", segments=(16, 64),
+                                     dilations=(1, 4))
+    assert found["received"].sum() < 4 * 61 - 1  # some is given to the padding
+    coords = np.array([(256.0 * (i % 9), 256.0 * (i // 9)) for i in range(63) if i not in (0, 8, 9)])
+    with h5py.File(tmp_path / "coords.h5", "w") as file:
+        file["coords"], file["features"] = coords, np.zeros((60, 16), "f4")
+    _, maps = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    pictures = []
+    for command in maps.splitlines():
+        tools(*shlex.split(command)[1:], folder=tmp_path)
+        pictures.append(imread(tmp_path / command.split()[4])[..., :3])
+        assert pictures[-1].std() > 0.05, command
+    assert len(pictures) == 3 and (pictures[0].shape != pictures[1].shape or np.abs(pictures[0] - pictures[1]).max() > 0.5)
+    with contextlib.chdir(tmp_path):
+        image = runpy.run_path(str(ROOT / "tools/python/tests/slide_map_example.py"))["image"]
+    assert image.shape == (7, 9) and np.isnan(image[0, [0, 8]]).all() and np.isnan(image[1, 0])
+    np.testing.assert_allclose(image[6], found["received"][0, -9:].mean(axis=1))

@@ -3,14 +3,19 @@
     scaling(cases, "strong")  weak             cases: annulus.cases(["sweep.h5", "result.h5", ...])
     memory(cases)             strategies(cases)
     timeline(result)  traffic(result)  lse(result)    result: annulus.open_result("result.h5")
+    entropy(result)   received(result)                with output.statistics
+    slide(result, coords)                             the same on a slide: coords (N, 2) of its tiles
     loss(result)                                      of a training
     pattern(Pattern(...), rows)
 """
 from annulus.plots.compared import strategies
-from annulus.plots.maps import lse, pattern
+from annulus.plots.heads import entropy, lse, received
 from annulus.plots.measured import memory, scaling
+from annulus.plots.patterns import pattern
 from annulus.plots.ranks import timeline, traffic
+from annulus.plots.slides import slide
 from annulus.plots.style import save
 from annulus.plots.training import loss
 
-__all__ = ["loss", "lse", "memory", "pattern", "save", "scaling", "strategies", "timeline", "traffic"]
+__all__ = ["entropy", "loss", "lse", "memory", "pattern", "received", "save", "scaling", "slide", "strategies", "timeline",
+           "traffic"]

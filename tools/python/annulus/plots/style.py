@@ -84,6 +84,18 @@ def seconds_unit(largest):
     return 1e-6, "µs"
 
 
+def most_of(values):
+    """Where a scale of shades ends: what one value in a hundred exceeds, of fewer than a hundred values one."""
+    finite = values[np.isfinite(values)]
+    most = np.quantile(finite, 0.99, method="lower") if finite.size else 0.0
+    return float(most if most > 0 else finite.max(initial=0.0) or 1.0)
+
+
+def extend(values, most):
+    """How a colour bar says that there are values beyond its end."""
+    return "max" if most is not None and (values > most).any() else "neither"
+
+
 def say_nothing_known(axes, text):
     """In place of a picture."""
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

@@ -4,6 +4,7 @@ Works with and without dimension scales in the file. What is shown depends on na
 
     out, dq (batch, sequence, head, dim)    lse (batch, sequence, head)    of a layer y (batch, sequence, width)
     dk, dv  (batch, sequence, kv_head, dim) where there are fewer K/V heads than query heads
+    entropy, received (batch, sequence, head)    top_rows, top_weights (batch, sequence, head, and one for the list)
     /run/rows -> rows (rank)                /run/hop_wait_seconds -> hop_wait_seconds (rank, hop)
     /run/backward/rows -> backward_rows (rank), /run/backward/hop_kept -> backward_hop_kept (rank, backward_hop)
     /run/bytes_from -> bytes_from (rank, sender)
@@ -21,6 +22,8 @@ from annulus.errors import AnnulusError
 DESCRIPTIONS = {
     "out": "output of attention", "lse": "log-sum-exp of the scores", "y": "output of the layer",
     "dq": "gradient of q", "dk": "gradient of k", "dv": "gradient of v",
+    "entropy": "entropy of the attention of a query row", "received": "attention that a key row receives of all queries",
+    "top_rows": "key rows of largest weight, of a query row; -1: none", "top_weights": "weights of these rows",
 }
 
 

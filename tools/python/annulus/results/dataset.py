@@ -1,4 +1,5 @@
 """Opening what annulus wrote: open_result, open_input, open_sweep -> xarray.Dataset."""
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import yaml
 
 from annulus import hdf5
 from annulus.errors import AnnulusError
-from annulus.results import backend
+from annulus.results import backend, statistics
 
 RESULT = "result"
 SWEEP = "sweep"
@@ -49,8 +50,9 @@ def _opened(path, kind):
 def open_result(path):
     """A result of `annulus run` as an xarray.Dataset; numbers are read when they are used.
 
-    Tensors have the dimensions batch, sequence, head (kv_head), dim; what the run measured is there under its names in
-    /run, by rank and hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
+    Tensors have the dimensions batch, sequence, head (kv_head), dim; so have statistics of the attention, where the run
+    was asked for them (annulus.results.statistics); what the run measured is there under its names in /run, by rank and
+    hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
     bfloat16 comes as float32. Raises AnnulusError for a file that is no result.
     """
     result = _opened(path, RESULT)
@@ -58,7 +60,20 @@ def open_result(path):
         if name in result and sorted(result[name].dims) != sorted(axes):
             raise AnnulusError(f"{path}: dataset {name} has shape {result[name].shape} and axes {result[name].dims}; "
                                f"expected {', '.join(axes)}, as annulus names them")
+    for name in statistics.ASKED_AS:
+        if name in result:
+            with about(path):
+                statistics.statistic(result, name)
     return result
+
+
+@contextlib.contextmanager
+def about(path):
+    """What is wrong with a result, or missing in it, is so in a file."""
+    try:
+        yield
+    except AnnulusError as mistake:
+        raise mistake if str(path) in str(mistake) else AnnulusError(f"{path}: {mistake}") from None
 
 
 def open_input(path):

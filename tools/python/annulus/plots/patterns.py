@@ -1,4 +1,4 @@
-"""Maps: the LSE of every row and head, and which keys a query sees under a pattern."""
+"""Which keys a query sees under a pattern."""
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import BoundaryNorm, ListedColormap
@@ -7,52 +7,8 @@ from annulus.errors import AnnulusError
 from annulus.pattern import Pattern
 from annulus.plots import style
 
-COLUMNS_MOST = 1200  # more would not be seen
-ROWS_MOST = 1 << 16  # of a pattern's sequence
-DOTS_MOST = 600      # of a pattern's map, across and down
-
-
-def lse(result, batch=0):
-    """Log-sum-exp of every query row and head of one batch entry; grey where a row sees no key (-inf).
-
-    Of long sequences neighbouring rows are averaged, those that see no key left out.
-    """
-    if "lse" not in result:
-        raise AnnulusError("result has no lse; expected the result of an attention run (a layer's has none)")
-    if not 0 <= batch < result.sizes["batch"]:
-        raise AnnulusError(f"batch entry {batch}: expected 0 to {result.sizes['batch'] - 1}")
-    values = _averaged(result["lse"].isel(batch=batch).transpose("head", "sequence"))
-    rows = result.sizes["sequence"]
-    with style.look():
-        figure = style.figure(9, min(7, 2.6 + 0.28 * len(values)))
-        axes = figure.subplots()
-        axes.set_facecolor(style.GREY)
-        seen = np.isfinite(values)
-        image = axes.imshow(np.where(seen, values, np.nan), aspect="auto", interpolation="nearest", cmap=style.MAP,
-                            extent=(0, rows, len(values) - 0.5, -0.5))
-        axes.set_yticks(range(0, len(values), max(1, len(values) // 12)))
-        axes.grid(visible=False)
-        axes.set_xlabel("query row")
-        axes.set_ylabel("head")
-        grey = "" if seen.all() else " (grey: sees no key)"
-        figure.colorbar(image, ax=axes, label="log-sum-exp of scores, nats")
-        axes.set_title(f"how much a row's keys weigh together, batch entry {batch}{grey}")
-        return figure
-
-
-def _averaged(heads_by_rows):
-    """(heads, rows or COLUMNS_MOST columns); read head by head."""
-    rows = heads_by_rows.sizes["sequence"]
-    columns = min(rows, COLUMNS_MOST)
-    borders = np.linspace(0, rows, columns + 1).astype(int)
-    lines = []
-    for head in range(heads_by_rows.sizes["head"]):
-        line = heads_by_rows.isel(head=head).values.astype(float)
-        seen = np.isfinite(line)
-        sums = np.add.reduceat(np.where(seen, line, 0.0), borders[:-1])
-        counts = np.add.reduceat(seen.astype(float), borders[:-1])
-        lines.append(np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf))
-    return np.array(lines)
+ROWS_MOST = 1 << 16  # of the sequence
+DOTS_MOST = 600      # of the map, across and down
 
 
 def pattern(chosen: Pattern, rows, head=0, heads=1, query=None):

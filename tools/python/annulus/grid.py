@@ -1,0 +1,91 @@
+"""Tiles of a slide as an image of one dot per tile: coordinates (N, 2) -> rows and columns.
+
+    coords [[512, 0], [768, 0], [768, 256]]   x to the right, y down, as Prov-GigaPath and CLAM write them
+    tile   256                                what neighbours are apart
+    image  [[a, b], [nan, c]]                 of the values [a, b, c]; nan: no tile there
+"""
+from typing import NamedTuple
+
+import numpy as np
+
+from annulus import elements, formats
+from annulus.errors import AnnulusError
+
+DOTS_MOST = 1 << 25
+
+
+class Grid(NamedTuple):
+    column: np.ndarray  # (N,) int, of every tile
+    row: np.ndarray     # (N,) int
+    tile: float         # side of a dot, in the unit of the coordinates
+    origin: tuple       # x and y of the left upper corner
+
+    @property
+    def shape(self):
+        return int(self.row.max()) + 1, int(self.column.max()) + 1
+
+    def image(self, values):
+        """(rows, columns) float64: the tile's value, of several tiles in one place the mean, nan where there is none.
+
+        Tiles whose value is nan are not there.
+        """
+        rows, columns = self.shape
+        there = np.isfinite(values)
+        place = (self.row * columns + self.column)[there]
+        counts = np.bincount(place, minlength=rows * columns)
+        sums = np.bincount(place, np.asarray(values, float)[there], rows * columns)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(rows, columns)
+
+
+def of(coords, tile=None):
+    """The Grid of coordinates (N, 2). `tile` is found where it is not given: see distance()."""
+    coords = np.asarray(coords)
+    if coords.ndim == 3 and len(coords) == 1:
+        coords = coords[0]  # of a batch of one slide
+    if coords.ndim != 2 or coords.shape[1] != 2 or len(coords) == 0:
+        raise AnnulusError(f"coordinates have shape {coords.shape}; expected (tiles, 2): x and y of each tile")
+    coords = coords.astype(float)
+    if not np.isfinite(coords).all():
+        raise AnnulusError("coordinates are not all finite; expected x and y of each tile")
+    tile = distance(coords) if tile is None else float(tile)
+    if not 0 < tile < np.inf:
+        raise AnnulusError(f"tile size {tile:g}: expected a number above 0, what neighbouring tiles are apart")
+    origin = coords.min(axis=0)
+    extents = np.floor((coords.max(axis=0) - origin) / tile) + 1
+    if extents.prod() > DOTS_MOST:
+        raise AnnulusError(f"tile size {tile:g} makes {extents[0]:.0f} x {extents[1]:.0f} dots of {len(coords)} tiles; "
+                           f"expected at most {DOTS_MOST}: say what neighbouring tiles are apart")
+    column, row = np.floor((coords - origin) / tile).astype(int).T
+    return Grid(column, row, tile, tuple(origin))
+
+
+def distance(coords):
+    """What most neighbours in a line are apart: 256 of x = 0, 256, 512, 1024 at one y.
+
+    Tissue may be cut into parts with grids of their own, as CLAM does: lines of different parts are not compared.
+    """
+    if len(coords) == 1:
+        return 1.0
+    apart = []
+    for along, across in ((0, 1), (1, 0)):
+        line = coords[np.lexsort((coords[:, along], coords[:, across]))]
+        steps = np.diff(line[:, along])[np.diff(line[:, across]) == 0]
+        apart.append(steps[steps > 0])
+    found, counts = np.unique(np.concatenate(apart), return_counts=True)
+    if not found.size:
+        raise AnnulusError("no two tiles stand in a line, so their size is not known; say it (--tile)")
+    return float(found[counts.argmax()])
+
+
+def coordinates(path, name=None):
+    """(N, 2) float64 of a file of any of the formats; without a name `coords`, or the only tensor of two columns."""
+    with formats.reading(path) as found:
+        two = [one for one, tensor in found.items() if len(tensor.shape) > 1 and tensor.shape[-1] == 2]
+        if name is None:
+            name = "coords" if "coords" in found else two[0] if len(two) == 1 else None
+        if name not in found:
+            what = f"no {name}" if name else "no coords, nor one tensor of two columns alone"
+            raise AnnulusError(f"{path}: has {what}; it has {', '.join(found) or 'nothing'}; expected x and y of each tile")
+        tensor = found[name]
+        values = tensor.read(tuple(slice(0, extent) for extent in tensor.shape))
+        return elements.converted(values, tensor.element, elements.named("float64"))

@@ -1,0 +1,73 @@
+"""Statistics of a result's attention: what `output.statistics` of the run file asked for, per query head.
+
+    entropy   (batch, sequence, head)       of row x, in nats: it looks at about exp(entropy) keys
+    received  (batch, sequence, head)       by row p, of all queries together; 1 on average
+    top_rows, top_weights (.., head, k)     the k rows that row x looks at most, and how much; -1 and 0: there are fewer
+
+P(x, p) is the share of row x's attention that goes to row p, mult(x, p) exp(s - lse(x)); docs/semantics.md.
+"""
+from typing import NamedTuple
+
+import numpy as np
+
+from annulus.errors import AnnulusError
+
+ROWS = ("batch", "sequence", "head")
+# What to ask for in output.statistics.
+ASKED_AS = {"entropy": "entropy", "received": "received", "top_rows": "top", "top_weights": "top"}
+
+
+class Listed(NamedTuple):
+    """Rows that one query looks at most, in descending order of weight, of equal weights the smaller row first."""
+    rows: np.ndarray     # (n,) int64
+    weights: np.ndarray  # (n,) float64; of several heads the mean, where a head that does not list a row counts as 0
+
+
+def statistic(result, name):
+    """The DataArray. Raises AnnulusError for a result without it, and says how to get it."""
+    if name not in result:
+        raise AnnulusError(f"result has no {name}; expected that of a run with output.statistics: [{ASKED_AS[name]}]")
+    found = result[name]
+    if set(ROWS) - set(found.dims) or found.ndim != (4 if ASKED_AS[name] == "top" else 3):
+        raise AnnulusError(f"{name} has shape {found.shape} and axes {found.dims}; expected {', '.join(ROWS)}"
+                           f"{' and one for the list' if ASKED_AS[name] == 'top' else ''}, as annulus names them")
+    return found
+
+
+def checked(what, number, count):
+    """`number`, which is one of `count`. Raises AnnulusError for another."""
+    if not 0 <= number < count:
+        raise AnnulusError(f"{what} {number}: expected 0 to {count - 1}")
+    return number
+
+
+def of_rows(result, name, batch=0, head=None):
+    """(sequence,) float64: entropy, or received, of every row, of one head or the mean over all."""
+    found = statistic(result, name)
+    values = found.isel(batch=checked("batch entry", batch, found.sizes["batch"]))
+    if head is not None:
+        return values.isel(head=checked("head", head, found.sizes["head"])).values.astype(float)
+    return values.astype(float).mean("head").values
+
+
+def listed(result, query, batch=0, head=None):
+    """Listed: what row `query` looks at most, of one head or the mean over all.
+
+    Two heads that list {3: 0.6, 5: 0.2} and {5: 0.4, 7: 0.4} make {3: 0.3, 5: 0.3, 7: 0.2}.
+    """
+    rows, weights = statistic(result, "top_rows"), statistic(result, "top_weights")
+    if rows.sizes != weights.sizes:
+        raise AnnulusError(f"top_rows has shape {rows.shape} and top_weights {weights.shape}; expected the same")
+    heads = rows.sizes["head"]
+    place = {"batch": checked("batch entry", batch, rows.sizes["batch"]),
+             "sequence": checked("query", query, rows.sizes["sequence"])}
+    if head is not None:
+        place["head"] = checked("head", head, heads)
+    keys, shares = rows.isel(place).values.ravel(), weights.isel(place).values.ravel().astype(float)
+    there = keys >= 0
+    if (keys >= rows.sizes["sequence"]).any():
+        raise AnnulusError(f"top_rows of query {query} has row {keys.max()}; expected 0 to {rows.sizes['sequence'] - 1}")
+    found, of = np.unique(keys[there], return_inverse=True)
+    sums = np.bincount(of, shares[there], len(found)) / (heads if head is None else 1)
+    order = np.argsort(-sums, kind="stable")  # of equal sums the smaller row, as in `found`
+    return Listed(found[order], sums[order])
