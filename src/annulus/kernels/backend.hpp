@@ -21,7 +21,8 @@ struct BackendFunctions {
   Index (*attend_backward_bytes)(const core::Shape& shape, Index rows, core::Precision precision);
   void (*attend_statistics)(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                             const StatisticOperands& operands, const StatisticViews& statistics, const Poll& poll);
-  Index (*attend_statistics_bytes)(const core::Shape& shape, Index rows, Index slots, core::Precision precision);
+  Index (*attend_statistics_bytes)(const core::Shape& shape, Index rows, Index slots, Index pairs,
+                                   core::Precision precision);
   void (*finish_gradient)(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
                           const core::TensorView& to, double scale, double output_scale);
 };

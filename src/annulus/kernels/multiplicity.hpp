@@ -7,17 +7,34 @@
 
 namespace annulus::kernels {
 
-/// Pairs of one head in which rows x and y of a document, counted from its start, are picked in the same segment.
+/// The rows that a pair picks in the segment of one of them: first, first + dilation, ... before `end`; rows of a
+/// document, counted from its start.
+struct PickedRows {
+  core::Index first = 0;
+  core::Index end = 0;
+  core::Index dilation = 1;
+
+  KOKKOS_INLINE_FUNCTION bool contain(core::Index y) const {
+    return y >= first && y < end && (y - first) % dilation == 0;
+  }
+};
+
+/// What the pair picks where row x is; contains x if the pair picks it.
+KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
+  if (pair.offset < 0) return {};
+  const core::Index begin = x / pair.segment * pair.segment;
+  return {begin + pair.offset, begin + pair.segment, pair.dilation};
+}
+
+/// Pairs of one head in which rows x and y are picked in the same segment; with y = x the most there are for any y.
 /// Worked example: pairs (4, 1) and (8, 2) at offset 0: rows 6 and 4 meet in both, rows 6 and 5 in the first, rows 6 and
 /// 0 in the second.
 KOKKOS_INLINE_FUNCTION int multiplicity(const core::HeadPair* of_head, core::Index pairs, core::Index x,
                                         core::Index y) {
   int times = 0;
   for (core::Index i = 0; i < pairs; ++i) {
-    const core::HeadPair& pair = of_head[i];
-    const core::Index segment = x / pair.segment, begin = segment * pair.segment;
-    const bool are_picked = (x - begin) % pair.dilation == pair.offset && (y - begin) % pair.dilation == pair.offset;
-    if (are_picked && y / pair.segment == segment) ++times;
+    const PickedRows picked = picked_around(of_head[i], x);
+    if (picked.contain(y) && picked.contain(x)) ++times;
   }
   return times;
 }

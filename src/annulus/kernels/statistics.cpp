@@ -59,9 +59,9 @@ void attend_statistics(Backend backend, const core::WorkList& work, const core::
   if (!work.empty()) functions_of(backend).attend_statistics(work, shape, rows, precision, operands, statistics, poll);
 }
 
-Index attend_statistics_bytes(Backend backend, const core::Shape& shape, Index rows, Index slots,
+Index attend_statistics_bytes(Backend backend, const core::Shape& shape, Index rows, Index slots, Index pairs,
                               core::Precision precision) {
-  return functions_of(backend).attend_statistics_bytes(shape, rows, slots, precision);
+  return functions_of(backend).attend_statistics_bytes(shape, rows, slots, pairs, precision);
 }
 
 void clear_top(const core::Shape& shape, Index rows, core::Precision precision, const StatisticViews& statistics) {

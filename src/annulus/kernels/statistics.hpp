@@ -23,7 +23,8 @@ struct StatisticOperands {
   /// Of the query heads h of the tensors: sums of head h are in slot (first_head + h) mod slots.
   core::Index slots = 1;
   core::Index first_head = 0;
-  /// (H, pairs) in the default execution space's memory: pairs that decide multiplicities.
+  /// (H, pairs) in the default execution space's memory: pairs that decide multiplicities; not read where there is one,
+  /// through which all keys come.
   const core::HeadPair* head_pairs = nullptr;
   core::Index pairs = 1;
 };
@@ -49,7 +50,7 @@ void attend_statistics(Backend backend, const core::WorkList& work, const core::
 
 /// Bytes that attend_statistics() takes at most for its own panels, all threads together, for `rows` query rows.
 core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Index slots,
-                                    core::Precision precision);
+                                    core::Index pairs, core::Precision precision);
 
 /// Empties the lists of (B, rows, H).
 void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);

@@ -88,9 +88,9 @@ Index statistics_inputs(const Problem& problem, Index rows) {
 
 Index statistics_panels(const Problem& problem, Index rows) {
   if (rows == 0) return 0;
-  return std::max(
-      kernel_memory(problem, rows),
-      kernels::attend_statistics_bytes(problem.backend, item_shape(problem), rows, problem.slots(), problem.precision));
+  return std::max(kernel_memory(problem, rows),
+                  kernels::attend_statistics_bytes(problem.backend, item_shape(problem), rows, problem.slots(),
+                                                   Index(problem.pattern.pairs.size()), problem.precision));
 }
 
 Index statistics_work(const Problem& problem, Index rows, Index extra) {

@@ -276,15 +276,17 @@ class BackwardTeam {
     const Index head = c.own_rows.head[i], size = makes.sums.top_keys, pairs = makes.operands.pairs;
     const Index at = ((c.tile.batch * makes.rows + c.own_rows.row[i]) * makes.shape.heads + head) * size;
     const TopList<T> list{static_cast<T*>(makes.sums.top_weights) + at, makes.sums.top_rows + at, size};
-    const T caution = TopList<T>::caution(pairs);
     const auto row_of = [&](Index t) { return item.first_row + t * item.row_step; };
+    const core::HeadPair* const of_head = makes.operands.head_pairs + head * pairs;
+    const Index x = row_of(c.own_rows.t[i]);
+    const int most = pairs == 1 ? 1 : multiplicity(of_head, pairs, x, x);
+    const T caution = TopList<T>::caution(most);
     for (int j = 0; j < count; ++j) {
       const T weight = c.p[i * layout.weight_stride() + j];
       if (!(weight > list.last() * caution)) continue;
       const Index y = row_of(c.met_rows.t[j]);
-      const int times =
-          pairs == 1 ? 1 : multiplicity(makes.operands.head_pairs + head * pairs, pairs, row_of(c.own_rows.t[i]), y);
-      list.admit(T(times) * weight, item.document + y, pairs > 1);
+      const int times = most == 1 ? 1 : multiplicity(of_head, pairs, x, y);
+      list.admit(T(times) * weight, item.document + y, most > 1);
     }
   }
 

@@ -50,7 +50,7 @@ const BackendFunctions device_backend{
     .attend_backward = attend_backward,
     .attend_backward_bytes = no_bytes,
     .attend_statistics = attend_statistics,
-    .attend_statistics_bytes = [](const core::Shape&, Index, Index, core::Precision) { return Index(0); },
+    .attend_statistics_bytes = [](const core::Shape&, Index, Index, Index, core::Precision) { return Index(0); },
     .finish_gradient = finish_gradient};
 
 }  // namespace annulus::kernels

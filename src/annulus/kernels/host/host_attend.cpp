@@ -73,13 +73,13 @@ void host_attend_statistics(const WorkList& work, const core::Shape& shape, Inde
   });
 }
 
-Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index slots, core::Precision precision,
-                                   InstructionSet set) {
+Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index slots, Index pairs,
+                                   core::Precision precision, InstructionSet set) {
   return threads() * core::with_precision(precision, [&](auto number) {
            const auto& tiles = tiles_of<decltype(number)>(set);
            const BackwardLayout layout(tiles, shape, rows);
            return Scratch::bytes_of(
-               [&](Scratch& s) { return StatisticsMemory(s, tiles, layout, slots, layout.max_keys); });
+               [&](Scratch& s) { return StatisticsMemory(s, tiles, layout, slots, pairs, layout.max_keys); });
          });
 }
 

@@ -69,8 +69,8 @@ const BackendFunctions host_backend{
           host::host_attend_statistics(work, shape, rows, precision, operands, statistics, poll);
         },
     .attend_statistics_bytes =
-        [](const Shape& shape, core::Index rows, core::Index slots, Precision precision) {
-          return host::host_attend_statistics_bytes(shape, rows, slots, precision);
+        [](const Shape& shape, core::Index rows, core::Index slots, core::Index pairs, Precision precision) {
+          return host::host_attend_statistics_bytes(shape, rows, slots, pairs, precision);
         },
     .finish_gradient = [](Gradient which, const Shape& shape, const TensorView& accumulator, const TensorView& to,
                           double scale, double) { host::host_finish_gradient(which, shape, accumulator, to, scale); }};

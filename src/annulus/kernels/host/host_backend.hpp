@@ -64,7 +64,8 @@ void host_attend_statistics(const core::WorkList& work, const core::Shape& shape
 
 /// See attend_statistics_bytes() of statistics.hpp.
 core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index rows, core::Index slots,
-                                         core::Precision precision, InstructionSet set = best_instruction_set());
+                                         core::Index pairs, core::Precision precision,
+                                         InstructionSet set = best_instruction_set());
 
 /// (B, S, H, D) of `shape` both. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them.
 void host_finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,

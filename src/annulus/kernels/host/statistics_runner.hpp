@@ -16,15 +16,16 @@ namespace annulus::kernels::host {
 template <class T>
 struct ListedRow {
   TopList<T> list;
-  Index x;                      // row of its document
-  const core::HeadPair* pairs;  // of its head
+  PickedRows* picked;  // of the pairs that pick the row
+  int pairs;           // how many: the largest multiplicity of its keys
+  T caution;           // see TopList
 };
 
 /// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
 template <class T>
 struct StatisticsMemory {
   StatisticsMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index slots,
-                   Index count) {
+                   Index pairs, Index count) {
     const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
     const Index rows = layout.chunk_rows;
     operands = scratch.take<const void*>(std::max(all, rows));
@@ -37,6 +38,7 @@ struct StatisticsMemory {
     factors = scratch.take<double>(rows);
     thresholds = scratch.take<T>(rows);
     listed = scratch.take<ListedRow<T>>(rows);
+    picked = scratch.take<PickedRows>(rows * pairs);
   }
 
   const void** operands;   // [max(keys, rows)] of k, later of q
@@ -49,9 +51,8 @@ struct StatisticsMemory {
   double* factors;       // [rows]
   T* thresholds;         // [rows]
   ListedRow<T>* listed;  // [rows]
-  Index pairs = 1;
-  T caution = 1;       // see TopList
-  Index document = 0;  // its first row
+  PickedRows* picked;    // [rows][pairs]
+  Index document = 0;    // its first row
 };
 
 /// Adds up in memory; one object serves all threads.
@@ -74,9 +75,7 @@ class ProbabilitySums {
   Memory start(const BackwardTask& task) const {
     const WorkItem& item = work_.items[task.item];
     Memory w = Scratch::of_this_thread().fill(
-        [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, task.count); });
-    w.pairs = operands_.pairs;
-    w.caution = TopList<T>::caution(operands_.pairs);
+        [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, operands_.pairs, task.count); });
     w.document = item.document;
     RowWalk walk(work_, item.key);
     walk.skip(task.first);
@@ -108,8 +107,8 @@ class ProbabilitySums {
       w.slots[i] = int((operands_.first_head + head) % operands_.slots);
       if (lists) {
         const Index at = (task.batch * rows_ + row) * shape_.heads + head;
-        w.listed[i] = {list_at(at), rows.item.first_row + t * rows.item.row_step,
-                       operands_.head_pairs + head * operands_.pairs};
+        w.listed[i] =
+            listed_row(at, head, rows.item.first_row + t * rows.item.row_step, w.picked + i * operands_.pairs);
       }
     });
     std::fill(w.operands + rows.count, w.operands + q.rows, zero_row);
@@ -125,7 +124,7 @@ class ProbabilitySums {
   /// Works on the chunk; tasks of higher keys are done with its lists.
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
-    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.caution;
+    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].caution;
     tiles_.add_statistics(w.queries, w.keys,
                           {w.received, w.slots, w.factors, lists ? w.thresholds : nullptr, admit, &w});
   }
@@ -138,18 +137,31 @@ class ProbabilitySums {
   }
 
  private:
-  TopList<T> list_at(Index at) const {
+  /// List number `at`, of row x of its document.
+  ListedRow<T> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
-    return {static_cast<T*>(statistics_.top_weights) + at * size, statistics_.top_rows + at * size, size};
+    int pairs = operands_.pairs == 1 ? 1 : 0;
+    for (Index i = 0; operands_.pairs > 1 && i < operands_.pairs; ++i) {
+      picked[pairs] = picked_around(operands_.head_pairs[head * operands_.pairs + i], x);
+      if (picked[pairs].contain(x)) ++pairs;
+    }
+    return {{static_cast<T*>(statistics_.top_weights) + at * size, statistics_.top_rows + at * size, size},
+            picked,
+            pairs,
+            TopList<T>::caution(pairs)};
   }
 
   static void admit(void* memory, int row, int key, T weight) {
     const Memory& w = *static_cast<const Memory*>(memory);
     const ListedRow<T>& listed = w.listed[row];
     const Index y = w.key_rows[key];
-    const int times = w.pairs == 1 ? 1 : multiplicity(listed.pairs, w.pairs, listed.x, y);
-    listed.list.admit(T(times) * weight, w.document + y, w.pairs > 1);
-    w.thresholds[row] = listed.list.last() * w.caution;
+    int times = 1;
+    if (listed.pairs > 1) {
+      times = 0;
+      for (int i = 0; i < listed.pairs; ++i) times += listed.picked[i].contain(y);
+    }
+    listed.list.admit(T(times) * weight, w.document + y, listed.pairs > 1);
+    w.thresholds[row] = listed.list.last() * listed.caution;
   }
 
   const TileFunctions<T>& tiles_;
