@@ -61,6 +61,8 @@ struct Problem {
 
   /// Sums for each other's key rows are made, and for that the normalizers of the probabilities.
   bool has_sums() const { return gradients || statistics.need_pass(); }
+  /// Their order decides bits of results: lists of top rows are the same in any order.
+  bool has_ordered_sums() const { return gradients || statistics.received; }
 
   pattern::Layout layout() const {
     if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs};

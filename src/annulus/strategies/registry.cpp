@@ -25,7 +25,7 @@ std::vector<const Strategy*> available() {
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks) {
   if (!problem.reproducible) return "";
   const std::string reason = strategy.not_reproducible(problem, ranks);
-  return reason.empty() && problem.has_sums() ? strategy.not_reproducible_gradients(problem, ranks) : reason;
+  return reason.empty() && problem.has_ordered_sums() ? strategy.not_reproducible_gradients(problem, ranks) : reason;
 }
 
 std::vector<std::string_view> reproducible_strategies(bool gradients) {

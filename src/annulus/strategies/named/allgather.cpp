@@ -10,7 +10,7 @@ namespace {
 
 /// All keys are at hand whatever rank has them; sums of gradients go from rank to rank in the order of rows.
 pattern::Partition partition(const Problem& problem, int ranks) {
-  return problem.has_sums() ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
+  return problem.has_ordered_sums() ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
 }
 
 }  // namespace
