@@ -6,8 +6,8 @@
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
-// What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of its
-// CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
+// What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
+// its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What keys receive and the largest probabilities of rows, of work lists, by the definition: for the tests of every back
-// end. Lists of these tests keep the promise of attend_statistics(); a key is named by its comb index.
+// What keys receive and the largest probabilities of rows, of work lists, by the definition: for the tests of every
+// back end. Lists of these tests keep the promise of attend_statistics(); a key is named by its comb index.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // The registry and predictions that need no MPI.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "annulus/comm/window.hpp"
@@ -59,6 +60,30 @@ TEST(Prediction, RingMemoryFallsWithRanksAndGatherMemoryDoesNot) {
   const Index panels = kernels::attend_bytes(problem.backend, problem.shape, 1 << 20, problem.precision);
   EXPECT_LT(memory("ring", 64) - panels, kv_of_all_rows / 10) << "a rank holds O(n / P) rows";
   EXPECT_GT(memory("allgather", 64), kv_of_all_rows);
+}
+
+TEST(Registry, StrategiesSayWhyTheyAreNotReproducible) {
+  Problem problem;
+  problem.reproducible = true;
+  std::vector<std::string_view> can{"single",   "allgather", "ring_blocking", "ring",
+                                    "rotation", "onesided",  "ulysses",       "hybrid"};
+  if (!find("onesided")->unavailable().empty()) can.erase(std::find(can.begin(), can.end(), "onesided"));
+  EXPECT_EQ(reproducible_strategies(false), can);
+  const std::vector<std::string_view> with_gradients{"single",   "allgather", "ring_blocking", "ring",
+                                                     "rotation", "ulysses",   "hybrid"};
+  EXPECT_EQ(reproducible_strategies(true), with_gradients);
+  EXPECT_NE(find("allgather_overlap")->not_reproducible(problem, 4).find("arrive"), std::string::npos);
+  EXPECT_NE(find("ring_bidirectional")->not_reproducible(problem, 4).find("ascending"), std::string::npos);
+  problem.ulysses_ranks = 2;
+  for (const pattern::PartitionKind kind : {pattern::PartitionKind::zigzag, pattern::PartitionKind::block_cyclic}) {
+    problem.partition = kind;
+    for (const char* name : {"ring", "ring_blocking", "rotation", "onesided", "hybrid"}) {
+      EXPECT_NE(find(name)->not_reproducible(problem, 4).find("contiguous"), std::string::npos) << name;
+    }
+    for (const char* name : {"single", "allgather", "ulysses"}) {
+      EXPECT_EQ(find(name)->not_reproducible(problem, 4), "") << name;
+    }
+  }
 }
 
 }  // namespace

@@ -384,29 +384,5 @@ TEST(Reproducible, GradientsRefuseRowsThatDoNotFollowOneAnother) {
   EXPECT_NE(find("onesided")->not_reproducible_gradients(problem, 3), "");
 }
 
-TEST(Reproducible, StrategiesSayWhyTheyCannot) {
-  Problem problem;
-  problem.reproducible = true;
-  std::vector<std::string_view> can{"single",   "allgather", "ring_blocking", "ring",
-                                    "rotation", "onesided",  "ulysses",       "hybrid"};
-  if (!find("onesided")->unavailable().empty()) can.erase(std::find(can.begin(), can.end(), "onesided"));
-  EXPECT_EQ(reproducible_strategies(false), can);
-  const std::vector<std::string_view> with_gradients{"single",   "allgather", "ring_blocking", "ring",
-                                                     "rotation", "ulysses",   "hybrid"};
-  EXPECT_EQ(reproducible_strategies(true), with_gradients);
-  EXPECT_NE(find("allgather_overlap")->not_reproducible(problem, 4).find("arrive"), std::string::npos);
-  EXPECT_NE(find("ring_bidirectional")->not_reproducible(problem, 4).find("ascending"), std::string::npos);
-  problem.ulysses_ranks = 2;
-  for (const PartitionKind kind : {PartitionKind::zigzag, PartitionKind::block_cyclic}) {
-    problem.partition = kind;
-    for (const char* name : {"ring", "ring_blocking", "rotation", "onesided", "hybrid"}) {
-      EXPECT_NE(find(name)->not_reproducible(problem, 4).find("contiguous"), std::string::npos) << name;
-    }
-    for (const char* name : {"single", "allgather", "ulysses"}) {
-      EXPECT_EQ(find(name)->not_reproducible(problem, 4), "") << name;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace annulus::strategies

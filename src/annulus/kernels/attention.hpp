@@ -73,9 +73,9 @@ class State {
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// Adds `from` to `into`, both over the same rows, heads and precision, of the same exponent bias and sums: as if `into` had
-/// seen the keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side is scaled
-/// by an exact power of two. Complete on return.
+/// Adds `from` to `into`, both over the same rows, heads and precision, of the same exponent bias and sums: as if
+/// `into` had seen the keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side
+/// is scaled by an exact power of two. Complete on return.
 void merge_states(Backend backend, const State& from, State& into);
 
 /// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
@@ -114,8 +114,8 @@ struct Finished {
 
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted, in lse's
 /// type, entropy = lse - ln(2) score_sum / l in nats, and what attend_backward() needs. None depends on how l and m
-/// share the scale; out has no -0. A row that saw no key gets out = 0, lse = -inf and entropy = 0. `out` may be the memory of state.acc where it has its layout and
-/// type. Complete on return.
+/// share the scale; out has no -0. A row that saw no key gets out = 0, lse = -inf and entropy = 0. `out` may be the
+/// memory of state.acc where it has its layout and type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 
 }  // namespace annulus::kernels

@@ -1,4 +1,4 @@
-// The functions of one back end: those of attention.hpp, backward.hpp and statistics.hpp, without the back end in front.
+// The functions of a back end: those of attention.hpp, backward.hpp and statistics.hpp, without the back end in front.
 #pragma once
 
 #include "annulus/kernels/attention.hpp"

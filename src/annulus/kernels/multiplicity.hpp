@@ -27,8 +27,8 @@ KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core
 }
 
 /// Pairs of one head in which rows x and y are picked in the same segment; with y = x the most there are for any y.
-/// Worked example: pairs (4, 1) and (8, 2) at offset 0: rows 6 and 4 meet in both, rows 6 and 5 in the first, rows 6 and
-/// 0 in the second.
+/// Worked example: pairs (4, 1) and (8, 2) at offset 0: rows 6 and 4 meet in both, rows 6 and 5 in the first, rows 6
+/// and 0 in the second.
 KOKKOS_INLINE_FUNCTION int multiplicity(const core::HeadPair* of_head, core::Index pairs, core::Index x,
                                         core::Index y) {
   int times = 0;

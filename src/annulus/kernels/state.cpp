@@ -12,8 +12,8 @@ using core::Index;
 
 namespace {
 
-/// m = -inf, l = 0, score_sum = 0. The accumulator is first written by the threads that work on the rows, and so into the memory near
-/// them.
+/// m = -inf, l = 0, score_sum = 0. The accumulator is first written by the threads that work on the rows, and so into
+/// the memory near them.
 template <class T>
 struct Clear {
   T* m;

@@ -48,7 +48,8 @@ constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
 
 /// Sizes and offsets of a team's scratch memory.
 ///   numbers   own, own_too (owned x D; gradients only), met (D x met, then met x D), p, ds (owned x met; one place
-///             where queries are owned, which need no p, and for statistics, which need no dS), shift, factor, delta (of the side that is queries)
+///             where queries are owned, which need no p, and for statistics, which need no dS), shift, factor, delta
+///             (of the side that is queries)
 ///   indices   t, row, head of the owned rows and of those met
 template <class Tuning, Owner owner, class Makes>
 struct BackwardLayout {
@@ -242,8 +243,8 @@ class BackwardTeam {
     }
   }
 
-  /// Lists, or what keys receive, take in the rows met: every owned row is one thread's. Barriers: all weights are there;
-  /// the rows met are no longer asked for.
+  /// Lists, or what keys receive, take in the rows met: every owned row is one thread's. Barriers: all weights are
+  /// there; the rows met are no longer asked for.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count) const {
     c.team.team_barrier();
     for_each_element(c.team, c.tile.count, count, [&](int i, int j) {

@@ -10,8 +10,8 @@
 
 namespace annulus::kernels::host {
 
-/// Up to `capacity` query rows (a row is a (query row, head) pair) against keys, private to a thread: what E is made of.
-/// With D cut into slabs of NR columns:
+/// Up to `capacity` query rows (a row is a (query row, head) pair) against keys, private to a thread: what E is made
+/// of. With D cut into slabs of NR columns:
 ///   queries     [slab][capacity][NR]    Q; rows beyond the real ones, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that give nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
@@ -60,7 +60,7 @@ struct KeyChunk : ScoreKeys<T> {
 };
 
 /// Where statistics of E go, for the rows and keys of two chunks.
-///   received    [slots][capacity of the keys]    sums of factor * E, one slot for each query head of the key/value head
+///   received    [slots][capacity of the keys]    sums of factor * E, a slot for each query head of the key/value head
 ///   slots       [capacity of the queries]        of the rows
 ///   factors     [capacity of the queries]
 ///   thresholds  [capacity of the queries]        admit() is told of weights E above them, and may raise them; no less

@@ -23,8 +23,8 @@ ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int key
   return {begin, end > begin ? end : begin};
 }
 
-/// Calls fill(j, vectors, is_masked) for the panels from number j of the tile's keys on, NR keys (2 vectors) or the half
-/// of that at the end; panels that every row of the group sees whole need no mask.
+/// Calls fill(j, vectors, is_masked) for the panels from number j of the tile's keys on, NR keys (2 vectors) or half of
+/// that at the end; panels that every row of the group sees whole need no mask.
 template <class T, class Fill>
 ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Range panels, const Fill& fill) {
   constexpr int nr = kKeyBlock<T>;
