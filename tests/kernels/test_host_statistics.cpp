@@ -52,6 +52,10 @@ TEST(HostStatistics, ManyTilesAndMoreListedThanThereAre) {
     test.fill(3);  // weights from 1 down to next to nothing
     for (const Index keys : {1, 64}) expect_right(test, keys, "many tiles");
   }
+  WorkCase long_lists = plain_case(60, 700, 16, true);
+  long_lists.calls[0].items[0].mask = Mask::after;
+  long_lists.fill(3);
+  expect_right(long_lists, 500, "long lists");
   WorkCase few = plain_case(5, 3, 8, true);
   few.fill();
   expect_right(few, 9, "few keys");

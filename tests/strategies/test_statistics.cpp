@@ -173,6 +173,37 @@ TEST(StatisticsInOrder, SemanticsCausalDocumentsAndGroupedHeads) { check_all(sem
 
 TEST(StatisticsInOrder, AwkwardShapes) { check_all(awkward_cases(), true); }
 
+/// Lists alone need no sums in order: any partition will do, and lists are the same.
+TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  Case one =
+      make_case("lists alone", {1, 90, 4, 2, 8},
+                {pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 3}}, true, false}, {0, 20, 90});
+  one.problem.statistics = {false, false, 5};
+  one.problem.reproducible = true;
+  const auto lists_of = [&](const Strategy& strategy, const Problem& problem, const comm::Communicator& ranks,
+                            const pattern::Partition& partition) {
+    const pattern::StoredRows& rows = partition[std::size_t(ranks.rank())];
+    Tensors tensors = take_tensors(one.numbers(), problem, rows);
+    strategy.forward(problem, partition, ranks, tensors, {});
+    run_statistics_pass(*strategy.statistics_schedule(problem, partition), ranks, tensors, {});
+    return indices(tensors.top_rows);
+  };
+  const std::vector<Index> alone = lists_of(*find("single"), one.problem, comm::Communicator(MPI_COMM_SELF),
+                                            pattern::root_partition(one.problem.shape.sequence, 1));
+  const Index row_numbers = one.problem.shape.heads * one.problem.statistics.top_keys;
+  for_every_strategy({one}, 1, [&](const Strategy& strategy, const Case& cut, const comm::Communicator& ranks) {
+    if (!why_not_reproducible(strategy, cut.problem, ranks.size()).empty()) return;
+    SCOPED_TRACE(fmt::format("{}, {}", strategy.name(), cut.name));
+    const pattern::Partition partition = strategy.partition(cut.problem, ranks.size());
+    std::vector<Index> expected;
+    for (const core::Interval& rows : partition[std::size_t(ranks.rank())].intervals()) {
+      expected.insert(expected.end(), alone.begin() + rows.begin * row_numbers, alone.begin() + rows.end * row_numbers);
+    }
+    EXPECT_EQ(lists_of(strategy, cut.problem, ranks, partition), expected);
+  });
+}
+
 /// Equal keys: of equal weights the smaller rows are listed, whoever holds them and in whatever order they come.
 TEST(Statistics, TiesGoToTheSmallerRow) {
   const comm::Communicator comm(MPI_COMM_WORLD);

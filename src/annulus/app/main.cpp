@@ -71,9 +71,9 @@ void keep_closed_streams_closed() {
   }
 }
 
-/// MPICH leaves standard output unbuffered: a failure would then be found in the middle of printing, where its reason is
-/// lost, and every word would be a write of its own. With a buffer of our own: glibc makes none for a stream that once
-/// had none.
+/// MPICH leaves standard output unbuffered: a failure would then be found in the middle of printing, where its reason
+/// is lost, and every word would be a write of its own. With a buffer of our own: glibc makes none for a stream that
+/// once had none.
 void buffer_standard_output() {
   static char buffer[BUFSIZ];
   std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);

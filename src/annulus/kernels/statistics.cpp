@@ -28,6 +28,7 @@ struct ClearTop {
 template <class T>
 struct FinishTop {
   const T* weights;
+  Index* listed;
   TensorView normalizers, to;
   Index size, rows, heads;
 
@@ -35,7 +36,9 @@ struct FinishTop {
     const Index list = i / size, row = list / heads;
     const Index normalizer = number_of(normalizers, row / rows, row % rows, list % heads);
     // Read before it is written: they may be the same number.
-    store_number(to, i, weights[i] * load_number<T>(normalizers, normalizer + 1));
+    const T weight = weights[i] * load_number<T>(normalizers, normalizer + 1);
+    store_number(to, i, weight);
+    if (load_number<T>(to, i) == T(0)) listed[i] = -1;  // nothing is left of it in a narrower type
   }
 };
 
@@ -77,8 +80,8 @@ void finish_top(const core::Shape& shape, Index rows, core::Precision precision,
   core::with_precision(precision, [&](auto number) {
     using T = decltype(number);
     for_each_number("annulus::finish_top", lists_of(shape, rows) * statistics.top_keys,
-                    FinishTop<T>{static_cast<const T*>(statistics.top_weights), normalizers, to, statistics.top_keys,
-                                 rows, shape.heads});
+                    FinishTop<T>{static_cast<const T*>(statistics.top_weights), statistics.top_rows, normalizers, to,
+                                 statistics.top_keys, rows, shape.heads});
   });
 }
 

@@ -54,8 +54,8 @@ core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, c
 
 /// Empties the lists of (B, rows, H).
 void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);
-/// Turns weights into P, rounded to `to`'s type: (B, rows, H, top_keys); they may be the same memory when the types are
-/// the same. Complete on return.
+/// Turns weights into P, rounded to `to`'s type: (B, rows, H, top_keys); where that is 0 the row becomes -1. They may
+/// be the same memory when the types are the same. Complete on return.
 void finish_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics,
                 const core::TensorView& normalizers, const core::TensorView& to);
 

@@ -15,16 +15,15 @@ struct TopList {
   core::Index* rows;  // [size]
   core::Index size;
 
-  /// Offers a row of weight > 0, which may be listed only if it `may_come_again`.
-  KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row, bool may_come_again) const {
+  /// Offers a row of weight > 0; if it is listed, with the same weight.
+  KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row) const {
     if (is_ahead(size - 1, weight, row)) return;
-    for (core::Index i = 0; may_come_again && i < size; ++i) {
-      if (rows[i] == row) return;
-    }
-    core::Index at = size - 1;
-    for (; at > 0 && !is_ahead(at - 1, weight, row); --at) {
-      weights[at] = weights[at - 1];
-      rows[at] = rows[at - 1];
+    const core::Index at = first([&](core::Index i) { return !is_ahead(i, weight, row); });
+    if (rows[at] == row) return;  // the same key again has the same weight
+    const core::Index end = first([&](core::Index i) { return i == size - 1 || weights[i] == T(0); });
+    for (core::Index i = end; i > at; --i) {
+      weights[i] = weights[i - 1];
+      rows[i] = rows[i - 1];
     }
     weights[at] = weight;
     rows[at] = row;
@@ -36,6 +35,20 @@ struct TopList {
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:
+  /// The first entry for which a property holds that all entries behind it have, too; there is one.
+  template <class Holds>
+  KOKKOS_INLINE_FUNCTION core::Index first(const Holds& holds) const {
+    core::Index low = 0, high = size - 1;
+    while (low < high) {
+      const core::Index middle = (low + high) / 2;
+      if (holds(middle)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
   KOKKOS_INLINE_FUNCTION bool is_ahead(core::Index i, T weight, core::Index row) const {
     return weights[i] > weight || (weights[i] == weight && rows[i] < row);
   }

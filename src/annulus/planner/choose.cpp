@@ -5,6 +5,8 @@
 #include <map>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/planner/rank_counts.hpp"
+#include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::planner {
 namespace {
@@ -96,7 +98,16 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   if (const auto loads = rank_counts_of(*candidate.strategy, problem, partition, counted)) {
     candidate.cost = cost_of(*loads, shape, problem, machine);
   }
-  if (!candidate.cost || !problem.gradients) return;
+  if (!candidate.cost) return;
+  if (problem.statistics.need_pass()) {
+    // The keys go the same way again, and scores with lists take about as long as the forward pass. What it makes is
+    // held beside that, twice where it is exchanged.
+    Cost again = *candidate.cost;
+    const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
+    again.memory_bytes += (exchanged ? 2 : 1) * double(strategies::statistics_results(problem, most_rows(partition)));
+    candidate.cost = sum_of(*candidate.cost, again);
+  }
+  if (!problem.gradients) return;
   const auto loads = backward_rank_counts_of(*candidate.strategy, problem, partition, counted);
   candidate.backward = cost_of(*loads, shape, problem, machine);
   candidate.cost = sum_of(*candidate.cost, *candidate.backward);

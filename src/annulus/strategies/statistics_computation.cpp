@@ -82,6 +82,11 @@ core::Buffer StatisticsComputation::finish(core::HopMetrics& metrics) {
   return take_own();
 }
 
+Index statistics_results(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows *
+         (problem.shape.heads * Index(sizeof(double)) + top_rows_bytes(problem) + top_weights_bytes(problem));
+}
+
 Index statistics_inputs(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * (problem.input_row_bytes() + problem.output_row_bytes());
 }
@@ -97,7 +102,10 @@ Index statistics_work(const Problem& problem, Index rows, Index extra) {
   const Index all = problem.shape.batch * rows;
   const Index lists = all * (top_rows_bytes(problem) + list_bytes(problem, precision_bytes(problem)));
   const Index weights = weights_stay_in_place(problem) ? 0 : all * top_weights_bytes(problem);
-  return statistics_panels(problem, rows) + key_sum_bytes(problem, rows) + lists + std::max(extra, weights);
+  const Index pairs = problem.statistics.top_keys == 0
+                          ? 0
+                          : problem.shape.heads * Index(problem.pattern.pairs.size() * sizeof(core::HeadPair));
+  return statistics_panels(problem, rows) + pairs + key_sum_bytes(problem, rows) + lists + std::max(extra, weights);
 }
 
 }  // namespace annulus::strategies

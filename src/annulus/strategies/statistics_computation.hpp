@@ -33,6 +33,8 @@ Index top_weights_bytes(const Problem& problem);
 
 /// Bytes that the kernels keep for their panels once the forward pass and this one have computed `rows` rows.
 Index statistics_panels(const Problem& problem, Index rows);
+/// Bytes of what the pass makes.
+Index statistics_results(const Problem& problem, Index rows);
 /// Bytes of what the pass finds there: q, kv, and what forward() made.
 Index statistics_inputs(const Problem& problem, Index rows);
 /// Peak bytes of all the rest: sums, lists, panels, `extra` bytes of buffers.

@@ -21,7 +21,8 @@ std::unique_ptr<const Schedule> Strategy::forward_schedule(const Problem& proble
 
 std::unique_ptr<const Schedule> Strategy::backward_schedule(const Problem& problem,
                                                             const pattern::Partition& partition) const {
-  const bool in_order = problem.reproducible && entry_.backward_in_order;
+  const bool order_matters = problem.sums == Sums::gradients || problem.has_ordered_sums();
+  const bool in_order = problem.reproducible && order_matters && entry_.backward_in_order;
   return schedule(in_order ? entry_.backward_in_order : entry_.backward, problem, partition);
 }
 

@@ -71,6 +71,18 @@ void check_input_place(const io::RunFile& run) {
              run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
 }
 
+/// Lists that nothing holds are no lists, and sizes in bytes have to stay in 64 bits.
+void check_lists(const io::RunFile& run, const Problem& problem) {
+  constexpr double most = 0x1p55;
+  const core::Shape& s = problem.shape;
+  const double bytes = double(s.batch) * double(s.sequence) * double(s.heads) * double(problem.statistics.top_keys) *
+                       (sizeof(Index) + sizeof(double));
+  if (bytes <= most) return;
+  core::fail(core::ErrorKind::usage,
+             "{}output.top_keys: lists of {} rows for {} would have {:.3g} bytes; expected at most {:.3g}",
+             run.where("output.top_keys"), problem.statistics.top_keys, describe_shape(problem), bytes, most);
+}
+
 /// The layer round the request's attention. Throws Error(usage) at the key of what makes no sense.
 layer::LayerProblem make_layer(const Request& request) {
   const io::LayerSettings& settings = *request.run.settings.layer;
@@ -198,6 +210,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   comm::agree(comm, [&] {
     request.problem = make_problem(settings, request);
     check_size(request.run, request.problem);
+    check_lists(request.run, request.problem);
     check_scale(request.run, request.problem);
     io::check_heads(request.run, request.problem.shape.heads);
     io::check_documents(request.run, request.problem.documents);

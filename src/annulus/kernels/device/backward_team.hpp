@@ -287,7 +287,7 @@ class BackwardTeam {
       if (!(weight > list.last() * caution)) continue;
       const Index y = row_of(c.met_rows.t[j]);
       const int times = most == 1 ? 1 : multiplicity(of_head, pairs, x, y);
-      list.admit(T(times) * weight, item.document + y, most > 1);
+      list.admit(T(times) * weight, item.document + y);
     }
   }
 

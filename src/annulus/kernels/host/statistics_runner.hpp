@@ -160,7 +160,7 @@ class ProbabilitySums {
       times = 0;
       for (int i = 0; i < listed.pairs; ++i) times += listed.picked[i].contain(y);
     }
-    listed.list.admit(T(times) * weight, w.document + y, listed.pairs > 1);
+    listed.list.admit(T(times) * weight, w.document + y);
     w.thresholds[row] = listed.list.last() * listed.caution;
   }
 

@@ -75,7 +75,7 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
 }
 
 void OrderedSums::arrive(std::size_t channel, std::size_t s) {
-  const comm::Scope here(fmt::format("gradients of step {}", s));
+  const comm::Scope here(fmt::format("sums of step {}", s));
   core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait(); });
   sums_[channel].settle(s);
 }

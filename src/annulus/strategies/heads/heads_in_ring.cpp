@@ -31,7 +31,7 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
       .why_no_reproducible_gradients =
           [=](const Problem& problem, int ranks) {
             const bool splits = splits_groups(problem.shape, group_size(problem, ranks));
-            return splits ? "ranks that share a key/value head add up its dk and dv" : "";
+            return splits ? "ranks that share a key/value head add up its sums" : "";
           },
       .group_size = group_size,
   };

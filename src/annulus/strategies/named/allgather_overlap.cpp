@@ -16,8 +16,8 @@ StrategyEntry allgather_overlap() {
       .backward = gathered_gradients(HopMode::overlapped),
       .why_not_reproducible = [](const Problem&,
                                  int) { return "it computes with blocks in the order in which they happen to arrive"; },
-      .why_no_reproducible_gradients =
-          [](const Problem&, int) { return "ranks make sums of dk and dv apart, for their owner to add up"; },
+      .why_no_reproducible_gradients = [](const Problem&,
+                                          int) { return "ranks make sums apart, for their owner to add up"; },
   };
 }
 

@@ -17,7 +17,7 @@ StrategyEntry onesided() {
       .why_not_reproducible = unless_contiguous,
       .why_no_reproducible_gradients =
           [](const Problem&, int) {
-            return "ranks add dk and dv up in each other's memory, in whatever order they get there";
+            return "ranks add sums up in each other's memory, in whatever order they get there";
           },
       .why_unavailable = [] { return comm::window_defect(); },
   };

@@ -41,13 +41,21 @@ def checked(what, number, count):
     return number
 
 
+def _finite(name, numbers):
+    if not np.isfinite(numbers).all():
+        raise AnnulusError(f"{name} has {numbers[~np.isfinite(numbers)][0]}; expected numbers")
+
+
 def of_rows(result, name, batch=0, head=None):
     """(sequence,) float64: entropy, or received, of every row, of one head or the mean over all."""
     found = statistic(result, name)
     values = found.isel(batch=checked("batch entry", batch, found.sizes["batch"]))
     if head is not None:
-        return values.isel(head=checked("head", head, found.sizes["head"])).values.astype(float)
-    return values.astype(float).mean("head").values
+        values = values.isel(head=checked("head", head, found.sizes["head"])).values.astype(float)
+    else:
+        values = values.astype(float).mean("head").values
+    _finite(name, values)
+    return values
 
 
 def listed(result, query, batch=0, head=None):
@@ -65,8 +73,11 @@ def listed(result, query, batch=0, head=None):
         place["head"] = checked("head", head, heads)
     keys, shares = rows.isel(place).values.ravel(), weights.isel(place).values.ravel().astype(float)
     there = keys >= 0
-    if (keys >= rows.sizes["sequence"]).any():
-        raise AnnulusError(f"top_rows of query {query} has row {keys.max()}; expected 0 to {rows.sizes['sequence'] - 1}")
+    strange = keys[(keys < -1) | (keys >= rows.sizes["sequence"])]
+    if strange.size:
+        raise AnnulusError(f"top_rows of query {query} has row {strange[0]}; expected 0 to {rows.sizes['sequence'] - 1}, "
+                           "or -1 for none")
+    _finite("top_weights", shares)
     found, of = np.unique(keys[there], return_inverse=True)
     sums = np.bincount(of, shares[there], len(found)) / (heads if head is None else 1)
     order = np.argsort(-sums, kind="stable")  # of equal sums the smaller row, as in `found`
