@@ -8,7 +8,7 @@ from case import RUN, ClusterTest
 from cluster import KILL_WAIT, SlurmError, until
 
 # Some seconds of work on two slow cores.
-LONG = RUN.replace("sequence: 2048", "sequence: 32000").replace("[256, all]", "[all]").replace("[1, 4]", "[1]")
+LONG = RUN.replace("sequence: 2048", "sequence: 64000").replace("[256, all]", "[all]").replace("[1, 4]", "[1]")
 TWO_RANKS = ["--ntasks-per-node=1"]
 
 
@@ -62,7 +62,7 @@ class Warned(InterruptedJob):
 
     def test_a_warned_run_ends_with_75_and_says_that_nothing_was_kept(self):
         job = self.submit_run()
-        self.wait_for_words(job, " %  own rows")
+        self.wait_for_words(job, " %  ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
         job.wait_for("FAILED", 30)
         self.assertEqual(job.get("ExitCode"), "75:0")
@@ -71,7 +71,7 @@ class Warned(InterruptedJob):
 
     def test_a_warning_to_one_rank_ends_all_with_75(self):
         job = self.submit_run()
-        self.wait_for_words(job, " %  own rows")
+        self.wait_for_words(job, " %  ")
         os.kill(self.processes(job)[1], signal.SIGUSR1)
         job.wait_for("FAILED", KILL_WAIT)
         self.assertEqual(job.get("ExitCode"), "75:0")
@@ -119,7 +119,7 @@ class Interrupted(InterruptedJob):
 
     def test_a_run_requeued_in_the_middle_gives_the_same_bits(self):
         job = self.submit_run()
-        self.wait_for_words(job, " %  own rows")
+        self.wait_for_words(job, " %  ")
         self.assertEqual(len(list(self.work.glob("result.h5.tmp.*"))), 1)
         self.do_as_documented("scontrol requeue JOB", job)
         until(60, lambda: job.get("Restarts") == "1", "the requeue")
@@ -130,7 +130,7 @@ class Interrupted(InterruptedJob):
 
     def test_a_killed_rank_ends_the_job(self):
         job = self.submit_run()
-        self.wait_for_words(job, " %  own rows")
+        self.wait_for_words(job, " %  ")
         victim = self.account.ranks(job)[1]
         self.assertEqual(victim["node"], "n2")
         os.kill(int(victim["pid"]), signal.SIGKILL)
