@@ -4,17 +4,35 @@ import subprocess
 
 from account import differences
 from case import RUN, SWEEP, ClusterTest
-from cluster import Cluster, Job
+from cluster import Cluster, Job, SlurmError
+
+
+def died_in_mpi_init(told):
+    """A rank died before the program said a word.
+
+    Open MPI 4.1 does so now and then where one busy machine plays two and starts 16 ranks: a peer's first message over
+    TCP arrives before its receiver is known (a call of address 0 in mca_btl_tcp, from ompi_mpi_init).
+    """
+    return "Caught signal 11" in told and "\nannulus" not in told
 
 
 class Scripts(ClusterTest):
     def submit_run(self, machine, script, *options, **variables):
-        """Submits a script with RUN in a folder of its own, waits for its end, and compares with a direct run."""
+        """Submits a script with RUN in a folder of its own, waits for its end, and compares with a direct run.
+
+        Once more, up to three times in all, where MPI itself did not start.
+        """
         account = self.new_account(machine)
-        folder = account.new_folder("work")
-        (folder / "run.yaml").write_text(RUN)
-        job = self.submit(account, f"{machine}/{script}", "run.yaml", directory=folder, options=options, **variables)
-        job.wait_for("COMPLETED", 120)
+        for attempts_left in (2, 1, 0):
+            folder = account.new_folder(f"work{attempts_left}")
+            (folder / "run.yaml").write_text(RUN)
+            job = self.submit(account, f"{machine}/{script}", "run.yaml", directory=folder, options=options, **variables)
+            try:
+                job.wait_for("COMPLETED", 120)
+                break
+            except SlurmError:
+                if attempts_left == 0 or not died_in_mpi_init(job.told()):
+                    raise
         self.expect_same_as_direct(folder / "run.yaml")
         return account.ranks(job), job
 
