@@ -136,6 +136,22 @@ TEST_F(Statistics, VerifyFindsChangedNumbers) {
   EXPECT_NE(other.err.find("output.statistics: [entropy, received, top] -> [top]"), std::string::npos) << other.err;
 }
 
+/// Statistics are not stored in 16 bits, and their errors are not those of numbers that are.
+TEST_F(Statistics, VerifyExpectsTheAccuracyOfTheSumsOf16BitTensors) {
+  write("run.yaml", deck);
+  const std::string narrow = "run.yaml --set input.generate.dtype=float16";
+  ASSERT_EQ(annulus(2, "run " + narrow).status, 0);
+  EXPECT_EQ(annulus(0, "verify " + narrow).status, 0);
+  ASSERT_EQ(shell("cp result.h5 good.h5").status, 0);
+  for (const std::string name : {"entropy", "received", "top_weights"}) {
+    ASSERT_EQ(shell("cp good.h5 result.h5").status, 0);
+    spoil(folder / "result.h5", name, 0, 1e-3);
+    const Outcome verified = annulus(0, "verify " + narrow);
+    EXPECT_EQ(verified.status, 3) << name;
+    EXPECT_EQ(word_on(verified.out, name), "WRONG") << verified.out;
+  }
+}
+
 /// A key that is there twice has the same probability twice: the smaller row comes first.
 TEST_F(Statistics, TiesGoToTheSmallerRow) {
   ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 24 --heads 2 --head-dim 8 --dtype float64").status, 0);

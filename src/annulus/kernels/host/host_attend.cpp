@@ -19,6 +19,24 @@ void check_head_dim(const core::Shape& shape) {
                 [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
 }
 
+/// Runs the tasks that own keys; make_sums(tiles, layout) is what is made of their pairs (KeyTasks).
+template <class MakeSums>
+void run_key_tasks(const char* label, const WorkList& work, const core::Shape& shape, Index rows,
+                   core::Precision precision, const std::function<void()>& poll, InstructionSet set,
+                   const MakeSums& make_sums) {
+  check_head_dim(shape);
+  core::with_precision(precision, [&](auto number) {
+    using T = decltype(number);
+    const auto& tiles = tiles_of<T>(set);
+    const BackwardLayout<T> layout(tiles, shape, rows);
+    const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
+    const auto sums = make_sums(tiles, layout);
+    KeyTasks<T, decltype(make_sums(tiles, layout))> runner(tiles, work, layout.chunk_rows, sums, tasks.size());
+    run_on_threads(label, Index(tasks.size()), poll,
+                   [&](Index i, const auto& poll_here, const auto& wait) { runner.run(tasks[i], wait, poll_here); });
+  });
+}
+
 }  // namespace
 
 void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
@@ -46,31 +64,18 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
 void host_attend_backward(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                           const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set) {
-  check_head_dim(shape);
-  core::with_precision(precision, [&](auto number) {
-    const auto& tiles = tiles_of<decltype(number)>(set);
-    const BackwardLayout layout(tiles, shape, rows);
-    const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
-    const GradientSums sums(tiles, layout, work, operands, gradients);
-    KeyTasks runner(tiles, work, layout.chunk_rows, sums, tasks.size());
-    run_on_threads("annulus::attend_backward", Index(tasks.size()), poll,
-                   [&](Index i, const auto& poll_here, const auto& wait) { runner.run(tasks[i], wait, poll_here); });
-  });
+  run_key_tasks(
+      "annulus::attend_backward", work, shape, rows, precision, poll, set,
+      [&](const auto& tiles, const auto& layout) { return GradientSums(tiles, layout, work, operands, gradients); });
 }
 
 void host_attend_statistics(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                             const StatisticOperands& operands, const StatisticViews& statistics,
                             const std::function<void()>& poll, InstructionSet set) {
-  check_head_dim(shape);
-  core::with_precision(precision, [&](auto number) {
-    const auto& tiles = tiles_of<decltype(number)>(set);
-    const BackwardLayout layout(tiles, shape, rows);
-    const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
-    const ProbabilitySums sums(tiles, layout, work, shape, rows, operands, statistics);
-    KeyTasks runner(tiles, work, layout.chunk_rows, sums, tasks.size());
-    run_on_threads("annulus::attend_statistics", Index(tasks.size()), poll,
-                   [&](Index i, const auto& poll_here, const auto& wait) { runner.run(tasks[i], wait, poll_here); });
-  });
+  run_key_tasks("annulus::attend_statistics", work, shape, rows, precision, poll, set,
+                [&](const auto& tiles, const auto& layout) {
+                  return ProbabilitySums(tiles, layout, work, shape, rows, operands, statistics);
+                });
 }
 
 Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index slots, Index pairs,
