@@ -2,8 +2,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "annulus/core/unfinished_files.hpp"
 
@@ -62,6 +64,45 @@ TEST_F(UnfinishedFiles, WithinATimeTheyAreRemovedAsWell) {
   remove_unfinished_files_within(60);
   EXPECT_FALSE(std::filesystem::exists(path));
   forget_unfinished_file(noted);
+}
+
+// A file is there for everybody before it can be noted; a signal may come to any thread.
+TEST_F(UnfinishedFiles, OneThatIsJustBeingMadeIsWaitedFor) {
+  const std::string path = (folder / "file").string();
+  std::optional<MakingScope> making(std::in_place);
+  std::thread ends([] { remove_unfinished_files(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  make("file");
+  const int noted = note_unfinished_file(path, identity(path));
+  making.reset();
+  ends.join();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  forget_unfinished_file(noted);
+}
+
+TEST_F(UnfinishedFiles, OneThatIsNeverMadeIsNotWaitedForForEver) {
+  const std::string path = make("file");
+  const int noted = note_unfinished_file(path, identity(path));
+  const MakingScope hangs;
+  std::thread ends([] { remove_unfinished_files(); });
+  ends.join();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  forget_unfinished_file(noted);
+}
+
+TEST_F(UnfinishedFiles, SignalsWaitWhileOneIsMade) {
+  static volatile std::sig_atomic_t heard = 0;
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) { heard = heard + 1; };
+  sigaction(SIGUSR1, &action, &before);
+  {
+    const MakingScope making;
+    raise(SIGUSR1);
+    EXPECT_EQ(heard, 0);
+  }
+  EXPECT_EQ(heard, 1);
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_F(UnfinishedFiles, AFullTableAndALongPathAreRefusedAndTheTableStaysGood) {

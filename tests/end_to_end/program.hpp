@@ -40,17 +40,18 @@ class ProgramTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
-  /// Runs a shell command in the scratch folder; 60 seconds at most.
+  /// Runs a shell command in the scratch folder; 150 seconds at most. What it prints has files of its own beside those
+  /// of a run in the background (launched.hpp).
   Outcome shell(const std::string& command) const {
     const auto start = std::chrono::steady_clock::now();
     const std::string line =
-        fmt::format("cd '{0}' && timeout 150 sh -c '{1}' > stdout.txt 2> stderr.txt", folder.string(), command);
+        fmt::format("cd '{0}' && timeout 150 sh -c '{1}' > shell_out.txt 2> shell_err.txt", folder.string(), command);
     const int status = std::system(line.c_str());
     Outcome outcome;
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    outcome.out = slurp(folder / "stdout.txt");
-    outcome.err = slurp(folder / "stderr.txt");
+    outcome.out = slurp(folder / "shell_out.txt");
+    outcome.err = slurp(folder / "shell_err.txt");
     return outcome;
   }
 
@@ -105,7 +106,8 @@ class ProgramTest : public testing::Test {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      if (name != "stdout.txt" && name != "stderr.txt") names.push_back(name);
+      const bool printed = name.ends_with("out.txt") || name.ends_with("err.txt");
+      if (!printed) names.push_back(name);
     }
     std::sort(names.begin(), names.end());
     return names;

@@ -177,6 +177,7 @@ TEST_F(Plans, OfSequencesThatNoIntegerOf64BitsCounts) {
   }
   // 4.3e9 rows: n (n + 1) / 2 triples of each of 2 heads, 64 flops each.
   const Outcome dry = annulus(0, "run --dry-run --ranks 5 small.yaml --set input.generate.sequence=4300000000");
+  ASSERT_EQ(dry.status, 0) << dry.err;
   EXPECT_NE(dry.out.find("; 1183360000275.2 GFLOP in all"), std::string::npos) << dry.out;
 }
 

@@ -1,5 +1,6 @@
 #include "annulus/app/stop.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,11 +26,20 @@ extern "C" void note_request(int signal) {
   if (patience > 0) alarm(patience);
 }
 
+bool alone = true;
+
+/// Removes what this rank makes, and leaves the other ranks half a second for the same: Open MPI 4's mpirun kills those
+/// that are left at once, without the second that it means to wait, when one has ended after TERM.
+void clean_up() {
+  core::remove_unfinished_files();
+  if (!alone) poll(nullptr, 0, /*ms=*/500);
+}
+
 /// Calls what POSIX allows in a handler, and nothing else.
 extern "C" void end_stopped(int) {
   if (final_status >= 0) _exit(final_status);
   (void)!write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data()));
-  core::remove_unfinished_files();
+  clean_up();
   _exit(stopped_status);
 }
 
@@ -63,7 +73,7 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
     if (!speaks_for_all && comes_to_all_ranks(info)) continue;
     (void)!write(STDERR_FILENO, ending.line.data(), std::strlen(ending.line.data()));
   }
-  core::remove_unfinished_files();
+  clean_up();
   _exit(status);
 }
 
@@ -83,6 +93,7 @@ void end_on_signals_from_the_start() {
 
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {
   speaks_for_all = comm.is_root();
+  alone = comm.size() == 1;
   const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
   for (Ending& ending : endings) {
     const bool asked = ending.status == stopped_status;

@@ -1,5 +1,6 @@
 #include "annulus/core/unfinished_files.hpp"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,14 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 std::array<Entry, 16>
     table;  // a run makes six at most: result, report, a reservation of each, and two that MPI keeps beside the result
 
+std::atomic<bool> making{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+/// A second at most: the making of a file may hang, too.
+void wait_for_making() {
+  for (int i = 0; making && i < 1000; ++i) poll(nullptr, 0, /*ms=*/1);
+}
+
 }  // namespace
 
 int note_unfinished_file(const std::string& path, FileIdentity identity) {
@@ -42,7 +51,20 @@ void forget_unfinished_file(int number) {
   if (number >= 0) table[std::size_t(number)].used = false;
 }
 
+MakingScope::MakingScope() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+  making = true;
+}
+
+MakingScope::~MakingScope() {
+  making = false;
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
 void remove_unfinished_files() noexcept {
+  wait_for_making();
   for (const Entry& entry : table) {
     struct stat found {};
     if (!entry.used || lstat(entry.path.data(), &found) != 0) continue;
@@ -52,7 +74,7 @@ void remove_unfinished_files() noexcept {
 }
 
 void remove_unfinished_files_within(double seconds) noexcept {
-  bool any = false;
+  bool any = making;
   for (const Entry& entry : table) any = any || entry.used;
   if (!any) return;
   try {

@@ -2,6 +2,7 @@
 // signal handler may read.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -23,6 +24,19 @@ inline constexpr FileIdentity any_file{};
 int note_unfinished_file(const std::string& path, FileIdentity identity);
 /// The file is finished, removed, or somebody else's business. -1 is allowed.
 void forget_unfinished_file(int number);
+
+/// From the making of a file to its note: it is there already, but nobody who ends this process knows of it. While one
+/// lives, signals wait in this thread, and remove_unfinished_files() in other threads, a second at most. One at a time.
+class MakingScope {
+ public:
+  MakingScope();
+  ~MakingScope();
+  MakingScope(const MakingScope&) = delete;
+  MakingScope& operator=(const MakingScope&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 /// Removes the files noted, each if its name still stands for the file that was noted. Async-signal-safe.
 void remove_unfinished_files() noexcept;

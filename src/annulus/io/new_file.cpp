@@ -99,8 +99,11 @@ NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_l
   }
   remove_leftovers(final_path_);
   const std::string path = temporary_name(final_path_);
-  descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-  unfinished_.emplace(path, descriptor_.identity().inode);
+  {
+    const core::MakingScope making;
+    descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    unfinished_.emplace(path, descriptor_.identity().inode);
+  }
   struct stat made {
   }, replaced{};
   fstat(descriptor_.id(), &made);

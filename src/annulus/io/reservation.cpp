@@ -60,6 +60,7 @@ Reservation::Reservation(const std::string& file) : path_(lock_of(file)) {
 
 /// Opens and locks the file; false when it is no longer the one under that name.
 bool Reservation::take(const std::string& file) {
+  const core::MakingScope making;
   descriptor_ = open_lock(path_, file);
   struct stat about {};
   if (fstat(descriptor_.id(), &about) != 0 || !S_ISREG(about.st_mode)) {
