@@ -26,6 +26,20 @@ using Kokkos::log;
 using Kokkos::sin;
 #endif
 
+/// Whether something that was launched there still runs. False where a launch returns when it is done, and after a
+/// failure, which the next fence() tells.
+template <class ExecSpace>
+bool is_busy(const ExecSpace& space) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  if constexpr (std::is_same_v<ExecSpace, Kokkos::Cuda>)
+    return cudaStreamQuery(space.cuda_stream()) == cudaErrorNotReady;
+#elif defined(KOKKOS_ENABLE_HIP)
+  if constexpr (std::is_same_v<ExecSpace, Kokkos::HIP>) return hipStreamQuery(space.hip_stream()) == hipErrorNotReady;
+#endif
+  (void)space;
+  return false;
+}
+
 /// Kokkos::initialize on GPU number `device` modulo the devices of this machine, unless the command line names one
 /// (--kokkos-device-id). Without a GPU backend `device` means nothing. Kokkos' own options are taken out of argc and
 /// argv.

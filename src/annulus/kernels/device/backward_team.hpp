@@ -93,15 +93,18 @@ class BackwardTeam {
   Makes makes;
   T score_factor;  ///< scale * log2(e)
   Layout layout;
-  int scratch_level;
 
   static std::size_t scratch_bytes(const Layout& layout) {
     return Scratch<T>::shmem_size(std::size_t(layout.numbers())) +
            Scratch<Index>::shmem_size(std::size_t(layout.indices()));
   }
 
-  KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
+  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may be
+  /// of either kind costs a GPU several instructions.
+  template <int level>
+  KOKKOS_FUNCTION void run(const Member& team) const {
+    const Context c(*this, team.team_scratch(level), team,
+                    work.template tile_of<owner>(first_team + team.league_rank()));
     load_owned(c);
     const core::WorkItem& item = c.tile.item;
     const Index all = owns_queries ? item.key.count : owned_rows(item, Owner::queries);
@@ -147,11 +150,13 @@ class BackwardTeam {
     Rows own_rows;
     Rows met_rows;
 
-    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Member& member, const TeamTile& owned)
+    template <class Memory>
+    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Memory& memory, const Member& member,
+                            const TeamTile& owned)
         : team(member), tile(owned) {
       const Layout& layout = kernel.layout;
-      const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
-      const Scratch<Index> indices(team.team_scratch(kernel.scratch_level), std::size_t(layout.indices()));
+      const Scratch<T> numbers(memory, std::size_t(layout.numbers()));
+      const Scratch<Index> indices(memory, std::size_t(layout.indices()));
       own = numbers.data();
       own_too = makes_gradients<Makes> ? own + layout.own_size() : own;
       met = own_too + layout.own_size();

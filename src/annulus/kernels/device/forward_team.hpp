@@ -92,15 +92,17 @@ class ForwardTeam {
   T score_factor;  ///< scale * log2(e)
   T exponent_bias;
   ScratchLayout<Tuning> layout;
-  int scratch_level;
 
   static std::size_t scratch_bytes(const ScratchLayout<Tuning>& layout) {
     return Scratch<T>::shmem_size(std::size_t(layout.numbers())) +
            Scratch<Index>::shmem_size(std::size_t(layout.indices()));
   }
 
-  KOKKOS_FUNCTION void operator()(const Member& team) const {
-    Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
+  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may be
+  /// of either kind costs a GPU several instructions.
+  template <int level>
+  KOKKOS_FUNCTION void run(const Member& team) const {
+    Context c(*this, team.team_scratch(level), team, work.template tile_of<owner>(first_team + team.league_rank()));
     load_queries(c);
     const core::RowMap& keys = c.tile.item.key;
     for (Index first = 0; first < keys.count; first += layout.tile.met) {
@@ -136,11 +138,13 @@ class ForwardTeam {
     Index* key_row;
     Index* key_t;
 
-    KOKKOS_FUNCTION Context(const ForwardTeam& kernel, const Member& member, const TeamTile& team_tile)
+    template <class Memory>
+    KOKKOS_FUNCTION Context(const ForwardTeam& kernel, const Memory& memory, const Member& member,
+                            const TeamTile& team_tile)
         : team(member), tile(team_tile) {
       const ScratchLayout<Tuning>& layout = kernel.layout;
-      const Scratch<T> numbers(team.team_scratch(kernel.scratch_level), std::size_t(layout.numbers()));
-      const Scratch<Index> indices(team.team_scratch(kernel.scratch_level), std::size_t(layout.indices()));
+      const Scratch<T> numbers(memory, std::size_t(layout.numbers()));
+      const Scratch<Index> indices(memory, std::size_t(layout.indices()));
       const int rows = layout.tile.owned;
       q = numbers.data();
       kv = q + layout.q_size();

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/with_type.hpp"
 #include "annulus/kernels/device/backward_team.hpp"
 #include "annulus/kernels/device/forward_team.hpp"
@@ -22,32 +23,45 @@ struct Launch {
   int team_size;
 };
 
-/// Runs a kernel that has its tensors and factors already: chooses its tile, the first of its table whose scratch
-/// memory fits into level 0 (fast, small), or else the first one in level 1, and cuts the teams into launches with
-/// polls between.
-template <class ExecSpace, class Tuning, class Kernel>
-void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
-  kernel.layout = {Kernel::tiles[0], launch.head_dim};
-  kernel.scratch_level = 1;
-  for (const TileSize tile : Kernel::tiles) {
-    if (Kernel::scratch_bytes({tile, launch.head_dim}) > std::size_t(Kernel::Policy::scratch_size_max(0))) continue;
-    kernel.layout.tile = tile;
-    kernel.scratch_level = 0;
-    break;
-  }
+/// A kernel as Kokkos calls it.
+template <class Kernel, int level>
+struct Called {
+  Kernel kernel;
+  KOKKOS_FUNCTION void operator()(const typename Kernel::Member& team) const { kernel.template run<level>(team); }
+};
+
+/// Launches all teams, their scratch memory in this level, and polls until they are done. Where launches run beside the
+/// host, as on a GPU, one launch is enough; host threads are one themselves, so that their work is cut.
+template <class ExecSpace, class Tuning, int level, class Kernel>
+void launch_all(const char* label, Kernel kernel, const Launch& launch) {
   const DeviceWork work(launch.list, launch.batch, Kernel::owner, kernel.layout.tile.owned);
   kernel.work = work.view();
   kernel.first_team = 0;
+  const ExecSpace space;
   const auto& poll = launch.poll;
-  const double flops = poll ? Tuning::flops_per_launch(ExecSpace().concurrency()) : std::numeric_limits<double>::max();
+  const double flops = poll ? Tuning::flops_per_launch(space.concurrency()) : std::numeric_limits<double>::max();
   for (const Index end : work.launches(launch.head_dim, flops)) {
-    typename Kernel::Policy policy(int(end - kernel.first_team), launch.team_size);
-    policy.set_scratch_size(kernel.scratch_level, Kokkos::PerTeam(int(Kernel::scratch_bytes(kernel.layout))));
-    Kokkos::parallel_for(label, policy, kernel);
-    ExecSpace().fence();
+    typename Kernel::Policy policy(space, int(end - kernel.first_team), launch.team_size);
+    policy.set_scratch_size(level, Kokkos::PerTeam(int(Kernel::scratch_bytes(kernel.layout))));
+    Kokkos::parallel_for(label, policy, Called<Kernel, level>{kernel});
+    while (poll && core::is_busy(space)) poll();
+    space.fence();
     if (poll) poll();
     kernel.first_team = end;
   }
+}
+
+/// Runs a kernel that has its tensors and factors already: chooses its tile, the first of its table whose scratch
+/// memory fits into level 0 (fast, small), or else the first one in level 1.
+template <class ExecSpace, class Tuning, class Kernel>
+void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
+  for (const TileSize tile : Kernel::tiles) {
+    kernel.layout = {tile, launch.head_dim};
+    if (Kernel::scratch_bytes(kernel.layout) > std::size_t(Kernel::Policy::scratch_size_max(0))) continue;
+    return launch_all<ExecSpace, Tuning, 0>(label, kernel, launch);
+  }
+  kernel.layout = {Kernel::tiles[0], launch.head_dim};
+  launch_all<ExecSpace, Tuning, 1>(label, kernel, launch);
 }
 
 /// attend() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.

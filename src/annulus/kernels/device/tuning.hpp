@@ -15,6 +15,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <limits>
 
 namespace annulus::kernels::device {
 
@@ -51,8 +52,8 @@ struct GpuTuning {
   static constexpr int row_parts = 4;
   static constexpr TileSize tiles[] = {{32, 64}, {32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}};
   static constexpr TileSize backward_tiles[] = {{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}, {4, 8}};
-  /// Some milliseconds at 5 TFLOP/s. (A GPU's concurrency() counts its resident threads: of no use here.)
-  static double flops_per_launch(int /*concurrency*/) { return 2e10; }
+  /// All at once: the host polls while a GPU works, and a part of the work would leave multiprocessors idle.
+  static double flops_per_launch(int /*concurrency*/) { return std::numeric_limits<double>::max(); }
 };
 
 template <class ExecSpace>
