@@ -48,6 +48,15 @@ void expect_teams_of_all_threads() {
   EXPECT_EQ(Backend::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
 }
 
+/// One poll a launch; more while a GPU works.
+template <class Space>
+void expect_polls(Index polls, Index launches) {
+  EXPECT_GE(polls, launches);
+  if (Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible) {
+    EXPECT_EQ(polls, launches);
+  }
+}
+
 /// The table of a space, but with one flop per launch: every team becomes a launch of its own.
 template <class Tuning>
 struct OneTeamPerLaunch : Tuning {

@@ -215,7 +215,7 @@ TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
   int polls = 0;
   const auto answer = device_answer<typename TypeParam::Space, Tuning>(test, TypeParam::team_size(), [&] { ++polls; });
   const Index tiles = core::ceil_div(70, Tuning::tiles[0].owned);
-  EXPECT_EQ(polls, 2 * 3 * tiles);  // batch, heads, tiles
+  expect_polls<typename TypeParam::Space>(polls, 2 * 3 * tiles);  // batch, heads, tiles
   EXPECT_TRUE(close_to(answer.out, naive_answer(test).out, 1e-5));
 }
 
@@ -223,7 +223,7 @@ TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
   const FarRows test;
   std::vector<double> out_of[2];
   for (const bool spread : {false, true}) {
-    kernels::State state({1, 0, 1, 1, test.D}, test.rows, Precision::float32);
+    kernels::State state(core::Shape{1, 0, 1, 1, test.D}, test.rows, Precision::float32);
     const core::TensorView keys = test.keys(spread);
     kernels::device::launch_attend<typename TypeParam::Space, typename TypeParam::Tuning>(
         test.list, {test.close.view, keys, keys, 1.0}, state, {}, TypeParam::team_size());

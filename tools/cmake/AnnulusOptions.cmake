@@ -19,4 +19,6 @@ endif()
 # fmt before 10 takes nvcc for a compiler without constexpr, and then contradicts itself under C++20.
 if("CUDA" IN_LIST Kokkos_DEVICES)
   target_compile_definitions(annulus_options INTERFACE FMT_USE_CONSTEXPR=1)
+  # Kokkos names the driver's library, which nodes without a GPU lack; core/gpu_driver.cpp makes it unneeded.
+  target_link_options(annulus_options INTERFACE -Wl,--as-needed)
 endif()

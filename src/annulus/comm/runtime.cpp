@@ -59,7 +59,7 @@ Runtime::Runtime(int& argc, char**& argv) {
 }
 
 Runtime::~Runtime() {
-  Kokkos::finalize();
+  if (Kokkos::is_initialized()) Kokkos::finalize();
   blocking_quietly("MPI_Finalize", MPI_Finalize);
 }
 

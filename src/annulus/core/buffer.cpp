@@ -1,6 +1,8 @@
 #include "annulus/core/buffer.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <cstdlib>
+#include <cstring>
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/memory.hpp"
@@ -17,7 +19,8 @@ using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   try {
-    data_ = Kokkos::kokkos_malloc<Space>(purpose, std::size_t(bytes));
+    data_ = Kokkos::is_initialized() ? Kokkos::kokkos_malloc<Space>(purpose, std::size_t(bytes))
+                                     : std::malloc(std::size_t(bytes));  // no kernel will see it (kokkos_compat.hpp)
   } catch (const std::exception&) {  // Kokkos reports the address space's own words; ours name the purpose
     data_ = nullptr;
   }
@@ -27,7 +30,7 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   }
   memory_ledger().add(purpose, bytes);
   owner_ = std::shared_ptr<void>(data_, [purpose = std::move(purpose), bytes](void* pointer) {
-    Kokkos::kokkos_free<Space>(pointer);
+    Kokkos::is_initialized() ? Kokkos::kokkos_free<Space>(pointer) : std::free(pointer);
     memory_ledger().remove(purpose, bytes);
   });
 }
@@ -41,21 +44,26 @@ Buffer Buffer::first(Index bytes) const {
 
 void copy_to_device(void* device, const void* host, Index bytes) {
   if (bytes == 0) return;
+  if (!Kokkos::is_initialized()) return void(std::memcpy(device, host, std::size_t(bytes)));
   const Bytes<Kokkos::HostSpace> from(static_cast<std::byte*>(const_cast<void*>(host)), std::size_t(bytes));
   Kokkos::deep_copy(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), from);
 }
 
 void copy_to_host(void* host, const void* device, Index bytes) {
   if (bytes == 0) return;
+  if (!Kokkos::is_initialized()) return void(std::memcpy(host, device, std::size_t(bytes)));
   const Bytes<Space> from(static_cast<std::byte*>(const_cast<void*>(device)), std::size_t(bytes));
   Kokkos::deep_copy(Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(host), std::size_t(bytes)), from);
 }
 
 void fill_zero(void* device, Index bytes) {
   if (bytes == 0) return;
+  if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
   Kokkos::deep_copy(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
 }
 
-bool device_is_host() { return Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible; }
+bool device_is_host() {
+  return !Kokkos::is_initialized() || Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible;
+}
 
 }  // namespace annulus::core

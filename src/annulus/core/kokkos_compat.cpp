@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/gpu_driver.hpp"
 
 namespace annulus::core {
 namespace {
@@ -18,14 +19,6 @@ using DeviceProperties = cudaDeviceProp;
 #define GPU(name) hip##name
 using DeviceProperties = hipDeviceProp_t;
 #endif
-
-int device_count() {
-  int count = 0;
-#if defined(GPU)
-  if (GPU(GetDeviceCount)(&count) != GPU(Success)) count = 0;
-#endif
-  return count;
-}
 
 }  // namespace
 
@@ -41,14 +34,14 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
                                         [](std::string_view word) { return word.starts_with("--kokkos-device-id"); });
   char** end = std::remove_if(argv + 1, argv + argc, is_theirs);
   words.push_back(quiet.data());
-  const int devices = device_count();
+  const int devices = gpu_count();
   if (devices > 0 && !names_device) {
     gpu = "--kokkos-device-id=" + std::to_string(device % devices);
     words.push_back(gpu.data());
   }
   int count = int(words.size());
   words.push_back(nullptr);
-  Kokkos::initialize(count, words.data());
+  if (why_no_gpu().empty()) Kokkos::initialize(count, words.data());
   // Kokkos took the words that it knows; the others go back to the caller, who will object to them.
   for (int i = 1; i < count; ++i) *end++ = words[std::size_t(i)];
   argc = int(end - argv);
@@ -79,6 +72,7 @@ std::string kokkos_backends() {
 
 std::string device_name() {
 #if defined(GPU)
+  if (!Kokkos::is_initialized()) return fmt::format("no GPU ({})", why_no_gpu());
   int device = 0;
   DeviceProperties properties{};
   const bool known =
@@ -90,6 +84,14 @@ std::string device_name() {
 #endif
 }
 
-int host_threads() { return Kokkos::DefaultHostExecutionSpace().concurrency(); }
+void require_device() {
+  if (Kokkos::is_initialized()) return;
+  fail(ErrorKind::failure,
+       "this build computes on a GPU ({}), and this node has none: {}; list, info, plan, verify and run --dry-run work "
+       "here",
+       kokkos_backends(), why_no_gpu());
+}
+
+int host_threads() { return Kokkos::is_initialized() ? Kokkos::DefaultHostExecutionSpace().concurrency() : 1; }
 
 }  // namespace annulus::core

@@ -3,9 +3,12 @@
 
 #include <Kokkos_Core.hpp>
 #include <string>
+#include <type_traits>
 #if KOKKOS_VERSION < 30700
 #include <Kokkos_MathematicalFunctions.hpp>  // part of Kokkos_Core.hpp, and out of Experimental, from 3.7 on
 #endif
+
+#include "annulus/core/types.hpp"
 
 namespace annulus::core {
 
@@ -42,17 +45,33 @@ bool is_busy(const ExecSpace& space) {
 
 /// Kokkos::initialize on GPU number `device` modulo the devices of this machine, unless the command line names one
 /// (--kokkos-device-id). Without a GPU backend `device` means nothing. Kokkos' own options are taken out of argc and
-/// argv.
+/// argv. In a build for GPUs on a node without one Kokkos is not started: what needs no kernel works all the same
+/// (Buffer is host memory then, and loops on the host run on one thread), and the rest asks require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
 
 /// "3.4.1": the version Kokkos was compiled with.
 std::string kokkos_version();
 /// "OpenMP, Serial": execution spaces built in, the default one first.
 std::string kokkos_backends();
-/// What the default execution space runs on: the GPU's name, or "2 threads".
+/// What the default execution space runs on: the GPU's name, "2 threads", or "no GPU (<why>)".
 std::string device_name();
+/// Throws Error(failure), which says why, where kernels cannot run: a build for GPUs on a node without one.
+void require_device();
 
 /// Threads on which host code runs.
 int host_threads();
+
+/// body(i) for first <= i < end, on all host threads, or on this one alone where Kokkos was not started. Complete on
+/// return.
+template <class Body>
+void for_each_on_host(const char* label, Index first, Index end, const Body& body) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  if (!Kokkos::is_initialized()) {
+    for (Index i = first; i < end; ++i) body(i);
+    return;
+  }
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<Index>>(first, end), body);
+  Space().fence();
+}
 
 }  // namespace annulus::core

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstddef>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/normals.hpp"
 
 namespace annulus::io {
@@ -60,7 +60,6 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
 
 void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
                  void* host) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
   const core::Normals normals{seed, tensor.id, tensor.type, float(tensor.scale)};
   const std::vector<Piece> pieces = pieces_of(tensor, rows);
   const auto fill_piece = [&](const Index i) {
@@ -71,8 +70,7 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
   constexpr Index at_once = 256;  // 17 million numbers: a second or less, even on one thread
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
-    Kokkos::parallel_for("annulus::generate", Kokkos::RangePolicy<Space>(first, end), fill_piece);
-    Space().fence();
+    core::for_each_on_host("annulus::generate", first, end, fill_piece);
     comm::watchdog_progress();  // other ranks may be waiting for this one
   }
 }

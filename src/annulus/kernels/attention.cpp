@@ -1,10 +1,10 @@
 #include "annulus/kernels/attention.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/error.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/backend.hpp"
 #include "annulus/kernels/tuning.hpp"
 
@@ -26,7 +26,7 @@ core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index 
 }
 
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision) {
-  const core::Index threads = Kokkos::DefaultHostExecutionSpace().concurrency();
+  const core::Index threads = core::host_threads();
   const core::Index bytes =
       backend == Backend::device ? tuning::device_block_bytes : threads * tuning::host_block_bytes;
   return std::max<core::Index>(1, bytes / State::acc_bytes(shape, 1, precision));

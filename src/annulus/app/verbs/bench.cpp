@@ -1,7 +1,6 @@
 // `annulus bench`: the sweep of a run file's section bench, measured case by case.
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/version.hpp"
 
@@ -126,7 +126,7 @@ int status_of(const CaseRecords& records, const Measured& now) {
 
 int bench(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const io::BenchFile file = io::read_bench_file(given.words.file, given.words.overrides, comm);
-  BenchLaunch launch{comm.size(), Kokkos::DefaultHostExecutionSpace().concurrency(), {}};
+  BenchLaunch launch{comm.size(), core::host_threads(), {}};
   comm::agree(comm, [&] { launch.task = array_task(); });
   const JobMaker jobs(file, comm);
   const std::vector<PlannedCase> planned =
@@ -135,6 +135,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
     if (comm.is_root()) print_plan(file, planned, launch);
     return 0;
   }
+  comm::agree(comm, core::require_device);
   std::optional<SweepStore> store;  // on rank 0
   io::on_root(comm, [&] { store.emplace(file); });
   const LeftToDo left = left_to_do(planned, launch, store, comm);

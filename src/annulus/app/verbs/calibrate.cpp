@@ -12,6 +12,7 @@
 #include "annulus/comm/exchange.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/window.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/machine_file.hpp"
 #include "annulus/io/new_file.hpp"
@@ -196,6 +197,7 @@ double measure_copy(const comm::Communicator& comm) {
 int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm) {
   using core::DType;
   using core::Precision;
+  comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
   std::optional<io::NewFile> file;                            // on rank 0
   io::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent

@@ -12,6 +12,7 @@
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/trace_file.hpp"
@@ -91,6 +92,7 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
     }
     return dry_run(job, given.rank, comm);
   }
+  comm::agree(comm, core::require_device);
   const io::Settings& settings = job.run.settings;
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());

@@ -12,6 +12,7 @@
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/fingerprint.hpp"
 #include "annulus/io/location.hpp"
@@ -181,6 +182,7 @@ class Training {
 int train(const RunFileWords& words, const comm::Communicator& comm, const std::string& command_line) {
   watch_for_stop(20);  // s; the save of a step's weights must not take longer once TERM has come, or it is killed
   const Job job = make_job({words, Purpose::train}, comm);
+  comm::agree(comm, core::require_device);
   const io::Settings& settings = job.run.settings;
   io::on_root(comm, [&] { io::check_location(io::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {

@@ -6,6 +6,8 @@
 namespace annulus::kernels {
 namespace {
 
+// Names of their own: nvcc writes what has a namesake outside of this unnamed namespace as if it were that.
+
 using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Tuning = device::TuningOf<Space>::type;
@@ -13,29 +15,30 @@ using Tuning = device::TuningOf<Space>::type;
 /// Tiles live in the teams' scratch memory, which is no allocation of ours.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
-void attend(const core::WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll) {
+void attend_by_teams(const core::WorkList& work, const Operands& operands, State& state,
+                     const std::function<void()>& poll) {
   device::launch_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
 }
 
-void finish(const State& state, const Finished& to, double output_scale) {
+void finish_by_teams(const State& state, const Finished& to, double output_scale) {
   device::launch_finish<Space>(state, to, output_scale, Tuning::team_size);
 }
 
-void attend_backward(const core::WorkList& work, const core::Shape& shape, Index /*rows*/, core::Precision precision,
-                     const BackwardOperands& operands, const GradientViews& gradients,
-                     const std::function<void()>& poll) {
+void backward_by_teams(const core::WorkList& work, const core::Shape& shape, Index /*rows*/, core::Precision precision,
+                       const BackwardOperands& operands, const GradientViews& gradients,
+                       const std::function<void()>& poll) {
   device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
 }
 
-void attend_statistics(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
-                       const StatisticOperands& operands, const StatisticViews& statistics,
-                       const std::function<void()>& poll) {
+void statistics_by_teams(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                         const StatisticOperands& operands, const StatisticViews& statistics,
+                         const std::function<void()>& poll) {
   device::launch_attend_statistics<Space, Tuning>(work, shape, rows, precision, operands, statistics, poll,
                                                   Tuning::team_size);
 }
 
-void finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
-                     const core::TensorView& to, double scale, double output_scale) {
+void gradient_by_teams(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
+                       const core::TensorView& to, double scale, double output_scale) {
   const double unit = which == Gradient::dv ? output_scale : scale;
   device::launch_gradient<Space>(shape, shape.sequence, accumulator, to, unit, Tuning::team_size);
 }
@@ -43,14 +46,14 @@ void finish_gradient(Gradient which, const core::Shape& shape, const core::Tenso
 }  // namespace
 
 const BackendFunctions device_backend{
-    .attend = attend,
+    .attend = attend_by_teams,
     .attend_bytes = no_bytes,
-    .finish = finish,
+    .finish = finish_by_teams,
     .backward_delta = device::launch_delta<Space>,
-    .attend_backward = attend_backward,
+    .attend_backward = backward_by_teams,
     .attend_backward_bytes = no_bytes,
-    .attend_statistics = attend_statistics,
+    .attend_statistics = statistics_by_teams,
     .attend_statistics_bytes = [](const core::Shape&, Index, Index, Index, core::Precision) { return Index(0); },
-    .finish_gradient = finish_gradient};
+    .finish_gradient = gradient_by_teams};
 
 }  // namespace annulus::kernels

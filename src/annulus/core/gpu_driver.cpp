@@ -1,0 +1,61 @@
+#include "annulus/core/gpu_driver.hpp"
+
+#include <dlfcn.h>
+
+#include <Kokkos_Core.hpp>
+
+#if defined(KOKKOS_ENABLE_CUDA)
+#define GPU(name) cuda##name
+#elif defined(KOKKOS_ENABLE_HIP)
+#define GPU(name) hip##name
+#endif
+
+#if defined(KOKKOS_ENABLE_CUDA)
+// The driver's library is not there on nodes without a GPU, and a program that was linked with it would not even start.
+// Kokkos calls three of its functions: they are looked up when they are called, so that the linker needs none of it.
+namespace {
+
+constexpr int not_initialized = 3;  // CUDA_ERROR_NOT_INITIALIZED
+
+template <class... Arguments>
+int call_driver(const char* name, Arguments... arguments) {
+  static void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr) return not_initialized;
+  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name));
+  return function == nullptr ? not_initialized : function(arguments...);
+}
+
+}  // namespace
+
+extern "C" {
+int cuCtxGetDevice(int* device);
+int cuCtxPushCurrent_v2(void* context);
+int cuStreamGetCtx(void* stream, void** context);
+
+int cuCtxGetDevice(int* device) { return call_driver("cuCtxGetDevice", device); }
+int cuCtxPushCurrent_v2(void* context) { return call_driver("cuCtxPushCurrent_v2", context); }
+int cuStreamGetCtx(void* stream, void** context) { return call_driver("cuStreamGetCtx", stream, context); }
+}
+#endif
+
+namespace annulus::core {
+
+int gpu_count() {
+  int count = 0;
+#if defined(GPU)
+  if (GPU(GetDeviceCount)(&count) != GPU(Success)) count = 0;
+#endif
+  return count;
+}
+
+std::string why_no_gpu() {
+#if defined(GPU)
+  int count = 0;
+  const auto code = GPU(GetDeviceCount)(&count);
+  if (code != GPU(Success)) return GPU(GetErrorString)(code);
+  if (count == 0) return "no device is visible";
+#endif
+  return "";
+}
+
+}  // namespace annulus::core

@@ -1,0 +1,15 @@
+// GPUs, before anything is started on them: a build for GPUs also starts on nodes without one, login nodes among them.
+#pragma once
+
+#include <string>
+
+namespace annulus::core {
+
+/// GPUs that this process may use; 0 in builds for host threads.
+int gpu_count();
+
+/// Why there is none, in the words of the GPU's own library: "no CUDA-capable device is detected"; empty where there is
+/// one, and in builds for host threads.
+std::string why_no_gpu();
+
+}  // namespace annulus::core
