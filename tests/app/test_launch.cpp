@@ -38,6 +38,15 @@ Variables inside(const Variables& outer, Variables inner) {
   return inner;
 }
 
+// Only then may a process do without the network.
+TEST(Launch, AloneIsWhatNobodyLaunched) {
+  EXPECT_TRUE(launch_in({}).alone);
+  EXPECT_TRUE(launch_in(batch).alone) << "no srun";
+  for (const Variables& launched : {mpirun, hydra, step, step_of_one, Variables{{"PMIX_RANK", "0"}}}) {
+    EXPECT_FALSE(launch_in(launched).alone) << launched.begin()->first;
+  }
+}
+
 TEST(Launch, TheRightLauncherIsRight) {
   for (const Variables& variables : {mpirun, hydra, step, inside(batch, mpirun), inside(batch, hydra),
                                      inside(step_of_one, mpirun), inside(step_of_one, hydra)}) {

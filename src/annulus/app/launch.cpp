@@ -63,6 +63,8 @@ Launch read_launch(const Lookup& variable) {
   if (!pmi) pmi = words_of(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
   // srun --mpi=pmi2 speaks PMI, too.
   if (pmi && !(launch.of_slurm && launch.of_slurm->processes == pmi->processes)) launch.of_mpi.push_back(*pmi);
+  // Through PMI or PMIx, whatever the launcher is called.
+  launch.alone = launch.of_mpi.empty() && !launch.of_slurm && !pmi && variable("PMIX_RANK") == nullptr;
   launch.allocated = number_in(variable, "SLURM_NTASKS", 1).value_or(1);
   return launch;
 }

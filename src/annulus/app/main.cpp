@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // to start MPI may take long
-  const annulus::comm::Runtime runtime(argc, argv);
+  const annulus::comm::Runtime runtime(argc, argv, launch.alone);
   annulus::app::buffer_standard_output();
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {
     return annulus::comm::send_device_memory_to_self();

@@ -37,19 +37,18 @@ void leave_out_shared_file_pointers() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
 }
 
-/// A process that no launcher started speaks to nobody: it opens no ports. (Open MPI 4.1's TCP component can end a
+/// A process alone opens no ports. (Open MPI 4.1's TCP component can end a
 /// process in MPI_Init on a busy machine: a call of address 0 in mca_btl_tcp, seen with several ranks.)
-void leave_out_network_when_alone() {
-  const bool launched = std::getenv("PMIX_RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-  if (!launched && mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "^tcp", /*overwrite=*/0);
+void leave_out_network() {
+  if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "^tcp", /*overwrite=*/0);
 }
 
 }  // namespace
 
-Runtime::Runtime(int& argc, char**& argv) {
+Runtime::Runtime(int& argc, char**& argv, bool alone) {
   leave_out_rdma_component();
   leave_out_shared_file_pointers();
-  leave_out_network_when_alone();
+  if (alone) leave_out_network();
   int provided = 0;
   blocking("MPI_Init_thread", MPI_Init_thread, &argc, &argv, MPI_THREAD_FUNNELED, &provided);
   int rank = 0;

@@ -10,10 +10,11 @@ namespace annulus::comm {
 
 /// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. One per process, in main, outliving everything
 /// else. Kokkos takes its own options (--kokkos-...) out of argc and argv. Each rank takes the GPU of its node-local
-/// rank, unless told otherwise.
+/// rank, unless told otherwise; without a GPU a build for GPUs starts without Kokkos (core/kokkos_compat.hpp).
 class Runtime {
  public:
-  Runtime(int& argc, char**& argv);
+  /// `alone`: no launcher started this process, which speaks to no other.
+  Runtime(int& argc, char**& argv, bool alone = false);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;

@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 
 #include <Kokkos_Core.hpp>
+#if defined(KOKKOS_ENABLE_CUDA)
+#include <cuda.h>
+#endif
 
 #if defined(KOKKOS_ENABLE_CUDA)
 #define GPU(name) cuda##name
@@ -15,27 +18,19 @@
 // Kokkos calls three of its functions: they are looked up when they are called, so that the linker needs none of it.
 namespace {
 
-constexpr int not_initialized = 3;  // CUDA_ERROR_NOT_INITIALIZED
-
 template <class... Arguments>
-int call_driver(const char* name, Arguments... arguments) {
+CUresult call_driver(const char* name, Arguments... arguments) {
   static void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr) return not_initialized;
-  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name));
-  return function == nullptr ? not_initialized : function(arguments...);
+  void* const function = driver == nullptr ? nullptr : dlsym(driver, name);
+  if (function == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return reinterpret_cast<CUresult (*)(Arguments...)>(function)(arguments...);
 }
 
 }  // namespace
 
-extern "C" {
-int cuCtxGetDevice(int* device);
-int cuCtxPushCurrent_v2(void* context);
-int cuStreamGetCtx(void* stream, void** context);
-
-int cuCtxGetDevice(int* device) { return call_driver("cuCtxGetDevice", device); }
-int cuCtxPushCurrent_v2(void* context) { return call_driver("cuCtxPushCurrent_v2", context); }
-int cuStreamGetCtx(void* stream, void** context) { return call_driver("cuStreamGetCtx", stream, context); }
-}
+CUresult cuCtxGetDevice(CUdevice* device) { return call_driver("cuCtxGetDevice", device); }
+CUresult cuCtxPushCurrent(CUcontext context) { return call_driver("cuCtxPushCurrent_v2", context); }
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) { return call_driver("cuStreamGetCtx", stream, context); }
 #endif
 
 namespace annulus::core {

@@ -99,8 +99,8 @@ class BackwardTeam {
            Scratch<Index>::shmem_size(std::size_t(layout.indices()));
   }
 
-  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may be
-  /// of either kind costs a GPU several instructions.
+  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may
+  /// be of either kind costs a GPU several instructions.
   template <int level>
   KOKKOS_FUNCTION void run(const Member& team) const {
     const Context c(*this, team.team_scratch(level), team,

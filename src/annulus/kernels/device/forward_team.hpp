@@ -98,8 +98,8 @@ class ForwardTeam {
            Scratch<Index>::shmem_size(std::size_t(layout.indices()));
   }
 
-  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may be
-  /// of either kind costs a GPU several instructions.
+  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may
+  /// be of either kind costs a GPU several instructions.
   template <int level>
   KOKKOS_FUNCTION void run(const Member& team) const {
     Context c(*this, team.team_scratch(level), team, work.template tile_of<owner>(first_team + team.league_rank()));
