@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "annulus/core/memory.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "kernels/device_tables.hpp"
 
@@ -58,6 +60,40 @@ TEST(DeviceWork, RunsWithoutRowsArePassedOver) {
   const HostCopy host(work, list);
   EXPECT_EQ(host.view.row_of(list.items[0].query, 0).row, 4);
   EXPECT_EQ(host.view.row_of(list.items[0].query, 1).row, 6);
+}
+
+// What one call has used the next one takes, unless the first still lives.
+TEST(DeviceWork, MemoryIsKeptFromCallToCall) {
+  release_kept_lists();
+  const Index before = core::memory_ledger().current();
+  const DeviceItem* first = nullptr;
+  {
+    const DeviceWork work(two_items(), 1, Owner::rows, 32), other(two_items(), 1, Owner::rows, 32);
+    first = work.view().items;
+    EXPECT_NE(other.view().items, first);
+    EXPECT_NE(static_cast<const void*>(work.view().runs), first);
+    const HostCopy host(work, two_items());
+    EXPECT_EQ(host.items[1].first_team, work.teams() - 1);
+  }
+  const Index kept = core::memory_ledger().current();
+  EXPECT_GT(kept, before);
+  core::WorkList more = two_items();
+  for (int i = 0; i < 10; ++i) {
+    more.runs.push_back({Index(i), 0, 1, 1});
+    const DeviceWork work(more, 1, Owner::rows, 32);
+    const HostCopy host(work, more);
+    EXPECT_EQ(host.runs.back().run.t, i);
+  }
+  EXPECT_EQ(core::memory_ledger().current(), kept) << "no list needed new memory";
+  core::WorkList large = two_items();
+  large.runs.resize(100000, {0, 9, 1, 0});
+  {
+    const DeviceWork work(large, 1, Owner::rows, 32);
+    EXPECT_EQ(HostCopy(work, large).runs.size(), 100000u);
+    EXPECT_GT(core::memory_ledger().current(), kept);
+  }
+  release_kept_lists();
+  EXPECT_EQ(core::memory_ledger().current(), before);
 }
 
 TEST(DeviceWork, LaunchesCoverTheTeamsInOrder) {

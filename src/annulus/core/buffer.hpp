@@ -18,6 +18,8 @@ class Buffer {
 
   void* data() const { return data_; }
   Index bytes() const { return bytes_; }
+  /// Whether there are other copies, or parts.
+  bool is_shared() const { return owner_.use_count() > 1; }
   /// The first `bytes` of the buffer, all of which stays allocated as long as anybody holds a part.
   Buffer first(Index bytes) const;
   /// Address `offset` bytes into the buffer.

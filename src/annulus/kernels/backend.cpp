@@ -3,6 +3,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/instruction_set.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 
@@ -19,8 +20,8 @@ const BackendFunctions& functions_of(Backend backend) {
 }
 
 #if !defined(ANNULUS_HAS_HOST_TILES)
-double multiply_add_peak(core::Precision) { return 0; }  // else host/host_peak.cpp
-void release_kept_memory() {}                            // else host/host_scratch.cpp
+double multiply_add_peak(core::Precision) { return 0; }       // else host/host_peak.cpp
+void release_kept_memory() { device::release_kept_lists(); }  // else host/host_scratch.cpp
 #endif
 
 std::string_view host_instruction_set() {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/kernels/device/kept_lists.hpp"
+
 namespace annulus::kernels::device {
 namespace {
 
@@ -20,7 +22,7 @@ std::vector<DeviceRun> device_runs(const core::WorkList& work) {
 template <class Element>
 core::Buffer copy_of(const std::vector<Element>& elements) {
   const Index bytes = Index(elements.size() * sizeof(Element));
-  core::Buffer buffer("work list", bytes);
+  core::Buffer buffer = kept_list(bytes);
   core::copy_to_device(buffer.data(), elements.data(), bytes);
   return buffer;
 }

@@ -3,6 +3,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/kernels/host/scratch.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 
@@ -44,6 +45,7 @@ Scratch& Scratch::of_this_thread() {
 namespace annulus::kernels {
 
 void release_kept_memory() {
+  device::release_kept_lists();
   using Space = Kokkos::DefaultHostExecutionSpace;
   Kokkos::parallel_for("annulus::release_kept_memory",
                        Kokkos::RangePolicy<Space>(0, int(Space().concurrency())).set_chunk_size(1),
