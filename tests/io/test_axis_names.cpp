@@ -68,10 +68,11 @@ void attach_scales(const std::string& path, const std::string& dataset, const st
   }
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   std::vector<hobj_ref_t> references(scales.size());
-  std::vector<hvl_t> lists;
+  struct List : hvl_t {};  // with a name: nvcc 13.0 breaks off at vectors of unnamed structs
+  std::vector<List> lists;
   for (std::size_t i = 0; i < scales.size(); ++i) {
     H5Rcreate(&references[i], file, scales[i].c_str(), H5R_OBJECT, -1);
-    lists.push_back({1, &references[i]});
+    lists.push_back({{1, &references[i]}});
   }
   const hid_t type = H5Tvlen_create(H5T_STD_REF_OBJ);
   const hid_t object = H5Dopen2(file, dataset.c_str(), H5P_DEFAULT);

@@ -68,10 +68,10 @@ std::vector<std::string> scale_names_of(hid_t dataset) {
   if (H5Tget_class(type) != H5T_VLEN) return {};
   const TypeId element(check_hdf5(H5Tget_super(type), "attribute {}", name));
   if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
-  std::vector<hvl_t> lists(count_of(attribute));
+  std::vector<VariableList> lists(count_of(attribute));
   check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, type, lists.data()), "reading attribute {}", name);
   std::vector<std::string> names;
-  for (const hvl_t& list : lists) {
+  for (const VariableList& list : lists) {
     names.emplace_back();
     if (list.len == 0) continue;
     const ObjectId scale(comm::blocking("H5Rdereference2", H5Rdereference2, dataset, H5P_DEFAULT, H5R_OBJECT, list.p));

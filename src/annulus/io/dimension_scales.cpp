@@ -84,8 +84,8 @@ void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
 
 /// `scales` are those of the dataset's axes.
 void attach(hid_t parent, const std::string& dataset, std::vector<hobj_ref_t> scales) {
-  std::vector<hvl_t> lists;  // one scale for each axis; HDF5 would take several
-  for (hobj_ref_t& scale : scales) lists.push_back({1, &scale});
+  std::vector<VariableList> lists;  // one scale for each axis; HDF5 would take several
+  for (hobj_ref_t& scale : scales) lists.push_back({{1, &scale}});
   const TypeId type(check_hdf5(H5Tvlen_create(H5T_STD_REF_OBJ), "HDF5 list type"));
   const DatasetId object(
       check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, parent, dataset.c_str(), H5P_DEFAULT), "dataset {}", dataset));

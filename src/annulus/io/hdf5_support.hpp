@@ -17,6 +17,9 @@ namespace annulus::io {
 
 using core::Index;
 
+/// HDF5's list of any length, with a name: the C struct has none, and nvcc 13.0 breaks off at vectors of such.
+struct VariableList : hvl_t {};
+
 /// Stops HDF5 from printing its error stack to stderr: its reason goes into our messages instead.
 void quiet_hdf5();
 
