@@ -18,9 +18,10 @@ using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 
 Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (bytes == 0) return;
+  const bool of_kokkos = Kokkos::is_initialized();
   try {
-    data_ = Kokkos::is_initialized() ? Kokkos::kokkos_malloc<Space>(purpose, std::size_t(bytes))
-                                     : std::malloc(std::size_t(bytes));  // no kernel will see it (kokkos_compat.hpp)
+    data_ = of_kokkos ? Kokkos::kokkos_malloc<Space>(purpose, std::size_t(bytes))
+                      : std::malloc(std::size_t(bytes));  // no kernel will see it (kokkos_compat.hpp)
   } catch (const std::exception&) {  // Kokkos reports the address space's own words; ours name the purpose
     data_ = nullptr;
   }
@@ -29,8 +30,8 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
          memory_ledger().current());
   }
   memory_ledger().add(purpose, bytes);
-  owner_ = std::shared_ptr<void>(data_, [purpose = std::move(purpose), bytes](void* pointer) {
-    Kokkos::is_initialized() ? Kokkos::kokkos_free<Space>(pointer) : std::free(pointer);
+  owner_ = std::shared_ptr<void>(data_, [purpose = std::move(purpose), bytes, of_kokkos](void* pointer) {
+    of_kokkos ? Kokkos::kokkos_free<Space>(pointer) : std::free(pointer);
     memory_ledger().remove(purpose, bytes);
   });
 }
