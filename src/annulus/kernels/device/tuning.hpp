@@ -9,9 +9,9 @@
 //                    in different memory banks
 //   tile             as large as scratch memory allows  one size, for the second-level cache
 //
-// nvcc for sm_90 gives the forward kernel 72 registers in float and 128 in double, without spills, so that 7 and 4 teams
-// fit on a multiprocessor as far as registers go (tools/cuda_resources.txt has every kernel's). On host threads the algorithm is there to be tested; the host back end is several
-// times as fast.
+// nvcc for sm_90 gives the forward kernel 72 registers in float and 128 in double, without spills, so that 7 and 4
+// teams fit on a multiprocessor as far as registers go (tools/cuda_resources.txt has every kernel's). On host threads
+// the algorithm is there to be tested; the host back end is several times as fast.
 #pragma once
 
 #include <Kokkos_Core.hpp>
