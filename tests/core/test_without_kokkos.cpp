@@ -45,7 +45,7 @@ TEST(WithoutKokkos, KernelsAreRefused) {
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::failure);
-    EXPECT_NE(std::string(error.what()).find("verify and run --dry-run work here"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("verify and --dry-run work here"), std::string::npos) << error.what();
   }
 }
 

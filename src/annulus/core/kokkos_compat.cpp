@@ -41,7 +41,11 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
   }
   int count = int(words.size());
   words.push_back(nullptr);
-  if (why_no_gpu().empty()) Kokkos::initialize(count, words.data());
+  if (why_no_gpu().empty()) {
+    Kokkos::initialize(count, words.data());
+  } else {
+    count = 1;  // nobody takes its options
+  }
   // Kokkos took the words that it knows; the others go back to the caller, who will object to them.
   for (int i = 1; i < count; ++i) *end++ = words[std::size_t(i)];
   argc = int(end - argv);
@@ -87,7 +91,8 @@ std::string device_name() {
 void require_device() {
   if (Kokkos::is_initialized()) return;
   fail(ErrorKind::failure,
-       "this build computes on a GPU ({}), and this node has none: {}; list, info, plan, verify and run --dry-run work "
+       "this build computes on a GPU ({}), and this node has none: {}; list, info, plan, generate, verify and "
+       "--dry-run work "
        "here",
        kokkos_backends(), why_no_gpu());
 }

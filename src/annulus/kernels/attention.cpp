@@ -10,8 +10,6 @@
 
 namespace annulus::kernels {
 
-Backend default_backend() { return core::device_is_host() ? Backend::host : Backend::device; }
-
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll) {
   core::require(operands.q.type == operands.k.type && operands.k.type == operands.v.type, [&] {

@@ -9,6 +9,14 @@
 
 namespace annulus::kernels {
 
+Backend default_backend() {
+#if defined(ANNULUS_HAS_HOST_TILES)
+  return Backend::host;
+#else
+  return Backend::device;
+#endif
+}
+
 const BackendFunctions& functions_of(Backend backend) {
   if (backend == Backend::device) return device_backend;
 #if defined(ANNULUS_HAS_HOST_TILES)
