@@ -7,6 +7,10 @@ namespace {
 
 class Hosts : public ProgramTest {
  protected:
+  void SetUp() override {
+    setenv("OMPI_MCA_btl", "self,vader,tcp", /*overwrite=*/1);  // other tests do without the network
+    ProgramTest::SetUp();
+  }
   /// Two ranks on each host.
   static std::string launch(const std::string& arguments) {
     // Without the flag Open MPI's process on the second host would leave the family of processes that Launched knows.

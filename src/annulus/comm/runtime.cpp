@@ -40,7 +40,7 @@ void leave_out_shared_file_pointers() {
 /// A process alone opens no ports. (Open MPI 4.1's TCP component can end a process in MPI_Init on a busy machine: a
 /// call of address 0 in mca_btl_tcp, seen with several ranks.)
 void leave_out_network() {
-  if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "^tcp", /*overwrite=*/0);
+  if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
 }
 
 }  // namespace
