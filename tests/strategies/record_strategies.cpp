@@ -80,9 +80,9 @@ namespace {
 
 std::string describe(const core::RankMetrics& metrics, const Prediction& predicted) {
   std::string text = fmt::format("predicted {} {} {} {}, hops", predicted.memory_bytes, predicted.bytes_sent,
-                                 predicted.bytes_received, predicted.kept);
+                                 predicted.bytes_received, core::Index(predicted.kept));
   for (const core::HopMetrics& hop : metrics.hops) {
-    text += fmt::format(" {}/{}/{}/{}", hop.kept, hop.bytes_sent, hop.bytes_received, hop.rows_received);
+    text += fmt::format(" {}/{}/{}/{}", core::Index(hop.kept), hop.bytes_sent, hop.bytes_received, hop.rows_received);
   }
   return text;
 }
