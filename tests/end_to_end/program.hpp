@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -103,11 +104,11 @@ class ProgramTest : public testing::Test {
 
   /// Files in the folder besides what the shell keeps: nothing temporary may be left.
   std::vector<std::string> files() const {
+    const std::set<std::string> printed{"stdout.txt", "stderr.txt", "shell_out.txt", "shell_err.txt"};
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      const bool printed = name.ends_with("out.txt") || name.ends_with("err.txt");
-      if (!printed) names.push_back(name);
+      if (!printed.contains(name)) names.push_back(name);
     }
     std::sort(names.begin(), names.end());
     return names;

@@ -1,6 +1,7 @@
 #include "annulus/core/gpu_driver.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <Kokkos_Core.hpp>
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -9,8 +10,10 @@
 
 #if defined(KOKKOS_ENABLE_CUDA)
 #define GPU(name) cuda##name
+using DeviceProperties = cudaDeviceProp;
 #elif defined(KOKKOS_ENABLE_HIP)
 #define GPU(name) hip##name
+using DeviceProperties = hipDeviceProp_t;
 #endif
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -41,6 +44,17 @@ int gpu_count() {
   if (GPU(GetDeviceCount)(&count) != GPU(Success)) count = 0;
 #endif
   return count;
+}
+
+std::string gpu_name() {
+#if defined(GPU)
+  int device = 0;
+  DeviceProperties properties{};
+  if (GPU(GetDevice)(&device) == GPU(Success) && GPU(GetDeviceProperties)(&properties, device) == GPU(Success)) {
+    return fmt::format("{} (device {})", properties.name, device);
+  }
+#endif
+  return "unknown GPU";
 }
 
 std::string why_no_gpu() {

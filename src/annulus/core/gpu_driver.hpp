@@ -7,6 +7,8 @@ namespace annulus::core {
 
 /// GPUs that this process may use; 0 in builds for host threads.
 int gpu_count();
+/// Name and number of the one that was chosen: "NVIDIA H100 80GB HBM3 (device 0)"; in builds for GPUs.
+std::string gpu_name();
 
 /// Why there is none, in the words of the GPU's own library: "no CUDA-capable device is detected"; empty where there is
 /// one, and in builds for host threads.

@@ -10,17 +10,6 @@
 #include "annulus/core/gpu_driver.hpp"
 
 namespace annulus::core {
-namespace {
-
-#if defined(KOKKOS_ENABLE_CUDA)
-#define GPU(name) cuda##name
-using DeviceProperties = cudaDeviceProp;
-#elif defined(KOKKOS_ENABLE_HIP)
-#define GPU(name) hip##name
-using DeviceProperties = hipDeviceProp_t;
-#endif
-
-}  // namespace
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
   // Words, because they are the one spelling all versions understand; the argument struct changed its name in 3.7.
@@ -75,13 +64,8 @@ std::string kokkos_backends() {
 }
 
 std::string device_name() {
-#if defined(GPU)
-  if (!Kokkos::is_initialized()) return fmt::format("no GPU ({})", why_no_gpu());
-  int device = 0;
-  DeviceProperties properties{};
-  const bool known =
-      GPU(GetDevice)(&device) == GPU(Success) && GPU(GetDeviceProperties)(&properties, device) == GPU(Success);
-  return known ? fmt::format("{} (device {})", properties.name, device) : "unknown GPU";
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+  return Kokkos::is_initialized() ? gpu_name() : fmt::format("no GPU ({})", why_no_gpu());
 #else
   const int threads = Kokkos::DefaultExecutionSpace().concurrency();
   return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
