@@ -1,5 +1,11 @@
 # Finds everything annulus links, says what was taken, and ends with ONE message naming all that is missing and what to do.
 set(annulus_missing "")
+if(ANNULUS_BUILD_PROGRAM AND NOT ANNULUS_MPI)
+  message(FATAL_ERROR "annulus: the program needs MPI; with ANNULUS_MPI=OFF set ANNULUS_BUILD_PROGRAM=OFF, too")
+endif()
+if(ANNULUS_BUILD_TESTS AND NOT ANNULUS_BUILD_PROGRAM)
+  message(FATAL_ERROR "annulus: the tests are of the whole; with ANNULUS_BUILD_TESTS=ON leave ANNULUS_BUILD_PROGRAM=ON")
+endif()
 
 # ---- Kokkos and Kokkos Kernels: the user's own first, else those that tools/setup built ----
 # The probe runs in a scope of its own, so that a Serial-only Kokkos in a system path leaves no targets behind.
@@ -35,7 +41,7 @@ if(Kokkos_FOUND)
   get_filename_component(annulus_kokkos_prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
   # Beside the Kokkos of tools/setup; of a user's own the probe has found it already (KokkosKernels_DIR).
   find_package(KokkosKernels CONFIG QUIET PATHS ${annulus_kokkos_prefix} NO_DEFAULT_PATH)
-  if(NOT KokkosKernels_FOUND)
+  if(NOT KokkosKernels_FOUND AND ANNULUS_BUILD_PROGRAM)
     list(APPEND annulus_missing "Kokkos Kernels: not beside the Kokkos in ${annulus_kokkos_prefix}. Run tools/setup")
   endif()
 endif()

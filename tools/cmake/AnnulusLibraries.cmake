@@ -9,27 +9,38 @@ macro(annulus_find NAME HOW_TO)
   endif()
 endmacro()
 
-# ---- MPI and an HDF5 that was built with it ----
-find_package(Threads REQUIRED)
-set(MPI_CXX_SKIP_MPICXX TRUE)
-find_package(MPI QUIET COMPONENTS CXX)
-if(NOT MPI_CXX_FOUND)
-  list(APPEND annulus_missing "MPI: run tools/setup, load a module, or set MPI_CXX_COMPILER to the mpicxx to use")
-endif()
-set(HDF5_PREFER_PARALLEL TRUE)  # without it Debian's serial flavour wins
-find_package(HDF5 QUIET COMPONENTS C)
-if(NOT HDF5_FOUND)
-  list(APPEND annulus_missing "HDF5 (parallel): run tools/setup, load a module, or set HDF5_ROOT")
-elseif(NOT HDF5_IS_PARALLEL)
-  list(APPEND annulus_missing "HDF5 (parallel): the one in ${HDF5_INCLUDE_DIRS} was built without MPI. Run tools/setup, load \
-a parallel HDF5 module, or set HDF5_ROOT to one (and start with an empty build folder)")
+# tools/setup asks for everything.
+if(NOT DEFINED ANNULUS_BUILD_PROGRAM)
+  set(ANNULUS_BUILD_PROGRAM ON)
+  set(ANNULUS_MPI ON)
 endif()
 
-# ---- the rest ----
-annulus_find(yaml-cpp "run tools/setup, or set yaml-cpp_ROOT")
-annulus_find(CLI11 "run tools/setup, or set CLI11_ROOT")
+# ---- what the library needs ----
+find_package(Threads REQUIRED)
 annulus_find(fmt "run tools/setup, or set fmt_ROOT")
-annulus_find(nlohmann_json "run tools/setup, or set nlohmann_json_ROOT")
+if(ANNULUS_MPI)
+  set(MPI_CXX_SKIP_MPICXX TRUE)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(NOT MPI_CXX_FOUND)
+    list(APPEND annulus_missing "MPI: run tools/setup, load a module, or set MPI_CXX_COMPILER to the mpicxx to use (or build \
+the library for one process: -DANNULUS_MPI=OFF -DANNULUS_BUILD_PROGRAM=OFF)")
+  endif()
+endif()
+
+# ---- what the program needs beside ----
+if(ANNULUS_BUILD_PROGRAM)
+  set(HDF5_PREFER_PARALLEL TRUE)  # without it Debian's serial flavour wins
+  find_package(HDF5 QUIET COMPONENTS C)
+  if(NOT HDF5_FOUND)
+    list(APPEND annulus_missing "HDF5 (parallel): run tools/setup, load a module, or set HDF5_ROOT")
+  elseif(NOT HDF5_IS_PARALLEL)
+    list(APPEND annulus_missing "HDF5 (parallel): the one in ${HDF5_INCLUDE_DIRS} was built without MPI. Run tools/setup, load \
+a parallel HDF5 module, or set HDF5_ROOT to one (and start with an empty build folder)")
+  endif()
+  annulus_find(yaml-cpp "run tools/setup, or set yaml-cpp_ROOT")
+  annulus_find(CLI11 "run tools/setup, or set CLI11_ROOT")
+  annulus_find(nlohmann_json "run tools/setup, or set nlohmann_json_ROOT")
+endif()
 if(ANNULUS_BUILD_TESTS)
   annulus_find(GTest "run tools/setup --tests, set GTest_ROOT, or configure with -DANNULUS_BUILD_TESTS=OFF")
 endif()

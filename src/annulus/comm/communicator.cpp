@@ -38,10 +38,12 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle), exceptions_(std::
 }
 
 Communicator::~Communicator() {
+  if (is_alone()) return;
   if (std::uncaught_exceptions() <= exceptions_) blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_);
 }
 
 Communicator Communicator::split(int colour) const {
+  if (is_alone()) return {};
   MPI_Comm part = MPI_COMM_NULL;
   barrier();  // watched, where the call itself could not tell who waits for whom
   call_mpi("MPI_Comm_split", MPI_Comm_split, comm_, colour, rank_, &part);
@@ -49,6 +51,7 @@ Communicator Communicator::split(int colour) const {
 }
 
 Communicator Communicator::node() const {
+  if (is_alone()) return {};
   MPI_Comm node = MPI_COMM_NULL;
   barrier();
   call_mpi("MPI_Comm_split_type", MPI_Comm_split_type, comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
@@ -61,6 +64,7 @@ Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 // Every collective is started without blocking and then waited for, so that a rank that does not come is noticed.
 
 void Communicator::barrier() const {
+  if (is_alone()) return;
   run_collective("MPI_Ibarrier", [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
 }
 
@@ -69,6 +73,7 @@ namespace {
 /// Every rank's value -> their sum or maximum.
 template <class Number>
 Number reduce(Number value, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return value;
   run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
     return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, type, operation, comm, request);
   });
@@ -77,6 +82,7 @@ Number reduce(Number value, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) 
 
 template <class Number>
 std::vector<Number> gather_numbers(Number value, MPI_Datatype type, int ranks, MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return {value};
   std::vector<Number> all(static_cast<std::size_t>(ranks));
   run_collective("MPI_Iallgather", [&](MPI_Request* request) {
     return MPI_Iallgather(&value, 1, type, all.data(), 1, type, comm, request);
@@ -102,6 +108,7 @@ std::vector<double> Communicator::gather_all(double value) const {
 }
 
 std::vector<std::string> Communicator::gather_all(const std::string& text) const {
+  if (is_alone()) return {text};
   const std::vector<Index> lengths = gather_all(Index(text.size()));
   std::vector<int> counts, begins;
   int total = 0;
@@ -123,6 +130,7 @@ std::vector<std::string> Communicator::gather_all(const std::string& text) const
 }
 
 std::vector<double> Communicator::gather_to_root(const std::vector<double>& values) const {
+  if (is_alone()) return values;
   std::vector<double> all(is_root() ? values.size() * std::size_t(size_) : 0);
   run_collective("MPI_Igather", [&](MPI_Request* request) {
     return MPI_Igather(values.data(), int(values.size()), MPI_DOUBLE, all.data(), int(values.size()), MPI_DOUBLE, 0,
@@ -132,6 +140,7 @@ std::vector<double> Communicator::gather_to_root(const std::vector<double>& valu
 }
 
 void Communicator::add_up(std::vector<double>& values) const {
+  if (is_alone()) return;
   constexpr std::size_t most = std::size_t(1) << 24;  // per message: counts are ints, and MPI may keep a copy
   for (std::size_t begin = 0; begin < values.size(); begin += most) {
     const int count = int(std::min(most, values.size() - begin));
@@ -142,6 +151,7 @@ void Communicator::add_up(std::vector<double>& values) const {
 }
 
 std::string Communicator::broadcast(const std::string& from_root) const {
+  if (is_alone()) return from_root;
   Index length = Index(from_root.size());
   broadcast_bytes(&length, 1, MPI_INT64_T, comm_);
   std::string text = from_root;

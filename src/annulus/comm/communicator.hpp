@@ -28,6 +28,8 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
 /// Owns a duplicate of a communicator, with errors returned instead of aborting. Not copyable.
 class Communicator {
  public:
+  /// This process alone: calls nothing of MPI, which need not have been started.
+  Communicator() = default;
   explicit Communicator(MPI_Comm parent);
   /// Collective, but not while an error ends this rank's part: the communicator is then left to the end of the program,
   /// since freeing it would wait for ranks that may be waiting for this one.
@@ -45,7 +47,9 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  /// For handing to HDF5, and to the rest of this room.
+  /// It was made without MPI.
+  bool is_alone() const { return comm_ == MPI_COMM_NULL; }
+  /// For handing to HDF5, and to the rest of this room; MPI_COMM_NULL where it is alone.
   MPI_Comm handle() const { return comm_; }
 
   void barrier() const;
@@ -72,7 +76,7 @@ class Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-  int exceptions_;  // under way when it was made
+  int exceptions_ = 0;  // under way when it was made
 };
 
 /// An error every rank knows of and throws alike: the program can end in good order, with one message.

@@ -36,6 +36,13 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   });
 }
 
+Buffer Buffer::borrowed(void* data, Index bytes) {
+  Buffer buffer;
+  buffer.data_ = data;
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
 Buffer Buffer::first(Index bytes) const {
   require(bytes <= bytes_, [&] { return fmt::format("the first {} bytes of a buffer of {}", bytes, bytes_); });
   Buffer part = *this;

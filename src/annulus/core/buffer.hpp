@@ -18,6 +18,9 @@ class Buffer {
 
   void* data() const { return data_; }
   Index bytes() const { return bytes_; }
+  /// Memory that somebody else owns and keeps, not in the ledger.
+  static Buffer borrowed(void* data, Index bytes);
+  bool is_borrowed() const { return data_ != nullptr && owner_ == nullptr; }
   /// Whether there are other copies, or parts.
   bool is_shared() const { return owner_.use_count() > 1; }
   /// The first `bytes` of the buffer, all of which stays allocated as long as anybody holds a part.

@@ -4,28 +4,11 @@
 #include <fmt/format.h>
 
 #include <source_location>
-#include <stdexcept>
 #include <string>
 
+#include "annulus/core/exception.hpp"
+
 namespace annulus::core {
-
-/// What went wrong, as the program's exit status (docs/run-file.md, "Exit status").
-enum class ErrorKind {
-  failure = 1,       ///< failed while running: a missing or bad file, a full disk, not enough memory
-  usage = 2,         ///< bad command line or run file
-  verification = 3,  ///< a result outside the tolerance
-  stalled = 4,       ///< a peer made no progress
-};
-
-/// The one exception type of the project: `kind` becomes the exit status, what() the message.
-class Error : public std::runtime_error {
- public:
-  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
-  ErrorKind kind() const { return kind_; }
-
- private:
-  ErrorKind kind_;
-};
 
 /// Throws Error(kind, formatted message). Example: fail(ErrorKind::failure, "{}: no dataset {}", file, name);
 template <class... Args>

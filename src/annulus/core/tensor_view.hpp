@@ -20,4 +20,10 @@ inline TensorView contiguous_view(void* data, DType type, Index rows, Index head
   return {data, type, rows * heads * head_dim, heads * head_dim, head_dim};
 }
 
+/// The same tensor without its first rows.
+inline TensorView from_row(TensorView view, Index row) {
+  view.data = static_cast<std::byte*>(view.data) + row * view.row_stride * Index(bytes_of(view.type));
+  return view;
+}
+
 }  // namespace annulus::core

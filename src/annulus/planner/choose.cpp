@@ -161,6 +161,14 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
   return candidate.cost;
 }
 
+Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine) {
+  Choice choice;
+  choice.candidates = std::move(candidates);
+  choice.taken = best(choice.candidates, problem, machine);
+  choice.reason = describe(choice, machine);
+  return choice;
+}
+
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
@@ -175,9 +183,7 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
                                              problem.shape.sequence, *local_below);
     return choice;
   }
-  choice.taken = best(choice.candidates, problem, machine);
-  choice.reason = describe(choice, machine);
-  return choice;
+  return choose_among(std::move(choice.candidates), problem, machine);
 }
 
 }  // namespace annulus::planner

@@ -35,8 +35,12 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
-/// Below `local_below` rows (empty: the costs decide) and on one rank `single`, if it fits; else the cheapest that
-/// fits into the machine's memory per rank. Candidates within 5 % count as equal: then fewer bytes on the wire decide.
+/// The cheapest of these candidates of the problem that fits into the machine's memory per rank; candidates within 5 %
+/// count as equal: then fewer bytes on the wire decide.
+Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
+
+/// Below `local_below` rows (empty: the costs decide) and on one rank `single`, if it fits; else choose_among()
+/// all candidates.
 /// A pure function: all ranks that ask with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);
 

@@ -55,8 +55,15 @@ void finish_one(const Problem& problem, Gradient which, Index heads, core::Inter
   }
 }
 
-core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, const std::string& name, Index bytes) {
+core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, const core::Buffer& there,
+                              const std::string& name, Index bytes) {
+  if (there.is_borrowed() && there.bytes() == bytes) return there;
   return results_replace_sums(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
+}
+
+/// A tensor that was lent, or a buffer's.
+core::TensorView either(const core::TensorView& lent, const core::TensorView& own) {
+  return lent.data != nullptr ? lent : own;
 }
 
 }  // namespace
@@ -64,7 +71,8 @@ core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, 
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors) {
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows, out_bytes = all * problem.query_row_bytes();
-  core::require(tensors.out.bytes() == out_bytes && tensors.dout.bytes() == out_bytes &&
+  core::require((tensors.lent.out.data != nullptr || tensors.out.bytes() == out_bytes) &&
+                    (tensors.lent.dout.data != nullptr || tensors.dout.bytes() == out_bytes) &&
                     tensors.normalizers.bytes() == all * problem.normalizer_row_bytes(),
                 [&] {
                   return fmt::format(
@@ -78,9 +86,11 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
   };
   core::Buffer delta("delta", all * s.heads * Index(core::bytes_of(problem.precision)));
   if (all == 0) return delta;
-  kernels::backward_delta(problem.backend, s, rows, view(tensors.out, problem.type, s.head_dim),
-                          view(tensors.dout, problem.type, s.head_dim),
-                          view(tensors.dlse, core::lse_type(problem.type), 1), view(delta, problem.sum_type(), 1));
+  kernels::backward_delta(problem.backend, s, rows,
+                          either(tensors.lent.out, view(tensors.out, problem.type, s.head_dim)),
+                          either(tensors.lent.dout, view(tensors.dout, problem.type, s.head_dim)),
+                          either(tensors.lent.dlse, view(tensors.dlse, core::lse_type(problem.type), 1)),
+                          view(delta, problem.sum_type(), 1));
   return delta;
 }
 
@@ -89,7 +99,7 @@ BackwardComputation::BackwardComputation(const Problem& problem, const pattern::
     : SumComputation(problem, queries, expected, progress),
       tensors_(tensors),
       delta_(std::move(delta)),
-      dq_("dq", query_sum_bytes(problem, queries.count())) {
+      dq_(made(tensors.dq, "dq", query_sum_bytes(problem, queries.count()))) {
   core::fill_zero(dq_.data(), dq_.bytes());
 }
 
@@ -97,10 +107,10 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                  const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
   const core::DType sums = problem_.sum_type();
-  const kernels::BackwardOperands operands{view(tensors_.q, problem_.type, s.head_dim),
+  const kernels::BackwardOperands operands{either(tensors_.lent.q, view(tensors_.q, problem_.type, s.head_dim)),
                                            block.view(problem_, 0),
                                            block.view(problem_, 1),
-                                           view(tensors_.dout, problem_.type, s.head_dim),
+                                           either(tensors_.lent.dout, view(tensors_.dout, problem_.type, s.head_dim)),
                                            view(tensors_.normalizers, sums, kernels::normalizer_numbers),
                                            view(delta_, sums, 1),
                                            problem_.scale,
@@ -113,7 +123,7 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
   delta_ = {};
   core::timed_compute(metrics, [&] {
     const Index all = problem_.shape.batch * queries_.count();
-    tensors_.dq = place_of_results(problem_, dq_, "dq", all * problem_.query_row_bytes());
+    tensors_.dq = place_of_results(problem_, dq_, tensors_.dq, "dq", all * problem_.query_row_bytes());
     finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
     dq_ = {};
   });
@@ -127,7 +137,7 @@ void BackwardComputation::finish(core::HopMetrics& metrics) {
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows;
-  core::Buffer result = place_of_results(problem, sums, "dkv", problem.kv_block_bytes(rows));
+  core::Buffer result = place_of_results(problem, sums, {}, "dkv", problem.kv_block_bytes(rows));
   core::timed_compute(metrics, [&] {
     finish_one(problem, Gradient::dk, s.kv_heads, {0, all}, sums, result);
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);

@@ -34,6 +34,7 @@ Index KeyBlock::unit_bytes(const Problem& problem) const {
 }
 
 core::TensorView KeyBlock::view(const Problem& problem, Index which) const {
+  if (data == nullptr && lent[std::size_t(which)].data != nullptr) return lent[std::size_t(which)];
   const core::Shape& s = problem.shape;
   auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
   if (!rows.is_packed()) return core::contiguous_view(start, problem.type, held, s.kv_heads, s.head_dim);
@@ -41,7 +42,7 @@ core::TensorView KeyBlock::view(const Problem& problem, Index which) const {
 }
 
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
-  return {tensors.kv.data(), rows.count(), pattern::KeyRows::raw(rows)};
+  return {tensors.kv.data(), rows.count(), pattern::KeyRows::raw(rows), {tensors.lent.k, tensors.lent.v}};
 }
 
 Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
@@ -77,14 +78,18 @@ void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
 }
 
 core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
-  const Index before = first_ * problem_.shape.heads * head_dim * Index(core::bytes_of(type));
-  return core::contiguous_view(tensor.at(before), type, held_, problem_.shape.heads, head_dim);
+  return core::from_row(core::contiguous_view(tensor.data(), type, held_, problem_.shape.heads, head_dim), first_);
+}
+
+core::TensorView Computation::queries_view() const {
+  if (tensors_.lent.q.data != nullptr) return core::from_row(tensors_.lent.q, first_);
+  return view(tensors_.q, problem_.type, problem_.shape.head_dim);
 }
 
 core::Buffer Computation::accumulator() {
   const Index bytes = kernels::State::acc_bytes(problem_.shape, queries_.count(), problem_.precision);
   if (!problem_.is_in_place()) return {"state", bytes};
-  return tensors_.out = core::Buffer("out", bytes);
+  return tensors_.out = made(tensors_.out, "out", bytes);
 }
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
@@ -100,9 +105,7 @@ void Computation::merge() {
 void Computation::add(const KeyBlock& block, core::Mask part, const std::string& where, core::HopMetrics& metrics,
                       const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
-  const core::Shape& s = problem_.shape;
-  const kernels::Operands operands{view(tensors_.q, problem_.type, s.head_dim), block.view(problem_, 0),
-                                   block.view(problem_, 1), problem_.scale};
+  const kernels::Operands operands{queries_view(), block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll);
   core::Span span("compute", core::SpanKind::compute);
@@ -112,7 +115,7 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
     const double cpu = core::cpu_seconds();
     kernels::attend(problem_.backend, list, operands, of_pass_ ? *of_pass_ : state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-    const core::Count kept = pattern::kept_triples(list) * s.batch;
+    const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
     metrics.kept += kept;
     done_ += kept;
     if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), scope);
@@ -126,13 +129,14 @@ void Computation::finish(core::HopMetrics& metrics) {
     merge();
     of_pass_.reset();
     if (first_ == 0) {
-      if (!problem_.is_in_place()) tensors_.out = core::Buffer("out", s.batch * held_ * problem_.query_row_bytes());
-      tensors_.lse = core::Buffer("lse", s.batch * held_ * problem_.lse_row_bytes());
+      if (!problem_.is_in_place())
+        tensors_.out = made(tensors_.out, "out", s.batch * held_ * problem_.query_row_bytes());
+      tensors_.lse = made(tensors_.lse, "lse", s.batch * held_ * problem_.lse_row_bytes());
       if (problem_.has_sums()) {
         tensors_.normalizers = core::Buffer("normalizers", s.batch * held_ * problem_.normalizer_row_bytes());
       }
       if (problem_.statistics.entropy) {
-        tensors_.entropy = core::Buffer("entropy", s.batch * held_ * problem_.lse_row_bytes());
+        tensors_.entropy = made(tensors_.entropy, "entropy", s.batch * held_ * problem_.lse_row_bytes());
       }
     }
     kernels::Finished to{view(tensors_.out, problem_.type, s.head_dim),

@@ -1,6 +1,8 @@
 // The local half of every strategy: this rank's queries, their running softmax, and the keys as they come.
 #pragma once
 
+#include <array>
+
 #include "annulus/strategies/prediction.hpp"
 #include "annulus/strategies/problem.hpp"
 
@@ -12,6 +14,7 @@ struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
   pattern::KeyRows rows;
+  std::array<core::TensorView, 2> lent{};  ///< K and V where no array holds them (LentTensors)
 
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
@@ -45,6 +48,7 @@ class Computation {
  private:
   /// The rows' part of a (B, held, H, head_dim) tensor.
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index head_dim) const;
+  core::TensorView queries_view() const;
   /// Memory for the accumulator of the result.
   core::Buffer accumulator();
   kernels::State empty_states(core::Buffer acc) const;

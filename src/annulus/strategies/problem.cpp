@@ -15,6 +15,10 @@ Problem narrowed(const Problem& whole, core::Interval query) {
   return narrow;
 }
 
+core::Buffer made(const core::Buffer& there, const std::string& name, Index bytes) {
+  return there.is_borrowed() && there.bytes() == bytes ? there : core::Buffer(name, bytes);
+}
+
 std::vector<Problem> rounds_of(const Problem& problem) {
   std::vector<Problem> all(problem.reproducible ? problem.pattern.pairs.size() : 1, problem);
   for (std::size_t i = 0; problem.reproducible && i < all.size(); ++i) all[i].pairs = {Index(i), Index(i) + 1};

@@ -120,7 +120,15 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
 
-/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows.
+/// Tensors (B, rows, heads, D) that lie as their owner likes, D numbers next to each other; no data: not lent. They are
+/// read where they lie, in place of a buffer of the same name. k and v, which cannot travel as one message then, only
+/// where no other rank reads them.
+struct LentTensors {
+  core::TensorView q, k, v, out, dout, dlse;
+};
+
+/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows. What a
+/// pass makes it writes into memory that is there where that is borrowed and large enough, and makes buffers else.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
   core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both
@@ -139,7 +147,12 @@ struct Tensors {
   core::Buffer dlse = {};  ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros
   core::Buffer dq = {};    ///< (B, rows, H, D), made by backward()
   core::Buffer dkv = {};   ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
+
+  LentTensors lent = {};
 };
+
+/// `name` as a buffer of so many bytes: what is there where that is borrowed and of that size, else new memory.
+core::Buffer made(const core::Buffer& there, const std::string& name, Index bytes);
 
 /// A (2, B, held, unit_bytes) array of K and V rows as a message block with all its rows selected.
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);

@@ -51,7 +51,7 @@ void StatisticsComputation::attend(const core::WorkList& list, const KeyBlock& b
                                    const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
   const kernels::StatisticOperands operands{
-      view(tensors_.q, problem_.type, s.head_dim),
+      tensors_.lent.q.data != nullptr ? tensors_.lent.q : view(tensors_.q, problem_.type, s.head_dim),
       block.view(problem_, 0),
       view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers),
       problem_.scale,

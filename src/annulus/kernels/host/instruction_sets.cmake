@@ -22,6 +22,7 @@ function(annulus_host_tiles NAME)
   target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
     $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-uninitialized;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
+  set_property(GLOBAL APPEND PROPERTY ANNULUS_TILE_OBJECTS $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
 endfunction()
 
 annulus_host_tiles(baseline)

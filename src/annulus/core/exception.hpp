@@ -1,0 +1,27 @@
+// The one exception type of the project.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace annulus::core {
+
+/// What went wrong, as the program's exit status (docs/run-file.md, "Exit status").
+enum class ErrorKind {
+  failure = 1,       ///< failed while running: a missing or bad file, a full disk, not enough memory
+  usage = 2,         ///< bad command line, run file or argument
+  verification = 3,  ///< a result outside the tolerance
+  stalled = 4,       ///< a peer made no progress
+};
+
+/// `kind` becomes the exit status, what() the message.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+}  // namespace annulus::core

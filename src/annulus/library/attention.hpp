@@ -1,0 +1,38 @@
+// Attention of Kokkos::Views.
+#pragma once
+
+#include "annulus/library/passes.hpp"
+
+namespace annulus {
+
+/// Attention of this rank's S_p rows to all keys that the plan's pattern keeps, whichever rank holds them.
+///   q    (B, S_p, H, D)   k (B, S_p, Hkv, D)   v (B, S_p, Hkv, Dv)
+///   out  (B, S_p, H, Dv)  written
+///   lse  (B, S_p, H)      written; natural logarithm; -inf (and out = 0) where a row sees no key
+/// Views of any layout, best with D numbers next to each other (passes.hpp tells what is copied). What was enqueued on
+/// `exec` before is waited for; complete on return. Collective. Throws Error on all ranks. The caller has started
+/// Kokkos and, where `comm` has several ranks, MPI.
+/// Returns what attention_backward() takes where the plan was made with gradients.
+template <class ExecSpace, class Q, class K, class V, class Out, class Lse>
+Normalizers attention(const ExecSpace& exec, const Communicator& comm, const Plan& plan, const Q& q, const K& k,
+                      const V& v, const Out& out, const Lse& lse, const Progress& progress = {}) {
+  static_assert(Lse::Rank == 3, "annulus: lse is (B, rows, heads)");
+  exec.fence();
+  return forward(comm, plan, {tensor(q), tensor(k), tensor(v), tensor(out), tensor(lse)}, progress);
+}
+
+/// Gradients: dout (B, S_p, H, Dv) gives dq, dk and dv, which lie as q, k and v and are written. `out` and
+/// `normalizers` are attention()'s.
+template <class ExecSpace, class Q, class K, class V, class Out, class Dout, class Dq, class Dk, class Dv>
+void attention_backward(const ExecSpace& exec, const Communicator& comm, const Plan& plan,
+                        const Normalizers& normalizers, const Q& q, const K& k, const V& v, const Out& out,
+                        const Dout& dout, const Dq& dq, const Dk& dk, const Dv& dv, const Progress& progress = {}) {
+  exec.fence();
+  BackwardTensors tensors{tensor(q), tensor(k), tensor(v), tensor(out), tensor(dout)};
+  tensors.dq = tensor(dq);
+  tensors.dk = tensor(dk);
+  tensors.dv = tensor(dv);
+  backward(comm, plan, normalizers, tensors, progress);
+}
+
+}  // namespace annulus

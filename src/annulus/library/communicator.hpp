@@ -1,0 +1,36 @@
+// The ranks that compute together.
+#pragma once
+
+#if ANNULUS_HAS_MPI
+#include <mpi.h>
+#endif
+
+#include <memory>
+
+namespace annulus {
+
+namespace comm {
+class Communicator;
+}
+
+/// Copies share one; the last one frees it, which has to happen before MPI_Finalize.
+class Communicator {
+ public:
+  /// This process alone: nothing of MPI is called, which need not have been started.
+  Communicator();
+#if ANNULUS_HAS_MPI
+  /// A duplicate of the caller's, whose messages never meet the caller's own; collective. From then on the kernels of
+  /// this process use the best instruction set that all its ranks have. Throws Error.
+  explicit Communicator(MPI_Comm parent);
+#endif
+
+  int rank() const;
+  int size() const;
+
+  const comm::Communicator& inner() const { return *inner_; }
+
+ private:
+  std::shared_ptr<const comm::Communicator> inner_;
+};
+
+}  // namespace annulus

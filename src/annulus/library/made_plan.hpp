@@ -1,0 +1,24 @@
+// What a Plan holds, in the words of the other rooms.
+#pragma once
+
+#include "annulus/library/plan.hpp"
+#include "annulus/strategies/strategy.hpp"
+
+namespace annulus::library {
+
+struct MadePlan {
+  Shape shape;  ///< kv_heads, kv_sequence and value_dim filled in
+  int ranks = 1;
+  strategies::Problem problem;
+  const strategies::Strategy* strategy = nullptr;
+  pattern::Partition rows;
+  std::string strategy_name, partition_name, reason;
+  std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem asks for
+};
+
+/// The problem that is asked for. Throws Error(usage) that names the argument, its value and what was expected.
+strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options);
+/// The shape with what it leaves open filled in. Throws Error(usage).
+Shape completed(const Shape& shape);
+
+}  // namespace annulus::library

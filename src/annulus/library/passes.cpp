@@ -1,0 +1,188 @@
+#include "annulus/library/passes.hpp"
+
+#include <mutex>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/library/made_plan.hpp"
+#include "annulus/library/strided_copy.hpp"
+#include "annulus/library/tensor_checks.hpp"
+
+namespace annulus {
+namespace {
+
+using library::Argument;
+using library::MadePlan;
+
+/// Kernels, their panels and MPI belong to one pass at a time.
+std::mutex& one_at_a_time() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// A pass of one rank: its plan, its rows, and the ways in which a caller's tensors get in and out.
+class Pass {
+ public:
+  Pass(const char* name, const Communicator& comm, const Plan& plan) : name_(name), comm_(comm), plan_(plan.made()) {
+    if (!Kokkos::is_initialized()) {
+      core::fail(ErrorKind::usage, "{}: Kokkos has not been started; expected Kokkos::initialize() or ScopeGuard",
+                 name);
+    }
+    core::require_device();
+    if (comm.size() != plan_.ranks) {
+      core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name, plan_.ranks,
+                 comm.size());
+    }
+  }
+
+  Index rows() const { return plan_.rows[std::size_t(comm_.rank())].count(); }
+  std::array<Index, 4> extents(Index heads, Index numbers) const { return {plan_.shape.batch, rows(), heads, numbers}; }
+
+  /// Collective.
+  void check(const std::vector<Argument>& arguments) const {
+    comm::agree(comm_.inner(), [&] { library::check(name_, comm_.rank(), arguments); });
+  }
+
+  /// Where other ranks read no rows of it, it is read where it lies; else, and where its D numbers are apart, `buffer`
+  /// gets a copy, or is the tensor where it is contiguous.
+  void take(const Tensor& from, const char* name, core::TensorView& lent, core::Buffer& buffer) const {
+    if (from.data == nullptr) return;
+    if (!plan_.forward->has_groups() && (from.strides[3] == 1 || from.extents[3] == 1)) {
+      lent = {from.data, from.type, from.strides[0], from.strides[1], from.strides[2]};
+    } else if (library::is_contiguous(from)) {
+      buffer = core::Buffer::borrowed(from.data, library::bytes_of(from));
+    } else {
+      buffer = core::Buffer(name, library::bytes_of(from));
+      library::copy(from, contiguous(buffer.data(), from.type, from.extents));
+    }
+  }
+
+  /// k and v, as one array where other ranks read them.
+  void take_keys(const Tensor& k, const Tensor& v, strategies::Tensors& tensors) const {
+    const bool in_place = plan_.ranks == 1 && k.strides[3] == 1 && v.strides[3] == 1;
+    if (in_place) {
+      tensors.lent.k = {k.data, k.type, k.strides[0], k.strides[1], k.strides[2]};
+      tensors.lent.v = {v.data, v.type, v.strides[0], v.strides[1], v.strides[2]};
+      return;
+    }
+    const Index each = library::bytes_of(k);
+    tensors.kv = core::Buffer("kv", 2 * each);
+    if (each == 0) return;
+    library::copy(k, contiguous(tensors.kv.data(), k.type, k.extents));
+    library::copy(v, contiguous(tensors.kv.at(each), v.type, v.extents));
+  }
+
+  /// Memory for a result, the caller's where that is contiguous.
+  static core::Buffer place(const Tensor& to) {
+    if (to.data == nullptr || !library::is_contiguous(to)) return {};
+    return core::Buffer::borrowed(to.data, library::bytes_of(to));
+  }
+  /// Results that were made elsewhere.
+  static void give(const void* made, const Tensor& to) {
+    if (to.data == nullptr || made == to.data || library::bytes_of(to) == 0) return;
+    library::copy(contiguous(const_cast<void*>(made), to.type, to.extents), to);
+  }
+
+  const MadePlan& plan() const { return plan_; }
+  const comm::Communicator& comm() const { return comm_.inner(); }
+
+ private:
+  const char* name_;
+  const Communicator& comm_;
+  const MadePlan& plan_;
+};
+
+std::vector<Argument> arguments_of(const Pass& pass, const ForwardTensors& t) {
+  const Shape& s = pass.plan().shape;
+  const DType lse = core::lse_type(s.type);
+  const strategies::Statistics& told = pass.plan().problem.statistics;
+  std::vector<Argument> all{{"q", t.q, pass.extents(s.heads, s.head_dim), s.type},
+                            {"k", t.k, pass.extents(s.kv_heads, s.head_dim), s.type},
+                            {"v", t.v, pass.extents(s.kv_heads, s.value_dim), s.type},
+                            {"out", t.out, pass.extents(s.heads, s.value_dim), s.type, true},
+                            {"lse", t.lse, pass.extents(s.heads, 1), lse, true}};
+  if (told.entropy) all.push_back({"entropy", t.statistics.entropy, pass.extents(s.heads, 1), lse, true});
+  if (told.received) {
+    all.push_back({"received", t.statistics.received, pass.extents(s.heads, 1), DType::float64, true});
+  }
+  if (told.top_keys > 0) {
+    all.push_back({"top_weights", t.statistics.top_weights, pass.extents(s.heads, told.top_keys), lse, true});
+  }
+  return all;
+}
+
+std::vector<Argument> arguments_of(const Pass& pass, const BackwardTensors& t) {
+  const Shape& s = pass.plan().shape;
+  const auto queries = pass.extents(s.heads, s.head_dim), keys = pass.extents(s.kv_heads, s.head_dim);
+  const auto values = pass.extents(s.kv_heads, s.value_dim), outs = pass.extents(s.heads, s.value_dim);
+  std::vector<Argument> all{{"q", t.q, queries, s.type},      {"k", t.k, keys, s.type},
+                            {"v", t.v, values, s.type},       {"out", t.out, outs, s.type},
+                            {"dout", t.dout, outs, s.type},   {"dq", t.dq, queries, s.type, true},
+                            {"dk", t.dk, keys, s.type, true}, {"dv", t.dv, values, s.type, true}};
+  if (t.dlse.data != nullptr) all.push_back({"dlse", t.dlse, pass.extents(s.heads, 1), core::lse_type(s.type)});
+  return all;
+}
+
+/// The pass that makes what Statistics tell, and all of these out of the tensors.
+void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Statistics& to, const Progress& progress) {
+  const MadePlan& plan = pass.plan();
+  if (plan.statistics) run_statistics_pass(*plan.statistics, pass.comm(), tensors, progress);
+  const strategies::Statistics& told = plan.problem.statistics;
+  if (told.entropy) Pass::give(tensors.entropy.data(), to.entropy);
+  if (told.received) Pass::give(tensors.received.data(), to.received);
+  if (told.top_keys == 0) return;
+  Pass::give(tensors.top_weights.data(), to.top_weights);
+  if (to.top_rows == nullptr) return;
+  const std::array<Index, 4> lists = pass.extents(plan.shape.heads, told.top_keys);
+  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // numbers of eight bytes
+}
+
+}  // namespace
+
+Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& given, const Progress& progress) {
+  const std::lock_guard<std::mutex> lock(one_at_a_time());
+  const Pass pass("attention", comm, plan);
+  pass.check(arguments_of(pass, given));
+  strategies::check_ranks(*pass.plan().forward, pass.plan().backward.get(), pass.comm());
+  strategies::Tensors tensors;
+  pass.take(given.q, "q", tensors.lent.q, tensors.q);
+  pass.take_keys(given.k, given.v, tensors);
+  tensors.out = Pass::place(given.out);
+  tensors.lse = Pass::place(given.lse);
+  tensors.entropy = Pass::place(given.statistics.entropy);
+  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, progress);
+  Pass::give(tensors.out.data(), given.out);
+  Pass::give(tensors.lse.data(), given.lse);
+  make_statistics(pass, tensors, given.statistics, progress);
+  if (!pass.plan().problem.gradients) return {};
+  return Normalizers(std::make_shared<core::Buffer>(tensors.normalizers));
+}
+
+void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers, const BackwardTensors& given,
+              const Progress& progress) {
+  const std::lock_guard<std::mutex> lock(one_at_a_time());
+  const Pass pass("attention_backward", comm, plan);
+  comm::agree(pass.comm(), [&] {
+    if (!pass.plan().backward) {
+      core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
+    }
+    if (normalizers.empty()) {
+      core::fail(ErrorKind::usage, "attention_backward: no normalizers, expected those that attention() returned");
+    }
+  });
+  pass.check(arguments_of(pass, given));
+  strategies::Tensors tensors;
+  pass.take(given.q, "q", tensors.lent.q, tensors.q);
+  pass.take_keys(given.k, given.v, tensors);
+  pass.take(given.out, "out", tensors.lent.out, tensors.out);
+  pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
+  pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
+  tensors.normalizers = *static_cast<const core::Buffer*>(normalizers.kept().get());
+  tensors.dq = Pass::place(given.dq);
+  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, progress);
+  Pass::give(tensors.dq.data(), given.dq);
+  Pass::give(tensors.dkv.data(), given.dk);
+  if (tensors.dkv.bytes() > 0) Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
+}
+
+}  // namespace annulus

@@ -1,0 +1,104 @@
+// What is decided once about an attention and used often: pattern, strategy, and who holds which rows.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/core/exception.hpp"
+#include "annulus/core/types.hpp"
+
+namespace annulus {
+
+using core::DType;
+using core::Error;
+using core::ErrorKind;
+using core::Index;
+using core::Interval;
+
+/// A segment as long as the document that it lies in.
+inline constexpr Index all = 0;
+
+/// Extents of the whole problem, all ranks together.
+struct Shape {
+  Index batch = 1;
+  Index sequence = 0;           ///< S, rows
+  Index heads = 1;              ///< H, of q
+  Index kv_heads = 0;           ///< Hkv, of k and v, a divisor of heads; 0: as many
+  Index head_dim = 0;           ///< D
+  DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float64 for float64, else float32
+  Index kv_sequence = 0;        ///< rows of k and v; 0: as q. Another number is refused so far
+  Index value_dim = 0;          ///< head size of v and out; 0: as q and k. Another number is refused so far
+};
+
+/// Which rows meet (docs/semantics of `annulus list`): pair i cuts every document into segments of segments[i] rows, in
+/// which every dilations[i]-th row sees every such row. Without more it is dense attention.
+struct Pattern {
+  std::vector<Index> segments{all};
+  std::vector<Index> dilations{1};
+  bool causal = false;
+  std::string semantics = "longnet";  ///< a name of `annulus list`: longnet, paper, grouped, torchscale
+  std::vector<Index> documents = {};  ///< 0 = d0 <= d1 <= ... = S: rows [d0, d1), [d1, d2) ... do not see each other
+  std::optional<double> scale = {};   ///< of q.k; none: 1 / sqrt(D)
+  bool group_scale = false;           ///< grouped only: out is divided by the number of pairs
+};
+
+/// How it is computed, in the words of the run file (docs/run-file.md).
+struct Options {
+  std::string strategy = "auto";   ///< a name of `annulus list`; on one rank all are the same
+  std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
+  std::string precision = "auto";  ///< float32, float64; auto: float64 for float64 tensors
+  bool reproducible = false;       ///< the same bits for every number of ranks
+  bool gradients = false;          ///< attention_backward() comes after attention()
+  bool entropy = false;            ///< statistics of the probabilities: see Statistics in library/passes.hpp
+  bool received = false;
+  Index top_keys = 0;
+  Index block_size = 0;   ///< rows, of block_cyclic; 0: chosen
+  int ulysses_ranks = 0;  ///< ranks of a group, of hybrid; 0: all
+};
+
+/// Rows of the sequence that a rank holds, in the order in which its tensors store them.
+struct Rows {
+  std::vector<Interval> intervals = {};
+  Index count() const;
+};
+
+namespace library {
+struct MadePlan;
+}
+
+/// The same on every rank that makes it from the same arguments; to make it calls nothing of MPI. Copies share it.
+/// Worked example, 2 ranks of 131,072 rows each:
+///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
+///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});
+class Plan {
+ public:
+  /// Throws Error(usage) that names the argument, its value and what was expected.
+  Plan(const Shape& shape, const Pattern& pattern, int ranks = 1, const Options& options = {});
+  Plan(const Shape& shape, const Pattern& pattern, int ranks, const char* strategy);
+
+  const Shape& shape() const;
+  int ranks() const;
+  /// What was taken, and why: "ring", "contiguous", "ring, contiguous: predicted 0.1 s, next ...".
+  const std::string& strategy() const;
+  const std::string& partition() const;
+  const std::string& reason() const;
+
+  /// Rows of `rank`; throws Error(usage) where there is no such rank.
+  Rows rows(int rank) const;
+  /// Kept (query, key, head) triples of a rank's queries, which say what its share of the work is: 4 D flops each.
+  double kept(int rank) const;
+  /// Bytes that a rank receives and sends in the forward pass, or in the backward one.
+  Index received(int rank, bool backward = false) const;
+  Index sent(int rank, bool backward = false) const;
+  /// Peak bytes of tensors and buffers of a rank, its inputs and results included.
+  Index memory(int rank, bool backward = false) const;
+
+  const library::MadePlan& made() const { return *made_; }
+
+ private:
+  std::shared_ptr<const library::MadePlan> made_;
+};
+
+}  // namespace annulus

@@ -1,0 +1,167 @@
+// From the arguments of a plan to a problem: everything that can be wrong with them.
+#include <cfloat>
+#include <cmath>
+#include <numbers>
+
+#include "annulus/library/made_plan.hpp"
+#include "annulus/pattern/filled_keys.hpp"
+
+namespace annulus::library {
+namespace {
+
+constexpr double most_bytes = 0x1p55;  // of a tensor: sums of several stay in 64 bits
+
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  core::fail(ErrorKind::usage, "plan: {}", fmt::format(format, std::forward<Args>(args)...));
+}
+
+void check_at_least(const char* name, Index value, Index least) {
+  if (value < least) refuse("{} is {}, expected {} or more", name, value, least);
+}
+
+/// The entry of this name in one of the tables of the pattern room.
+template <class Table>
+auto value_called(const std::string& name, const Table& table, const char* argument, const char* also = nullptr) {
+  for (const auto& entry : table) {
+    if (entry.name == name) return entry.value;
+  }
+  std::string names = also != nullptr ? also : "";
+  for (const auto& entry : table) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  refuse("{} is '{}', expected one of {}", argument, name, names);
+}
+
+pattern::Pattern make_pattern(const Pattern& asked, const Shape& shape) {
+  pattern::Pattern made;
+  if (asked.segments.size() != asked.dilations.size() || asked.segments.empty()) {
+    refuse("there are {} segments and {} dilations, expected one of each per pair", asked.segments.size(),
+           asked.dilations.size());
+  }
+  made.pairs.clear();
+  for (std::size_t i = 0; i < asked.segments.size(); ++i) {
+    if (asked.segments[i] < 0) {
+      refuse("segments[{}] is {}, expected 1 or more, or annulus::all (0)", i, asked.segments[i]);
+    }
+    if (asked.dilations[i] < 1) refuse("dilations[{}] is {}, expected 1 or more", i, asked.dilations[i]);
+    made.pairs.push_back({asked.segments[i], asked.dilations[i]});
+  }
+  made.semantics = value_called(asked.semantics, pattern::semantics_table, "semantics");
+  made.causal = asked.causal;
+  made.group_scale = asked.group_scale;
+  const bool grouped = made.semantics == pattern::Semantics::grouped;
+  if (asked.group_scale && !grouped) refuse("group_scale is for the semantics grouped, which is {}", asked.semantics);
+  if (grouped && Index(made.pairs.size()) > shape.heads) {
+    refuse("grouped gives every pair heads of its own; {} pairs, {} heads", made.pairs.size(), shape.heads);
+  }
+  return made;
+}
+
+pattern::Documents make_documents(const Pattern& asked, const pattern::Pattern& pattern, Index sequence) {
+  if (asked.documents.empty()) return {0, sequence};
+  const std::vector<Index>& d = asked.documents;
+  if (d.size() < 2 || d.front() != 0 || d.back() != sequence) {
+    refuse("documents go from {} to {} in {} numbers, expected offsets from 0 to the sequence's length, {}", d.front(),
+           d.back(), d.size(), sequence);
+  }
+  for (std::size_t i = 1; i < d.size(); ++i) {
+    if (d[i] < d[i - 1]) refuse("documents[{}] is {}, less than the one before, {}", i, d[i], d[i - 1]);
+  }
+  if (const auto found = pattern::find_displacement(pattern, d)) {
+    const pattern::Pair& pair = pattern.pairs[std::size_t(found->pair)];
+    refuse(
+        "torchscale writes rows to wrong places in pair {}, segment {} and dilation {}: document {} of {} rows has "
+        "more than one segment, and {} is no multiple of {}",
+        found->pair, pair.segment, pair.dilation, found->document, found->rows.size(), pair.segment, pair.dilation);
+  }
+  return d;
+}
+
+void check_scale(double scale, core::Precision precision) {
+  const bool is_double = precision == core::Precision::float64;
+  const double factor = scale * std::numbers::log2e;  // what the kernels multiply q by
+  const double least = is_double ? DBL_MIN : double(FLT_MIN), most = is_double ? DBL_MAX : double(FLT_MAX);
+  if (factor >= least && factor <= most) return;
+  refuse("scale is {:g}, which times log2(e) is no number of {}, expected {:.2g} to {:.2g}", scale,
+         core::name_of(precision), least / std::numbers::log2e, most / std::numbers::log2e);
+}
+
+core::Precision make_precision(const std::string& name, DType type) {
+  if (name == "auto") return core::default_precision(type);
+  for (const core::Precision precision : core::all_precisions) {
+    if (core::name_of(precision) == name) return precision;
+  }
+  refuse("precision is '{}', expected auto, float32 or float64", name);
+}
+
+void take_distribution(const Options& options, int ranks, strategies::Problem& problem) {
+  if (options.partition != "auto") {
+    problem.partition = value_called(options.partition, pattern::partition_table, "partition", "auto");
+  }
+  check_at_least("block_size", options.block_size, 0);
+  if (options.block_size > 0 && options.partition != "block_cyclic") {
+    refuse("block_size is for the partition block_cyclic, which is {}", options.partition);
+  }
+  problem.block_size = options.block_size;
+  if (options.ulysses_ranks < 0 || (options.ulysses_ranks > 0 && ranks % options.ulysses_ranks != 0)) {
+    refuse("ulysses_ranks is {}, expected a divisor of the {} ranks, or 0", options.ulysses_ranks, ranks);
+  }
+  if (options.ulysses_ranks > 0 && options.strategy != "hybrid") {
+    refuse("ulysses_ranks is for the strategy hybrid, which is {}", options.strategy);
+  }
+  problem.ulysses_ranks = options.ulysses_ranks > 0 ? options.ulysses_ranks : ranks;
+}
+
+}  // namespace
+
+Shape completed(const Shape& shape) {
+  Shape made = shape;
+  if (made.kv_heads == 0) made.kv_heads = made.heads;
+  if (made.kv_sequence == 0) made.kv_sequence = made.sequence;
+  if (made.value_dim == 0) made.value_dim = made.head_dim;
+  check_at_least("batch", made.batch, 1);
+  check_at_least("sequence", made.sequence, 1);
+  check_at_least("heads", made.heads, 1);
+  check_at_least("kv_heads", made.kv_heads, 1);
+  check_at_least("head_dim", made.head_dim, 1);
+  if (made.heads % made.kv_heads != 0)
+    refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
+  if (made.kv_sequence != made.sequence) {
+    refuse("kv_sequence is {}: keys of another number than queries are not computed yet, expected {}", made.kv_sequence,
+           made.sequence);
+  }
+  if (made.value_dim != made.head_dim) {
+    refuse("value_dim is {}: values of another size than keys are not computed yet, expected {}", made.value_dim,
+           made.head_dim);
+  }
+  const double bytes = double(made.batch) * double(made.sequence) * double(made.heads) * double(made.head_dim) *
+                       double(core::bytes_of(made.type));
+  if (bytes > most_bytes) refuse("q would have {:.3g} bytes, expected at most {:.3g}", bytes, most_bytes);
+  return made;
+}
+
+strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options) {
+  if (ranks < 1) refuse("ranks is {}, expected 1 or more", ranks);
+  strategies::Problem problem;
+  problem.shape = {shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
+  problem.type = shape.type;
+  problem.precision = make_precision(options.precision, shape.type);
+  problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
+  check_scale(problem.scale, problem.precision);
+  problem.pattern = make_pattern(pattern, shape);
+  problem.documents = make_documents(pattern, problem.pattern, shape.sequence);
+  problem.backend = kernels::default_backend();
+  problem.reproducible = options.reproducible;
+  problem.gradients = options.gradients;
+  check_at_least("top_keys", options.top_keys, 0);
+  const double lists =
+      16 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(options.top_keys);
+  if (lists > most_bytes) {
+    refuse("top_keys is {}: its lists would have {:.3g} bytes, expected at most {:.3g}", options.top_keys, lists,
+           most_bytes);
+  }
+  problem.statistics = {options.entropy, options.received, options.top_keys};
+  take_distribution(options, ranks, problem);
+  return problem;
+}
+
+}  // namespace annulus::library

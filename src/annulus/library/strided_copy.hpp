@@ -1,0 +1,17 @@
+// Numbers of a tensor into another layout.
+#pragma once
+
+#include "annulus/library/tensor.hpp"
+
+namespace annulus::library {
+
+/// to(b, row, head, d) = from(b, row, head, d); extents and types are equal, the tensors do not overlap. Complete on
+/// return.
+void copy(const Tensor& from, const Tensor& to);
+
+/// Its numbers lie one after another, the last extent fastest.
+bool is_contiguous(const Tensor& tensor);
+/// Bytes of its numbers, one after another.
+Index bytes_of(const Tensor& tensor);
+
+}  // namespace annulus::library

@@ -1,0 +1,69 @@
+// A caller's tensor, described by integers: what the library takes where its headers know no Kokkos::View.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <array>
+#include <string>
+#include <type_traits>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/core/types.hpp"
+
+namespace annulus {
+
+using core::BFloat16;
+using core::DType;
+using core::Half;
+using core::Index;
+
+/// Element (b, row, head, d) of a (B, rows, heads, D) tensor lies b * strides[0] + row * strides[1] + head * strides[2]
+/// + d * strides[3] numbers behind `data`, in memory that the default execution space can reach. Of lse and its like D
+/// is 1. Owns nothing; no data: no such tensor.
+struct Tensor {
+  void* data = nullptr;
+  DType type = DType::float32;
+  std::array<Index, 4> extents{};
+  std::array<Index, 4> strides{};
+  std::string label = {};  ///< the caller's own name of it, for messages; may be empty
+};
+
+/// The tensor whose numbers lie one after another, the last extent fastest.
+inline Tensor contiguous(void* data, DType type, const std::array<Index, 4>& extents, std::string label = "") {
+  const auto& [batch, rows, heads, dim] = extents;
+  (void)batch;
+  return {data, type, extents, {rows * heads * dim, heads * dim, dim, 1}, std::move(label)};
+}
+
+/// How a C++ type is stored: double, float, Half and BFloat16, and Kokkos' half_t and bhalf_t where they are 16 bits
+/// wide (in builds without a GPU Kokkos makes them float).
+template <class Number>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<Number, double>) return DType::float64;
+  if constexpr (std::is_same_v<Number, float>) return DType::float32;
+  if constexpr (std::is_same_v<Number, Half>) return DType::float16;
+  if constexpr (std::is_same_v<Number, BFloat16>) return DType::bfloat16;
+#if defined(KOKKOS_HALF_T_IS_FLOAT) && !KOKKOS_HALF_T_IS_FLOAT
+  if constexpr (std::is_same_v<Number, Kokkos::Experimental::half_t>) return DType::float16;
+#endif
+#if defined(KOKKOS_BHALF_T_IS_FLOAT) && !KOKKOS_BHALF_T_IS_FLOAT
+  if constexpr (std::is_same_v<Number, Kokkos::Experimental::bhalf_t>) return DType::bfloat16;
+#endif
+}
+
+/// A View (B, rows, heads, D), or (B, rows, heads), of any layout. The View has to outlive its use.
+template <class View>
+Tensor tensor(const View& view) {
+  static_assert(View::Rank == 4 || View::Rank == 3, "annulus: a tensor is (B, rows, heads, D) or (B, rows, heads)");
+  static_assert(Kokkos::SpaceAccessibility<Kokkos::DefaultExecutionSpace, typename View::memory_space>::accessible,
+                "annulus: the default execution space cannot reach this View's memory");
+  using Number = typename View::non_const_value_type;
+  static_assert(!std::is_void_v<decltype(dtype_of<Number>())>, "annulus: no type of tensors");
+  Tensor described{const_cast<Number*>(view.data()), dtype_of<Number>(), {1, 1, 1, 1}, {1, 1, 1, 1}, view.label()};
+  for (unsigned i = 0; i < unsigned(View::Rank); ++i) {
+    described.extents[i] = Index(view.extent(i));
+    described.strides[i] = Index(view.stride(i));
+  }
+  return described;
+}
+
+}  // namespace annulus

@@ -1,0 +1,25 @@
+// Tensors held against their plan, before anything is computed.
+#pragma once
+
+#include <vector>
+
+#include "annulus/library/made_plan.hpp"
+#include "annulus/library/tensor.hpp"
+
+namespace annulus::library {
+
+/// A tensor of a pass, and what the plan says of it.
+struct Argument {
+  const char* name;
+  const Tensor& tensor;
+  std::array<Index, 4> extents;
+  DType type;
+  bool is_written = false;
+};
+
+/// Throws Error(usage), "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)": no data, other
+/// extents or another type, numbers at odd addresses, or a written tensor that lies on itself or begins where another
+/// argument does.
+void check(const char* pass, int rank, const std::vector<Argument>& arguments);
+
+}  // namespace annulus::library

@@ -1,0 +1,80 @@
+// Tensors of the library in memory of the tests, in layouts that callers have.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "annulus/library/passes.hpp"
+#include "support/attention_case.hpp"
+
+namespace annulus::test {
+
+/// How (B, S, H, D) lies. bhsd: a head's rows together. padded: rows a few numbers apart, like q in a row of q, k, v.
+/// reversed: b fastest, so that the D numbers are apart (LayoutLeft).
+enum class Lies { bshd, bhsd, padded, reversed };
+inline constexpr std::array every_layout{Lies::bshd, Lies::bhsd, Lies::padded, Lies::reversed};
+
+inline std::array<Index, 4> strides_of(Lies lies, const std::array<Index, 4>& e) {
+  switch (lies) {
+    case Lies::bshd:
+      return {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1};
+    case Lies::bhsd:
+      return {e[1] * e[2] * e[3], e[3], e[1] * e[3], 1};
+    case Lies::padded:
+      return {e[1] * (e[2] * e[3] + 7), e[2] * e[3] + 7, e[3], 1};
+    case Lies::reversed:
+      return {1, e[0], e[0] * e[1], e[0] * e[1] * e[2]};
+  }
+  return {};
+}
+
+/// A tensor and its memory.
+class Held {
+ public:
+  /// Memory full of NaN.
+  Held(DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd) {
+    tensor_ = {nullptr, type, extents, strides_of(lies, extents), ""};
+    const bool empty = std::count(extents.begin(), extents.end(), 0) > 0;
+    Index last = 0;
+    for (std::size_t i = 0; i < 4; ++i) last += empty ? 0 : (extents[i] - 1) * tensor_.strides[i];
+    memory_ = core::Buffer("test tensor", empty ? 0 : (last + 1) * Index(core::bytes_of(type)));
+    poison(memory_);
+    tensor_.data = memory_.data();
+  }
+  /// Holds these numbers, given in the order of (B, rows, H, D).
+  Held(const std::vector<double>& values, DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd)
+      : Held(type, extents, lies) {
+    std::vector<double> all = stored();
+    for (std::size_t i = 0; i < values.size(); ++i) all[place(i)] = values[i];
+    const std::vector<std::byte> bytes = to_storage(all, type);
+    core::copy_to_device(memory_.data(), bytes.data(), Index(bytes.size()));
+  }
+
+  const Tensor& tensor() const { return tensor_; }
+  /// The numbers in the order of (B, rows, H, D).
+  std::vector<double> values() const {
+    const std::vector<double> all = stored();
+    const auto& e = tensor_.extents;
+    std::vector<double> values(std::size_t(e[0] * e[1] * e[2] * e[3]));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = all[place(i)];
+    return values;
+  }
+
+ private:
+  std::vector<double> stored() const {
+    return from_device(memory_, memory_.bytes() / Index(core::bytes_of(tensor_.type)), tensor_.type);
+  }
+  std::size_t place(std::size_t i) const {
+    Index rest = Index(i), place = 0;
+    for (std::size_t axis = 4; axis-- > 0;) {
+      place += rest % tensor_.extents[axis] * tensor_.strides[axis];
+      rest /= tensor_.extents[axis];
+    }
+    return std::size_t(place);
+  }
+
+  core::Buffer memory_;
+  Tensor tensor_;
+};
+
+}  // namespace annulus::test

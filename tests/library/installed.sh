@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The examples, built and run against an installed copy that the build folder is not part of.
+#
+#   installed.sh BUILD EXAMPLES MPIEXEC [FLAG...]
+set -euo pipefail
+build=$1 examples=$2
+shift 2
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/annulus-XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
+# Packagers install into a folder of their own first; a user then moves the whole.
+DESTDIR=$scratch/stage cmake --install "$build" --prefix /opt/annulus >"$scratch/install.log"
+mv "$scratch/stage/opt/annulus" "$scratch/moved"
+if grep -rlF "$build" "$scratch/moved/lib/cmake" "$scratch/moved/include"; then
+  echo "these name the build folder" >&2
+  exit 1
+fi
+"$scratch/moved/bin/annulus" list >/dev/null
+
+cmake -S "$examples" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/moved" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
+cmake --build "$scratch/build" --parallel 2
+"$scratch/build/dilated_gradients" 300
+for ranks in 1 2 3; do
+  "$@" -n $ranks "$scratch/build/dense_ring" 500 | tee "$scratch/ring.log"
+  grep -q "^500 rows on $ranks ranks" "$scratch/ring.log"
+done
+# A version that it is not.
+sed 's/find_package(annulus 0.1/find_package(annulus 0.99/' "$examples/CMakeLists.txt" >"$scratch/CMakeLists.txt"
+if cmake -S "$scratch" -B "$scratch/other" -DCMAKE_PREFIX_PATH="$scratch/moved" >"$scratch/other.log" 2>&1; then
+  echo "version 0.99 was found" >&2
+  exit 1
+fi
+grep -q 'compatible with requested version "0.99"' "$scratch/other.log"

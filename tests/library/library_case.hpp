@@ -1,0 +1,95 @@
+// One attention through the library on the ranks at hand, against the float64 definition.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "held_tensors.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+
+struct LibraryCase {
+  std::string name;
+  Shape shape;
+  Pattern pattern;
+  Options options = {};
+  Lies lies = Lies::bshd;
+};
+
+inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
+  kernels::ReferencePattern made;
+  using kernels::ReferenceSemantics;
+  const std::string& name = test.pattern.semantics;
+  made.semantics = name == "paper"        ? ReferenceSemantics::paper
+                   : name == "grouped"    ? ReferenceSemantics::grouped
+                   : name == "torchscale" ? ReferenceSemantics::torchscale
+                                          : ReferenceSemantics::longnet;
+  made.pairs.clear();
+  for (std::size_t i = 0; i < test.pattern.segments.size(); ++i) {
+    made.pairs.push_back({test.pattern.segments[i], test.pattern.dilations[i]});
+  }
+  made.causal = test.pattern.causal;
+  made.scale = test.pattern.scale.value_or(1 / std::sqrt(double(test.shape.head_dim)));
+  made.group_scale = test.pattern.group_scale;
+  made.documents = test.pattern.documents;
+  return made;
+}
+
+/// The ranks' rows of everything, and what they should be.
+class Whole {
+ public:
+  Whole(const LibraryCase& test, const Plan& plan, int rank)
+      : shape_(plan.shape()),
+        rows_(plan.rows(rank)),
+        numbers_{{shape_.batch, shape_.sequence, shape_.heads, shape_.kv_heads, shape_.head_dim},
+                 reference_of(test),
+                 shape_.type,
+                 3,
+                 1} {}
+
+  std::array<Index, 4> queries() const { return {shape_.batch, rows_.count(), shape_.heads, shape_.head_dim}; }
+  std::array<Index, 4> keys() const { return {shape_.batch, rows_.count(), shape_.kv_heads, shape_.head_dim}; }
+  std::array<Index, 4> heads() const { return {shape_.batch, rows_.count(), shape_.heads, 1}; }
+  std::vector<double> mine(const std::vector<double>& whole) const {
+    return take_rows(whole, shape_.batch, shape_.sequence, rows_.intervals);
+  }
+  const AttentionCase& numbers() const { return numbers_; }
+
+ private:
+  Shape shape_;
+  Rows rows_;
+  AttentionCase numbers_;
+};
+
+/// Computes the case on all ranks of `comm` and looks at this rank's rows.
+inline void expect_definition(const LibraryCase& test, const Communicator& comm) {
+  SCOPED_TRACE(test.name);
+  const Plan plan(test.shape, test.pattern, comm.size(), test.options);
+  const Whole whole(test, plan, comm.rank());
+  const DType type = plan.shape().type, lse_type = core::lse_type(type);
+  const Held q(whole.mine(whole.numbers().q()), type, whole.queries(), test.lies);
+  const Held k(whole.mine(whole.numbers().k()), type, whole.keys(), test.lies);
+  const Held v(whole.mine(whole.numbers().v()), type, whole.keys(), test.lies);
+  const Held out(type, whole.queries(), test.lies), lse(lse_type, whole.heads(), test.lies);
+  const Normalizers normalizers = forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
+  const kernels::ReferenceResult expected = whole.numbers().reference();
+  EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
+  EXPECT_TRUE(close_to(lse.values(), whole.mine(expected.lse), core::forward_tolerance(lse_type)));
+  EXPECT_EQ(normalizers.empty(), !test.options.gradients);
+  if (!test.options.gradients) return;
+
+  const Held dout(whole.mine(whole.numbers().dout()), type, whole.queries(), test.lies);
+  const Held dlse(whole.mine(whole.numbers().dlse()), lse_type, whole.heads(), test.lies);
+  const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies), dv(type, whole.keys(), test.lies);
+  backward(comm, plan, normalizers,
+           {q.tensor(), k.tensor(), v.tensor(), out.tensor(), dout.tensor(), dlse.tensor(), dq.tensor(), dk.tensor(),
+            dv.tensor()});
+  const kernels::ReferenceGradients gradients = whole.numbers().reference_gradients(true);
+  EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
+  EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
+  EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
+}
+
+}  // namespace annulus::test

@@ -1,0 +1,238 @@
+// One process that has never heard of MPI: results, statistics, memory, and what is refused.
+#include <mpi.h>
+
+#include "annulus/annulus.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/kept_memory.hpp"
+#include "library_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+const Shape small{.sequence = 40, .heads = 4, .kv_heads = 2, .head_dim = 8};
+const Pattern dilated{.segments = {8, all}, .dilations = {1, 3}, .causal = true};
+
+bool mpi_was_started() {
+  int started = 0;
+  MPI_Initialized(&started);
+  return started != 0;
+}
+
+TEST(LibraryAlone, NeedsNoMpi) {
+  const Communicator alone;
+  EXPECT_EQ(alone.rank(), 0);
+  EXPECT_EQ(alone.size(), 1);
+  for (const char* name : {"auto", "ring", "ulysses", "onesided", "allgather"}) {
+    Options options;
+    options.strategy = name;
+    options.gradients = options.entropy = true;
+    LibraryCase test{name, small, dilated, options};
+    test.options.entropy = false;
+    expect_definition(test, alone);
+  }
+  EXPECT_FALSE(mpi_was_started());
+}
+
+/// Everything else lies in the caller's tensors: no copy of q, k, v or out is made.
+TEST(LibraryAlone, AllocatesTheRunningSoftmaxAlone) {
+  const Communicator alone;
+  for (const Lies lies : {Lies::bshd, Lies::bhsd, Lies::padded}) {
+    const Shape shape{.sequence = 512, .heads = 2, .head_dim = 64};
+    const Plan plan(shape, {.causal = true});
+    const Whole whole({"memory", shape, {.causal = true}}, plan, 0);
+    const Held q(whole.numbers().q(), DType::float32, whole.queries(), lies);
+    const Held k(whole.numbers().k(), DType::float32, whole.keys(), lies);
+    const Held v(whole.numbers().v(), DType::float32, whole.keys(), lies);
+    const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
+    const core::Shape inner{1, 512, 2, 2, 64};
+    kernels::release_kept_memory();
+    core::memory_ledger().reset_peak();
+    const Index before = core::memory_ledger().current();
+    forward(alone, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
+    const Index panels = kernels::attend_bytes(kernels::default_backend(), inner, 512, core::Precision::float32);
+    const Index softmax = kernels::State::bytes(inner, 512, core::Precision::float32) -
+                          kernels::State::acc_bytes(inner, 512, core::Precision::float32);
+    EXPECT_LE(core::memory_ledger().peak() - before, panels + softmax) << "layout " << int(lies);
+    EXPECT_TRUE(close_to(out.values(), whole.numbers().reference().out, 1e-5));
+  }
+}
+
+TEST(LibraryAlone, TellsStatistics) {
+  const Communicator alone;
+  Options options;
+  options.entropy = options.received = true;
+  options.top_keys = 3;
+  const Plan plan(small, dilated, 1, options);
+  const Whole whole({"statistics", small, dilated}, plan, 0);
+  const Held q(whole.numbers().q(), DType::float32, whole.queries());
+  const Held k(whole.numbers().k(), DType::float32, whole.keys(), Lies::bhsd),
+      v(whole.numbers().v(), DType::float32, whole.keys(), Lies::padded);
+  const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
+  const Held entropy(DType::float32, whole.heads(), Lies::reversed), received(DType::float64, whole.heads());
+  auto lists = whole.heads();
+  lists[3] = 3;
+  const Held weights(DType::float32, lists, Lies::reversed);
+  const core::Buffer rows("rows", 40 * 4 * 3 * 8);
+  forward(alone, plan,
+          {q.tensor(),
+           k.tensor(),
+           v.tensor(),
+           out.tensor(),
+           lse.tensor(),
+           {entropy.tensor(), received.tensor(), weights.tensor(), static_cast<Index*>(rows.data())}});
+  std::vector<Index> top(40 * 4 * 3);
+  core::copy_to_host(top.data(), rows.data(), rows.bytes());
+  // By the definition: P(x, p) from scores and multiplicities.
+  const kernels::ReferencePattern pattern = reference_of({"", small, dilated});
+  const std::vector<double> qs = whole.numbers().q(), ks = whole.numbers().k();
+  std::vector<double> entropies, all_received(40 * 4, 0), best;
+  std::size_t listed = 0;
+  for (Index x = 0; x < 40; ++x) {
+    for (Index h = 0; h < 4; ++h) {
+      std::vector<double> p(40, 0);
+      double sum = 0;
+      for (Index y = 0; y < 40; ++y) {
+        double score = 0;
+        for (Index d = 0; d < 8; ++d) {
+          score += qs[std::size_t((x * 4 + h) * 8 + d)] * ks[std::size_t((y * 2 + h / 2) * 8 + d)];
+        }
+        p[std::size_t(y)] =
+            double(kernels::multiplicity(pattern, 4, h, x, y, {0, 40})) * std::exp(score * pattern.scale);
+        sum += p[std::size_t(y)];
+      }
+      double entropy_here = 0;
+      for (Index y = 0; y < 40; ++y) {
+        const auto many = double(kernels::multiplicity(pattern, 4, h, x, y, {0, 40}));
+        const double share = sum > 0 ? p[std::size_t(y)] / sum : 0;
+        if (share > 0) entropy_here -= share * std::log(share / many);
+        all_received[std::size_t(y * 4 + h)] += share;
+        p[std::size_t(y)] = share;
+      }
+      entropies.push_back(entropy_here);
+      for (Index j = 0; j < 3; ++j, ++listed) {
+        const auto most = std::max_element(p.begin(), p.end());
+        best.push_back(*most);
+        EXPECT_EQ(top[listed], *most > 0 ? most - p.begin() : -1) << "row " << x << ", head " << h << ", place " << j;
+        *most = 0;
+      }
+    }
+  }
+  EXPECT_TRUE(close_to(entropy.values(), entropies, 1e-5));
+  EXPECT_TRUE(close_to(received.values(), all_received, 1e-5));
+  EXPECT_TRUE(close_to(weights.values(), best, 1e-5));
+}
+
+/// What making a plan throws.
+std::string refusal(const Shape& shape, const Pattern& pattern, int ranks = 1, const Options& options = {}) {
+  try {
+    const Plan plan(shape, pattern, ranks, options);
+    return plan.rows(0).count() < 0 ? "no rows" : "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+}
+
+TEST(LibraryPlan, RefusesWhatMakesNoSense) {
+  const Shape good{.sequence = 8, .heads = 4, .head_dim = 2};
+  EXPECT_EQ(refusal(good, {}), "");
+  EXPECT_EQ(refusal({.sequence = 0, .head_dim = 2}, {}), "plan: sequence is 0, expected 1 or more");
+  EXPECT_EQ(refusal({.sequence = 8}, {}), "plan: head_dim is 0, expected 1 or more");
+  EXPECT_EQ(refusal({.sequence = 8, .heads = 4, .kv_heads = 3, .head_dim = 2}, {}),
+            "plan: kv_heads is 3, expected a divisor of 4 heads");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .kv_sequence = 9}, {}),
+            "plan: kv_sequence is 9: keys of another number than queries are not computed yet, expected 8");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 3}, {}),
+            "plan: value_dim is 3: values of another size than keys are not computed yet, expected 2");
+  EXPECT_EQ(refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
+            "plan: q would have 9.22e+18 bytes, expected at most 3.6e+16");
+  EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {1, 2}}),
+            "plan: there are 1 segments and 2 dilations, expected one of each per pair");
+  EXPECT_EQ(refusal(good, {.segments = {-4}, .dilations = {1}}),
+            "plan: segments[0] is -4, expected 1 or more, or annulus::all (0)");
+  EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {0}}), "plan: dilations[0] is 0, expected 1 or more");
+  EXPECT_EQ(refusal(good, {.semantics = "longnets"}),
+            "plan: semantics is 'longnets', expected one of longnet, paper, grouped, torchscale");
+  EXPECT_EQ(refusal(good, {.documents = {0, 5}}),
+            "plan: documents go from 0 to 5 in 2 numbers, expected offsets from 0 to the sequence's length, 8");
+  EXPECT_EQ(refusal(good, {.documents = {0, 5, 4, 8}}), "plan: documents[2] is 4, less than the one before, 5");
+  EXPECT_EQ(refusal(good, {.scale = 0}),
+            "plan: scale is 0, which times log2(e) is no number of float32, expected 8.1e-39 to 2.4e+38");
+  EXPECT_EQ(refusal(good, {}, 0), "plan: ranks is 0, expected 1 or more");
+  EXPECT_EQ(refusal(good, {}, 2, {.strategy = "rings"}).substr(0, 58),
+            "plan: strategy is 'rings', expected one of auto, single, a");
+  EXPECT_EQ(refusal(good, {}, 2, {.partition = "zig"}),
+            "plan: partition is 'zig', expected one of auto, contiguous, zigzag, block_cyclic, documents");
+  EXPECT_EQ(refusal(good, {}, 4, {.strategy = "hybrid", .ulysses_ranks = 3}),
+            "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
+}
+
+TEST(LibraryPlan, SaysWhatEveryRankHoldsAndMoves) {
+  const Shape shape{.sequence = 4096, .heads = 8, .kv_heads = 2, .head_dim = 16};
+  const Plan plan(shape, {.segments = {512, all}, .dilations = {1, 8}, .causal = true}, 4, {.gradients = true});
+  EXPECT_NE(plan.strategy(), "single") << "rows stay where they are";
+  Index rows = 0, sent = 0, received = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    rows += plan.rows(rank).count();
+    sent += plan.sent(rank) + plan.sent(rank, true);
+    received += plan.received(rank) + plan.received(rank, true);
+    EXPECT_GT(plan.kept(rank), 0);
+    EXPECT_GT(plan.memory(rank, true), plan.rows(rank).count() * 8 * 16 * 4);
+  }
+  EXPECT_EQ(rows, 4096);
+  EXPECT_EQ(sent, received);
+  EXPECT_GT(sent, 0);
+  EXPECT_THROW(plan.rows(4), Error);
+  EXPECT_THROW(plan.memory(-1), Error);
+}
+
+/// What a pass with these tensors throws.
+std::string objection(const Plan& plan, const ForwardTensors& tensors) {
+  try {
+    forward(Communicator(), plan, tensors);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+}
+
+TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
+  const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {});
+  const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
+  const Held q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const Held lse(DType::float32, heads);
+  const ForwardTensors good{q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()};
+  EXPECT_EQ(objection(plan, good), "");
+  ForwardTensors bad = good;
+  bad.k = {};
+  EXPECT_EQ(objection(plan, bad), "attention: k is missing, the plan of rank 0 wants (1, 8, 2, 4)");
+  bad = good;
+  bad.v.type = DType::float16;
+  bad.v.label = "values";
+  EXPECT_EQ(objection(plan, bad), "attention: v (values) is float16, the plan of rank 0 wants float32");
+  bad = good;
+  bad.lse.type = DType::float64;
+  EXPECT_EQ(objection(plan, bad), "attention: lse is float64, the plan of rank 0 wants float32");
+  bad = good;
+  bad.out.strides[1] = 0;
+  EXPECT_EQ(objection(plan, bad),
+            "attention: out has a stride of 0, the plan of rank 0 wants memory of its own for each number");
+  bad = good;
+  bad.out.data = bad.q.data;
+  EXPECT_EQ(objection(plan, bad), "attention: out is written and begins where q does; expected memory of its own");
+  bad = good;
+  bad.q.data = static_cast<char*>(bad.q.data) + 2;
+  EXPECT_EQ(objection(plan, bad), "attention: q begins inside a number, the plan of rank 0 wants aligned numbers");
+  const Plan of_two({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 2, "ring");
+  EXPECT_EQ(objection(of_two, good), "attention: the plan is for 2 ranks, the communicator has 1");
+}
+
+TEST(LibraryAlone, SaysWhatItIs) {
+  EXPECT_EQ(library_description().rfind("annulus " + library_version() + " (" + library_commit() + "), Kokkos ", 0),
+            0u);
+}
+
+}  // namespace
+}  // namespace annulus::test
