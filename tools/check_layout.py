@@ -12,7 +12,7 @@ from pathlib import Path
 # Calls of MPI and HDF5 that need neither another rank nor a disk. The rest may never return: comm::blocking() makes
 # them, so that they are written as blocking("MPI_Win_free", MPI_Win_free, ...).
 LOCAL_CALLS = re.compile(
-    r"MPI_(Aint|Comm_(rank|size|set_errhandler)|Win_(set_errhandler|sync)|Error_\w+|Get_\w+|Type_\w+|Test\w*|I(send|recv|probe|barrier)"
+    r"MPI_(Aint|Comm_(rank|size|set_errhandler)|Win_(set_errhandler|sync)|Error_\w+|Finalized|Get_\w+|Type_\w+|Test\w*|I(send|recv|probe|barrier)"
     r"|I(bcast|reduce|allreduce|gather|allgather|scatter|alltoall)\w*|R(get|put|accumulate)|Cancel|Request_free"
     r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5free_memory|H5_VERSION_GE"
 )

@@ -12,4 +12,6 @@
 #pragma once
 
 #include "annulus/library/attention.hpp"
+#include "annulus/library/reference.hpp"
+#include "annulus/library/threads.hpp"
 #include "annulus/library/version.hpp"

@@ -20,8 +20,8 @@ if(ANNULUS_MPI)
 endif()
 
 # What a program may include, and nothing else: the public headers of the library, and the few of core that they name.
-set(headers annulus.hpp library/attention.hpp library/communicator.hpp library/passes.hpp library/plan.hpp library/tensor.hpp
-            library/version.hpp core/exception.hpp core/storage.hpp core/types.hpp)
+set(headers annulus.hpp library/attention.hpp library/communicator.hpp library/passes.hpp library/plan.hpp
+            library/reference.hpp library/tensor.hpp library/threads.hpp library/version.hpp core/exception.hpp core/storage.hpp core/types.hpp)
 foreach(header IN LISTS headers)
   get_filename_component(folder annulus/${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/annulus/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})

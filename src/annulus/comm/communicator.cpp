@@ -38,7 +38,8 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle), exceptions_(std::
 }
 
 Communicator::~Communicator() {
-  if (is_alone()) return;
+  int ended = 0;
+  if (is_alone() || MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // it went with MPI
   if (std::uncaught_exceptions() <= exceptions_) blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_);
 }
 

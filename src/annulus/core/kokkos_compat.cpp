@@ -2,7 +2,9 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <atomic>
 #include <iterator>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -81,6 +83,14 @@ void require_device() {
        kokkos_backends(), why_no_gpu());
 }
 
-int host_threads() { return Kokkos::is_initialized() ? Kokkos::DefaultHostExecutionSpace().concurrency() : 1; }
+namespace {
+std::atomic<int> most_host_threads{std::numeric_limits<int>::max()};
+}  // namespace
+
+int host_threads() {
+  const int all = Kokkos::is_initialized() ? int(Kokkos::DefaultHostExecutionSpace().concurrency()) : 1;
+  return std::min(all, most_host_threads.load());
+}
+void limit_host_threads(int most) { most_host_threads = std::max(1, most); }
 
 }  // namespace annulus::core

@@ -58,8 +58,10 @@ std::string device_name();
 /// Throws Error(failure), which says why, where kernels cannot run: a build for GPUs on a node without one.
 void require_device();
 
-/// Threads on which host code runs.
+/// Threads on which kernels on the host run: those of Kokkos, or as few as they were limited to.
 int host_threads();
+/// From now on no more than `most`, 1 or more; for programs that share the process with other libraries.
+void limit_host_threads(int most);
 
 /// body(i) for first <= i < end, on all host threads, or on this one alone where Kokkos was not started. Complete on
 /// return.

@@ -9,6 +9,7 @@
 namespace annulus::library {
 namespace {
 
+constexpr Index most_head_dim = 256;   // of the host's tiles, and of the run file
 constexpr double most_bytes = 0x1p55;  // of a tensor: sums of several stay in 64 bits
 
 template <class... Args>
@@ -123,6 +124,7 @@ Shape completed(const Shape& shape) {
   check_at_least("heads", made.heads, 1);
   check_at_least("kv_heads", made.kv_heads, 1);
   check_at_least("head_dim", made.head_dim, 1);
+  if (made.head_dim > most_head_dim) refuse("head_dim is {}, expected {} or less", made.head_dim, most_head_dim);
   if (made.heads % made.kv_heads != 0)
     refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
   if (made.kv_sequence != made.sequence) {

@@ -50,10 +50,11 @@ void SumComputation::add(const KeyBlock& block, const GradientBlock& into, core:
                          core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope here(scope);
-  const std::function<void()> poll_and_tell = watched(poll);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
+    const double share = double(done_) / double(std::max<core::Count>(1, expected_));
+    const std::function<void()> poll_and_tell = watched(poll, progress_, share, scope);
     core::timed_compute(metrics, [&] { attend(list, block, into, poll_and_tell); });
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
     metrics.kept += kept;

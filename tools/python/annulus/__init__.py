@@ -10,6 +10,10 @@
     annulus.token_page("result.h5", tokens, "text.html")       # the same of a text
     annulus.report("result.h5", "result.html")                 # one page with all of it
 
+And attention itself, of arrays in memory (annulus.torch: with gradients):
+
+    out, lse = annulus.attention(q, k, v, segments=[2048, "all"], dilations=[1, 16], causal=True)
+
 The same from a shell: `python -m annulus --help`, or `annulus-tools --help`.
 """
 import importlib
@@ -20,18 +24,26 @@ __version__ = "0.1.0"
 _PLACES = {
     "AnnulusError": "errors",
     "Pattern": "pattern",
+    "attention": "calls",
     "capture": "capturing",
     "cases": "results.cases",
     "convert": "conversion",
     "coordinates": "grid",
+    "description": "calls",
     "open_input": "results.dataset",
     "open_result": "results.dataset",
     "open_sweep": "results.dataset",
     "grid": None,
+    "plan": "calls",
     "plots": None,
+    "reference": "calls",
     "report": "html",
+    "set_threads": "calls",
     "settings": "results.dataset",
+    "threads": "calls",
     "token_page": "tokens",
+    "torch": None,
+    "verify": "calls",
 }
 __all__ = sorted(_PLACES)
 

@@ -12,7 +12,7 @@
 namespace annulus::kernels::host {
 namespace {
 
-Index threads() { return Kokkos::DefaultHostExecutionSpace().concurrency(); }
+Index threads() { return core::host_threads(); }
 
 void check_head_dim(const core::Shape& shape) {
   core::require(shape.head_dim >= 1 && shape.head_dim <= kMaxHeadDim,

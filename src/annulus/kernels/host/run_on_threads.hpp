@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/types.hpp"
 
 namespace annulus::kernels::host {
@@ -67,7 +68,7 @@ void run_on_threads(const char* label, core::Index tasks, const std::function<vo
       }
     });
   };
-  const int threads = int(std::min<core::Index>(Space().concurrency(), tasks));
+  const int threads = int(std::min<core::Index>(core::host_threads(), tasks));
   Kokkos::parallel_for(label, Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), worker);
   Space().fence();
   if (error) std::rethrow_exception(error);

@@ -1,0 +1,82 @@
+#include "annulus/library/reference.hpp"
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/storage.hpp"
+#include "annulus/core/with_type.hpp"
+#include "annulus/kernels/reference.hpp"
+#include "annulus/library/made_plan.hpp"
+#include "annulus/library/tensor_checks.hpp"
+
+namespace annulus {
+namespace {
+
+kernels::ReferencePattern pattern_of(const library::MadePlan& plan) {
+  const pattern::Pattern& from = plan.problem.pattern;
+  kernels::ReferencePattern to;
+  using kernels::ReferenceSemantics;
+  switch (from.semantics) {
+    case pattern::Semantics::longnet:
+      to.semantics = ReferenceSemantics::longnet;
+      break;
+    case pattern::Semantics::paper:
+      to.semantics = ReferenceSemantics::paper;
+      break;
+    case pattern::Semantics::grouped:
+      to.semantics = ReferenceSemantics::grouped;
+      break;
+    case pattern::Semantics::torchscale:
+      to.semantics = ReferenceSemantics::torchscale;
+      break;
+  }
+  to.pairs.clear();
+  for (const pattern::Pair& pair : from.pairs) to.pairs.push_back({pair.segment, pair.dilation});
+  to.causal = from.causal;
+  to.scale = plan.problem.scale;
+  to.group_scale = from.group_scale;
+  to.documents = plan.problem.documents;
+  return to;
+}
+
+/// The D numbers of (b, row, head).
+void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<double>& to) {
+  const Index first = b * tensor.strides[0] + row * tensor.strides[1] + head * tensor.strides[2];
+  core::with_type(tensor.type, [&](auto number) {
+    const auto* numbers = static_cast<const decltype(number)*>(tensor.data);
+    for (std::size_t d = 0; d < to.size(); ++d) {
+      to[d] = core::load_as<double>(numbers[first + Index(d) * tensor.strides[3]]);
+    }
+  });
+}
+
+}  // namespace
+
+void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
+               double* out, double* lse) {
+  const Shape& s = plan.shape();
+  library::check("reference", 0,
+                 {{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
+                  {"k", k, {s.batch, s.sequence, s.kv_heads, s.head_dim}, s.type},
+                  {"v", v, {s.batch, s.sequence, s.kv_heads, s.value_dim}, s.type}});
+  for (const Index row : rows) {
+    if (row >= 0 && row < s.sequence) continue;
+    core::fail(ErrorKind::usage, "reference: there is no row {}, expected 0 to {}", row, s.sequence - 1);
+  }
+  const kernels::ReferencePattern pattern = pattern_of(plan.made());
+  const core::Shape& shape = plan.made().problem.shape;
+  const Index count = Index(rows.size()), dim = s.head_dim;
+  core::for_each_on_host("annulus::reference", 0, s.batch * count * s.heads, [&](const Index i) {
+    const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
+    std::vector<double> query(static_cast<std::size_t>(dim)), key = query, value = query;
+    load(q, b, x, head, query);
+    kernels::ReferenceRow row(pattern, shape, head, x, query);
+    const core::Interval keys = kernels::key_range(pattern, s.sequence, s.heads, head, x);
+    for (Index p = keys.begin; p < keys.end; ++p) {
+      load(k, b, p, head / shape.group(), key);
+      load(v, b, p, head / shape.group(), value);
+      row.add(p, key, value);
+    }
+    row.finish({out + i * dim, std::size_t(dim)}, lse[i]);
+  });
+}
+
+}  // namespace annulus

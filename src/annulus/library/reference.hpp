@@ -1,0 +1,19 @@
+// Attention by its definition, in float64: what results are held against. Slow: every row looks at all keys.
+#pragma once
+
+#include <vector>
+
+#include "annulus/library/plan.hpp"
+#include "annulus/library/tensor.hpp"
+
+namespace annulus {
+
+/// Rows of the result of a plan's whole problem, in host memory:
+///   q (B, S, H, D), k and v (B, S, Hkv, D)   on the host, of any layout
+///   out (B, rows, H, D), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
+/// It shares nothing with the kernels but the plan's settings. Throws Error(usage) where a tensor is not the plan's or
+/// there is no such row.
+void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
+               double* out, double* lse);
+
+}  // namespace annulus

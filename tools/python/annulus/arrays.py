@@ -1,0 +1,91 @@
+"""Arrays of NumPy, PyTorch and JAX as NumPy arrays over the same memory, and results as what came in."""
+import sys
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from annulus.errors import AnnulusError, one_line
+
+TYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+class Array(NamedTuple):
+    """What came in.
+
+    numbers: a NumPy array over the same memory; bfloat16, which NumPy has not, as uint16
+    type: one of TYPES
+    empty: (shape, type) -> a new array of the kind that came in, and a NumPy array over its memory
+    """
+    numbers: np.ndarray
+    type: str
+    empty: Callable[[tuple, str], tuple]
+
+
+def _bits(array):
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def _empty_numpy(shape, kind):
+    if kind == "bfloat16":
+        import ml_dtypes
+        made = np.empty(shape, ml_dtypes.bfloat16)
+    else:
+        made = np.empty(shape, kind)
+    return made, _bits(made)
+
+
+def _of_numpy(array, _name):
+    # Numbers in the machine's byte order, at addresses and steps that are multiples of their size; else a copy.
+    native = array.dtype.newbyteorder("=")
+    if array.dtype != native or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
+        array = array.astype(native)
+    return Array(_bits(array), array.dtype.name, _empty_numpy)
+
+
+def _of_torch(tensor, name):
+    import torch
+    if tensor.device.type != "cpu":
+        raise AnnulusError(f"{name} is on {tensor.device}; this build of annulus computes on the CPU, expected {name}.cpu()")
+    kind = str(tensor.dtype).removeprefix("torch.")
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()
+
+    def empty(shape, of):
+        made = torch.empty(shape, dtype=getattr(torch, of))
+        return made, made.view(torch.uint16).numpy() if of == "bfloat16" else made.numpy()
+    return Array(numbers, kind, empty)
+
+
+def _of_jax(array, name):
+    if any(device.platform != "cpu" for device in array.devices()):
+        raise AnnulusError(f"{name} is not on a CPU; this build of annulus computes on the CPU")
+    return _of_numpy(np.asarray(array), name)
+
+
+def taken(array: Any, name: str) -> Array:
+    """The array as it lies, no copy where its numbers can be read there. Raises AnnulusError for what is no array."""
+    module = type(array).__module__.partition(".")[0]
+    if isinstance(array, np.ndarray):
+        made = _of_numpy(array, name)
+    elif "torch" in sys.modules and isinstance(array, sys.modules["torch"].Tensor):
+        made = _of_torch(array, name)
+    elif module in ("jax", "jaxlib"):
+        made = _of_jax(array, name)
+    elif hasattr(array, "__dlpack__"):
+        try:
+            made = _of_numpy(np.from_dlpack(array), name)
+        except (BufferError, RuntimeError, TypeError) as problem:
+            raise AnnulusError(f"{name}: {one_line(problem)}") from None
+    else:
+        raise AnnulusError(f"{name} is a {type(array).__name__}, expected an array of NumPy, PyTorch or JAX")
+    if made.type not in TYPES:
+        raise AnnulusError(f"{name} has numbers of type {made.type}, expected {', '.join(TYPES)}")
+    return made
+
+
+def given_back(array, kind):
+    """A result in the kind of array that came in: JAX has arrays of its own, the others were made by Array.empty."""
+    if type(kind).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        import jax
+        return jax.numpy.asarray(array)
+    return array

@@ -1,0 +1,367 @@
+"""Attention of arrays in memory: annulus.attention and what goes with it."""
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from annulus.arrays import given_back, taken
+from annulus.errors import AnnulusError
+
+try:
+    from annulus import _core
+except ImportError as problem:
+    raise AnnulusError(
+        f"this install of annulus has no compiled part ({problem}): it can read results and make inputs, and cannot "
+        "compute. With Kokkos at hand (tools/setup builds one) install it again: pip install ./tools/python") from None
+
+AXES = {"bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
+STATISTICS = ("entropy", "received", "top")
+
+
+class Settings(NamedTuple):
+    """What attention() is asked for, beside the arrays; hashable."""
+    segments: tuple
+    dilations: tuple
+    causal: bool
+    semantics: str
+    documents: tuple
+    scale: float | None
+    group_scale: bool
+    statistics: tuple
+    top_keys: int
+    strategy: str
+    partition: str
+    precision: str
+    reproducible: bool
+
+
+def _numbers(values, name):
+    if isinstance(values, (str, int)):
+        values = [values]
+    made = []
+    for value in values:
+        if value in ("all", None) and name == "segments":
+            value = 0
+        elif isinstance(value, (bool, float, str)) or (value == 0 and name == "segments"):
+            raise AnnulusError(f"{name} has {value!r}, expected whole numbers" + (", or 'all'" if name == "segments" else ""))
+        made.append(int(value))
+    return tuple(made)
+
+
+def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
+                group_scale=False, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
+                reproducible=False):
+    """The arguments of attention(), checked as far as no array is needed."""
+    if (segments is None) != (dilations is None):
+        raise AnnulusError("segments and dilations go together: one entry of each per pair")
+    statistics = (statistics,) if isinstance(statistics, str) else tuple(statistics)
+    for wanted in statistics:
+        if wanted not in STATISTICS:
+            raise AnnulusError(f"statistics has {wanted!r}, expected some of {', '.join(STATISTICS)}")
+    if scale is not None:
+        scale = float(scale)
+    return Settings(_numbers(["all"] if segments is None else segments, "segments"),
+                    _numbers([1] if dilations is None else dilations, "dilations"), bool(causal), semantics,
+                    () if documents is None else _numbers(np.asarray(documents).tolist(), "documents"), scale,
+                    bool(group_scale), statistics, int(top_keys) if "top" in statistics else 0, strategy, partition,
+                    precision, bool(reproducible))
+
+
+@functools.lru_cache(maxsize=64)
+def core_plan(extents, kind, settings, ranks, gradients):
+    """The plan of (B, S, H, Hkv, D) numbers of this type."""
+    options = {key: getattr(settings, key) for key in ("strategy", "partition", "precision", "reproducible", "top_keys")}
+    options |= {"gradients": gradients, "entropy": "entropy" in settings.statistics,
+                "received": "received" in settings.statistics}
+    return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
+                      settings.documents, settings.scale, settings.group_scale, ranks, options)
+
+
+@functools.cache
+def _alone():
+    return _core.Communicator()
+
+
+@functools.cache
+def _keyval():
+    """Under which a communicator of mpi4py keeps ours: one duplicate, as long as it lives."""
+    from mpi4py import MPI
+    if not _core.has_mpi:
+        raise AnnulusError("comm: this annulus was built without MPI, expected None")
+    ours, theirs = _core.mpi_library(), MPI.Get_library_version().rstrip("\0")
+    if ours.split(",")[0].strip() != theirs.split(",")[0].strip():
+        raise AnnulusError(f"comm: mpi4py uses {theirs.splitlines()[0]}, this annulus {ours.splitlines()[0]}; expected the same")
+    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+        raise AnnulusError("comm: MPI was started for one thread alone; expected mpi4py.rc.thread_level 'serialized' or "
+                           "'multiple', its default")
+    return MPI.Comm.Create_keyval()
+
+
+def core_communicator(comm):
+    """Ours for mpi4py's, or for None; collective the first time."""
+    if comm is None:
+        return _alone()
+    try:
+        from mpi4py import MPI
+        is_one = isinstance(comm, MPI.Intracomm)
+    except ImportError:
+        is_one = False
+    if not is_one:
+        raise AnnulusError(f"comm is a {type(comm).__name__}, expected an intracommunicator of mpi4py, or None")
+    made = comm.Get_attr(_keyval())
+    if made is None:
+        made = _core.communicator_at(MPI._addressof(comm))
+        comm.Set_attr(_keyval(), made)
+    return made
+
+
+def _canonical(array, axes, name):
+    if axes not in AXES:
+        raise AnnulusError(f"axes is {axes!r}, expected 'bshd' (batch, rows, heads, numbers) or 'bhsd'")
+    if array.ndim != 4:
+        raise AnnulusError(f"{name} is {array.shape}, expected four axes, {', '.join(axes)}")
+    return array.transpose(AXES[axes])
+
+
+class Call:
+    """One attention: arrays in the order (B, S, heads, D), and the plan for them."""
+
+    def __init__(self, q, k, v, settings, axes="bshd", comm=None, gradients=False):
+        self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
+        self.kind = q
+        self.axes = axes
+        self.q, self.k, self.v = (_canonical(array.numbers, axes, name) for name, array in self.given.items())
+        self.type = self.given["q"].type
+        for name in "kv":
+            if self.given[name].type != self.type:
+                raise AnnulusError(f"{name} is {self.given[name].type}, q is {self.type}; expected the same")
+        self.settings = settings
+        self.comm = core_communicator(comm)
+        self.plan = core_plan(self._extents(comm), self.type, settings, self.comm.size, gradients)
+
+    def _extents(self, comm):
+        """(B, S, H, Hkv, D), S of all ranks together."""
+        batch, rows, heads, dim = self.q.shape
+        for name, array in (("k", self.k), ("v", self.v)):
+            if array.shape[:2] != (batch, rows) or array.shape[3] != dim or array.shape[2] != self.k.shape[2]:
+                raise AnnulusError(f"{name} is {array.shape} for q {self.q.shape} in the order (B, S, heads, D), expected "
+                                   f"({batch}, {rows}, {self.k.shape[2]}, {dim})")
+        if self.comm.size > 1:
+            said = comm.allgather(((batch, heads, self.k.shape[2], dim, self.type), self.settings, rows))
+            for rank, other in enumerate(said):
+                if other[:2] != said[0][:2]:
+                    raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other[:2]} and {said[0][:2]}")
+            rows = sum(other[2] for other in said)
+        return batch, rows, heads, self.k.shape[2], dim
+
+    def empty(self, shape, kind=None):
+        """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""
+        return self.given["q"].empty(shape, kind or self.type)
+
+    @property
+    def lse_type(self):
+        return "float64" if self.type == "float64" else "float32"
+
+    def turned(self, array):
+        """A result for the caller: in his order of axes, and his kind of array."""
+        if self.axes == "bhsd":
+            array = array.swapaxes(1, 2)
+        return given_back(array, self.kind)
+
+    def forward(self, progress=None):
+        """out and lse for the caller, statistics by name, and what backward() needs."""
+        out, core_out = self.empty(self.q.shape)
+        lse, core_lse = self.empty(self.q.shape[:3], self.lse_type)
+        told, core = {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows"))
+        wanted = self.settings.statistics
+        if "entropy" in wanted:
+            told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], self.lse_type)
+        if "received" in wanted:
+            told["received"], core["received"] = self.empty(self.q.shape[:3], "float64")
+        if "top" in wanted:
+            lists = (*self.q.shape[:3], self.settings.top_keys)
+            told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
+            told["top_weights"], core["top_weights"] = self.empty(lists, self.lse_type)
+        kept = _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, progress=progress)
+        return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
+
+    def backward(self, kept, out, dout, dlse=None, progress=None):
+        """dq, dk and dv for the caller; out, dout and dlse in his order of axes."""
+        def core(array, name):
+            found = taken(array, name)
+            return found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers
+        made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
+        _core.backward(self.comm, self.plan, kept, self.q, self.k, self.v, core(out, "out"), core(dout, "dout"),
+                       None if dlse is None else core(dlse, "dlse"), *[pair[1] for pair in made], progress)
+        return [self.turned(pair[0]) for pair in made]
+
+
+def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
+              group_scale=False, statistics=(), top_keys=8, axes="bshd", comm=None, strategy="auto",
+              partition="contiguous", precision="auto", reproducible=False, progress=None):
+    """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
+
+    Parameters
+    ----------
+    q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16; read where it
+        lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 256 at most.
+    k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv).
+    segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every r-th
+        row sees every such row; 'all' is a segment as long as the sequence. Without them attention is dense.
+    causal : row x sees no row behind it.
+    semantics : where the offset of a head comes from: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
+    documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).
+    scale : of q.k; default 1 / sqrt(D).
+    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md).
+    axes : 'bshd', or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results.
+    comm : mpi4py's communicator: the arrays are this rank's own rows, rank after rank, S mod P first ranks one row more
+        (annulus.plan tells, also for another `partition`); all ranks call. None: this process alone.
+    strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
+    progress : called with (share, where) now and then.
+
+    Returns
+    -------
+    out : as q, in its type and kind
+    lse : (B, S, H), or (B, H, S): natural logarithm of the sum of exponentials; float64 for float64, else float32; -inf
+        (and out 0) where a row sees no key
+    statistics : dict of arrays (B, S, H[, top_keys]); only where some are asked for
+
+    Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits its turn.
+
+    >>> x = np.random.default_rng(0).standard_normal((1, 4096, 8, 64), dtype="float32")
+    >>> out, lse = attention(x, x, x, segments=[512, "all"], dilations=[1, 8], causal=True)
+    >>> out.shape, lse.shape
+    ((1, 4096, 8, 64), (1, 4096, 8))
+    """
+    settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, statistics, top_keys,
+                           strategy, partition, precision, reproducible)
+    out, lse, told, _ = Call(q, k, v, settings, axes, comm).forward(progress)
+    return (out, lse, told) if told else (out, lse)
+
+
+class Plan:
+    """Who holds which rows, and what moves: annulus.plan()."""
+
+    def __init__(self, made):
+        self._made = made
+
+    strategy = property(lambda self: self._made.strategy)
+    partition = property(lambda self: self._made.partition)
+    reason = property(lambda self: self._made.reason, doc="one line: what was taken, and why")
+    ranks = property(lambda self: self._made.ranks)
+
+    def rows(self, rank):
+        """[(first, last + 1), ...]: rows of the sequence that the rank holds, in the order of its arrays."""
+        return self._made.rows(rank)
+
+    def row_numbers(self, rank):
+        """The same as an array of row numbers: q[:, plan.row_numbers(rank)] are the rank's rows of a whole q."""
+        return np.concatenate([np.arange(*part) for part in self.rows(rank)] or [np.arange(0)])
+
+    def kept(self, rank):
+        """(query, key, head) triples of its queries: its share of the work, 4 D flops each."""
+        return self._made.kept(rank)
+
+    def received(self, rank):
+        """Bytes that it receives in the forward pass."""
+        return self._made.received(rank)
+
+    def memory(self, rank):
+        """Peak bytes of its arrays and buffers in the forward pass."""
+        return self._made.memory(rank)
+
+    def __repr__(self):
+        lines = [f"{self.strategy}, {self.partition}, {self.ranks} ranks: {self.reason}",
+                 "rank      rows     work share   receives MiB   memory MiB"]
+        work = sum(self.kept(rank) for rank in range(self.ranks)) or 1
+        for rank in range(min(self.ranks, 16)):
+            rows = sum(end - begin for begin, end in self.rows(rank))
+            lines.append(f"{rank:4} {rows:9} {self.kept(rank) / work:14.3f} {self.received(rank) / 2**20:14.2f} "
+                         f"{self.memory(rank) / 2**20:12.2f}")
+        return "\n".join(lines + ["..."] * (self.ranks > 16))
+
+
+def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", **words):
+    """What attention() of arrays (B, S, H, D) on so many ranks does; words as attention()'s. Nothing is computed.
+
+    >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
+    [(2048, 6144)]
+    """
+    return Plan(core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings_of(**words), ranks, False))
+
+
+def reference(q, k, v, *, rows=None, axes="bshd", **words):
+    """attention() by its definition, in float64, a row at a time and slow; of all rows, or of those named.
+
+    Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
+    """
+    call = Call(q, k, v, settings_of(**words), axes)
+    batch, sequence, heads, dim = call.q.shape
+    rows = list(range(sequence)) if rows is None else [int(row) for row in rows]
+    out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
+    _core.reference(call.plan, call.q, call.k, call.v, rows, out, lse)
+    return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
+
+
+# Largest deviation from the definition, as `annulus verify` has it: max |x - y| / max(1, max |y|).
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
+
+
+class Verified(NamedTuple):
+    """What verify() found; true where both errors are within the tolerance."""
+    error_out: float
+    error_lse: float
+    tolerance: float
+    rows: tuple
+
+    def __bool__(self):
+        return max(self.error_out, self.error_lse) <= self.tolerance
+
+
+def _error(found, expected):
+    found = np.asarray(found, np.float64)
+    same = (found == expected) & np.isinf(expected)
+    if not np.all(np.isfinite(found) & np.isfinite(expected) | same):
+        return np.inf
+    found, expected = found[~same], expected[~same]
+    return float(np.max(np.abs(found - expected), initial=0) / np.max(np.abs(expected), initial=1))
+
+
+def _doubles(array, name):
+    found = taken(array, name)
+    numbers = found.numbers
+    if found.type == "bfloat16":
+        numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
+    return numbers.astype(np.float64)
+
+
+def verify(q, k, v, out, lse, *, rows=8, axes="bshd", **words):
+    """Holds out and lse of attention(q, k, v, **words) against the definition, in so many rows spread over the sequence.
+
+    >>> x = np.ones((1, 10, 2, 4)); bool(verify(x, x, x, *attention(x, x, x)))
+    True
+    """
+    words.pop("statistics", None)
+    sequence = taken(q, "q").numbers.shape[AXES[axes][1]]
+    looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
+    expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
+    along = 2 if axes == "bhsd" else 1
+    errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
+              for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
+    return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))
+
+
+def set_threads(count):
+    """Threads that compute; before the first call any number, later as many or fewer. Default: OMP_NUM_THREADS, else the
+    processors that this process may use."""
+    _core.set_threads(count)
+
+
+def threads():
+    """Threads that compute, or will."""
+    return _core.threads()
+
+
+def description():
+    """Version, Kokkos, instruction set and MPI of the compiled part, in one line."""
+    return _core.description()

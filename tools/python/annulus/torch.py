@@ -1,0 +1,75 @@
+"""annulus in models of PyTorch: attention with gradients, on the CPU.
+
+    from annulus.torch import dilated_attention, scaled_dot_product_attention
+"""
+import torch
+
+from annulus.calls import Call, settings_of
+from annulus.errors import AnnulusError
+
+
+class _Attention(torch.autograd.Function):
+    """(q, k, v) -> (out, lse), both differentiable."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, settings, axes, comm, progress):
+        call = Call(q, k, v, settings, axes, comm, gradients=any(ctx.needs_input_grad[:3]))
+        out, lse, _, kept = call.forward(progress)
+        if any(ctx.needs_input_grad[:3]):
+            # The arrays are taken again in backward(): saved tensors are freed, checked for changes and offloaded there.
+            ctx.save_for_backward(q, k, v, out)
+            ctx.set_materialize_grads(False)  # of lse there is none as a rule
+            ctx.again = (settings, axes, comm)
+            ctx.kept = kept
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dout, dlse):
+        q, k, v, out = ctx.saved_tensors
+        settings, axes, comm = ctx.again
+        dout = torch.zeros_like(out) if dout is None else dout
+        call = Call(q, k, v, settings, axes, comm, gradients=True)
+        return *call.backward(ctx.kept, out, dout, dlse), None, None, None, None
+
+
+@torch.compiler.disable
+def dilated_attention(q, k, v, *, axes="bshd", comm=None, return_lse=False, progress=None, **words):
+    """annulus.attention() of PyTorch's tensors, with gradients; words as there (but statistics).
+
+    q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
+    Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (mpi4py's) the tensors
+    are this rank's own rows, and all ranks call, in the backward pass too.
+
+    >>> q = torch.randn(1, 1024, 4, 32, requires_grad=True)
+    >>> out = dilated_attention(q, q, q, segments=[128, "all"], dilations=[1, 8], causal=True)
+    >>> out.sum().backward(); q.grad.shape
+    torch.Size([1, 1024, 4, 32])
+    """
+    if words.get("statistics"):
+        raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
+    out, lse = _Attention.apply(q, k, v, settings_of(**words), axes, comm, progress)
+    return (out, lse) if return_lse else out
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False, **words):
+    """In place of torch.nn.functional's, for self-attention without a mask tensor and without dropout.
+
+    query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. **words make it dilated: segments,
+    dilations, semantics, documents ... of annulus.attention().
+    """
+    if attn_mask is not None:
+        raise AnnulusError("attn_mask: expected None; is_causal, documents, segments and dilations say which rows meet")
+    if dropout_p:
+        raise AnnulusError(f"dropout_p is {dropout_p}, expected 0: attention here has no dropout")
+    if query.dim() < 3 or key.dim() != query.dim() or value.dim() != query.dim():
+        raise AnnulusError(f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}: expected "
+                           "(..., heads, rows, numbers) each")
+    if key.shape[-3] != query.shape[-3] and not enable_gqa:
+        raise AnnulusError(f"key has {key.shape[-3]} heads, query {query.shape[-3]}: expected enable_gqa=True, or as many")
+    if key.shape[-2] != query.shape[-2]:
+        raise AnnulusError(f"key has {key.shape[-2]} rows, query {query.shape[-2]}: expected as many (self-attention)")
+    batched = [tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)]
+    out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)
+    return out.reshape(*query.shape[:-1], value.shape[-1])

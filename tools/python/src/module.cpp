@@ -1,0 +1,160 @@
+// annulus._core: the library as annulus/attention.py uses it. Arguments are complete and canonical here, (B, S, heads, D)
+// with defaults filled in; what a user sees is written in Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+
+#include "annulus/annulus.hpp"
+#include "tensors.hpp"
+#include "worker.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace annulus::python {
+namespace {
+
+DType dtype_called(const std::string& name) {
+  for (const DType type : core::all_dtypes) {
+    if (core::name_of(type) == name) return type;
+  }
+  throw Error(ErrorKind::usage, "there are no tensors of " + name + ", expected float64, float32, float16 or bfloat16");
+}
+
+Plan make_plan(const std::vector<Index>& extents, const std::string& type, const std::vector<Index>& segments,
+               const std::vector<Index>& dilations, bool causal, const std::string& semantics,
+               const std::vector<Index>& documents, std::optional<double> scale, bool group_scale, int ranks,
+               const nb::dict& options) {
+  Shape shape{.batch = extents.at(0), .sequence = extents.at(1), .heads = extents.at(2), .kv_heads = extents.at(3)};
+  shape.head_dim = extents.at(4);
+  shape.type = dtype_called(type);
+  const Pattern pattern{segments, dilations, causal, semantics, documents, scale, group_scale};
+  Options chosen;
+  chosen.strategy = nb::cast<std::string>(options["strategy"]);
+  chosen.partition = nb::cast<std::string>(options["partition"]);
+  chosen.precision = nb::cast<std::string>(options["precision"]);
+  chosen.reproducible = nb::cast<bool>(options["reproducible"]);
+  chosen.gradients = nb::cast<bool>(options["gradients"]);
+  chosen.entropy = nb::cast<bool>(options["entropy"]);
+  chosen.received = nb::cast<bool>(options["received"]);
+  chosen.top_keys = nb::cast<Index>(options["top_keys"]);
+  return Plan(shape, pattern, ranks, chosen);
+}
+
+using OutOrNone = std::optional<OutArray>;
+
+Tensor tensor_or_none(const OutOrNone& array, const char* name) { return array ? tensor_of(*array, name) : Tensor{}; }
+
+Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
+                        const OutArray& out, const OutArray& lse, const OutOrNone& entropy, const OutOrNone& received,
+                        const OutOrNone& top_weights, const OutOrNone& top_rows, const nb::object& progress) {
+  ForwardTensors tensors{tensor_of(q, "q"), tensor_of(k, "k"), tensor_of(v, "v"), tensor_of(out, "out"),
+                         tensor_of(lse, "lse")};
+  tensors.statistics.entropy = tensor_or_none(entropy, "entropy");
+  tensors.statistics.received = tensor_or_none(received, "received");
+  tensors.statistics.top_weights = tensor_or_none(top_weights, "top_weights");
+  if (top_rows) tensors.statistics.top_rows = static_cast<Index*>(top_rows->data());
+  Normalizers kept;
+  run([&](const Progress& tell) { kept = forward(comm, plan, tensors, tell); }, progress);
+  return kept;
+}
+
+void run_backward(const Communicator& comm, const Plan& plan, const Normalizers& kept, const InArray& q,
+                  const InArray& k, const InArray& v, const InArray& out, const InArray& dout,
+                  const std::optional<InArray>& dlse, const OutArray& dq, const OutArray& dk, const OutArray& dv,
+                  const nb::object& progress) {
+  const BackwardTensors tensors{tensor_of(q, "q"),
+                                tensor_of(k, "k"),
+                                tensor_of(v, "v"),
+                                tensor_of(out, "out"),
+                                tensor_of(dout, "dout"),
+                                dlse ? tensor_of(*dlse, "dlse") : Tensor{},
+                                tensor_of(dq, "dq"),
+                                tensor_of(dk, "dk"),
+                                tensor_of(dv, "dv")};
+  run([&](const Progress& tell) { backward(comm, plan, kept, tensors, tell); }, progress);
+}
+
+void run_reference(const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
+                   const std::vector<Index>& rows, const OutArray& out, const OutArray& lse) {
+  const Tensor tq = tensor_of(q, "q"), tk = tensor_of(k, "k"), tv = tensor_of(v, "v");
+  auto* const to = static_cast<double*>(out.data());
+  auto* const to_lse = static_cast<double*>(lse.data());
+  run([&](const Progress&) { reference(plan, tq, tk, tv, rows, to, to_lse); }, nb::none());
+}
+
+std::vector<std::pair<Index, Index>> rows_of(const Plan& plan, int rank) {
+  std::vector<std::pair<Index, Index>> rows;
+  for (const Interval& part : plan.rows(rank).intervals) rows.emplace_back(part.begin, part.end);
+  return rows;
+}
+
+#if ANNULUS_HAS_MPI
+/// Of an MPI_Comm that lies at this address (mpi4py's MPI._addressof()).
+Communicator communicator_at(std::uintptr_t address) {
+  const nb::gil_scoped_release no_gil;
+  return Communicator(*reinterpret_cast<const MPI_Comm*>(address));
+}
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return {text, std::size_t(length)};
+}
+#endif
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const nb::object type = nb::module_::import_("annulus.errors").attr("AnnulusError");
+    PyErr_SetString(type.ptr(), error.what());
+  }
+}
+
+}  // namespace
+}  // namespace annulus::python
+
+NB_MODULE(_core, m) {
+  using namespace annulus;
+  using namespace annulus::python;
+  nb::set_leak_warnings(false);  // a graph of PyTorch may outlive the module
+  nb::register_exception_translator(translate);
+
+  nb::class_<Communicator>(m, "Communicator")
+      .def(nb::init<>())
+      .def_prop_ro("rank", &Communicator::rank)
+      .def_prop_ro("size", &Communicator::size);
+  nb::class_<Normalizers>(m, "Normalizers");
+  nb::class_<Plan>(m, "Plan")
+      .def_prop_ro("ranks", &Plan::ranks)
+      .def_prop_ro("strategy", &Plan::strategy)
+      .def_prop_ro("partition", &Plan::partition)
+      .def_prop_ro("reason", &Plan::reason)
+      .def("rows", rows_of, "rank"_a)
+      .def("kept", &Plan::kept, "rank"_a)
+      .def("received", &Plan::received, "rank"_a, "backward"_a = false)
+      .def("sent", &Plan::sent, "rank"_a, "backward"_a = false)
+      .def("memory", &Plan::memory, "rank"_a, "backward"_a = false);
+
+  m.def("plan", make_plan, "extents"_a, "type"_a, "segments"_a, "dilations"_a, "causal"_a, "semantics"_a, "documents"_a,
+        "scale"_a.none(), "group_scale"_a, "ranks"_a, "options"_a);
+  m.def("forward", run_forward, "comm"_a, "plan"_a, "q"_a, "k"_a, "v"_a, "out"_a, "lse"_a, "entropy"_a.none(), "received"_a.none(),
+        "top_weights"_a.none(), "top_rows"_a.none(), "progress"_a.none());
+  m.def("backward", run_backward, "comm"_a, "plan"_a, "normalizers"_a, "q"_a, "k"_a, "v"_a, "out"_a, "dout"_a, "dlse"_a.none(),
+        "dq"_a, "dk"_a, "dv"_a, "progress"_a.none());
+  m.def("reference", run_reference, "plan"_a, "q"_a, "k"_a, "v"_a, "rows"_a, "out"_a, "lse"_a);
+  m.def("set_threads", set_threads, "count"_a);
+  m.def("threads", get_threads);
+  m.def("description", library_description);
+  m.attr("has_mpi") = bool(ANNULUS_HAS_MPI);
+#if ANNULUS_HAS_MPI
+  m.def("communicator_at", communicator_at, "address"_a);
+  m.def("mpi_library", mpi_library);
+#endif
+}

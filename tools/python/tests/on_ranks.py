@@ -1,0 +1,73 @@
+"""Run on several ranks by test_mpi.py: each has its own rows, and holds its results against the whole."""
+import sys
+
+import numpy as np
+import torch
+from definition import composed, often, pattern_of
+from mpi4py import MPI
+
+import annulus
+from annulus.torch import dilated_attention
+
+comm = MPI.COMM_WORLD
+ROWS, HEADS = 41, 4
+WORDS = {"segments": (8, "all"), "dilations": (1, 3), "causal": True}
+whole = [np.random.default_rng(i).standard_normal((2, ROWS, h, 8)) for i, h in enumerate((HEADS, 2, 2))]
+
+
+def forward_of_every_strategy():
+    expected = annulus.reference(*whole, **WORDS)
+    for strategy in ("auto", "ring", "rotation", "allgather", "ulysses", "hybrid", "onesided"):
+        for partition in ("contiguous", "zigzag"):
+            plan = annulus.plan(ROWS, HEADS, 8, ranks=comm.size, batch=2, kv_heads=2, type="float64", strategy=strategy,
+                                partition=partition, **WORDS)
+            mine = plan.row_numbers(comm.rank)
+            out, lse = annulus.attention(*[x[:, mine] for x in whole], comm=comm, strategy=strategy, partition=partition, **WORDS)
+            assert abs(out - expected[0][:, mine]).max() < 1e-12, (strategy, partition)
+            assert abs(lse - expected[1][:, mine]).max() < 1e-12
+
+
+def gradients():
+    mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
+    ours = [torch.from_numpy(x[:, mine].copy()).requires_grad_() for x in whole]
+    out = dilated_attention(*ours, comm=comm, **WORDS)
+    out.square().sum().backward()
+    all_rows = [torch.from_numpy(x).requires_grad_() for x in whole]
+    composed(*all_rows, often(ROWS, HEADS, pattern_of(*WORDS.values())))[0].square().sum().backward()
+    for found, expected in zip(ours, all_rows):
+        assert (found.grad - expected.grad[:, mine]).abs().max() < 1e-11
+
+
+def mistakes():
+    """Of one rank; all are told."""
+    for words, expected in (({"causal": False}, "calls with other arrays or settings than rank 0"), ({}, "wants (2, ")):
+        mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
+        bad = comm.rank == comm.size - 1
+        if bad and not words:
+            mine = mine[:-1] if comm.size > 1 else mine
+        if not bad and not words and comm.rank == 0 and comm.size > 1:
+            mine = np.arange(len(mine) + 1)
+        try:
+            annulus.attention(*[x[:, mine] for x in whole], comm=comm, **WORDS | (words if bad else {}))
+            said = ""
+        except annulus.AnnulusError as error:
+            said = str(error)
+        assert (expected in said) == (comm.size > 1), said
+
+
+def other_communicators():
+    half = comm.Split(comm.rank % 2, comm.rank)
+    x = np.random.default_rng(7).standard_normal((1, 10, 2, 4))
+    mine = annulus.plan(10, 2, 4, ranks=half.size).row_numbers(half.rank)
+    for _ in range(3):
+        out, _lse = annulus.attention(*[x[:, mine]] * 3, comm=half)
+        assert abs(out - annulus.reference(x, x, x)[0][:, mine]).max() < 1e-12
+    half.Free()
+
+
+for test in (forward_of_every_strategy, gradients, mistakes, other_communicators):
+    test()
+    comm.Barrier()
+if comm.rank == 0:
+    print(f"all well on {comm.size} ranks")
+sys.exit(0)

@@ -1,0 +1,176 @@
+"""annulus.torch: gradients, the drop-in, models, both OpenMP runtimes in one process."""
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from definition import composed, often, pattern_of
+
+import annulus
+from annulus.torch import dilated_attention, scaled_dot_product_attention
+
+PAIRS = {"segments": (6, "all"), "dilations": (1, 2)}
+
+
+def tensors(kind=torch.float64, rows=12, heads=4, kv_heads=2, dim=3, grad=True):
+    generator = torch.Generator().manual_seed(3)
+    return [torch.randn(2, rows, h, dim, generator=generator, dtype=torch.float64).to(kind).requires_grad_(grad)
+            for h in (heads, kv_heads, kv_heads)]
+
+
+@pytest.mark.parametrize("semantics", ["longnet", "paper", "grouped", "torchscale"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradcheck(semantics, causal):
+    def both(q, k, v):
+        out, lse = dilated_attention(q, k, v, causal=causal, semantics=semantics, return_lse=True, **PAIRS)
+        return out, torch.where(torch.isinf(lse), 0, lse)  # of rows without keys there is no difference quotient
+    assert torch.autograd.gradcheck(both, tensors())
+    assert torch.autograd.gradcheck(lambda q, k, v: dilated_attention(
+        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal, semantics=semantics, axes="bhsd",
+        documents=[0, 5, 12] if semantics != "torchscale" else None, **PAIRS), tensors())
+
+
+@pytest.mark.parametrize("kind, tolerance", [(torch.float32, 3e-5), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
+def test_gradients_in_other_types(kind, tolerance):
+    counts = often(12, 4, pattern_of(*PAIRS.values(), True))
+    counts[:, range(12), range(12)] += counts.sum(-1) == 0
+    exact = tensors(kind)
+    found = tensors(kind)
+    weight = torch.linspace(-1, 1, 2 * 12 * 4 * 3, dtype=torch.float64).reshape(2, 12, 4, 3).to(kind)
+    out = dilated_attention(*found, causal=True, **PAIRS)
+    assert out.dtype == kind
+    (out * weight).sum().backward()
+    doubles = [x.detach().double().requires_grad_() for x in exact]
+    (composed(*doubles, counts)[0] * weight.double()).sum().backward()
+    seen = often(12, 4, pattern_of(*PAIRS.values(), True)).sum(-1).min() > 0
+    assert seen, "every row of this pattern sees a key"
+    for ours, theirs in zip(found, doubles):
+        assert ours.grad.dtype == kind
+        assert (ours.grad.double() - theirs.grad).abs().max() <= tolerance * max(1, theirs.grad.abs().max())
+
+
+def test_only_some_need_gradients():
+    q, k, v = tensors(grad=False)
+    assert dilated_attention(q, k, v).requires_grad is False
+    k.requires_grad_()
+    out = dilated_attention(q, k, v)
+    out.sum().backward()
+    assert q.grad is None and v.grad is None and k.grad.shape == k.shape
+    with torch.no_grad():
+        assert dilated_attention(q, k, v).requires_grad is False
+
+
+def test_the_same_graph_twice_and_changed_inputs():
+    q, k, v = tensors()
+    out = dilated_attention(q, k, v)
+    out.sum().backward(retain_graph=True)
+    once = q.grad.clone()
+    out.sum().backward()
+    assert torch.equal(q.grad, 2 * once)
+    out = dilated_attention(q, k, v)
+    with torch.no_grad():
+        k.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", [(2, 4, 33, 16), (4, 33, 16), (2, 3, 4, 33, 16)])
+def test_in_place_of_pytorchs(shape, causal):
+    theirs = [torch.randn(*shape, generator=torch.Generator().manual_seed(i), dtype=torch.float64) for i in range(3)]
+    ours = [x.clone().requires_grad_() for x in theirs]
+    theirs = [x.requires_grad_() for x in theirs]
+    expected = torch.nn.functional.scaled_dot_product_attention(*theirs, is_causal=causal, scale=0.4)
+    found = scaled_dot_product_attention(*ours, is_causal=causal, scale=0.4)
+    assert found.shape == expected.shape and (found - expected).abs().max() < 1e-12
+    expected.square().sum().backward()
+    found.square().sum().backward()
+    assert all((a.grad - b.grad).abs().max() < 1e-11 for a, b in zip(ours, theirs))
+
+
+@pytest.mark.parametrize("words, message", [
+    ({"attn_mask": torch.ones(5, 5)}, "attn_mask: expected None; is_causal, documents, segments and dilations say"),
+    ({"dropout_p": 0.1}, "dropout_p is 0.1, expected 0"),
+    ({"key": torch.ones(1, 2, 5, 8)}, "key has 2 heads, query 4: expected enable_gqa=True, or as many"),
+    ({"key": torch.ones(1, 4, 6, 8)}, "key has 6 rows, query 5: expected as many"),
+    ({"query": torch.ones(5, 8)}, "query (5, 8), key (1, 4, 5, 8), value (1, 4, 5, 8): expected (..., heads, rows, numbers)"),
+    ({"query": torch.ones(1, 4, 5, 8, device="meta")}, "q is on meta; this build of annulus computes on the CPU"),
+    ({"statistics": "entropy"}, "statistics have no gradients"),
+])
+def test_what_it_cannot_do_is_said(words, message):
+    x = torch.ones(1, 4, 5, 8)
+    with pytest.raises(annulus.AnnulusError) as raised:
+        scaled_dot_product_attention(**{"query": x, "key": x, "value": x} | words)
+    assert str(raised.value).startswith(message)
+
+
+class Block(torch.nn.Module):
+    """A layer of a transformer whose attention is a function of (B, S, H, D) tensors."""
+
+    def __init__(self, width, heads, attention):
+        super().__init__()
+        self.heads, self.attention = heads, attention
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(width, 2 * width), torch.nn.GELU(), torch.nn.Linear(2 * width, width))
+
+    def forward(self, x):
+        batch, rows, width = x.shape
+        q, k, v = self.qkv(self.norms[0](x)).view(batch, rows, 3, self.heads, -1).unbind(2)
+        x = x + self.out(self.attention(q, k, v).reshape(batch, rows, width))
+        return x + self.mlp(self.norms[1](x))
+
+
+def train(attention, steps=20, rows=96):
+    """Losses of a small LongNet-like model of bytes that learns to say what it read four bytes ago."""
+    torch.manual_seed(0)
+    embedding, head = torch.nn.Embedding(32, 32), torch.nn.Linear(32, 32)
+    model = torch.nn.Sequential(embedding, Block(32, 4, attention), Block(32, 4, attention), head)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    losses = []
+    for step in range(steps):
+        text = torch.randint(0, 32, (2, rows), generator=torch.Generator().manual_seed(step))
+        loss = torch.nn.functional.cross_entropy(model(text)[:, 4:].flatten(0, 1), text[:, :-4].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def test_a_model_learns_the_same():
+    words = {"segments": (16, 48, "all"), "dilations": (1, 2, 4)}
+    counts = often(96, 4, pattern_of(*words.values(), True))
+    ours = train(lambda q, k, v: dilated_attention(q, k, v, causal=True, **words))
+    theirs = train(lambda q, k, v: composed(q, k, v, counts)[0])
+    assert abs(ours - theirs).max() < 1e-5 and theirs[-1] < theirs[0]
+
+
+@pytest.mark.parametrize("first", ["torch", "annulus"])
+def test_two_openmp_runtimes_in_one_process(first):
+    """PyTorch's wheel brings a libgomp of its own; whichever comes first, both compute, in turns and at once."""
+    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(f"""
+        import {first if first == "torch" else "annulus"}
+        import numpy as np, threading
+        x = np.random.default_rng(0).standard_normal((1, 300, 4, 32)).astype("f4")
+        import annulus
+        if {first == "annulus"}:
+            before = annulus.attention(x, x, x)[0]
+        import torch
+        torch.set_num_threads(2)
+        y = torch.from_numpy(x).transpose(1, 2)
+        expected = torch.nn.functional.scaled_dot_product_attention(y, y, y).transpose(1, 2).numpy()
+        def ours():
+            for _ in range(20):
+                assert abs(annulus.attention(x, x, x)[0] - expected).max() < 1e-5
+        thread = threading.Thread(target=ours)
+        thread.start()
+        for _ in range(20):
+            torch.nn.functional.scaled_dot_product_attention(y, y, y)
+        thread.join()
+        ours()
+        print("both", annulus.threads())
+        """)], capture_output=True, text=True, timeout=120, env=__import__("os").environ | {"OMP_NUM_THREADS": "2"})
+    assert done.returncode == 0 and done.stdout == "both 2\n", done.stdout + done.stderr
