@@ -71,8 +71,8 @@ class Computation {
 /// Of a pass, in front of places: "pair 2 of 3, "; empty where all pairs are one pass.
 std::string pass_name(const Problem& problem, const pattern::Layout& pass);
 
-/// `poll` for a kernel: the watchdog hears of it, too, and `progress` of the share that was done before, so that what it
-/// throws ends the kernel.
+/// `poll` for a kernel: the watchdog hears of it, too, and `progress` of the share that was done before, so that what
+/// it throws ends the kernel.
 std::function<void()> watched(const std::function<void()>& poll, const Progress& progress, double share,
                               const std::string& scope);
 

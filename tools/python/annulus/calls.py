@@ -212,7 +212,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     semantics : where the offset of a head comes from: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
     documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).
     scale : of q.k; default 1 / sqrt(D).
-    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md).
+    group_scale : 'grouped' alone: out is divided by the number of pairs.
+    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
     axes : 'bshd', or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results.
     comm : mpi4py's communicator: the arrays are this rank's own rows, rank after rank, S mod P first ranks one row more
         (annulus.plan tells, also for another `partition`); all ranks call. None: this process alone.

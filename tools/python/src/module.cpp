@@ -1,4 +1,4 @@
-// annulus._core: the library as annulus/attention.py uses it. Arguments are complete and canonical here, (B, S, heads, D)
+// annulus._core: the library as annulus/calls.py uses it. Arguments are complete and canonical here, (B, S, heads, D)
 // with defaults filled in; what a user sees is written in Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
