@@ -1,0 +1,396 @@
+// One block's work in the forward pass, on matrix units: a tile of query rows of one head against the keys of its item,
+// tile after tile in descending order of t, as FlashAttention-2 (Dao 2023) does it. The law of the running softmax is
+// kernels/device/forward_team.hpp's; what differs is where things lie and in which order sums are made:
+//
+//   registers      O, S and P of the warp's own rows (and Q, where it fits), row maxima, each lane's share of l
+//   shared memory  Q, two tiles of K and V: the next one is copied, 16 bytes at a time from rows anywhere, while this
+//                  one is multiplied (forward_memory.hpp)
+//
+// m is an even integer just above the largest score: it seldom changes, and then
+// a warp passes by the rescaling of O. P is rounded to the type of V, its sum l is not.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/cuda/engines.hpp"
+#include "annulus/kernels/cuda/forward_memory.hpp"
+#include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/device/mask.hpp"
+#include "annulus/kernels/device/softmax.hpp"
+
+namespace annulus::kernels::cuda {
+
+template <template <class, int> class EngineOf, class Number, TileSizes sizes>
+class ForwardBlock {
+ public:
+  using Engine = EngineOf<Number, sizes.columns>;
+  using Stored = typename Engine::Stored;
+  using Sum = typename Engine::Sum;
+  using Task = ForwardTask<Sum>;
+  using Memory = ForwardMemory<Engine, sizes>;
+  static constexpr int threads = sizes.warps * warp_size;
+  static constexpr int rows = Memory::rows;
+  static constexpr int shared_bytes = Memory::bytes;
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void run(Machine& machine, const Task& task, Index block) {
+    Warp<Machine> warp(machine, task, task.work.template tile_of<device::Owner::rows>(block));
+    warp.look_up_queries();
+    const int tiles = warp.see_keys();
+    if (tiles == 0) return;
+    warp.look_up_keys(0);
+    warp.look_up_keys(1);
+    machine.barrier();
+    warp.copy_queries();
+    warp.copy_keys(0);
+    machine.commit();
+    warp.load_state();
+    machine.wait();
+    machine.barrier();
+    warp.keep_queries();
+    for (int tile = 0; tile < tiles; ++tile) {
+      if (tile > 0) {
+        machine.wait();
+        machine.barrier();
+      }
+      warp.copy_keys(tile + 1);
+      machine.commit();
+      warp.look_up_keys(tile + 2);
+      warp.meet(tile);
+    }
+    warp.store_state();
+  }
+
+ private:
+  static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
+  static constexpr int key_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
+  static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
+  static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
+  static constexpr Sum none = Sum(-INFINITY);
+
+  /// One thread, which holds its share of its warp's rows.
+  template <class Machine>
+  class Warp {
+   public:
+    KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task, const device::TeamTile& tile)
+        : machine_(machine), task_(task), tile_(tile), thread_(machine.thread()), lane_(thread_) {}
+
+    KOKKOS_FORCEINLINE_FUNCTION void look_up_queries() {
+      for (int i = thread_; i < tile_.count; i += threads) {
+        const device::CombRow found = task_.work.row_of(tile_.item.query, tile_.begin + i);
+        machine_.store(Memory::query_row(i), found.row);
+        machine_.store(Memory::query_t(i), found.t);
+      }
+      first_t_ = task_.work.row_of(tile_.item.query, tile_.begin).t;
+      last_t_ = task_.work.row_of(tile_.item.query, tile_.begin + tile_.count - 1).t;
+    }
+
+    /// Number of tiles that hold keys some query of the block sees.
+    KOKKOS_FORCEINLINE_FUNCTION int see_keys() {
+      seen_ = seen_keys(task_.work, tile_.item, first_t_, last_t_);
+      tiles_ = int((seen_.size() + sizes.keys - 1) / sizes.keys);
+      return tiles_;
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void look_up_keys(int tile) {
+      const int count = count_of(tile);
+      for (int j = thread_; j < count; j += threads) {
+        const device::CombRow found = task_.work.row_of(tile_.item.key, first_of(tile) + j);
+        machine_.store(Memory::key_from(tile, j), found.row * task_.k.row_stride);
+        machine_.store(Memory::value_from(tile, j), found.row * task_.v.row_stride);
+        machine_.store(Memory::key_t(tile, j), found.t);
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void copy_queries() {
+      const Stored* from = head_of(task_.q, tile_.head);
+      ANNULUS_UNROLL
+      for (int i = thread_; i < rows * chunks; i += threads) {
+        const int row = i / chunks, chunk = i % chunks;
+        const bool inside = row < tile_.count && chunk * numbers_of_chunk < task_.head_dim;
+        const Index offset = inside ? machine_.template load<Index>(Memory::query_row(row)) * task_.q.row_stride : 0;
+        machine_.copy_16(Memory::queries + Engine::Tile::at(row, chunk),
+                         from + offset + (inside ? chunk * numbers_of_chunk : 0), inside);
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void copy_keys(int tile) {
+      const int count = count_of(tile);
+      if (count <= 0) return;
+      const Stored* k = head_of(task_.k, tile_.item.kv_head);
+      const Stored* v = head_of(task_.v, tile_.item.kv_head);
+      const Shared to_k = stage(Memory::keys, tile), to_v = stage(Memory::values, tile);
+      ANNULUS_UNROLL
+      for (int i = thread_; i < sizes.keys * chunks; i += threads) {
+        const int row = i / chunks, chunk = i % chunks;
+        const bool inside = row < count && chunk * numbers_of_chunk < task_.head_dim;
+        const int number = inside ? chunk * numbers_of_chunk : 0;
+        const Index k_from = inside ? machine_.template load<Index>(Memory::key_from(tile, row)) : 0;
+        const Index v_from = inside ? machine_.template load<Index>(Memory::value_from(tile, row)) : 0;
+        machine_.copy_16(to_k + Engine::KeyTile::at(row, chunk), k + k_from + number, inside);
+        machine_.copy_16(to_v + Engine::ValueTile::at(row, chunk), v + v_from + number, inside);
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void load_state() {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const int i = row_of(r, part);
+          const bool mine = i < tile_.count;
+          const Index at = mine ? state_at(i) : 0;
+          const Sum l = mine ? task_.state.l[at] : Sum(0);
+          m_[r][part] = l == Sum(0) ? none : task_.state.m[at];
+          l_[r][part] = lane_.quad == 0 ? l : Sum(0);
+          for_each_accumulator(r, part, at, [&](Sum(&o)[2], const Sum* acc, bool inside) {
+            o[0] = l == Sum(0) || !inside ? Sum(0) : acc[0];
+            o[1] = l == Sum(0) || !inside ? Sum(0) : acc[1];
+          });
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void keep_queries() {
+      if constexpr (sizes.kept_queries) {
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) {
+          ANNULUS_UNROLL
+          for (int depth = 0; depth < depths; ++depth) kept_[r][depth] = load_queries(r, depth);
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
+      typename Engine::Sums s[row_tiles][key_pieces];
+      multiply_scores(tile, s);
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        scale(s[r]);
+        if (has_hidden(tile)) hide(tile, r, s[r]);
+        weigh(r, s[r]);
+      }
+      add_values(tile, s);
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void store_state() {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const Sum l = sum_of_quad(l_[r][part]);
+          const int i = row_of(r, part);
+          if (i >= tile_.count) continue;
+          const Index at = state_at(i);
+          if (lane_.quad == 0) {
+            task_.state.m[at] = m_[r][part];
+            task_.state.l[at] = l;
+          }
+          for_each_accumulator(r, part, at, [&](Sum(&o)[2], Sum* acc, bool inside) {
+            if (!inside) return;
+            acc[0] = o[0];
+            acc[1] = o[1];
+          });
+        }
+      }
+    }
+
+   private:
+    KOKKOS_FORCEINLINE_FUNCTION const Stored* head_of(const core::TensorView& tensor, Index head) const {
+      return static_cast<const Stored*>(tensor.data) + tile_.batch * tensor.batch_stride + head * tensor.head_stride;
+    }
+    /// Keys of a tile, none behind the last one. Tile 0 has the largest t, and is the one that may not be full.
+    KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const {
+      return seen_.begin + Index(tiles_ - 1 - tile) * sizes.keys;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION int count_of(int tile) const {
+      if (tile >= tiles_) return 0;
+      const Index left = seen_.end - first_of(tile);
+      return left < sizes.keys ? int(left) : sizes.keys;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
+      return first + Shared(tile % 2) * Memory::stage_bytes;
+    }
+    /// The block's query that this lane holds as part `part` of row tile r.
+    KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
+      return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION Index state_at(int i) const {
+      return task_.state.at(tile_.batch, machine_.template load<Index>(Memory::query_row(i)), tile_.head);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION typename Engine::Queries load_queries(int r, int depth) const {
+      return Engine::load_queries(machine_, lane_, Memory::queries, (lane_.warp * row_tiles + r) * Engine::rows, depth);
+    }
+
+    /// Calls visit(o, acc, inside) for the pairs of accumulators of row number `at` of the state.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Index at, const Visit& visit) {
+      Sum* acc = task_.state.acc + at * task_.head_dim;
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < column_pieces; ++piece) {
+        ANNULUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int column = 16 * piece + 8 * half + 2 * lane_.quad;
+          Sum(&sums)[2 * parts] = o_[r][piece][half];
+          Sum pair[2] = {sums[2 * part], sums[2 * part + 1]};
+          visit(pair, acc + column, column < task_.head_dim);
+          sums[2 * part] = pair[0];
+          sums[2 * part + 1] = pair[1];
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void multiply_scores(int tile, typename Engine::Sums (&s)[row_tiles][key_pieces]) {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int piece = 0; piece < key_pieces; ++piece) for_each_sum(s[r][piece], [](Sum& x, int, int) { x = 0; });
+      }
+      const Shared keys = stage(Memory::keys, tile);
+      ANNULUS_UNROLL
+      for (int depth = 0; depth < depths; ++depth) {
+        typename Engine::Queries queries[row_tiles];
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) {
+          if constexpr (sizes.kept_queries) queries[r] = kept_[r][depth];
+          if constexpr (!sizes.kept_queries) queries[r] = load_queries(r, depth);
+        }
+        ANNULUS_UNROLL
+        for (int piece = 0; piece < key_pieces; ++piece) {
+          const auto right = Engine::load_keys(machine_, lane_, keys, 16 * piece, depth);
+          ANNULUS_UNROLL
+          for (int r = 0; r < row_tiles; ++r) Engine::multiply(machine_, s[r][piece], queries[r], right);
+        }
+      }
+    }
+
+    /// Calls visit(x, part, column) for this lane's numbers of 16 columns.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_sum(typename Engine::Sums& sums, const Visit& visit) const {
+      ANNULUS_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        ANNULUS_UNROLL
+        for (int i = 0; i < 2 * parts; ++i) visit(sums[half][i], i / 2, 8 * half + 2 * lane_.quad + i % 2);
+      }
+    }
+    /// The same for all keys of a tile.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_score(typename Engine::Sums (&s)[key_pieces], const Visit& visit) const {
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < key_pieces; ++piece) {
+        for_each_sum(s[piece], [&](Sum& x, int part, int column) { visit(x, part, 16 * piece + column); });
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void scale(typename Engine::Sums (&s)[key_pieces]) const {
+      const Sum factor = task_.score_factor;
+      for_each_score(s, [&](Sum& x, int, int) { x *= factor; });
+    }
+
+    /// Whether some query of the block does not see some key of the tile.
+    KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const {
+      const int count = count_of(tile);
+      if (count < sizes.keys) return true;
+      const core::Mask mask = tile_.item.mask;
+      if (mask == core::Mask::all) return false;
+      const Index lowest = machine_.template load<Index>(Memory::key_t(tile, 0));
+      const Index highest = machine_.template load<Index>(Memory::key_t(tile, count - 1));
+      return mask == core::Mask::upto ? highest > first_t_ : lowest <= last_t_;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, typename Engine::Sums (&s)[key_pieces]) const {
+      const int count = count_of(tile);
+      const core::Mask mask = tile_.item.mask;
+      Index query_t[parts];
+      for (int part = 0; part < parts; ++part) {
+        const int i = row_of(r, part);
+        query_t[part] = i < tile_.count ? machine_.template load<Index>(Memory::query_t(i)) : last_t_;
+      }
+      for_each_score(s, [&](Sum& x, int part, int j) {
+        if (j >= count || device::is_hidden(mask, query_t[part], machine_.template load<Index>(Memory::key_t(tile, j))))
+          x = none;
+      });
+    }
+
+    /// Turns scores into weights; brings m, l and O's scale up to date.
+    KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[key_pieces]) {
+      Sum largest[parts];
+      for (int part = 0; part < parts; ++part) largest[part] = none;
+      for_each_score(s, [&](Sum& x, int part, int) { largest[part] = x > largest[part] ? x : largest[part]; });
+      bool rises = false;
+      ANNULUS_UNROLL
+      for (int part = 0; part < parts; ++part) {
+        largest[part] = largest_of_quad(largest[part]);
+        rises |= largest[part] > m_[r][part];
+      }
+      if (machine_.any(rises)) raise(r, largest, s);
+      Sum shift[parts];
+      for (int part = 0; part < parts; ++part) shift[part] = m_[r][part] == none ? Sum(0) : m_[r][part];
+      for_each_score(s, [&](Sum& x, int part, int) {
+        x = machine_.exp2(x - shift[part]);
+        l_[r][part] += x;
+      });
+    }
+
+    /// m becomes an even integer no less than the row's largest score; scores of +inf become the largest number.
+    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&largest)[parts], typename Engine::Sums (&s)[key_pieces]) {
+      constexpr Sum most = device::largest_number<Sum>;
+      Sum shrink[parts];
+      ANNULUS_UNROLL
+      for (int part = 0; part < parts; ++part) {
+        const Sum before = m_[r][part], above = 2 * core::ceil(largest[part] / 2);
+        const Sum fresh = largest[part] > before ? (above < most ? above : most) : before;
+        shrink[part] = before == none ? Sum(0) : device::power_of_two(before - fresh);
+        m_[r][part] = fresh;
+        l_[r][part] *= shrink[part];
+      }
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < column_pieces; ++piece) {
+        for_each_sum(o_[r][piece], [&](Sum& x, int part, int) { x *= shrink[part]; });
+      }
+      for_each_score(s, [&](Sum& x, int, int) { x = x > most ? most : x; });
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void add_values(int tile, const typename Engine::Sums (&s)[row_tiles][key_pieces]) {
+      const Shared values = stage(Memory::values, tile);
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < key_pieces; ++piece) {
+        typename Engine::Weights weights[row_tiles];
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) weights[r] = Engine::weights_of(machine_, s[r][piece]);
+        ANNULUS_UNROLL
+        for (int column = 0; column < column_pieces; ++column) {
+          const auto right = Engine::load_values(machine_, lane_, values, 16 * piece, 16 * column);
+          ANNULUS_UNROLL
+          for (int r = 0; r < row_tiles; ++r) Engine::add_values(machine_, o_[r][column], weights[r], right);
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION Sum largest_of_quad(Sum x) const {
+      for (int mask = 1; mask < 4; mask *= 2) {
+        const Sum other = machine_.from_lane_xor(x, mask);
+        x = other > x ? other : x;
+      }
+      return x;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION Sum sum_of_quad(Sum x) const {
+      for (int mask = 1; mask < 4; mask *= 2) x += machine_.from_lane_xor(x, mask);
+      return x;
+    }
+
+    Machine& machine_;
+    const Task& task_;
+    const device::TeamTile tile_;
+    const int thread_;
+    const Lane lane_;
+    Index first_t_ = 0, last_t_ = 0;  // of the block's queries
+    core::Interval seen_;
+    int tiles_ = 0;
+    typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
+    typename Engine::Sums o_[row_tiles][column_pieces];
+    Sum m_[row_tiles][parts];
+    Sum l_[row_tiles][parts];  // this lane's columns' share
+  };
+};
+
+}  // namespace annulus::kernels::cuda
