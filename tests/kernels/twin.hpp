@@ -68,7 +68,7 @@ class TwinBlock {
   };
 
   std::byte* at(Shared place, std::size_t bytes) {
-    if (place + bytes > memory_.size() || place % bytes != 0)
+    if (place + bytes > memory_.size() || place % std::min<std::size_t>(bytes, 8) != 0)
       throw std::logic_error("shared memory: " + std::to_string(bytes) + " bytes at " + std::to_string(place));
     return memory_.data() + place;
   }

@@ -22,13 +22,14 @@ namespace annulus::kernels::cuda {
 /// Chunk of row `row` that this lane names to ldmatrix for a 16 x 32 bytes piece as a left side: matrices of rows 0-7,
 /// rows 8-15, and the same with the second chunk. V's pieces, 16 keys x 16 columns, come in this order, too.
 struct LeftPlace {
-  int row, chunk;
-  KOKKOS_FORCEINLINE_FUNCTION explicit LeftPlace(int lane) : row(lane % 16), chunk(lane / 16) {}
+  unsigned row, chunk;
+  KOKKOS_FORCEINLINE_FUNCTION explicit LeftPlace(int lane) : row(unsigned(lane) % 16), chunk(unsigned(lane) / 16) {}
 };
 /// The same as a right side: the two chunks of rows 0-7, then those of rows 8-15.
 struct RightPlace {
-  int row, chunk;
-  KOKKOS_FORCEINLINE_FUNCTION explicit RightPlace(int lane) : row(lane % 8 + lane / 16 * 8), chunk(lane / 8 % 2) {}
+  unsigned row, chunk;
+  KOKKOS_FORCEINLINE_FUNCTION explicit RightPlace(int lane)
+      : row(unsigned(lane) % 8 + unsigned(lane) / 16 * 8), chunk(unsigned(lane) / 8 % 2) {}
 };
 
 /// Products of bfloat16 or float16 numbers, sums in float32.
@@ -50,19 +51,19 @@ struct Engine16 {
   KOKKOS_FORCEINLINE_FUNCTION static Queries load_queries(Machine& machine, const Lane& lane, Shared tile, int row,
                                                           int depth) {
     const LeftPlace place(lane.lane);
-    return machine.load_matrices(tile + Tile::at(row + place.row, 2 * depth + place.chunk));
+    return machine.load_matrices(tile + Tile::at_pair(row, place.row, depth, place.chunk));
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static Keys load_keys(Machine& machine, const Lane& lane, Shared tile, int row,
                                                     int depth) {
     const RightPlace place(lane.lane);
-    return machine.load_matrices(tile + Tile::at(row + place.row, 2 * depth + place.chunk));
+    return machine.load_matrices(tile + Tile::at_pair(row, place.row, depth, place.chunk));
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static Values load_values(Machine& machine, const Lane& lane, Shared tile, int key,
                                                         int column) {
     const LeftPlace place(lane.lane);
-    return machine.load_transposed(tile + Tile::at(key + place.row, column / 8 + place.chunk));
+    return machine.load_transposed(tile + Tile::at_pair(key, place.row, column / 16, place.chunk));
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static Weights weights_of(Machine& machine, const Sums& p) {

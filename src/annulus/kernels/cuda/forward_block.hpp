@@ -15,7 +15,6 @@
 #include "annulus/kernels/cuda/engines.hpp"
 #include "annulus/kernels/cuda/forward_memory.hpp"
 #include "annulus/kernels/cuda/forward_task.hpp"
-#include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/softmax.hpp"
 
 namespace annulus::kernels::cuda {
@@ -34,14 +33,14 @@ class ForwardBlock {
 
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void run(Machine& machine, const Task& task, Index block) {
-    Warp<Machine> warp(machine, task, task.work.template tile_of<device::Owner::rows>(block));
-    warp.look_up_queries();
-    const int tiles = warp.see_keys();
+    Warp<Machine> warp(machine, task);
+    const int tiles = warp.begin(task.work.template tile_of<device::Owner::rows>(block));
     if (tiles == 0) return;
+    machine.barrier();
+    warp.copy_queries();
     warp.look_up_keys(0);
     warp.look_up_keys(1);
     machine.barrier();
-    warp.copy_queries();
     warp.copy_keys(0);
     machine.commit();
     warp.load_state();
@@ -67,69 +66,71 @@ class ForwardBlock {
   static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
   static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
   static constexpr Sum none = Sum(-INFINITY);
+  static_assert(sizes.keys <= threads && sizes.keys * chunks % threads == 0, "each thread has a row and some chunks");
 
   /// One thread, which holds its share of its warp's rows.
   template <class Machine>
   class Warp {
    public:
-    KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task, const device::TeamTile& tile)
-        : machine_(machine), task_(task), tile_(tile), thread_(machine.thread()), lane_(thread_) {}
+    KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
+        : machine_(machine), task_(task), thread_(machine.thread()), lane_(thread_) {}
 
-    KOKKOS_FORCEINLINE_FUNCTION void look_up_queries() {
-      for (int i = thread_; i < tile_.count; i += threads) {
-        const device::CombRow found = task_.work.row_of(tile_.item.query, tile_.begin + i);
+    /// Looks up the block's queries and says in how many tiles the keys are that some of them see.
+    KOKKOS_FORCEINLINE_FUNCTION int begin(const device::TeamTile& mine) {
+      const core::WorkItem& item = mine.item;
+      const auto query = [&](int i) { return task_.work.row_of(item.query, mine.begin + i); };
+      const KeyRange of_first = keys_seen_at(task_.work, item, query(0).t);
+      const KeyRange of_last = keys_seen_at(task_.work, item, query(mine.count - 1).t);
+      const KeyRange by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end};
+      const Index count = by_some.end - by_some.begin;
+      if (count <= 0) return 0;
+      count_ = mine.count;
+      tiles_ = int((count - 1) / sizes.keys) + 1;
+      last_keys_ = int((count - 1) % sizes.keys) + 1;
+      // Tile number t holds positions (tiles - 1 - t) * keys and on: the full ones of those that all queries see.
+      first_full_ = tiles_ - int((by_all.end - by_some.begin) / sizes.keys);
+      end_full_ = tiles_ - int((by_all.begin - by_some.begin + sizes.keys - 1) / sizes.keys);
+      for (int i = thread_; i < count_; i += threads) {
+        const device::CombRow found = query(i);
+        const KeyRange seen = keys_seen_at(task_.work, item, found.t);
         machine_.store(Memory::query_row(i), found.row);
-        machine_.store(Memory::query_t(i), found.t);
+        machine_.store(Memory::seen_begin(i), seen.begin - by_some.begin);
+        machine_.store(Memory::seen_end(i), seen.end - by_some.begin);
       }
-      first_t_ = task_.work.row_of(tile_.item.query, tile_.begin).t;
-      last_t_ = task_.work.row_of(tile_.item.query, tile_.begin + tile_.count - 1).t;
-    }
-
-    /// Number of tiles that hold keys some query of the block sees.
-    KOKKOS_FORCEINLINE_FUNCTION int see_keys() {
-      seen_ = seen_keys(task_.work, tile_.item, first_t_, last_t_);
-      tiles_ = int((seen_.size() + sizes.keys - 1) / sizes.keys);
+      if (thread_ == 0) {
+        machine_.store(Memory::facts,
+                       ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
+                                    head_of(task_.v, mine.batch, item.kv_head), task_.state.at(mine.batch, 0, mine.head)});
+      }
+      q_ = head_of(task_.q, mine.batch, mine.head);
       return tiles_;
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void look_up_keys(int tile) {
-      const int count = count_of(tile);
-      for (int j = thread_; j < count; j += threads) {
-        const device::CombRow found = task_.work.row_of(tile_.item.key, first_of(tile) + j);
-        machine_.store(Memory::key_from(tile, j), found.row * task_.k.row_stride);
-        machine_.store(Memory::value_from(tile, j), found.row * task_.v.row_stride);
-        machine_.store(Memory::key_t(tile, j), found.t);
-      }
+      const int j = thread_;
+      if (j >= count_of(tile)) return;
+      const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
+      const device::CombRow found =
+          task_.work.row_of(facts.keys, facts.first_key + Index(tiles_ - 1 - tile) * sizes.keys + j);
+      machine_.store(Memory::key_from(tile, j), static_cast<const Stored*>(facts.k) + found.row * task_.k.row_stride);
+      machine_.store(Memory::value_from(tile, j), static_cast<const Stored*>(facts.v) + found.row * task_.v.row_stride);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_queries() {
-      const Stored* from = head_of(task_.q, tile_.head);
-      ANNULUS_UNROLL
       for (int i = thread_; i < rows * chunks; i += threads) {
         const int row = i / chunks, chunk = i % chunks;
-        const bool inside = row < tile_.count && chunk * numbers_of_chunk < task_.head_dim;
+        const bool inside = row < count_ && chunk * numbers_of_chunk < task_.head_dim;
         const Index offset = inside ? machine_.template load<Index>(Memory::query_row(row)) * task_.q.row_stride : 0;
         machine_.copy_16(Memory::queries + Engine::Tile::at(row, chunk),
-                         from + offset + (inside ? chunk * numbers_of_chunk : 0), inside);
+                         q_ + offset + (inside ? chunk * numbers_of_chunk : 0), inside);
       }
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_keys(int tile) {
       const int count = count_of(tile);
       if (count <= 0) return;
-      const Stored* k = head_of(task_.k, tile_.item.kv_head);
-      const Stored* v = head_of(task_.v, tile_.item.kv_head);
-      const Shared to_k = stage(Memory::keys, tile), to_v = stage(Memory::values, tile);
-      ANNULUS_UNROLL
-      for (int i = thread_; i < sizes.keys * chunks; i += threads) {
-        const int row = i / chunks, chunk = i % chunks;
-        const bool inside = row < count && chunk * numbers_of_chunk < task_.head_dim;
-        const int number = inside ? chunk * numbers_of_chunk : 0;
-        const Index k_from = inside ? machine_.template load<Index>(Memory::key_from(tile, row)) : 0;
-        const Index v_from = inside ? machine_.template load<Index>(Memory::value_from(tile, row)) : 0;
-        machine_.copy_16(to_k + Engine::KeyTile::at(row, chunk), k + k_from + number, inside);
-        machine_.copy_16(to_v + Engine::ValueTile::at(row, chunk), v + v_from + number, inside);
-      }
+      copy_rows<typename Engine::KeyTile>(Memory::key_from(tile, 0), stage(Memory::keys, tile), count);
+      copy_rows<typename Engine::ValueTile>(Memory::value_from(tile, 0), stage(Memory::values, tile), count);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void load_state() {
@@ -138,7 +139,7 @@ class ForwardBlock {
         ANNULUS_UNROLL
         for (int part = 0; part < parts; ++part) {
           const int i = row_of(r, part);
-          const bool mine = i < tile_.count;
+          const bool mine = i < count_;
           const Index at = mine ? state_at(i) : 0;
           const Sum l = mine ? task_.state.l[at] : Sum(0);
           m_[r][part] = l == Sum(0) ? none : task_.state.m[at];
@@ -180,7 +181,7 @@ class ForwardBlock {
         for (int part = 0; part < parts; ++part) {
           const Sum l = sum_of_quad(l_[r][part]);
           const int i = row_of(r, part);
-          if (i >= tile_.count) continue;
+          if (i >= count_) continue;
           const Index at = state_at(i);
           if (lane_.quad == 0) {
             task_.state.m[at] = m_[r][part];
@@ -196,17 +197,24 @@ class ForwardBlock {
     }
 
    private:
-    KOKKOS_FORCEINLINE_FUNCTION const Stored* head_of(const core::TensorView& tensor, Index head) const {
-      return static_cast<const Stored*>(tensor.data) + tile_.batch * tensor.batch_stride + head * tensor.head_stride;
+    KOKKOS_FORCEINLINE_FUNCTION static const Stored* head_of(const core::TensorView& tensor, Index batch, Index head) {
+      return static_cast<const Stored*>(tensor.data) + batch * tensor.batch_stride + head * tensor.head_stride;
     }
-    /// Keys of a tile, none behind the last one. Tile 0 has the largest t, and is the one that may not be full.
-    KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const {
-      return seen_.begin + Index(tiles_ - 1 - tile) * sizes.keys;
-    }
+    /// Keys of a tile, none behind the last one.
     KOKKOS_FORCEINLINE_FUNCTION int count_of(int tile) const {
-      if (tile >= tiles_) return 0;
-      const Index left = seen_.end - first_of(tile);
-      return left < sizes.keys ? int(left) : sizes.keys;
+      return tile >= tiles_ ? 0 : tile == 0 ? last_keys_ : sizes.keys;
+    }
+    /// Copies a tile of `count` rows, whose addresses stand at `addresses`, and zeros for what is lacking.
+    template <class Layout>
+    KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Shared addresses, Shared to, int count) {
+      ANNULUS_UNROLL
+      for (int i = 0; i < sizes.keys * chunks / threads; ++i) {
+        const int number = thread_ + i * threads, row = int(unsigned(number) / chunks);
+        const int chunk = int(unsigned(number) % chunks);
+        const bool has_row = row < count, inside = has_row && chunk * numbers_of_chunk < task_.head_dim;
+        const auto from = machine_.template load<const Stored*>(addresses + Shared((has_row ? row : 0) * 8));
+        machine_.copy_16(to + Layout::at(row, chunk), from + (inside ? chunk * numbers_of_chunk : 0), inside);
+      }
     }
     KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
       return first + Shared(tile % 2) * Memory::stage_bytes;
@@ -216,7 +224,8 @@ class ForwardBlock {
       return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
     }
     KOKKOS_FORCEINLINE_FUNCTION Index state_at(int i) const {
-      return task_.state.at(tile_.batch, machine_.template load<Index>(Memory::query_row(i)), tile_.head);
+      const Index first = machine_.template load<ForwardFacts>(Memory::facts).first_state;
+      return first + machine_.template load<Index>(Memory::query_row(i)) * task_.state.heads;
     }
     KOKKOS_FORCEINLINE_FUNCTION typename Engine::Queries load_queries(int r, int depth) const {
       return Engine::load_queries(machine_, lane_, Memory::queries, (lane_.warp * row_tiles + r) * Engine::rows, depth);
@@ -287,28 +296,21 @@ class ForwardBlock {
       for_each_score(s, [&](Sum& x, int, int) { x *= factor; });
     }
 
-    /// Whether some query of the block does not see some key of the tile.
-    KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const {
-      const int count = count_of(tile);
-      if (count < sizes.keys) return true;
-      const core::Mask mask = tile_.item.mask;
-      if (mask == core::Mask::all) return false;
-      const Index lowest = machine_.template load<Index>(Memory::key_t(tile, 0));
-      const Index highest = machine_.template load<Index>(Memory::key_t(tile, count - 1));
-      return mask == core::Mask::upto ? highest > first_t_ : lowest <= last_t_;
-    }
+    /// Whether some query of the block does not see some key of the tile, or the tile is not full.
+    KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full_ || tile >= end_full_; }
     KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, typename Engine::Sums (&s)[key_pieces]) const {
-      const int count = count_of(tile);
-      const core::Mask mask = tile_.item.mask;
-      Index query_t[parts];
+      const Index first = Index(tiles_ - 1 - tile) * sizes.keys;
+      const auto in_tile = [&](Index position) {
+        return position <= first ? 0 : position - first < sizes.keys ? int(position - first) : sizes.keys;
+      };
+      int begin[parts], end[parts];
+      ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
-        const int i = row_of(r, part);
-        query_t[part] = i < tile_.count ? machine_.template load<Index>(Memory::query_t(i)) : last_t_;
+        const int i = row_of(r, part);  // rows beyond the block's queries stand for none
+        begin[part] = in_tile(machine_.template load<Index>(Memory::seen_begin(i)));
+        end[part] = in_tile(machine_.template load<Index>(Memory::seen_end(i)));
       }
-      for_each_score(s, [&](Sum& x, int part, int j) {
-        if (j >= count || device::is_hidden(mask, query_t[part], machine_.template load<Index>(Memory::key_t(tile, j))))
-          x = none;
-      });
+      for_each_score(s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
     }
 
     /// Turns scores into weights; brings m, l and O's scale up to date.
@@ -380,12 +382,12 @@ class ForwardBlock {
 
     Machine& machine_;
     const Task& task_;
-    const device::TeamTile tile_;
     const int thread_;
     const Lane lane_;
-    Index first_t_ = 0, last_t_ = 0;  // of the block's queries
-    core::Interval seen_;
-    int tiles_ = 0;
+    const Stored* q_ = nullptr;
+    int count_ = 0;                        // queries
+    int tiles_ = 0, last_keys_ = 0;        // tiles of keys, and what tile 0 holds of them
+    int first_full_ = 0, end_full_ = 0;    // tiles without hidden keys
     typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
     typename Engine::Sums o_[row_tiles][column_pieces];
     Sum m_[row_tiles][parts];

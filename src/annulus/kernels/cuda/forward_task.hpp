@@ -1,4 +1,4 @@
-// What all blocks of a forward launch are told, and where the keys of an item end that a block's queries see.
+// What all blocks of a forward launch are told, and which keys of an item a query sees.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -35,13 +35,28 @@ KOKKOS_INLINE_FUNCTION Index rows_upto(const device::DeviceWorkView& work, const
          (reached < last.run.count ? reached : last.run.count);
 }
 
-/// Positions [begin, end) of a map of keys that some of the queries see, whose comb indices are first_t ... last_t.
-KOKKOS_INLINE_FUNCTION core::Interval seen_keys(const device::DeviceWorkView& work, const core::WorkItem& item,
-                                                Index first_t, Index last_t) {
-  core::Interval seen{0, item.key.count};
-  if (item.mask == core::Mask::upto) seen.end = rows_upto(work, item.key, last_t);
-  if (item.mask == core::Mask::after) seen.begin = rows_upto(work, item.key, first_t);
+/// Positions begin, ..., end - 1 of a map of keys.
+struct KeyRange {
+  Index begin;
+  Index end;
+};
+
+/// Keys of an item that a query of comb index t sees: as t ascends along a map, they are neighbours.
+KOKKOS_INLINE_FUNCTION KeyRange keys_seen_at(const device::DeviceWorkView& work, const core::WorkItem& item, Index t) {
+  KeyRange seen{0, item.key.count};
+  if (item.mask == core::Mask::upto) seen.end = rows_upto(work, item.key, t);
+  if (item.mask == core::Mask::after) seen.begin = rows_upto(work, item.key, t);
   return seen;
 }
+
+/// What a block keeps in shared memory about its tile of queries and their keys, so that it does not take registers.
+/// Keys are met in descending order, tile 0 first, which is the one that may not be full.
+struct ForwardFacts {
+  core::RowMap keys;
+  Index first_key;  ///< position of the first key that is met, at the end of the last tile
+  const void* k;    ///< row 0 of the block's head and batch entry
+  const void* v;
+  Index first_state;  ///< number in the state of row 0 and the head
+};
 
 }  // namespace annulus::kernels::cuda

@@ -29,23 +29,30 @@ enum class Reading { rows, four_rows, even_rows };
 template <int bytes_of_row, Reading reading>
 struct SharedRows {
   static constexpr int chunks = bytes_of_row / chunk_bytes;
-  static constexpr int period = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;  ///< chunks that change places
+  static constexpr unsigned period = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;  ///< chunks that change places
   static_assert(bytes_of_row % 32 == 0, "a row is a multiple of two chunks");
   static_assert(reading == Reading::rows || period == 8, "number by number: a row is a multiple of 128 bytes");
 
-  KOKKOS_FORCEINLINE_FUNCTION static int swizzle(int row) {
+  KOKKOS_FORCEINLINE_FUNCTION static unsigned swizzle(unsigned row) {
     if constexpr (reading == Reading::rows) return row / (8 / period) % period;
     return 2 * ((reading == Reading::four_rows ? row : row / 2) % 4);
   }
   /// Where chunk `chunk` of row `row` lies in the tile.
-  KOKKOS_FORCEINLINE_FUNCTION static Shared at(int row, int chunk) {
-    return Shared(row * bytes_of_row + (chunk ^ swizzle(row)) * chunk_bytes);
+  KOKKOS_FORCEINLINE_FUNCTION static Shared at(unsigned row, unsigned chunk) {
+    return row * bytes_of_row + (chunk ^ swizzle(row)) * chunk_bytes;
+  }
+  /// The same of chunk 2 pair + which (0 or 1) of row first + row, where the compiler knows `pair` and `first`, a
+  /// multiple of 16: most of the address is a constant then, and few different ones take registers.
+  KOKKOS_FORCEINLINE_FUNCTION static Shared at_pair(int first, unsigned row, int pair, unsigned which) {
+    const unsigned moving = 2 * unsigned(pair) % period * chunk_bytes, staying = 2 * unsigned(pair) / period * period;
+    return Shared(first * bytes_of_row) + staying * chunk_bytes +
+           (row * bytes_of_row + (((which ^ swizzle(row)) * chunk_bytes) ^ moving));
   }
   /// Where number `column` of a row lies.
   template <class T>
-  KOKKOS_FORCEINLINE_FUNCTION static Shared at_number(int row, int column) {
-    constexpr int each = chunk_bytes / int(sizeof(T));
-    return at(row, column / each) + Shared(column % each * int(sizeof(T)));
+  KOKKOS_FORCEINLINE_FUNCTION static Shared at_number(unsigned row, unsigned column) {
+    constexpr unsigned each = chunk_bytes / sizeof(T);
+    return at(row, column / each) + column % each * unsigned(sizeof(T));
   }
 };
 
@@ -55,7 +62,10 @@ struct Lane {
   int warp, lane, group, quad;
 
   KOKKOS_FORCEINLINE_FUNCTION explicit Lane(int thread)
-      : warp(thread / warp_size), lane(thread % warp_size), group(lane / 4), quad(lane % 4) {}
+      : warp(int(unsigned(thread) / warp_size)),
+        lane(int(unsigned(thread) % warp_size)),
+        group(int(unsigned(lane) / 4)),
+        quad(int(unsigned(lane) % 4)) {}
 };
 
 }  // namespace annulus::kernels::cuda

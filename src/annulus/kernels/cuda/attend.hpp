@@ -1,0 +1,20 @@
+// The tensor-core back end of attend(); in builds for CUDA only.
+#pragma once
+
+#include <functional>
+
+#include "annulus/kernels/attention.hpp"
+
+namespace annulus::kernels::cuda {
+
+using Poll = std::function<void()>;
+
+/// attend() where the tensor cores can do it on this GPU; false, and nothing done, where they cannot. Complete on
+/// return.
+bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+
+/// The same for one type of numbers (each in a file of its own, launch_*.cpp, that they compile side by side).
+bool attend_bfloat16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_float16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,52 @@
+#include <Kokkos_Core.hpp>  // before choice.hpp, which asks what it was built with
+
+#include "annulus/kernels/cuda/choice.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdint>
+
+#include "annulus/kernels/cuda/tuning.hpp"
+
+namespace annulus::kernels::cuda {
+namespace {
+
+using core::DType;
+using core::Precision;
+
+/// Rows are copied in pieces of 16 bytes.
+std::string why_not_copied(const char* name, const core::TensorView& tensor, core::Index head_dim) {
+  const core::Index each = core::Index(core::bytes_of(tensor.type));
+  if (head_dim * each % 16 != 0) return fmt::format("rows of {} bytes are no multiple of 16", head_dim * each);
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0)
+    return fmt::format("{} does not begin at a multiple of 16 bytes", name);
+  for (const core::Index stride : {tensor.batch_stride, tensor.row_stride, tensor.head_stride}) {
+    if (stride * each % 16 != 0)
+      return fmt::format("{} has a stride of {} bytes, which is no multiple of 16", name, stride * each);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string why_not_attend(const Operands& operands, const State& state) {
+  const core::Index head_dim = state.shape.head_dim;
+  const DType type = operands.q.type;
+  if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
+  if (state.score_sum.bytes() > 0) return "the entropy is asked for";
+  const bool is_16 = type == DType::float16 || type == DType::bfloat16;
+  if (!is_16 || state.precision != Precision::float32) {
+    return fmt::format("there are no products of {} with sums in {}", core::name_of(type),
+                       core::name_of(state.precision));
+  }
+  const int most = std::end(sizes_16)[-1].columns;
+  if (head_dim > most) return fmt::format("head size {} is more than {}", head_dim, most);
+  for (const auto& [name, tensor] : {std::pair{"q", operands.q}, {"k", operands.k}, {"v", operands.v}}) {
+    if (const std::string reason = why_not_copied(name, tensor, head_dim); !reason.empty()) return reason;
+  }
+  if (reinterpret_cast<std::uintptr_t>(state.acc.data()) % 16 != 0)
+    return "the accumulator does not begin at a multiple of 16 bytes";
+  return "";
+}
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,21 @@
+// Which calls the tensor-core kernels take; all others go to the portable teams (kernels/device).
+#pragma once
+
+#include <string>
+
+#include "annulus/kernels/attention.hpp"
+
+namespace annulus::kernels::cuda {
+
+/// Whether this build has the kernels.
+#if defined(KOKKOS_ENABLE_CUDA)
+inline constexpr bool is_built = true;
+#else
+inline constexpr bool is_built = false;
+#endif
+
+/// Why attend() of such a call is for the portable kernel, whatever the GPU; empty: the tensor cores can do it.
+/// "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
+std::string why_not_attend(const Operands& operands, const State& state);
+
+}  // namespace annulus::kernels::cuda
