@@ -16,5 +16,8 @@ bool attend(const core::WorkList& work, const Operands& operands, State& state, 
 /// The same for one type of numbers (each in a file of its own, launch_*.cpp, that they compile side by side).
 bool attend_bfloat16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 bool attend_float16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_tf32(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_3xtf32(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_float64(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 
 }  // namespace annulus::kernels::cuda

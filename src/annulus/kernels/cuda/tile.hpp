@@ -41,18 +41,14 @@ struct SharedRows {
   KOKKOS_FORCEINLINE_FUNCTION static Shared at(unsigned row, unsigned chunk) {
     return row * bytes_of_row + (chunk ^ swizzle(row)) * chunk_bytes;
   }
-  /// The same of chunk 2 pair + which (0 or 1) of row first + row, where the compiler knows `pair` and `first`, a
-  /// multiple of 16: most of the address is a constant then, and few different ones take registers.
-  KOKKOS_FORCEINLINE_FUNCTION static Shared at_pair(int first, unsigned row, int pair, unsigned which) {
-    const unsigned moving = 2 * unsigned(pair) % period * chunk_bytes, staying = 2 * unsigned(pair) / period * period;
+  /// The same of chunk width * group + which (less than `width`) of row first + row, where the compiler knows `group`
+  /// and `first`, which does not change the swizzle: most of the address is a constant then, and the different rest
+  /// takes few registers.
+  template <unsigned width>
+  KOKKOS_FORCEINLINE_FUNCTION static Shared at_near(int first, unsigned row, int group, unsigned which) {
+    const unsigned chunk = width * unsigned(group), moving = chunk % period, staying = chunk - moving;
     return Shared(first * bytes_of_row) + staying * chunk_bytes +
-           (row * bytes_of_row + (((which ^ swizzle(row)) * chunk_bytes) ^ moving));
-  }
-  /// Where number `column` of a row lies.
-  template <class T>
-  KOKKOS_FORCEINLINE_FUNCTION static Shared at_number(unsigned row, unsigned column) {
-    constexpr unsigned each = chunk_bytes / sizeof(T);
-    return at(row, column / each) + column % each * unsigned(sizeof(T));
+           (row * bytes_of_row + (((which ^ swizzle(row)) * chunk_bytes) ^ (moving * chunk_bytes)));
   }
 };
 

@@ -22,4 +22,11 @@ struct TileSizes {
 inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},    {64, 4, 2, 64, true},    {96, 4, 2, 64, false},
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 4, 1, 32, false}};
 
+/// float32, as TF32 or three of it: pieces are cut in two parts, which takes registers.
+inline constexpr TileSizes sizes_32[] = {
+    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+
+/// float64: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2.
+inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}};
+
 }  // namespace annulus::kernels::cuda
