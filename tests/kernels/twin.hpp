@@ -4,10 +4,10 @@
 // here a second time, apart from the kernels' code.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -44,7 +44,7 @@ class TwinBlock {
   template <class Program>
   void run(const Program& program);
 
-  /// Most places that lanes of one ldmatrix read in one bank, 1: no conflict.
+  /// Most words of one bank that the lanes of a warp read at a time, 1: no conflict.
   int bank_conflicts = 1;
 
  private:
@@ -62,8 +62,13 @@ class TwinBlock {
     const void* from;
     bool inside;
   };
+  struct Load {
+    Shared at;
+    std::size_t bytes;
+  };
   struct Lane {
     int meetings = 0;
+    std::vector<Load> loads;  // since the last meeting
     std::vector<Copy> uncommitted, committed;
   };
 
@@ -88,6 +93,27 @@ class TwinBlock {
     while (generation_ == generation) fibres.sleep();
   }
 
+  /// The loads of a warp since its last meeting: number i of all lanes at a time, 32 words or 16 double words. Where
+  /// lanes went different ways nobody knows which loads were one.
+  void count_conflicts(int warp) {
+    Lane* lanes = lanes_.data() + warp * warp_size;
+    bool alike = true;
+    for (int i = 1; i < warp_size; ++i) alike &= lanes[i].loads.size() == lanes[0].loads.size();
+    for (std::size_t load = 0; alike && load < lanes[0].loads.size(); ++load) {
+      const std::size_t bytes = lanes[0].loads[load].bytes;
+      if (bytes != 4 && bytes != 8) continue;
+      const int at_a_time = bytes == 4 ? 32 : 16;
+      for (int first = 0; first < warp_size; first += at_a_time) {
+        std::set<Shared> words;
+        for (int i = first; i < first + at_a_time; ++i) words.insert(lanes[i].loads[load].at / unsigned(bytes));
+        std::vector<int> met(std::size_t(at_a_time), 0);
+        for (const Shared word : words)
+          bank_conflicts = std::max(bank_conflicts, ++met[word % unsigned(at_a_time)]);
+      }
+    }
+    for (int i = 0; i < warp_size; ++i) lanes[i].loads.clear();
+  }
+
   /// Each lane of the warp brings an `in`; compute(in[32], out[32]) is called once.
   template <class Out, class In, class Compute>
   Out together(int thread, const char* what, const In& in, const Compute& compute) {
@@ -103,6 +129,7 @@ class TwinBlock {
     if (meeting.what != what) throw std::logic_error("lanes do " + meeting.what + " and " + what);
     std::memcpy(meeting.in.data() + number * sizeof(In), &in, sizeof(In));
     if (++meeting.arrived == warp_size) {
+      count_conflicts(thread / warp_size);
       compute(reinterpret_cast<const In*>(meeting.in.data()), reinterpret_cast<Out*>(meeting.out.data()));
       meeting.arrived = 0;
       for (int i = 0; i < warp_size; ++i) fibres.wake(thread / warp_size * warp_size + i);
@@ -134,6 +161,7 @@ class TwinMachine {
   T load(Shared at) const {
     T x;
     std::memcpy(&x, block_.at(at, sizeof(T)), sizeof(T));
+    mine().loads.push_back({at, sizeof(T)});
     return x;
   }
   template <class T>
@@ -236,7 +264,7 @@ class TwinMachine {
     float c[4];
   };
 
-  TwinBlock::Lane& mine() { return block_.lanes_[std::size_t(thread_)]; }
+  TwinBlock::Lane& mine() const { return block_.lanes_[std::size_t(thread_)]; }
 
   /// 16 x 8 sums of products of `depth` numbers, rounded to float once.
   template <int depth, int numbers, class OneProduct>
@@ -267,7 +295,8 @@ class TwinMachine {
           std::memcpy(numbers[row], block_.at(place, 16), 16);
           if (places.insert(place).second) ++met[place / 16 % 8];
         }
-        for (const int of_bank : met) block_.bank_conflicts = std::max(block_.bank_conflicts, of_bank);
+        for (const int of_bank : met)
+          block_.bank_conflicts = std::max(block_.bank_conflicts, of_bank);
         for (int lane = 0; lane < warp_size; ++lane) {
           const int i = lane / 4, j = lane % 4 * 2;
           const std::uint32_t low = transposed ? numbers[j][i] : numbers[i][j];

@@ -1,10 +1,10 @@
-#include <Kokkos_Core.hpp>  // before choice.hpp, which asks what it was built with
-
 #include "annulus/kernels/cuda/choice.hpp"
 
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 #include "annulus/kernels/cuda/tuning.hpp"
 
@@ -12,7 +12,6 @@ namespace annulus::kernels::cuda {
 namespace {
 
 using core::DType;
-using core::Precision;
 
 /// Rows are copied in pieces of 16 bytes.
 std::string why_not_copied(const char* name, const core::TensorView& tensor, core::Index head_dim) {
@@ -27,19 +26,31 @@ std::string why_not_copied(const char* name, const core::TensorView& tensor, cor
   return "";
 }
 
+/// Largest head size that the kernels for such numbers have; 0: there are none.
+int most_columns(const Operands& operands, const State& state) {
+  const auto last = [](const auto& table) { return std::end(table)[-1].columns; };
+  if (state.precision != core::default_precision(operands.q.type)) return 0;
+  switch (operands.q.type) {
+    case DType::float64:
+      return last(sizes_64);
+    case DType::float32:
+      return operands.float32_products == Float32Products::plain ? 0 : last(sizes_32);
+    default:
+      return last(sizes_16);
+  }
+}
+
 }  // namespace
 
 std::string why_not_attend(const Operands& operands, const State& state) {
   const core::Index head_dim = state.shape.head_dim;
-  const DType type = operands.q.type;
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
-  const bool is_16 = type == DType::float16 || type == DType::bfloat16;
-  if (!is_16 || state.precision != Precision::float32) {
-    return fmt::format("there are no products of {} with sums in {}", core::name_of(type),
+  const int most = most_columns(operands, state);
+  if (most == 0) {
+    return fmt::format("matrix units have no products of {} with sums in {}", core::name_of(operands.q.type),
                        core::name_of(state.precision));
   }
-  const int most = std::end(sizes_16)[-1].columns;
   if (head_dim > most) return fmt::format("head size {} is more than {}", head_dim, most);
   for (const auto& [name, tensor] : {std::pair{"q", operands.q}, {"k", operands.k}, {"v", operands.v}}) {
     if (const std::string reason = why_not_copied(name, tensor, head_dim); !reason.empty()) return reason;

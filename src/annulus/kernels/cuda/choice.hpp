@@ -1,6 +1,7 @@
 // Which calls the tensor-core kernels take; all others go to the portable teams (kernels/device).
 #pragma once
 
+#include <Kokkos_Core.hpp>
 #include <string>
 
 #include "annulus/kernels/attention.hpp"

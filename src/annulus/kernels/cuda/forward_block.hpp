@@ -212,7 +212,7 @@ class ForwardBlock {
         const int number = thread_ + i * threads, row = int(unsigned(number) / chunks);
         const int chunk = int(unsigned(number) % chunks);
         const bool has_row = row < count, inside = has_row && chunk * numbers_of_chunk < task_.head_dim;
-        const auto from = machine_.template load<const Stored*>(addresses + Shared((has_row ? row : 0) * 8));
+        const auto from = machine_.template load<const Stored*>(addresses + Shared((has_row ? row : count - 1) * 8));
         machine_.copy_16(to + Layout::at(row, chunk), from + (inside ? chunk * numbers_of_chunk : 0), inside);
       }
     }

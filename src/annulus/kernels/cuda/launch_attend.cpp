@@ -5,8 +5,18 @@ namespace annulus::kernels::cuda {
 
 bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll) {
   if (!why_not_attend(operands, state).empty()) return false;
-  return operands.q.type == core::DType::bfloat16 ? attend_bfloat16(work, operands, state, poll)
-                                                  : attend_float16(work, operands, state, poll);
+  switch (operands.q.type) {
+    case core::DType::bfloat16:
+      return attend_bfloat16(work, operands, state, poll);
+    case core::DType::float16:
+      return attend_float16(work, operands, state, poll);
+    case core::DType::float32:
+      return operands.float32_products == Float32Products::tf32 ? attend_tf32(work, operands, state, poll)
+                                                                : attend_3xtf32(work, operands, state, poll);
+    case core::DType::float64:
+      return attend_float64(work, operands, state, poll);
+  }
+  return false;
 }
 
 }  // namespace annulus::kernels::cuda
