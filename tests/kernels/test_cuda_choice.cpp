@@ -25,7 +25,8 @@ struct Call {
     const kernels::State state(shape, rows, precision, exponent_bias, entropy);
     const core::Buffer memory("test tensor", 4096);
     core::TensorView q = core::contiguous_view(memory.data(), type, rows, shape.heads, shape.head_dim);
-    core::TensorView k = core::contiguous_view(memory.at(offset_of_k * bytes), type, rows, shape.kv_heads, shape.head_dim);
+    core::TensorView k =
+        core::contiguous_view(memory.at(offset_of_k * bytes), type, rows, shape.kv_heads, shape.head_dim);
     q.row_stride += more_row_stride;
     return why_not_attend({q, k, k, 1.0, products}, state);
   }

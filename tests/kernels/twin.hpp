@@ -13,6 +13,11 @@
 #include <string>
 #include <vector>
 
+// Block programs are functions of host and device; a twin's are the host's alone, and only the host calls them.
+#if defined(__CUDACC__)
+#pragma nv_diag_suppress 20011, 20014
+#endif
+
 #include "annulus/core/storage.hpp"
 #include "annulus/kernels/cuda/machine.hpp"
 #include "kernels/fibres.hpp"
@@ -107,8 +112,7 @@ class TwinBlock {
         std::set<Shared> words;
         for (int i = first; i < first + at_a_time; ++i) words.insert(lanes[i].loads[load].at / unsigned(bytes));
         std::vector<int> met(std::size_t(at_a_time), 0);
-        for (const Shared word : words)
-          bank_conflicts = std::max(bank_conflicts, ++met[word % unsigned(at_a_time)]);
+        for (const Shared word : words) bank_conflicts = std::max(bank_conflicts, ++met[word % unsigned(at_a_time)]);
       }
     }
     for (int i = 0; i < warp_size; ++i) lanes[i].loads.clear();
@@ -203,8 +207,7 @@ class TwinMachine {
   void multiply_tf32(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1) const {
     const auto number = [](std::uint32_t word) { return double(core::detail::float_of(word & ~0x1fffu)); };
     multiply<8, 4>(c, a, b0, b1, "multiply_tf32", [&](const Product<4>* lanes, int row, int column, int k) {
-      return number(lanes[row % 8 * 4 + k % 4].a.of[row / 8 + k / 4 * 2]) *
-             number(lanes[column * 4 + k % 4].b[k / 4]);
+      return number(lanes[row % 8 * 4 + k % 4].a.of[row / 8 + k / 4 * 2]) * number(lanes[column * 4 + k % 4].b[k / 4]);
     });
   }
   void multiply_64(double (&c)[2], double a, double b) const {
@@ -214,17 +217,18 @@ class TwinMachine {
     struct Result {
       double c[2];
     };
-    const auto result = block_.together<Result>(
-        thread_, "multiply_64", Operands{a, b, {c[0], c[1]}}, [](const Operands* in, Result* out) {
-          for (int row = 0; row < 8; ++row) {
-            for (int column = 0; column < 8; ++column) {
-              const int lane = row * 4 + column / 2;
-              double sum = in[lane].c[column % 2];
-              for (int k = 0; k < 4; ++k) sum = std::fma(in[row * 4 + k].a, in[column * 4 + k].b, sum);
-              out[lane].c[column % 2] = sum;
-            }
-          }
-        });
+    const auto result = block_.together<Result>(thread_, "multiply_64", Operands{a, b, {c[0], c[1]}},
+                                                [](const Operands* in, Result* out) {
+                                                  for (int row = 0; row < 8; ++row) {
+                                                    for (int column = 0; column < 8; ++column) {
+                                                      const int lane = row * 4 + column / 2;
+                                                      double sum = in[lane].c[column % 2];
+                                                      for (int k = 0; k < 4; ++k)
+                                                        sum = std::fma(in[row * 4 + k].a, in[column * 4 + k].b, sum);
+                                                      out[lane].c[column % 2] = sum;
+                                                    }
+                                                  }
+                                                });
     std::memcpy(c, result.c, sizeof c);
   }
 
@@ -295,8 +299,7 @@ class TwinMachine {
           std::memcpy(numbers[row], block_.at(place, 16), 16);
           if (places.insert(place).second) ++met[place / 16 % 8];
         }
-        for (const int of_bank : met)
-          block_.bank_conflicts = std::max(block_.bank_conflicts, of_bank);
+        for (const int of_bank : met) block_.bank_conflicts = std::max(block_.bank_conflicts, of_bank);
         for (int lane = 0; lane < warp_size; ++lane) {
           const int i = lane / 4, j = lane % 4 * 2;
           const std::uint32_t low = transposed ? numbers[j][i] : numbers[i][j];

@@ -88,7 +88,7 @@ struct Operands {
   core::TensorView q;
   core::TensorView k;
   core::TensorView v;
-  double scale = 1;  ///< scores are scale * q.k
+  double scale = 1;                                           ///< scores are scale * q.k
   Float32Products float32_products = Float32Products::plain;  ///< everywhere else they are plain
 };
 

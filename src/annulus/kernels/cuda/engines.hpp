@@ -219,8 +219,8 @@ struct Engine64 {
   KOKKOS_FORCEINLINE_FUNCTION static Queries load_queries(Machine& machine, const Lane& lane, Shared tile, int row,
                                                           int depth) {
     const unsigned chunk = unsigned(lane.quad) / 2, number = unsigned(lane.quad) % 2;
-    return machine.template load<double>(
-        tile + Tile::template at_near<2>(row, unsigned(lane.group), depth, chunk) + number * 8);
+    return machine.template load<double>(tile + Tile::template at_near<2>(row, unsigned(lane.group), depth, chunk) +
+                                         number * 8);
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static Keys load_keys(Machine& machine, const Lane& lane, Shared tile, int row,

@@ -98,9 +98,9 @@ class ForwardBlock {
         machine_.store(Memory::seen_end(i), seen.end - by_some.begin);
       }
       if (thread_ == 0) {
-        machine_.store(Memory::facts,
-                       ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
-                                    head_of(task_.v, mine.batch, item.kv_head), task_.state.at(mine.batch, 0, mine.head)});
+        machine_.store(Memory::facts, ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
+                                                   head_of(task_.v, mine.batch, item.kv_head),
+                                                   task_.state.at(mine.batch, 0, mine.head)});
       }
       q_ = head_of(task_.q, mine.batch, mine.head);
       return tiles_;
@@ -385,9 +385,9 @@ class ForwardBlock {
     const int thread_;
     const Lane lane_;
     const Stored* q_ = nullptr;
-    int count_ = 0;                        // queries
-    int tiles_ = 0, last_keys_ = 0;        // tiles of keys, and what tile 0 holds of them
-    int first_full_ = 0, end_full_ = 0;    // tiles without hidden keys
+    int count_ = 0;                      // queries
+    int tiles_ = 0, last_keys_ = 0;      // tiles of keys, and what tile 0 holds of them
+    int first_full_ = 0, end_full_ = 0;  // tiles without hidden keys
     typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
     typename Engine::Sums o_[row_tiles][column_pieces];
     Sum m_[row_tiles][parts];

@@ -20,8 +20,8 @@ struct ForwardMemory {
   static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
   static constexpr Shared queries = 0;
   static constexpr Shared stage_bytes = sizes.keys * row_bytes;
-  static constexpr Shared keys = rows * row_bytes;               // two stages
-  static constexpr Shared values = keys + 2 * stage_bytes;       // two stages
+  static constexpr Shared keys = rows * row_bytes;                // two stages
+  static constexpr Shared values = keys + 2 * stage_bytes;        // two stages
   static constexpr Shared query_rows = values + 2 * stage_bytes;  // stored row of each query, and KeyRange
   static constexpr Shared table_bytes = sizes.keys * 2 * int(sizeof(Index));
   static constexpr Shared key_rows = query_rows + rows * 3 * int(sizeof(Index));

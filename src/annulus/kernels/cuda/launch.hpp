@@ -32,7 +32,8 @@ bool can_run(Kernel* kernel, int shared_bytes) {
   cudaFuncAttributes attributes;
   require_success(cudaFuncGetAttributes(&attributes, kernel), "asking for a kernel's attributes");
   if (attributes.ptxVersion < 80) return false;  // compiled for sm_75: empty
-  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess) return true;
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess)
+    return true;
   (void)cudaGetLastError();  // a smaller GPU, not a failure
   return false;
 }

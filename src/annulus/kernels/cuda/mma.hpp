@@ -32,8 +32,7 @@ class GpuMachine {
   }
 
   __device__ void copy_16(Shared to, const void* from, bool inside) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(start_ + to), "l"(from),
-                 "r"(inside ? 16 : 0)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(start_ + to), "l"(from), "r"(inside ? 16 : 0)
                  : "memory");
   }
   __device__ void commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }

@@ -19,7 +19,7 @@ struct TileSizes {
 
 /// For 16-bit numbers: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2, kept queries row_tiles *
 /// columns / 4, of 255. D = 128: 128 rows of queries and two stages of 64 keys take 98 KiB, two blocks on an H100.
-inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},    {64, 4, 2, 64, true},    {96, 4, 2, 64, false},
+inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 4, 1, 32, false}};
 
 /// float32, as TF32 or three of it: pieces are cut in two parts, which takes registers.
