@@ -1,4 +1,4 @@
-// The tensor-core kernels on a GPU, against the definition and against their twins on the host. Only in builds for CUDA.
+// The tensor-core kernels on a GPU against the definition and their twins on the host. Only in builds for CUDA.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-// A thread of a GPU's block on the host: what kernels/cuda/mma.hpp is to a GPU (kernels/cuda/machine.hpp says what block
-// programs ask of it). Where the lanes of a warp do something together, each leaves its operands and sleeps; the last
-// one to come does it for all. Which number of a matrix lies in which lane follows the PTX ISA's figures, and is stated
-// here a second time, apart from the kernels' code.
+// A thread of a GPU's block on the host: what kernels/cuda/mma.hpp is to a GPU (kernels/cuda/machine.hpp says what
+// block programs ask of it). Where the lanes of a warp do something together, each leaves its operands and sleeps; the
+// last one to come does it for all. Which number of a matrix lies in which lane follows the PTX ISA's figures, and is
+// stated here a second time, apart from the kernels' code.
 #pragma once
 
 #include <algorithm>

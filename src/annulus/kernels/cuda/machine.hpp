@@ -7,14 +7,14 @@
 //   load<T>(at), store(at, x)                     one number of shared memory
 //   copy_16(to, from, inside)                     16 bytes from global memory, or zeros, some time before wait()
 //   commit(), wait()                              ends a group of copies; waits for all groups of this thread
-//   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers, row l % 8 of matrix l / 8 where
-//                                                 lane l says (ldmatrix)
+//   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l says where row l % 8
+//                                                 of matrix l / 8 is (ldmatrix)
 //   multiply_16<Stored>(c, a, b0, b1)             16 x 8 += 16 x 16 times 16 x 8 of 16-bit numbers, sums in float32
 //   multiply_tf32(c, a, b0, b1)                   16 x 8 += 16 x 8 times 8 x 8 of TF32, sums in float32
 //   multiply_64(c, a, b)                          8 x 8 += 8 x 4 times 4 x 8 of float64
 //   pack<Stored>(low, high)                       two floats, rounded to nearest
 //   exp2(x), from_lane_xor(x, mask), any(flag)    2^x; another lane's x; whether a lane of the warp has it
-// The second half is for all 32 lanes of a warp together.
+// Matrices are loaded and multiplied by all 32 lanes of a warp together, and so are from_lane_xor and any.
 #pragma once
 
 #include <cstdint>
