@@ -77,13 +77,13 @@ class TwinBlock {
     std::vector<Copy> uncommitted, committed;
   };
 
-  std::byte* at(Shared place, std::size_t bytes) {
-    if (place + bytes > memory_.size() || place % std::min<std::size_t>(bytes, 8) != 0)
+  std::byte* at(Shared place, std::size_t bytes, std::size_t alignment) {
+    if (place + bytes > memory_.size() || place % alignment != 0)
       throw std::logic_error("shared memory: " + std::to_string(bytes) + " bytes at " + std::to_string(place));
     return memory_.data() + place;
   }
   void make(const Copy& copy) {
-    std::byte* to = at(copy.to, 16);
+    std::byte* to = at(copy.to, 16, 16);
     if (copy.inside && reinterpret_cast<std::uintptr_t>(copy.from) % 16 != 0)
       throw std::logic_error("16 bytes are copied from an address that is no multiple of 16");
     copy.inside ? std::memcpy(to, copy.from, 16) : std::memset(to, 0, 16);
@@ -164,13 +164,13 @@ class TwinMachine {
   template <class T>
   T load(Shared at) const {
     T x;
-    std::memcpy(&x, block_.at(at, sizeof(T)), sizeof(T));
+    std::memcpy(&x, block_.at(at, sizeof(T), alignof(T)), sizeof(T));
     mine().loads.push_back({at, sizeof(T)});
     return x;
   }
   template <class T>
   void store(Shared at, T x) {
-    std::memcpy(block_.at(at, sizeof(T)), &x, sizeof(T));
+    std::memcpy(block_.at(at, sizeof(T), alignof(T)), &x, sizeof(T));
   }
 
   void copy_16(Shared to, const void* from, bool inside) {
@@ -296,7 +296,7 @@ class TwinMachine {
         std::set<Shared> places;
         for (int row = 0; row < 8; ++row) {
           const Shared place = rows[matrix * 8 + row];
-          std::memcpy(numbers[row], block_.at(place, 16), 16);
+          std::memcpy(numbers[row], block_.at(place, 16, 16), 16);
           if (places.insert(place).second) ++met[place / 16 % 8];
         }
         for (const int of_bank : met) block_.bank_conflicts = std::max(block_.bank_conflicts, of_bank);

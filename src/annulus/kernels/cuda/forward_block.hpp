@@ -15,6 +15,7 @@
 #include "annulus/kernels/cuda/engines.hpp"
 #include "annulus/kernels/cuda/forward_memory.hpp"
 #include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/cuda/walk.hpp"
 #include "annulus/kernels/device/softmax.hpp"
 
 namespace annulus::kernels::cuda {
@@ -82,14 +83,9 @@ class ForwardBlock {
       const KeyRange of_first = keys_seen_at(task_.work, item, query(0).t);
       const KeyRange of_last = keys_seen_at(task_.work, item, query(mine.count - 1).t);
       const KeyRange by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end};
-      const Index count = by_some.end - by_some.begin;
-      if (count <= 0) return 0;
+      if (by_some.begin >= by_some.end) return 0;
       count_ = mine.count;
-      tiles_ = int((count - 1) / sizes.keys) + 1;
-      last_keys_ = int((count - 1) % sizes.keys) + 1;
-      // Tile number t holds positions (tiles - 1 - t) * keys and on: the full ones of those that all queries see.
-      first_full_ = tiles_ - int((by_all.end - by_some.begin) / sizes.keys);
-      end_full_ = tiles_ - int((by_all.begin - by_some.begin + sizes.keys - 1) / sizes.keys);
+      tiles_ = {by_some, by_all};
       for (int i = thread_; i < count_; i += threads) {
         const device::CombRow found = query(i);
         const KeyRange seen = keys_seen_at(task_.work, item, found.t);
@@ -103,15 +99,14 @@ class ForwardBlock {
                                                    task_.state.at(mine.batch, 0, mine.head)});
       }
       q_ = head_of(task_.q, mine.batch, mine.head);
-      return tiles_;
+      return tiles_.count;
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void look_up_keys(int tile) {
       const int j = thread_;
-      if (j >= count_of(tile)) return;
+      if (j >= tiles_.rows_of(tile)) return;
       const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
-      const device::CombRow found =
-          task_.work.row_of(facts.keys, facts.first_key + Index(tiles_ - 1 - tile) * sizes.keys + j);
+      const device::CombRow found = task_.work.row_of(facts.keys, facts.first_key + tiles_.first_of(tile) + j);
       machine_.store(Memory::key_from(tile, j), static_cast<const Stored*>(facts.k) + found.row * task_.k.row_stride);
       machine_.store(Memory::value_from(tile, j), static_cast<const Stored*>(facts.v) + found.row * task_.v.row_stride);
     }
@@ -127,10 +122,13 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_keys(int tile) {
-      const int count = count_of(tile);
+      const int count = tiles_.rows_of(tile), head_dim = task_.head_dim;
       if (count <= 0) return;
-      copy_rows<typename Engine::KeyTile>(Memory::key_from(tile, 0), stage(Memory::keys, tile), count);
-      copy_rows<typename Engine::ValueTile>(Memory::value_from(tile, 0), stage(Memory::values, tile), count);
+      const Shared k = stage(Memory::keys, tile), v = stage(Memory::values, tile);
+      using K = typename Engine::KeyTile;
+      using V = typename Engine::ValueTile;
+      copy_rows<K, Stored, sizes.keys, threads>(machine_, Memory::key_from(tile, 0), k, count, head_dim);
+      copy_rows<V, Stored, sizes.keys, threads>(machine_, Memory::value_from(tile, 0), v, count, head_dim);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void load_state() {
@@ -168,7 +166,7 @@ class ForwardBlock {
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
         scale(s[r]);
-        if (has_hidden(tile)) hide(tile, r, s[r]);
+        if (tiles_.has_hidden(tile)) hide(tile, r, s[r]);
         weigh(r, s[r]);
       }
       add_values(tile, s);
@@ -199,22 +197,6 @@ class ForwardBlock {
    private:
     KOKKOS_FORCEINLINE_FUNCTION static const Stored* head_of(const core::TensorView& tensor, Index batch, Index head) {
       return static_cast<const Stored*>(tensor.data) + batch * tensor.batch_stride + head * tensor.head_stride;
-    }
-    /// Keys of a tile, none behind the last one.
-    KOKKOS_FORCEINLINE_FUNCTION int count_of(int tile) const {
-      return tile >= tiles_ ? 0 : tile == 0 ? last_keys_ : sizes.keys;
-    }
-    /// Copies a tile of `count` rows, whose addresses stand at `addresses`, and zeros for what is lacking.
-    template <class Layout>
-    KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Shared addresses, Shared to, int count) {
-      ANNULUS_UNROLL
-      for (int i = 0; i < sizes.keys * chunks / threads; ++i) {
-        const int number = thread_ + i * threads, row = int(unsigned(number) / chunks);
-        const int chunk = int(unsigned(number) % chunks);
-        const bool has_row = row < count, inside = has_row && chunk * numbers_of_chunk < task_.head_dim;
-        const auto from = machine_.template load<const Stored*>(addresses + Shared((has_row ? row : count - 1) * 8));
-        machine_.copy_16(to + Layout::at(row, chunk), from + (inside ? chunk * numbers_of_chunk : 0), inside);
-      }
     }
     KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
       return first + Shared(tile % 2) * Memory::stage_bytes;
@@ -253,7 +235,7 @@ class ForwardBlock {
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
-        for (int piece = 0; piece < key_pieces; ++piece) for_each_sum(s[r][piece], [](Sum& x, int, int) { x = 0; });
+        for (int piece = 0; piece < key_pieces; ++piece) for_each_sum(lane_, s[r][piece], [](Sum& x, int, int) { x = 0; });
       }
       const Shared keys = stage(Memory::keys, tile);
       ANNULUS_UNROLL
@@ -273,51 +255,27 @@ class ForwardBlock {
       }
     }
 
-    /// Calls visit(x, part, column) for this lane's numbers of 16 columns.
-    template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION void for_each_sum(typename Engine::Sums& sums, const Visit& visit) const {
-      ANNULUS_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        ANNULUS_UNROLL
-        for (int i = 0; i < 2 * parts; ++i) visit(sums[half][i], i / 2, 8 * half + 2 * lane_.quad + i % 2);
-      }
-    }
-    /// The same for all keys of a tile.
-    template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION void for_each_score(typename Engine::Sums (&s)[key_pieces], const Visit& visit) const {
-      ANNULUS_UNROLL
-      for (int piece = 0; piece < key_pieces; ++piece) {
-        for_each_sum(s[piece], [&](Sum& x, int part, int column) { visit(x, part, 16 * piece + column); });
-      }
-    }
-
     KOKKOS_FORCEINLINE_FUNCTION void scale(typename Engine::Sums (&s)[key_pieces]) const {
       const Sum factor = task_.score_factor;
-      for_each_score(s, [&](Sum& x, int, int) { x *= factor; });
+      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x *= factor; });
     }
 
-    /// Whether some query of the block does not see some key of the tile, or the tile is not full.
-    KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full_ || tile >= end_full_; }
     KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, typename Engine::Sums (&s)[key_pieces]) const {
-      const Index first = Index(tiles_ - 1 - tile) * sizes.keys;
-      const auto in_tile = [&](Index position) {
-        return position <= first ? 0 : position - first < sizes.keys ? int(position - first) : sizes.keys;
-      };
       int begin[parts], end[parts];
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
         const int i = row_of(r, part);  // rows beyond the block's queries stand for none
-        begin[part] = in_tile(machine_.template load<Index>(Memory::seen_begin(i)));
-        end[part] = in_tile(machine_.template load<Index>(Memory::seen_end(i)));
+        begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
+        end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
       }
-      for_each_score(s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
     }
 
     /// Turns scores into weights; brings m, l and O's scale up to date.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[key_pieces]) {
       Sum largest[parts];
       for (int part = 0; part < parts; ++part) largest[part] = none;
-      for_each_score(s, [&](Sum& x, int part, int) { largest[part] = x > largest[part] ? x : largest[part]; });
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { largest[part] = x > largest[part] ? x : largest[part]; });
       bool rises = false;
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
@@ -327,7 +285,7 @@ class ForwardBlock {
       if (machine_.any(rises)) raise(r, largest, s);
       Sum shift[parts];
       for (int part = 0; part < parts; ++part) shift[part] = m_[r][part] == none ? Sum(0) : m_[r][part];
-      for_each_score(s, [&](Sum& x, int part, int) {
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) {
         x = machine_.exp2(x - shift[part]);
         l_[r][part] += x;
       });
@@ -347,9 +305,9 @@ class ForwardBlock {
       }
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {
-        for_each_sum(o_[r][piece], [&](Sum& x, int part, int) { x *= shrink[part]; });
+        for_each_sum(lane_, o_[r][piece], [&](Sum& x, int part, int) { x *= shrink[part]; });
       }
-      for_each_score(s, [&](Sum& x, int, int) { x = x > most ? most : x; });
+      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x = x > most ? most : x; });
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void add_values(int tile, const typename Engine::Sums (&s)[row_tiles][key_pieces]) {
@@ -385,9 +343,8 @@ class ForwardBlock {
     const int thread_;
     const Lane lane_;
     const Stored* q_ = nullptr;
-    int count_ = 0;                      // queries
-    int tiles_ = 0, last_keys_ = 0;      // tiles of keys, and what tile 0 holds of them
-    int first_full_ = 0, end_full_ = 0;  // tiles without hidden keys
+    int count_ = 0;  // queries
+    Tiles<sizes.keys> tiles_;
     typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
     typename Engine::Sums o_[row_tiles][column_pieces];
     Sum m_[row_tiles][parts];

@@ -49,6 +49,16 @@ KOKKOS_INLINE_FUNCTION KeyRange keys_seen_at(const device::DeviceWorkView& work,
   return seen;
 }
 
+/// Queries of an item, (row, head) pairs, rows first, that see a key of comb index t.
+KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& work, const core::WorkItem& item,
+                                                 Index t) {
+  const Index heads = item.head_count;
+  KeyRange seen{0, item.query.count * heads};
+  if (item.mask == core::Mask::upto) seen.begin = rows_upto(work, item.query, t - 1) * heads;
+  if (item.mask == core::Mask::after) seen.end = rows_upto(work, item.query, t - 1) * heads;
+  return seen;
+}
+
 /// What a block keeps in shared memory about its tile of queries and their keys, so that it does not take registers.
 /// Keys are met in descending order, tile 0 first, which is the one that may not be full.
 struct ForwardFacts {

@@ -29,4 +29,9 @@ inline constexpr TileSizes sizes_32[] = {
 /// float64: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2.
 inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}};
 
+/// Backward, 16-bit numbers, blocks that own queries: dq takes row_tiles * columns / 2 registers, S and W row_tiles *
+/// keys / 2 each. Those that own keys have dk and dv.
+inline constexpr TileSizes query_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 64, false}};
+inline constexpr TileSizes key_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 32, false}};
+
 }  // namespace annulus::kernels::cuda
