@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <limits>
 #include <numbers>
 
 #include "annulus/core/error.hpp"
@@ -14,7 +15,7 @@ namespace annulus::kernels::cuda {
 
 template <class Block>
 __global__ void __launch_bounds__(Block::threads)
-    forward_blocks(const __grid_constant__ typename Block::Task task, const Index first) {
+    run_blocks(const __grid_constant__ typename Block::Task task, const Index first) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   GpuMachine machine;
   Block::run(machine, task, first + Index(blockIdx.x));
@@ -39,29 +40,35 @@ bool can_run(Kernel* kernel, int shared_bytes) {
 }
 
 template <class Block>
-bool launch_forward(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
-  using Sum = typename Block::Sum;
-  static const bool can = can_run(&forward_blocks<Block>, Block::shared_bytes);
-  if (!can) return false;
-  const device::DeviceWork work(list, state.shape.batch, device::Owner::rows, Block::rows);
-  const typename Block::Task task{work.view(),
-                                  operands.q,
-                                  operands.k,
-                                  operands.v,
-                                  device::pointers_of<Sum>(state),
-                                  Sum(operands.scale * std::numbers::log2e),
-                                  int(state.shape.head_dim)};
+bool can_run() {
+  static const bool can = can_run(&run_blocks<Block>, Block::shared_bytes);
+  return can;
+}
+
+/// All blocks of a work list; complete on return.
+template <class Block>
+void run_all(const char* label, const device::DeviceWork& work, const typename Block::Task& task, const Poll& poll) {
   const Kokkos::Cuda space;
   Index first = 0;
-  for (const Index end : work.launches(state.shape.head_dim, std::numeric_limits<double>::max())) {
-    forward_blocks<Block>
-        <<<unsigned(end - first), Block::threads, Block::shared_bytes, space.cuda_stream()>>>(task, first);
-    require_success(cudaGetLastError(), "annulus::attend");
+  for (const Index end : work.launches(task.head_dim, std::numeric_limits<double>::max())) {
+    run_blocks<Block><<<unsigned(end - first), Block::threads, Block::shared_bytes, space.cuda_stream()>>>(task, first);
+    require_success(cudaGetLastError(), label);
     first = end;
   }
   while (poll && core::is_busy(space)) poll();
   space.fence();
   if (poll) poll();
+}
+
+template <class Block>
+bool launch_forward(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
+  using Sum = typename Block::Sum;
+  if (!can_run<Block>()) return false;
+  const device::DeviceWork work(list, state.shape.batch, device::Owner::rows, Block::rows);
+  run_all<Block>("annulus::attend", work,
+                 {work.view(), operands.q, operands.k, operands.v, device::pointers_of<Sum>(state),
+                  Sum(operands.scale * std::numbers::log2e), int(state.shape.head_dim)},
+                 poll);
   return true;
 }
 
