@@ -22,7 +22,9 @@ inline BackwardCase long_backward_case(Index head_dim, DType type, core::Mask ma
 
 /// Numbers of a tensor on the host, put back at the end.
 struct TensorOnHost {
-  explicit TensorOnHost(const DeviceTensor& tensor) : bytes(tensor.buffer), view(tensor.view) { view.data = bytes.data(); }
+  explicit TensorOnHost(const DeviceTensor& tensor) : bytes(tensor.buffer), view(tensor.view) {
+    view.data = bytes.data();
+  }
   OnHost<std::byte> bytes;
   core::TensorView view;
 };
@@ -61,6 +63,18 @@ struct BackwardKind {
       return twin_attend_backward<Block>(list, test.shape, tensors, test.scale(), test.output_scale, how);
     }
     if constexpr (entry + 1 < std::size(table)) twin_of<owner, table, entry + 1>(list, test, tensors, how);
+  }
+  /// Of the larger one of the two blocks for this head size.
+  template <std::size_t entry = 0>
+  static int shared_bytes(Index head_dim) {
+    using namespace kernels::cuda;
+    using kernels::device::Owner;
+    if constexpr (entry < std::size(query_sizes_16)) {
+      if (head_dim > query_sizes_16[entry].columns) return shared_bytes<entry + 1>(head_dim);
+      return std::max(BackwardBlock<Engine16, Number, Owner::queries, query_sizes_16[entry]>::shared_bytes,
+                      BackwardBlock<Engine16, Number, Owner::keys, key_sizes_16[entry]>::shared_bytes);
+    }
+    return 0;
   }
   static Gradients twin(const BackwardCase& test, const BackwardAnswer& known, TwinRun& how) {
     return gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {

@@ -69,5 +69,42 @@ TEST(CudaChoice, LeavesRowsThatAreNoPiecesOfSixteenBytes) {
   EXPECT_EQ(Call{.more_row_stride = 8}.why_not(), "");
 }
 
+struct BackwardCall {
+  core::Shape shape{2, 0, 4, 2, 64};
+  DType type = DType::bfloat16;
+  Precision precision = Precision::float32;
+  bool any_cut = false;
+  Index offset_of_dk = 0;
+
+  std::string why_not() const {
+    const Index D = shape.head_dim;
+    const core::Buffer memory("test tensor", 4096);
+    const core::TensorView q = core::contiguous_view(memory.data(), type, 3, shape.heads, D);
+    const core::TensorView dq = core::contiguous_view(memory.data(), core::type_of(precision), 3, shape.heads, D);
+    core::TensorView dk = dq;
+    dk.data = memory.at(offset_of_dk * 4);
+    return kernels::cuda::why_not_attend_backward(
+        shape, precision, {.q = q, .k = q, .v = q, .dout = q, .normalizers = {}, .delta = {}, .any_cut = any_cut},
+        {dq, dk, dq});
+  }
+};
+
+TEST(CudaChoice, BackwardTakesSixteenBitNumbers) {
+  EXPECT_EQ(BackwardCall{}.why_not(), "");
+  EXPECT_EQ(BackwardCall{.type = DType::float16}.why_not(), "");
+  EXPECT_EQ(BackwardCall{.type = DType::float32}.why_not(),
+            "matrix units have no products of float32 with sums in float32");
+  EXPECT_EQ(BackwardCall{.precision = Precision::float64}.why_not(),
+            "matrix units have no products of bfloat16 with sums in float64");
+}
+
+TEST(CudaChoice, BackwardLeavesTheRest) {
+  EXPECT_EQ(BackwardCall{.any_cut = true}.why_not(), "the same bits for any cut are asked for");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 128}}.why_not()), "");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 136}}.why_not()), "head size 136 is more than 128");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 12}}.why_not()), "rows of 24 bytes are no multiple of 16");
+  EXPECT_EQ(BackwardCall{.offset_of_dk = 1}.why_not(), "dk does not begin at a multiple of 16 bytes");
+}
+
 }  // namespace
 }  // namespace annulus::test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "kernels/cuda_kinds.hpp"
+#include "kernels/cuda_backward_case.hpp"
 
 #include "annulus/kernels/cuda/attend.hpp"
 #include "kernels/awkward_case.hpp"
@@ -80,6 +80,39 @@ TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
     EXPECT_EQ(again.out, first.out) << i;
     EXPECT_EQ(again.lse, first.lse) << i;
   }
+}
+
+template <class Products>
+class CudaBackwardOnGpu : public testing::Test {
+ public:
+  static void expect_right(const BackwardCase& test, const std::string& what) {
+    SCOPED_TRACE(what);
+    const bool can = can_run(Products::shared_bytes(test.shape.head_dim));
+    const BackwardAnswer known = naive_backward(test);
+    const Gradients actual = gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {
+      EXPECT_EQ(kernels::cuda::attend_backward(list, test.shape, test.precision, tensors.operands(test),
+                                               tensors.gradients(), {}),
+                can);
+    });
+    if (!can) return;
+    expect_close(actual, known.gradients, core::gradient_tolerance(test.type));
+    TwinRun how;
+    expect_close(actual, Products::twin(test, known, how), core::gradient_tolerance(test.type));
+  }
+};
+TYPED_TEST_SUITE(CudaBackwardOnGpu, BackwardProducts);
+
+TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
+  for (const Index head_dim : {8, 64, 80, 128}) {
+    for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
+      this->expect_right(awkward_backward_case(head_dim, TypeParam::type, core::Precision::float32, mask),
+                         "D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+    }
+  }
+}
+
+TYPED_TEST(CudaBackwardOnGpu, LongRows) {
+  this->expect_right(long_backward_case(32, TypeParam::type, core::Mask::upto), "long rows");
 }
 
 }  // namespace

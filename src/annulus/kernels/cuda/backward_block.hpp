@@ -47,9 +47,9 @@ struct BackwardMemory {
   static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
   static constexpr int met = sizes.keys;
   static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
-  static constexpr Shared own = 0;                        // X, X'
+  static constexpr Shared own = 0;  // X, X'
   static constexpr Shared own_bytes = rows * row_bytes;
-  static constexpr Shared stages = 2 * own_bytes;         // Y, Y' of two tiles
+  static constexpr Shared stages = 2 * own_bytes;  // Y, Y' of two tiles
   static constexpr Shared stage_bytes = met * row_bytes;
   static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', first and last position met
   static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
@@ -57,7 +57,9 @@ struct BackwardMemory {
   static constexpr Shared facts = met_numbers + (3 * met * int(sizeof(QueryNumbers)) + 15) / 16 * 16;
   static constexpr int bytes = int(facts) + int(sizeof(BackwardFacts));
 
-  KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) { return own_from + Shared((which * rows + i) * 8); }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
+    return own_from + Shared((which * rows + i) * 8);
+  }
   KOKKOS_FORCEINLINE_FUNCTION static Shared met_table(int tile, int which, int j) {
     return met_from + Shared(((tile % 2 * 2 + which) * met + j) * 8);
   }
@@ -168,8 +170,9 @@ class BackwardBlock {
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_owned() {
       for (int which = 0; which < 2; ++which) {
-        copy_rows<typename Engine::Tile, Stored, rows, threads>(
-            machine_, Memory::own_table(which, 0), Memory::own + Shared(which) * Memory::own_bytes, count_, task_.head_dim);
+        copy_rows<typename Engine::Tile, Stored, rows, threads>(machine_, Memory::own_table(which, 0),
+                                                                Memory::own + Shared(which) * Memory::own_bytes, count_,
+                                                                task_.head_dim);
       }
     }
     KOKKOS_FORCEINLINE_FUNCTION void copy_met(int tile) {
@@ -244,7 +247,8 @@ class BackwardBlock {
     }
     KOKKOS_FORCEINLINE_FUNCTION QueryNumbers numbers_of(Index batch, const device::ItemRow& row) const {
       const core::TensorView &normalizers = task_.operands.normalizers, &delta = task_.operands.delta;
-      const float* normalizer = static_cast<const float*>(normalizers.data) + number_of(normalizers, batch, row.row, row.head);
+      const float* normalizer =
+          static_cast<const float*>(normalizers.data) + number_of(normalizers, batch, row.row, row.head);
       const float of_row = static_cast<const float*>(delta.data)[number_of(delta, batch, row.row, row.head)];
       const float factor = normalizer[1];
       return {normalizer[0], factor, factor == 0 ? 0 : of_row};
@@ -301,7 +305,8 @@ class BackwardBlock {
         begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(2, i)));
         end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(3, i)));
       }
-      for_each_sum_of(lane_, s, [&](float& x, int part, int j) { x = j < begin[part] || j >= end[part] ? -INFINITY : x; });
+      for_each_sum_of(lane_, s,
+                      [&](float& x, int part, int j) { x = j < begin[part] || j >= end[part] ? -INFINITY : x; });
     }
 
     /// sums += weights Y.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <utility>
 
@@ -40,6 +41,20 @@ int most_columns(const Operands& operands, const State& state) {
   }
 }
 
+std::string no_products(DType type, core::Precision precision) {
+  return fmt::format("matrix units have no products of {} with sums in {}", core::name_of(type),
+                     core::name_of(precision));
+}
+
+/// The first reason against one of these tensors.
+std::string why_not_copied(std::initializer_list<std::pair<const char*, core::TensorView>> tensors,
+                           core::Index head_dim) {
+  for (const auto& [name, tensor] : tensors) {
+    if (const std::string reason = why_not_copied(name, tensor, head_dim); !reason.empty()) return reason;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string why_not_attend(const Operands& operands, const State& state) {
@@ -47,17 +62,29 @@ std::string why_not_attend(const Operands& operands, const State& state) {
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   const int most = most_columns(operands, state);
-  if (most == 0) {
-    return fmt::format("matrix units have no products of {} with sums in {}", core::name_of(operands.q.type),
-                       core::name_of(state.precision));
-  }
+  if (most == 0) return no_products(operands.q.type, state.precision);
   if (head_dim > most) return fmt::format("head size {} is more than {}", head_dim, most);
-  for (const auto& [name, tensor] : {std::pair{"q", operands.q}, {"k", operands.k}, {"v", operands.v}}) {
-    if (const std::string reason = why_not_copied(name, tensor, head_dim); !reason.empty()) return reason;
-  }
   if (reinterpret_cast<std::uintptr_t>(state.acc.data()) % 16 != 0)
     return "the accumulator does not begin at a multiple of 16 bytes";
-  return "";
+  return why_not_copied({{"q", operands.q}, {"k", operands.k}, {"v", operands.v}}, head_dim);
+}
+
+std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
+                                    const BackwardOperands& operands, const GradientViews& gradients) {
+  const DType type = operands.q.type;
+  const int most = std::end(key_sizes_16)[-1].columns;
+  if (operands.any_cut) return "the same bits for any cut are asked for";
+  if ((type != DType::bfloat16 && type != DType::float16) || precision != core::Precision::float32)
+    return no_products(type, precision);
+  if (shape.head_dim > most) return fmt::format("head size {} is more than {}", shape.head_dim, most);
+  return why_not_copied({{"q", operands.q},
+                         {"k", operands.k},
+                         {"v", operands.v},
+                         {"dout", operands.dout},
+                         {"dq", gradients.dq},
+                         {"dk", gradients.dk},
+                         {"dv", gradients.dv}},
+                        shape.head_dim);
 }
 
 }  // namespace annulus::kernels::cuda

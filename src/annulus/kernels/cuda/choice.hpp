@@ -5,6 +5,7 @@
 #include <string>
 
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backward.hpp"
 
 namespace annulus::kernels::cuda {
 
@@ -18,5 +19,9 @@ inline constexpr bool is_built = false;
 /// Why attend() of such a call is for the portable kernel, whatever the GPU; empty: the tensor cores can do it.
 /// "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
 std::string why_not_attend(const Operands& operands, const State& state);
+
+/// The same of attend_backward().
+std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
+                                    const BackwardOperands& operands, const GradientViews& gradients);
 
 }  // namespace annulus::kernels::cuda

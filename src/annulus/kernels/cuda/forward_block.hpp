@@ -235,7 +235,8 @@ class ForwardBlock {
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
-        for (int piece = 0; piece < key_pieces; ++piece) for_each_sum(lane_, s[r][piece], [](Sum& x, int, int) { x = 0; });
+        for (int piece = 0; piece < key_pieces; ++piece)
+          for_each_sum(lane_, s[r][piece], [](Sum& x, int, int) { x = 0; });
       }
       const Shared keys = stage(Memory::keys, tile);
       ANNULUS_UNROLL

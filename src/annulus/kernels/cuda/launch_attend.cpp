@@ -19,4 +19,11 @@ bool attend(const core::WorkList& work, const Operands& operands, State& state, 
   return false;
 }
 
+bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
+                     const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll) {
+  if (!why_not_attend_backward(shape, precision, operands, gradients).empty()) return false;
+  return operands.q.type == core::DType::bfloat16 ? attend_backward_bfloat16(work, shape, operands, gradients, poll)
+                                                  : attend_backward_float16(work, shape, operands, gradients, poll);
+}
+
 }  // namespace annulus::kernels::cuda

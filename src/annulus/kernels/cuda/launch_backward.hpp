@@ -21,12 +21,12 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
   if constexpr (entry < std::size(query_table)) {
     static_assert(query_table[entry].columns == key_table[entry].columns);
     if (shape.head_dim > query_table[entry].columns)
-      return launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients, poll);
+      return launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients,
+                                                                                   poll);
     using Queries = BackwardBlock<Engine, Number, device::Owner::queries, query_table[entry]>;
     using Keys = BackwardBlock<Engine, Number, device::Owner::keys, key_table[entry]>;
     if (!can_run<Queries>() || !can_run<Keys>()) return false;
-    const BackwardTask task{
-        {}, operands, gradients, float(operands.scale * std::numbers::log2e), int(shape.head_dim)};
+    const BackwardTask task{{}, operands, gradients, float(operands.scale * std::numbers::log2e), int(shape.head_dim)};
     launch_side<Queries>(list, shape.batch, task, poll);
     launch_side<Keys>(list, shape.batch, task, poll);
     return true;

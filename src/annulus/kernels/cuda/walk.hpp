@@ -14,7 +14,7 @@ namespace annulus::kernels::cuda {
 template <int size>
 struct Tiles {
   int count = 0;
-  int last = 0;                     ///< positions in tile 0
+  int last = 0;                      ///< positions in tile 0
   int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see all of
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;

@@ -33,6 +33,9 @@ void finish_by_teams(const State& state, const Finished& to, double output_scale
 void backward_by_teams(const core::WorkList& work, const core::Shape& shape, Index /*rows*/, core::Precision precision,
                        const BackwardOperands& operands, const GradientViews& gradients,
                        const std::function<void()>& poll) {
+  if constexpr (cuda::is_built) {
+    if (cuda::attend_backward(work, shape, precision, operands, gradients, poll)) return;
+  }
   device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
 }
 
