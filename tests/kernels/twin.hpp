@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Block programs are functions of host and device; a twin's are the host's alone, and only the host calls them.
@@ -55,7 +55,7 @@ class TwinBlock {
  private:
   friend class TwinMachine;
   struct Meeting {
-    std::string what;
+    const char* what = "";
     int arrived = 0;
     std::vector<std::byte> in, out;
   };
@@ -98,6 +98,15 @@ class TwinBlock {
     while (generation_ == generation) fibres.sleep();
   }
 
+  /// Most different ones that are equal modulo `banks`.
+  static int most_of_one_bank(std::vector<Shared> words, int banks) {
+    std::sort(words.begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+    std::vector<int> met(std::size_t(banks), 0);
+    for (const Shared word : words) ++met[word % unsigned(banks)];
+    return *std::max_element(met.begin(), met.end());
+  }
+
   /// The loads of a warp since its last meeting: number i of all lanes at a time, 32 words or 16 double words. Where
   /// lanes went different ways nobody knows which loads were one.
   void count_conflicts(int warp) {
@@ -109,10 +118,9 @@ class TwinBlock {
       if (bytes != 4 && bytes != 8) continue;
       const int at_a_time = bytes == 4 ? 32 : 16;
       for (int first = 0; first < warp_size; first += at_a_time) {
-        std::set<Shared> words;
-        for (int i = first; i < first + at_a_time; ++i) words.insert(lanes[i].loads[load].at / unsigned(bytes));
-        std::vector<int> met(std::size_t(at_a_time), 0);
-        for (const Shared word : words) bank_conflicts = std::max(bank_conflicts, ++met[word % unsigned(at_a_time)]);
+        std::vector<Shared> words;
+        for (int i = first; i < first + at_a_time; ++i) words.push_back(lanes[i].loads[load].at / unsigned(bytes));
+        bank_conflicts = std::max(bank_conflicts, most_of_one_bank(std::move(words), at_a_time));
       }
     }
     for (int i = 0; i < warp_size; ++i) lanes[i].loads.clear();
@@ -130,7 +138,8 @@ class TwinBlock {
       meeting.in.resize(warp_size * sizeof(In));
       meeting.out.resize(warp_size * sizeof(Out));
     }
-    if (meeting.what != what) throw std::logic_error("lanes do " + meeting.what + " and " + what);
+    if (std::strcmp(meeting.what, what) != 0)
+      throw std::logic_error(std::string("lanes do ") + meeting.what + " and " + what);
     std::memcpy(meeting.in.data() + number * sizeof(In), &in, sizeof(In));
     if (++meeting.arrived == warp_size) {
       count_conflicts(thread / warp_size);
@@ -197,18 +206,22 @@ class TwinMachine {
       stored.bits = std::uint16_t(i == 0 ? word : word >> 16);
       return double(core::to_float(stored));
     };
-    multiply<16, 4>(c, a, b0, b1, "multiply_16", [&](const Product<4>* lanes, int row, int column, int k) {
-      const int word = k / 8;
-      return number(lanes[row % 8 * 4 + k % 8 / 2].a.of[row / 8 + 2 * word], k % 2) *
-             number(lanes[column * 4 + k % 8 / 2].b[word], k % 2);
-    });
+    multiply<16>(
+        c, a, b0, b1, "multiply_16",
+        [&](const Product* lanes, int row, int k) {
+          return number(lanes[row % 8 * 4 + k % 8 / 2].a.of[row / 8 + k / 8 * 2], k % 2);
+        },
+        [&](const Product* lanes, int k, int column) { return number(lanes[column * 4 + k % 8 / 2].b[k / 8], k % 2); });
   }
   /// The unit does not look at the last 13 bits of a float.
   void multiply_tf32(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1) const {
     const auto number = [](std::uint32_t word) { return double(core::detail::float_of(word & ~0x1fffu)); };
-    multiply<8, 4>(c, a, b0, b1, "multiply_tf32", [&](const Product<4>* lanes, int row, int column, int k) {
-      return number(lanes[row % 8 * 4 + k % 4].a.of[row / 8 + k / 4 * 2]) * number(lanes[column * 4 + k % 4].b[k / 4]);
-    });
+    multiply<8>(
+        c, a, b0, b1, "multiply_tf32",
+        [&](const Product* lanes, int row, int k) {
+          return number(lanes[row % 8 * 4 + k % 4].a.of[row / 8 + k / 4 * 2]);
+        },
+        [&](const Product* lanes, int k, int column) { return number(lanes[column * 4 + k % 4].b[k / 4]); });
   }
   void multiply_64(double (&c)[2], double a, double b) const {
     struct Operands {
@@ -258,11 +271,10 @@ class TwinMachine {
   }
 
  private:
-  template <int numbers>
   struct Product {
     Words4 a;
     std::uint32_t b[2];
-    float c[numbers];
+    float c[4];
   };
   struct Sums {
     float c[4];
@@ -270,17 +282,24 @@ class TwinMachine {
 
   TwinBlock::Lane& mine() const { return block_.lanes_[std::size_t(thread_)]; }
 
-  /// 16 x 8 sums of products of `depth` numbers, rounded to float once.
-  template <int depth, int numbers, class OneProduct>
-  void multiply(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1, const char* what,
-                const OneProduct& one_product) const {
-    const Product<4> in{a, {b0, b1}, {c[0], c[1], c[2], c[3]}};
-    const auto result = block_.together<Sums>(thread_, what, in, [&](const Product<4>* lanes, Sums* out) {
+  /// 16 x 8 sums of products of `depth` numbers, rounded to float once. left(lanes, row, k) and right(lanes, k, column)
+  /// find them.
+  template <int depth, class Left, class Right>
+  void multiply(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1, const char* what, const Left& left,
+                const Right& right) const {
+    const Product in{a, {b0, b1}, {c[0], c[1], c[2], c[3]}};
+    const auto result = block_.together<Sums>(thread_, what, in, [&](const Product* lanes, Sums* out) {
+      double columns[8][depth];
+      for (int column = 0; column < 8; ++column) {
+        for (int k = 0; k < depth; ++k) columns[column][k] = right(lanes, k, column);
+      }
       for (int row = 0; row < 16; ++row) {
+        double numbers[depth];
+        for (int k = 0; k < depth; ++k) numbers[k] = left(lanes, row, k);
         for (int column = 0; column < 8; ++column) {
           const int lane = row % 8 * 4 + column / 2, number = row / 8 * 2 + column % 2;
           double sum = double(lanes[lane].c[number]);
-          for (int k = 0; k < depth; ++k) sum += one_product(lanes, row, column, k);
+          for (int k = 0; k < depth; ++k) sum += numbers[k] * columns[column][k];
           out[lane].c[number] = float(sum);
         }
       }
@@ -292,14 +311,13 @@ class TwinMachine {
     return block_.together<Words4>(thread_, what, at, [&](const Shared* rows, Words4* out) {
       for (int matrix = 0; matrix < 4; ++matrix) {
         std::uint16_t numbers[8][8];
-        int met[8] = {};
-        std::set<Shared> places;
+        std::vector<Shared> places;
         for (int row = 0; row < 8; ++row) {
           const Shared place = rows[matrix * 8 + row];
           std::memcpy(numbers[row], block_.at(place, 16, 16), 16);
-          if (places.insert(place).second) ++met[place / 16 % 8];
+          places.push_back(place / 16);
         }
-        for (const int of_bank : met) block_.bank_conflicts = std::max(block_.bank_conflicts, of_bank);
+        block_.bank_conflicts = std::max(block_.bank_conflicts, TwinBlock::most_of_one_bank(std::move(places), 8));
         for (int lane = 0; lane < warp_size; ++lane) {
           const int i = lane / 4, j = lane % 4 * 2;
           const std::uint32_t low = transposed ? numbers[j][i] : numbers[i][j];
