@@ -22,10 +22,20 @@ inline BackwardAnswer naive_backward(const BackwardCase& test) {
   return {forward.lse, naive_delta(test, forward), naive_gradients(test, forward)};
 }
 
-/// The device teams' gradients in the accumulation type, from the lse and delta of `known`.
-template <class ExecSpace, class Tuning>
-Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known, int team_size,
-                           const std::function<void()>& poll = {}) {
+/// What a backward call works on.
+struct BackwardTensors {
+  DeviceTensor q, k, v, dout, normalizers, delta, dq, dk, dv;
+
+  kernels::BackwardOperands operands(const BackwardCase& test) const {
+    return {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(), test.output_scale};
+  }
+  kernels::GradientViews gradients() const { return {dq.view, dk.view, dv.view}; }
+};
+
+/// Gradients in the accumulation type, from the lse and delta of `known`, where attend(list, tensors) is called for
+/// each list.
+template <class ExecSpace, class Attend>
+Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, int team_size, const Attend& attend) {
   const core::Shape& shape = test.shape;
   const Index D = shape.head_dim;
   const auto queries = [&](const std::vector<double>& values, DType type, Index width) {
@@ -34,19 +44,17 @@ Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known
   const auto keys = [&](const std::vector<double>& values, DType type) {
     return to_device(values, type, test.key_rows, shape.kv_heads, D);
   };
-  const DeviceTensor q = queries(test.q, test.type, D), dout = queries(test.dout, test.type, D);
-  const DeviceTensor k = keys(test.k, test.type), v = keys(test.v, test.type);
-  const DeviceTensor normalizers = queries(normalizers_of(known.lse), test.sums(), 2),
-                     delta = queries(known.delta, test.sums(), 1);
   const std::vector<double> query_zeros(test.q.size()), key_zeros(test.k.size());
-  const DeviceTensor dq = queries(query_zeros, test.sums(), D), dk = keys(key_zeros, test.sums()),
-                     dv = keys(key_zeros, test.sums());
-  const kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
-                                           normalizers.view, delta.view, test.scale(), test.output_scale};
-  for (const core::WorkList& list : test.calls) {
-    kernels::device::launch_attend_backward<ExecSpace, Tuning>(list, shape, test.precision, operands,
-                                                               {dq.view, dk.view, dv.view}, poll, team_size);
-  }
+  const BackwardTensors t{queries(test.q, test.type, D),
+                          keys(test.k, test.type),
+                          keys(test.v, test.type),
+                          queries(test.dout, test.type, D),
+                          queries(normalizers_of(known.lse), test.sums(), 2),
+                          queries(known.delta, test.sums(), 1),
+                          queries(query_zeros, test.sums(), D),
+                          keys(key_zeros, test.sums()),
+                          keys(key_zeros, test.sums())};
+  for (const core::WorkList& list : test.calls) attend(list, t);
   // Filled with a number that is no result, so that an element nobody writes shows.
   const auto finished = [&](const DeviceTensor& sums, Index rows, Index heads, double unit) {
     const Index count = shape.batch * rows * heads * D;
@@ -55,9 +63,26 @@ Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known
                                                 team_size);
     return from_device(to.buffer, count, test.sums());
   };
-  return {finished(dq, test.query_rows, shape.heads, test.scale()),
-          finished(dk, test.key_rows, shape.kv_heads, test.scale()),
-          finished(dv, test.key_rows, shape.kv_heads, test.output_scale)};
+  return {finished(t.dq, test.query_rows, shape.heads, test.scale()),
+          finished(t.dk, test.key_rows, shape.kv_heads, test.scale()),
+          finished(t.dv, test.key_rows, shape.kv_heads, test.output_scale)};
+}
+
+/// On the default execution space.
+template <class Attend>
+Gradients gradients_by(const BackwardCase& test, const BackwardAnswer& known, const Attend& attend) {
+  using Space = Kokkos::DefaultExecutionSpace;
+  return gradients_on<Space>(test, known, core::device_is_host() ? 1 : GpuTuning::team_size, attend);
+}
+
+/// The device teams' gradients.
+template <class ExecSpace, class Tuning>
+Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known, int team_size,
+                           const std::function<void()>& poll = {}) {
+  return gradients_on<ExecSpace>(test, known, team_size, [&](const core::WorkList& list, const BackwardTensors& t) {
+    kernels::device::launch_attend_backward<ExecSpace, Tuning>(list, test.shape, test.precision, t.operands(test),
+                                                               t.gradients(), poll, team_size);
+  });
 }
 
 }  // namespace annulus::test

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "kernels/awkward_case.hpp"
 #include "kernels/device_case.hpp"
 #include "support/tolerance.hpp"
 
@@ -23,37 +24,6 @@ double tolerance(const WorkCase& test) {
 std::string describe(const WorkCase& test, bool causal) {
   return std::string(core::name_of(test.type)) + " accumulated in " + std::string(core::name_of(test.precision)) +
          ", D = " + std::to_string(test.shape.head_dim) + (causal ? ", causal" : "");
-}
-
-// Two batch entries, four query heads on two key/value heads, maps of several runs with gaps in t and rows, two calls,
-// items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
-WorkCase awkward_case(Index head_dim, DType type, Precision precision, bool causal) {
-  WorkCase test;
-  test.shape = {2, 0, 4, 2, head_dim};
-  test.query_rows = 150;
-  test.key_rows = 170;
-  test.type = type;
-  test.precision = precision;
-  const std::vector<core::Run> runs = {
-      {3, 4, 2, 18},   {24, 42, 1, 30},  {150, 74, 3, 25},  // 0-2: 73 queries
-      {0, 5, 2, 19},   {90, 43, 1, 28},                     // 3-4: 47 queries; row 5, 7, ... 41, then 43 ... 70
-      {0, 7, 1, 15},   {17, 30, 2, 25},  {80, 85, 1, 41},   // 5-7: 81 keys
-      {40, 169, 1, 1}, {95, 130, 3, 12},                    // 8-9: 13 keys
-  };
-  const core::Mask mask = causal ? core::Mask::upto : core::Mask::all;
-  const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
-  core::WorkList first, second;
-  first.runs = second.runs = runs;
-  first.items = {{queries, keys, 0, 0, 1, 1, mask},      // head 0
-                 {few_queries, keys, 0, 1, 1, 1, mask},  // head 1
-                 {queries, few_keys, 1, 2, 1, 2, mask},  // heads 2 and 3
-                 {none, keys, 1, 2, 1, 2, mask}};
-  second.items = {{queries, few_keys, 0, 0, 1, 2, mask},
-                  {few_queries, none, 1, 2, 1, 2, mask},
-                  {few_queries, keys, 1, 2, 1, 2, mask}};
-  test.calls = {first, second};
-  test.fill();
-  return test;
 }
 
 template <class Backend>

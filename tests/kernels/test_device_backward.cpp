@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "kernels/awkward_case.hpp"
 #include "kernels/device_backward_case.hpp"
 #include "kernels/statistics_case.hpp"
 
@@ -26,36 +27,6 @@ double tolerance(const BackwardCase& test) {
 std::string describe(const BackwardCase& test) {
   return std::string(core::name_of(test.type)) + " accumulated in " + std::string(core::name_of(test.precision)) +
          ", D = " + std::to_string(test.shape.head_dim) + ", mask " + std::to_string(int(test.calls[0].items[0].mask));
-}
-
-// Two batch entries, six query heads on two key/value heads, maps of several runs with gaps in t and rows, three calls,
-// items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
-BackwardCase awkward_case(Index head_dim, DType type, Precision precision, Mask mask) {
-  BackwardCase test;
-  test.shape = {2, 0, 6, 2, head_dim};
-  test.query_rows = 150;
-  test.key_rows = 170;
-  test.type = type;
-  test.precision = precision;
-  test.output_scale = 0.5;
-  const std::vector<core::Run> runs = {
-      {3, 4, 2, 18},   {24, 42, 1, 30},  {70, 74, 3, 25},  // 0-2: 73 queries
-      {0, 5, 2, 19},   {50, 43, 1, 28},                    // 3-4: 47 queries; row 5, 7, ... 41, then 43 ... 70
-      {0, 7, 1, 15},   {17, 30, 2, 25},  {60, 85, 1, 41},  // 5-7: 81 keys
-      {40, 169, 1, 1}, {75, 130, 3, 12},                   // 8-9: 13 keys
-  };
-  const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
-  test.calls.resize(3);
-  for (core::WorkList& list : test.calls) list.runs = runs;
-  test.calls[0].items = {{queries, keys, 0, 0, 2, 2, mask},      // heads 0 and 2
-                         {queries, few_keys, 1, 3, 1, 3, mask},  // heads 3, 4, 5
-                         {none, keys, 1, 3, 1, 3, mask}};
-  test.calls[1].items = {{few_queries, keys, 0, 1, 1, 1, mask},  // head 1
-                         {few_queries, none, 1, 2, 1, 2, mask},
-                         {few_queries, keys, 1, 4, 1, 2, mask}};
-  test.calls[2].items = {{queries, few_keys, 0, 0, 1, 2, mask}};
-  test.fill_all();
-  return test;
 }
 
 template <class Backend>
@@ -100,7 +71,7 @@ TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
   for (const DType type : core::all_dtypes) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
       for (const Mask mask : all_masks) {
-        const BackwardCase test = awkward_case(20, type, precision, mask);
+        const BackwardCase test = awkward_backward_case(20, type, precision, mask);
         this->expect_right(test, tolerance(test), describe(test));
       }
     }
@@ -110,14 +81,14 @@ TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
 TYPED_TEST(DeviceBackward, EveryHeadSize) {
   for (const Index head_dim : {1, 5, 32, 64, 127, 256}) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
-      const BackwardCase test = awkward_case(head_dim, DType::float64, precision, Mask::upto);
+      const BackwardCase test = awkward_backward_case(head_dim, DType::float64, precision, Mask::upto);
       this->expect_right(test, tolerance(test), describe(test));
     }
   }
 }
 
 TYPED_TEST(DeviceBackward, MasksTogetherAreAllKeys) {
-  BackwardCase test = awkward_case(5, DType::float64, Precision::float64, Mask::all);
+  BackwardCase test = awkward_backward_case(5, DType::float64, Precision::float64, Mask::all);
   const BackwardAnswer expected = naive_backward(test);
   std::vector<core::WorkList> halves;
   for (const core::WorkList& list : test.calls) {
@@ -157,7 +128,7 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
 }
 
 TYPED_TEST(DeviceBackward, LargeScores) {
-  BackwardCase test = awkward_case(32, DType::float64, Precision::float64, Mask::upto);
+  BackwardCase test = awkward_backward_case(32, DType::float64, Precision::float64, Mask::upto);
   test.fill_all(500);
   this->expect_right(test, 1e-11, "amplitude 500 in float64");
 }
@@ -231,7 +202,7 @@ struct OtherTuning : HostTuning {
 
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnTiles) {
   for (const Mask mask : all_masks) {
-    const BackwardCase test = awkward_case(20, DType::float32, Precision::float32, mask);
+    const BackwardCase test = awkward_backward_case(20, DType::float32, Precision::float32, mask);
     const BackwardAnswer known = naive_backward(test);
     SCOPED_TRACE(int(mask));
     expect_same_bits(device_gradients<typename TypeParam::Space, OtherTuning>(test, known, TypeParam::team_size()),

@@ -78,13 +78,18 @@ inline constexpr int reproducible_exponent_bias = 64;
 /// is scaled by an exact power of two. Complete on return.
 void merge_states(Backend backend, const State& from, State& into);
 
+/// How products of float32 numbers may be taken where a GPU's matrix units do it (kernels/cuda): in float32, after
+/// rounding to TF32's 11 bits, or as three such products, which are exact to 2^-21.
+enum class Float32Products { plain, tf32, three_tf32 };
+
 /// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
 /// three.
 struct Operands {
   core::TensorView q;
   core::TensorView k;
   core::TensorView v;
-  double scale = 1;  ///< scores are scale * q.k
+  double scale = 1;                                           ///< scores are scale * q.k
+  Float32Products float32_products = Float32Products::plain;  ///< everywhere else they are plain
 };
 
 /// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t. Every

@@ -25,6 +25,7 @@ struct BackwardOperands {
   core::TensorView delta;        ///< (B, rows, H) of the accumulation precision; see backward_delta()
   double scale = 1;              ///< scores are scale * q.k
   double output_scale = 1;       ///< as in finish()
+  bool any_cut = false;          ///< the same bits however lists are cut are asked for: no matrix units
 };
 
 /// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q
@@ -45,8 +46,8 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 /// Adds to `gradients` what the items' (query, key) pairs contribute. Same promise about items as attend(): every
 /// (query row, head) and every (key row, key/value head) appears in at most one item of the list. For one item the
 /// order of additions is fixed, whatever the number of threads: dq takes keys in descending comb order, dk and dv take
-/// queries in ascending comb order (heads of the group ascending inside a row), one after another. `poll` as in
-/// attend(). Complete on return.
+/// queries in ascending comb order (heads of the group ascending inside a row), one after another; matrix units, which
+/// take what does not ask for any_cut, add in an order of their own. `poll` as in attend(). Complete on return.
 ///   rows  query rows: q's, dout's, lse's and dq's
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,

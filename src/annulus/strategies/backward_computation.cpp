@@ -114,7 +114,8 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                            view(tensors_.normalizers, sums, kernels::normalizer_numbers),
                                            view(delta_, sums, 1),
                                            problem_.scale,
-                                           problem_.pattern.output_scale()};
+                                           problem_.pattern.output_scale(),
+                                           problem_.reproducible};
   const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
   kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
 }

@@ -1,5 +1,8 @@
-// The portable back end: Kokkos teams and scratch memory on the default execution space.
+// The portable back end: Kokkos teams and scratch memory on the default execution space; in builds for CUDA the matrix
+// units of the GPU where they can do the work (kernels/cuda).
 #include "annulus/kernels/backend.hpp"
+#include "annulus/kernels/cuda/attend.hpp"
+#include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/device/epilogue.hpp"
 #include "annulus/kernels/device/launch.hpp"
 
@@ -17,6 +20,9 @@ Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
 void attend_by_teams(const core::WorkList& work, const Operands& operands, State& state,
                      const std::function<void()>& poll) {
+  if constexpr (cuda::is_built) {
+    if (cuda::attend(work, operands, state, poll)) return;
+  }
   device::launch_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
 }
 
@@ -27,6 +33,9 @@ void finish_by_teams(const State& state, const Finished& to, double output_scale
 void backward_by_teams(const core::WorkList& work, const core::Shape& shape, Index /*rows*/, core::Precision precision,
                        const BackwardOperands& operands, const GradientViews& gradients,
                        const std::function<void()>& poll) {
+  if constexpr (cuda::is_built) {
+    if (cuda::attend_backward(work, shape, precision, operands, gradients, poll)) return;
+  }
   device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
 }
 

@@ -1,0 +1,33 @@
+// The tensor-core back end of attend() and attend_backward(); in builds for CUDA only.
+#pragma once
+
+#include <functional>
+
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backward.hpp"
+
+namespace annulus::kernels::cuda {
+
+using Poll = std::function<void()>;
+
+/// attend() where the tensor cores can do it on this GPU; false, and nothing done, where they cannot. Complete on
+/// return.
+bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+
+/// The same of attend_backward().
+bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
+                     const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
+
+/// The same for one type of numbers (each in a file of its own, launch_*.cpp, that they compile side by side).
+bool attend_bfloat16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_float16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_tf32(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_3xtf32(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+bool attend_float64(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
+
+bool attend_backward_bfloat16(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
+                              const GradientViews& gradients, const Poll& poll);
+bool attend_backward_float16(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
+                             const GradientViews& gradients, const Poll& poll);
+
+}  // namespace annulus::kernels::cuda

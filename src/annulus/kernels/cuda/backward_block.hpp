@@ -1,0 +1,355 @@
+// One block's work in the backward pass, on matrix units, as kernels/device/backward_team.hpp states it: rows that the
+// block owns against all that they meet, with the probabilities made anew from normalizers.
+//
+//   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V where the block owns queries; K, V and Q, dO where keys
+//   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded to the type of Y
+//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
+//
+// Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
+// forward pass (forward_memory.hpp), tile after tile from the last row down. Each row's sums are one block's: nothing
+// is added atomically, and the order is fixed.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/cuda/engines.hpp"
+#include "annulus/kernels/cuda/tuning.hpp"
+#include "annulus/kernels/cuda/walk.hpp"
+#include "annulus/kernels/numbers.hpp"
+
+namespace annulus::kernels::cuda {
+
+struct BackwardTask {
+  device::DeviceWorkView work;
+  BackwardOperands operands;
+  GradientViews gradients;
+  float score_factor;  ///< scale * log2(e)
+  int head_dim;
+};
+
+/// What a block keeps in shared memory about what it meets.
+struct BackwardFacts {
+  core::WorkItem item;
+  Index batch;
+  Index first;  ///< position of the first row that is met
+};
+
+/// How S of a query becomes P and dS.
+struct QueryNumbers {
+  float shift;   ///< +inf where the row saw no key
+  float factor;  ///< 0 there
+  float delta;
+};
+
+template <class Engine, TileSizes sizes>
+struct BackwardMemory {
+  static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
+  static constexpr int met = sizes.keys;
+  static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
+  static constexpr Shared own = 0;  // X, X'
+  static constexpr Shared own_bytes = rows * row_bytes;
+  static constexpr Shared stages = 2 * own_bytes;  // Y, Y' of two tiles
+  static constexpr Shared stage_bytes = met * row_bytes;
+  static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', first and last position met
+  static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
+  static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
+  static constexpr Shared facts = met_numbers + (3 * met * int(sizeof(QueryNumbers)) + 15) / 16 * 16;
+  static constexpr int bytes = int(facts) + int(sizeof(BackwardFacts));
+
+  KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
+    return own_from + Shared((which * rows + i) * 8);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared met_table(int tile, int which, int j) {
+    return met_from + Shared(((tile % 2 * 2 + which) * met + j) * 8);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared stage(int tile, int which) {
+    return stages + Shared(tile % 2 * 2 + which) * stage_bytes;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
+    return met_numbers + Shared((tile % 3 * met + j) * int(sizeof(QueryNumbers)));
+  }
+};
+
+/// sizes.keys: rows met in a tile, keys or queries.
+template <template <class, int> class EngineOf, class Number, device::Owner kOwner, TileSizes sizes>
+class BackwardBlock {
+ public:
+  using Engine = EngineOf<Number, sizes.columns>;
+  using Stored = typename Engine::Stored;
+  using Task = BackwardTask;
+  using Memory = BackwardMemory<Engine, sizes>;
+  static constexpr device::Owner owner = kOwner;
+  static constexpr int threads = sizes.warps * warp_size;
+  static constexpr int rows = Memory::rows;
+  static constexpr int shared_bytes = Memory::bytes;
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void run(Machine& machine, const Task& task, Index block) {
+    Warp<Machine> warp(machine, task);
+    const int tiles = warp.begin(task.work.template tile_of<owner>(block));
+    if (tiles == 0) return;
+    machine.barrier();
+    warp.copy_owned();
+    warp.store_met(0, warp.look_up_met(0));
+    warp.store_met(1, warp.look_up_met(1));
+    machine.barrier();
+    warp.copy_met(0);
+    machine.commit();
+    warp.load_numbers();
+    for (int tile = 0; tile < tiles; ++tile) {
+      machine.wait();
+      machine.barrier();
+      warp.copy_met(tile + 1);
+      machine.commit();
+      const QueryNumbers numbers = warp.look_up_met(tile + 2);
+      warp.meet(tile);
+      warp.store_met(tile + 2, numbers);
+    }
+    warp.add_to_gradients();
+  }
+
+ private:
+  static constexpr bool owns_queries = owner == device::Owner::queries;
+  static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
+  static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
+  static constexpr int depths = Memory::row_bytes / 32;
+  static constexpr int gradients = owns_queries ? 1 : 2;
+  using Sums = typename Engine::Sums;
+  static_assert(sizes.keys <= threads && rows <= threads, "one row a thread is looked up");
+
+  template <class Machine>
+  class Warp {
+   public:
+    KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
+        : machine_(machine), task_(task), lane_(machine.thread()) {}
+
+    /// Looks up the rows that the block owns and says in how many tiles those are that it meets.
+    KOKKOS_FORCEINLINE_FUNCTION int begin(const device::TeamTile& mine) {
+      const core::WorkItem& item = mine.item;
+      const KeyRange of_first = met_by(item, owned_row(item, mine.begin).t);
+      const KeyRange of_last = met_by(item, owned_row(item, mine.begin + mine.count - 1).t);
+      const KeyRange by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end};
+      if (by_some.begin >= by_some.end) return 0;
+      count_ = mine.count;
+      tiles_ = {by_some, by_all};
+      const BackwardOperands& t = task_.operands;
+      const int i = machine_.thread();
+      if (i < rows) {
+        const device::ItemRow row = owned_row(item, mine.begin + (i < count_ ? i : count_ - 1));
+        const KeyRange seen = met_by(item, row.t);
+        machine_.store(Memory::own_table(0, i), address_of(owns_queries ? t.q : t.k, mine.batch, row));
+        machine_.store(Memory::own_table(1, i), address_of(owns_queries ? t.dout : t.v, mine.batch, row));
+        machine_.store(Memory::own_table(2, i), seen.begin - by_some.begin);
+        machine_.store(Memory::own_table(3, i), seen.end - by_some.begin);
+      }
+      if (i == 0) machine_.store(Memory::facts, BackwardFacts{item, mine.batch, by_some.begin});
+      begin_ = mine.begin;
+      return tiles_.count;
+    }
+
+    /// Looks up row j of a tile, j being the thread's number.
+    KOKKOS_FORCEINLINE_FUNCTION QueryNumbers look_up_met(int tile) {
+      const int j = machine_.thread();
+      QueryNumbers numbers = no_key;
+      if (j >= tiles_.rows_of(tile)) return numbers;
+      const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
+      const BackwardOperands& t = task_.operands;
+      const device::ItemRow row = met_row(facts.item, facts.first + tiles_.first_of(tile) + j);
+      machine_.store(Memory::met_table(tile, 0, j), address_of(owns_queries ? t.k : t.q, facts.batch, row));
+      machine_.store(Memory::met_table(tile, 1, j), address_of(owns_queries ? t.v : t.dout, facts.batch, row));
+      if constexpr (!owns_queries) numbers = numbers_of(facts.batch, row);
+      return numbers;
+    }
+    /// The second half of it, later: by then the numbers have come from memory. Rows that are lacking have some, too.
+    KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const QueryNumbers& numbers) {
+      if constexpr (!owns_queries) {
+        if (machine_.thread() < sizes.keys) machine_.store(Memory::numbers(tile, machine_.thread()), numbers);
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void copy_owned() {
+      for (int which = 0; which < 2; ++which) {
+        copy_rows<typename Engine::Tile, Stored, rows, threads>(machine_, Memory::own_table(which, 0),
+                                                                Memory::own + Shared(which) * Memory::own_bytes, count_,
+                                                                task_.head_dim);
+      }
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void copy_met(int tile) {
+      const int count = tiles_.rows_of(tile);
+      if (count <= 0) return;
+      ANNULUS_UNROLL
+      for (int which = 0; which < 2; ++which) {
+        copy_rows<typename Engine::Tile, Stored, sizes.keys, threads>(
+            machine_, Memory::met_table(tile, which, 0), Memory::stage(tile, which), count, task_.head_dim);
+      }
+    }
+
+    /// Of the owned rows, where they are queries; sums begin.
+    KOKKOS_FORCEINLINE_FUNCTION void load_numbers() {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int gradient = 0; gradient < gradients; ++gradient)
+          for_each_sum_of(lane_, sums_[gradient][r], [](float& x, int, int) { x = 0; });
+        if constexpr (owns_queries) {
+          const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
+          ANNULUS_UNROLL
+          for (int part = 0; part < parts; ++part) {
+            const int i = row_of(r, part);
+            own_[r][part] = i < count_ ? numbers_of(facts.batch, owned_row(facts.item, begin_ + i)) : no_key;
+          }
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
+      Sums s[row_tiles][met_pieces], w[row_tiles][met_pieces];
+      multiply(Memory::own, Memory::stage(tile, 0), s);
+      multiply(Memory::own + Memory::own_bytes, Memory::stage(tile, 1), w);
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) weigh(tile, r, s[r], w[r]);
+      add_products(Memory::stage(tile, 0), w, sums_[0]);
+      if constexpr (!owns_queries) add_products(Memory::stage(tile, 1), s, sums_[1]);
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void add_to_gradients() {
+      const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const int i = row_of(r, part);
+          if (i >= count_) continue;
+          const device::ItemRow row = owned_row(facts.item, begin_ + i);
+          add_row(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row, sums_[0][r], part);
+          if constexpr (!owns_queries) add_row(task_.gradients.dv, facts.batch, row, sums_[gradients - 1][r], part);
+        }
+      }
+    }
+
+   private:
+    static constexpr QueryNumbers no_key{INFINITY, 0, 0};
+
+    KOKKOS_FORCEINLINE_FUNCTION device::ItemRow owned_row(const core::WorkItem& item, Index number) const {
+      return owns_queries ? task_.work.query_of(item, number) : task_.work.key_of(item, number);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION device::ItemRow met_row(const core::WorkItem& item, Index number) const {
+      return owns_queries ? task_.work.key_of(item, number) : task_.work.query_of(item, number);
+    }
+    /// Positions of the other side that a row of comb index t meets.
+    KOKKOS_FORCEINLINE_FUNCTION KeyRange met_by(const core::WorkItem& item, Index t) const {
+      return owns_queries ? keys_seen_at(task_.work, item, t) : queries_that_see(task_.work, item, t);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION static const Stored* address_of(const core::TensorView& tensor, Index batch,
+                                                                const device::ItemRow& row) {
+      return static_cast<const Stored*>(tensor.data) + number_of(tensor, batch, row.row, row.head);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION QueryNumbers numbers_of(Index batch, const device::ItemRow& row) const {
+      const core::TensorView &normalizers = task_.operands.normalizers, &delta = task_.operands.delta;
+      const float* normalizer =
+          static_cast<const float*>(normalizers.data) + number_of(normalizers, batch, row.row, row.head);
+      const float of_row = static_cast<const float*>(delta.data)[number_of(delta, batch, row.row, row.head)];
+      const float factor = normalizer[1];
+      return {normalizer[0], factor, factor == 0 ? 0 : of_row};
+    }
+    KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
+      return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void multiply(Shared left, Shared right, Sums (&s)[row_tiles][met_pieces]) {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) for_each_sum_of(lane_, s[r], [](float& x, int, int) { x = 0; });
+      ANNULUS_UNROLL
+      for (int depth = 0; depth < depths; ++depth) {
+        typename Engine::Queries x[row_tiles];
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r)
+          x[r] = Engine::load_queries(machine_, lane_, left, (lane_.warp * row_tiles + r) * Engine::rows, depth);
+        ANNULUS_UNROLL
+        for (int piece = 0; piece < met_pieces; ++piece) {
+          const auto y = Engine::load_keys(machine_, lane_, right, 16 * piece, depth);
+          ANNULUS_UNROLL
+          for (int r = 0; r < row_tiles; ++r) Engine::multiply(machine_, s[r][piece], x[r], y);
+        }
+      }
+    }
+
+    /// S becomes P and W becomes dS.
+    KOKKOS_FORCEINLINE_FUNCTION void weigh(int tile, int r, Sums (&s)[met_pieces], Sums (&w)[met_pieces]) {
+      const float score_factor = task_.score_factor, output_scale = float(task_.operands.output_scale);
+      for_each_sum_of(lane_, s, [&](float& x, int, int) { x *= score_factor; });
+      if (tiles_.has_hidden(tile)) hide(tile, r, s);
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < met_pieces; ++piece) {
+        ANNULUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          ANNULUS_UNROLL
+          for (int i = 0; i < 2 * parts; ++i) {
+            const int j = 16 * piece + 8 * half + 2 * lane_.quad + i % 2;
+            QueryNumbers query;
+            if constexpr (owns_queries) query = own_[r][i / 2];
+            if constexpr (!owns_queries) query = machine_.template load<QueryNumbers>(Memory::numbers(tile, j));
+            float &p = s[piece][half][i], &ds = w[piece][half][i];
+            p = query.factor * machine_.exp2(p - query.shift);
+            ds = p * (output_scale * ds - query.delta);
+          }
+        }
+      }
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, Sums (&s)[met_pieces]) const {
+      int begin[parts], end[parts];
+      ANNULUS_UNROLL
+      for (int part = 0; part < parts; ++part) {
+        const int i = row_of(r, part);
+        begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(2, i)));
+        end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(3, i)));
+      }
+      for_each_sum_of(lane_, s,
+                      [&](float& x, int part, int j) { x = j < begin[part] || j >= end[part] ? -INFINITY : x; });
+    }
+
+    /// sums += weights Y.
+    KOKKOS_FORCEINLINE_FUNCTION void add_products(Shared right, const Sums (&of)[row_tiles][met_pieces],
+                                                  Sums (&sums)[row_tiles][column_pieces]) {
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < met_pieces; ++piece) {
+        typename Engine::Weights weights[row_tiles];
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) weights[r] = Engine::weights_of(machine_, of[r][piece]);
+        ANNULUS_UNROLL
+        for (int column = 0; column < column_pieces; ++column) {
+          const auto y = Engine::load_values(machine_, lane_, right, 16 * piece, 16 * column);
+          ANNULUS_UNROLL
+          for (int r = 0; r < row_tiles; ++r) Engine::add_values(machine_, sums[r][column], weights[r], y);
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void add_row(const core::TensorView& gradient, Index batch, const device::ItemRow& row,
+                                             const Sums (&sums)[column_pieces], int part) const {
+      float* to = static_cast<float*>(gradient.data) + number_of(gradient, batch, row.row, row.head);
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < column_pieces; ++piece) {
+        ANNULUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int column = 16 * piece + 8 * half + 2 * lane_.quad;
+          if (column >= task_.head_dim) continue;
+          to[column] += sums[piece][half][2 * part];
+          to[column + 1] += sums[piece][half][2 * part + 1];
+        }
+      }
+    }
+
+    Machine& machine_;
+    const Task& task_;
+    const Lane lane_;
+    int count_ = 0;    // rows owned
+    Index begin_ = 0;  // the first of them, in the item
+    Tiles<sizes.keys> tiles_;
+    QueryNumbers own_[row_tiles][parts];
+    Sums sums_[gradients][row_tiles][column_pieces];
+  };
+};
+
+}  // namespace annulus::kernels::cuda

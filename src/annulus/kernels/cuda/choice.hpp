@@ -1,0 +1,27 @@
+// Which calls the tensor-core kernels take; all others go to the portable teams (kernels/device).
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <string>
+
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backward.hpp"
+
+namespace annulus::kernels::cuda {
+
+/// Whether this build has the kernels.
+#if defined(KOKKOS_ENABLE_CUDA)
+inline constexpr bool is_built = true;
+#else
+inline constexpr bool is_built = false;
+#endif
+
+/// Why attend() of such a call is for the portable kernel, whatever the GPU; empty: the tensor cores can do it.
+/// "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
+std::string why_not_attend(const Operands& operands, const State& state);
+
+/// The same of attend_backward().
+std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
+                                    const BackwardOperands& operands, const GradientViews& gradients);
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,265 @@
+// How the matrix units take a product of tiles, per type of numbers. An engine multiplies pieces:
+//   Queries   a piece of Q, `rows` rows x 32 bytes                     the left side of S = Q K^T
+//   Keys      a piece of K, 16 rows x 32 bytes                         its right side
+//   Weights   a piece of P, `rows` rows x 16 keys, made from sums      the left side of O = P V
+//   Values    a piece of V, 16 keys x 16 columns                       its right side
+//   Sums      `rows` rows x 16 columns of S or O: [half][2 part + c] is row group + 8 part and column
+//             8 half + 2 quad + c of the lane
+// Sums of S become Weights without any lane seeing another's: the order of keys inside a product is free, as long as V
+// comes in the same one. Where products are 8 or 4 keys deep, their keys are
+//   16-bit   0 1 2 ... 15           the columns of the sums, as they lie
+//   TF32     0 2 4 6 1 3 5 7        lane `quad` has keys 2 quad and 2 quad + 1, and they are to be quad and quad + 4
+//   64-bit   0 2 4 6 | 1 3 5 7
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/kernels/cuda/tile.hpp"
+
+namespace annulus::kernels::cuda {
+
+/// Chunk of row `row` that this lane names to ldmatrix for a 16 x 32 bytes piece as a left side: matrices of rows 0-7,
+/// rows 8-15, and the same with the second chunk. V's pieces, 16 keys x 16 columns, come in this order, too.
+struct LeftPlace {
+  unsigned row, chunk;
+  KOKKOS_FORCEINLINE_FUNCTION explicit LeftPlace(int lane) : row(unsigned(lane) % 16), chunk(unsigned(lane) / 16) {}
+};
+/// The same as a right side: the two chunks of rows 0-7, then those of rows 8-15.
+struct RightPlace {
+  unsigned row, chunk;
+  KOKKOS_FORCEINLINE_FUNCTION explicit RightPlace(int lane)
+      : row(unsigned(lane) % 8 + unsigned(lane) / 16 * 8), chunk(unsigned(lane) / 8 % 2) {}
+};
+
+/// Products of bfloat16 or float16 numbers, sums in float32.
+template <class Number, int columns>
+struct Engine16 {
+  using Stored = Number;
+  using Sum = float;
+  using Tile = SharedRows<columns * 2, Reading::rows>;
+  using KeyTile = Tile;
+  using ValueTile = Tile;
+  static constexpr int rows = 16, parts = 2;
+  using Sums = float[2][2 * parts];
+  using Queries = Words4;
+  using Keys = Words4;
+  using Weights = Words4;
+  using Values = Words4;
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Queries load_queries(Machine& machine, const Lane& lane, Shared tile, int row,
+                                                          int depth) {
+    const LeftPlace place(lane.lane);
+    return machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk));
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Keys load_keys(Machine& machine, const Lane& lane, Shared tile, int row,
+                                                    int depth) {
+    const RightPlace place(lane.lane);
+    return machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk));
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Values load_values(Machine& machine, const Lane& lane, Shared tile, int key,
+                                                        int column) {
+    const LeftPlace place(lane.lane);
+    return machine.load_transposed(tile + Tile::template at_near<2>(key, place.row, column / 16, place.chunk));
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Weights weights_of(Machine& machine, const Sums& p) {
+    return {{machine.template pack<Stored>(p[0][0], p[0][1]), machine.template pack<Stored>(p[0][2], p[0][3]),
+             machine.template pack<Stored>(p[1][0], p[1][1]), machine.template pack<Stored>(p[1][2], p[1][3])}};
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void multiply(Machine& machine, Sums& sums, const Words4& left,
+                                                   const Words4& right) {
+    machine.template multiply_16<Stored>(sums[0], left, right.of[0], right.of[1]);
+    machine.template multiply_16<Stored>(sums[1], left, right.of[2], right.of[3]);
+  }
+  /// O += P V.
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_values(Machine& machine, Sums& sums, const Weights& weights,
+                                                     const Values& values) {
+    multiply(machine, sums, weights, values);
+  }
+};
+
+/// Floats as the sum of two TF32 numbers (8 exponent, 10 mantissa bits) but for 2^-22 of them.
+template <int count>
+struct Split {
+  std::uint32_t high[count];
+  std::uint32_t low[count];
+
+  /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off.
+  KOKKOS_FORCEINLINE_FUNCTION void set(int i, std::uint32_t bits) {
+    high[i] = (bits + 0x1000u) & ~0x1fffu;
+    low[i] = core::detail::bits_of(core::detail::float_of(bits) - core::detail::float_of(high[i]));
+  }
+};
+
+/// Products of float32 numbers rounded to TF32, or of both parts of each but for low times low (three products).
+template <int columns, bool three>
+struct EngineOfTf32 {
+  using Stored = float;
+  using Sum = float;
+  using Tile = SharedRows<columns * 4, Reading::rows>;
+  using KeyTile = Tile;
+  using ValueTile = SharedRows<columns * 4, Reading::even_rows>;
+  static constexpr int rows = 16, parts = 2;
+  using Sums = float[2][2 * parts];
+  using Queries = Split<4>;
+  using Keys = Split<4>;
+  struct Weights {
+    Split<4> of[2];  ///< keys 0-7, 8-15
+  };
+  struct Values {
+    Split<2> of[2][2];  ///< keys 0-7, 8-15; columns 0-7, 8-15
+  };
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Queries load_queries(Machine& machine, const Lane& lane, Shared tile, int row,
+                                                          int depth) {
+    const LeftPlace place(lane.lane);
+    return split(machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk)));
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Keys load_keys(Machine& machine, const Lane& lane, Shared tile, int row,
+                                                    int depth) {
+    const RightPlace place(lane.lane);
+    return split(machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk)));
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Values load_values(Machine& machine, const Lane& lane, Shared tile, int key,
+                                                        int column) {
+    const unsigned row = 2 * unsigned(lane.quad), chunk = unsigned(lane.group) / 4, number = unsigned(lane.group) % 4;
+    Values values;
+    ANNULUS_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const int keys = i / 4, half = i / 2 % 2, odd = i % 2;
+      const Shared at = ValueTile::template at_near<2>(key + 8 * keys + odd, row, column / 8 + half, chunk);
+      values.of[keys][half].set(odd, machine.template load<std::uint32_t>(tile + at + number * 4));
+    }
+    return values;
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Weights weights_of(Machine&, const Sums& p) {
+    Weights weights;
+    ANNULUS_UNROLL
+    for (int keys = 0; keys < 2; ++keys) {
+      ANNULUS_UNROLL
+      for (int i = 0; i < 4; ++i) weights.of[keys].set(i, core::detail::bits_of(p[keys][i % 2 * 2 + i / 2]));
+    }
+    return weights;
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void multiply(Machine& machine, Sums& sums, const Queries& left,
+                                                   const Keys& right) {
+    ANNULUS_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const auto take = [&](const std::uint32_t(&a)[4], const std::uint32_t(&b)[4]) {
+        machine.multiply_tf32(sums[half], {{a[0], a[1], a[2], a[3]}}, b[2 * half], b[2 * half + 1]);
+      };
+      if (three) take(left.low, right.high);
+      if (three) take(left.high, right.low);
+      take(left.high, right.high);
+    }
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_values(Machine& machine, Sums& sums, const Weights& weights,
+                                                     const Values& values) {
+    ANNULUS_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int keys = i / 2, half = i % 2;
+      const Split<4>& left = weights.of[keys];
+      const Split<2>& right = values.of[keys][half];
+      const auto take = [&](const std::uint32_t(&a)[4], const std::uint32_t(&b)[2]) {
+        machine.multiply_tf32(sums[half], {{a[0], a[1], a[2], a[3]}}, b[0], b[1]);
+      };
+      if (three) take(left.low, right.high);
+      if (three) take(left.high, right.low);
+      take(left.high, right.high);
+    }
+  }
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION static Split<4> split(const Words4& words) {
+    Split<4> parts_of;
+    ANNULUS_UNROLL
+    for (int i = 0; i < 4; ++i) parts_of.set(i, words.of[i]);
+    return parts_of;
+  }
+};
+template <class, int columns>
+using EngineTf32 = EngineOfTf32<columns, false>;
+template <class, int columns>
+using Engine3xTf32 = EngineOfTf32<columns, true>;
+
+/// Products of float64 numbers, 8 x 8 x 4 at a time.
+template <class, int columns>
+struct Engine64 {
+  using Stored = double;
+  using Sum = double;
+  using Tile = SharedRows<columns * 8, Reading::four_rows>;
+  using KeyTile = Tile;
+  using ValueTile = SharedRows<columns * 8, Reading::even_rows>;
+  static constexpr int rows = 8, parts = 1;
+  using Sums = double[2][2 * parts];
+  using Queries = double;
+  struct Keys {
+    double of[2];
+  };
+  struct Weights {
+    double of[2][2];  ///< keys 0-7, 8-15; even, odd ones
+  };
+  struct Values {
+    double of[2][2][2];  ///< likewise; columns 0-7, 8-15
+  };
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Queries load_queries(Machine& machine, const Lane& lane, Shared tile, int row,
+                                                          int depth) {
+    const unsigned chunk = unsigned(lane.quad) / 2, number = unsigned(lane.quad) % 2;
+    return machine.template load<double>(tile + Tile::template at_near<2>(row, unsigned(lane.group), depth, chunk) +
+                                         number * 8);
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Keys load_keys(Machine& machine, const Lane& lane, Shared tile, int row,
+                                                    int depth) {
+    return {{load_queries(machine, lane, tile, row, depth), load_queries(machine, lane, tile, row + 8, depth)}};
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Values load_values(Machine& machine, const Lane& lane, Shared tile, int key,
+                                                        int column) {
+    const unsigned row = 2 * unsigned(lane.quad), chunk = unsigned(lane.group) / 2, number = unsigned(lane.group) % 2;
+    Values values;
+    ANNULUS_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const int keys = i / 4, odd = i / 2 % 2, half = i % 2;
+      const Shared at = ValueTile::template at_near<4>(key + 8 * keys + odd, row, column / 8 + half, chunk);
+      values.of[keys][odd][half] = machine.template load<double>(tile + at + number * 8);
+    }
+    return values;
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Weights weights_of(Machine&, const Sums& p) {
+    return {{{p[0][0], p[0][1]}, {p[1][0], p[1][1]}}};
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void multiply(Machine& machine, Sums& sums, const Queries& left,
+                                                   const Keys& right) {
+    machine.multiply_64(sums[0], left, right.of[0]);
+    machine.multiply_64(sums[1], left, right.of[1]);
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_values(Machine& machine, Sums& sums, const Weights& weights,
+                                                     const Values& values) {
+    ANNULUS_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int keys = i / 2, odd = i % 2;
+      machine.multiply_64(sums[0], weights.of[keys][odd], values.of[keys][odd][0]);
+      machine.multiply_64(sums[1], weights.of[keys][odd], values.of[keys][odd][1]);
+    }
+  }
+};
+
+}  // namespace annulus::kernels::cuda

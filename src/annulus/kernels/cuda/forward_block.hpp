@@ -1,0 +1,356 @@
+// One block's work in the forward pass, on matrix units: a tile of query rows of one head against the keys of its item,
+// tile after tile in descending order of t, as FlashAttention-2 (Dao 2023) does it. The law of the running softmax is
+// kernels/device/forward_team.hpp's; what differs is where things lie and in which order sums are made:
+//
+//   registers      O, S and P of the warp's own rows (and Q, where it fits), row maxima, each lane's share of l
+//   shared memory  Q, two tiles of K and V: the next one is copied, 16 bytes at a time from rows anywhere, while this
+//                  one is multiplied (forward_memory.hpp)
+//
+// m is an even integer just above the largest score: it seldom changes, and then
+// a warp passes by the rescaling of O. P is rounded to the type of V, its sum l is not.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/cuda/engines.hpp"
+#include "annulus/kernels/cuda/forward_memory.hpp"
+#include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/cuda/walk.hpp"
+#include "annulus/kernels/device/softmax.hpp"
+
+namespace annulus::kernels::cuda {
+
+template <template <class, int> class EngineOf, class Number, TileSizes sizes>
+class ForwardBlock {
+ public:
+  using Engine = EngineOf<Number, sizes.columns>;
+  using Stored = typename Engine::Stored;
+  using Sum = typename Engine::Sum;
+  using Task = ForwardTask<Sum>;
+  using Memory = ForwardMemory<Engine, sizes>;
+  static constexpr int threads = sizes.warps * warp_size;
+  static constexpr int rows = Memory::rows;
+  static constexpr int shared_bytes = Memory::bytes;
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void run(Machine& machine, const Task& task, Index block) {
+    Warp<Machine> warp(machine, task);
+    const int tiles = warp.begin(task.work.template tile_of<device::Owner::rows>(block));
+    if (tiles == 0) return;
+    machine.barrier();
+    warp.copy_queries();
+    warp.look_up_keys(0);
+    warp.look_up_keys(1);
+    machine.barrier();
+    warp.copy_keys(0);
+    machine.commit();
+    warp.load_state();
+    machine.wait();
+    machine.barrier();
+    warp.keep_queries();
+    for (int tile = 0; tile < tiles; ++tile) {
+      if (tile > 0) {
+        machine.wait();
+        machine.barrier();
+      }
+      warp.copy_keys(tile + 1);
+      machine.commit();
+      warp.look_up_keys(tile + 2);
+      warp.meet(tile);
+    }
+    warp.store_state();
+  }
+
+ private:
+  static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
+  static constexpr int key_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
+  static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
+  static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
+  static constexpr Sum none = Sum(-INFINITY);
+  static_assert(sizes.keys <= threads && sizes.keys * chunks % threads == 0, "each thread has a row and some chunks");
+
+  /// One thread, which holds its share of its warp's rows.
+  template <class Machine>
+  class Warp {
+   public:
+    KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
+        : machine_(machine), task_(task), thread_(machine.thread()), lane_(thread_) {}
+
+    /// Looks up the block's queries and says in how many tiles the keys are that some of them see.
+    KOKKOS_FORCEINLINE_FUNCTION int begin(const device::TeamTile& mine) {
+      const core::WorkItem& item = mine.item;
+      const auto query = [&](int i) { return task_.work.row_of(item.query, mine.begin + i); };
+      const KeyRange of_first = keys_seen_at(task_.work, item, query(0).t);
+      const KeyRange of_last = keys_seen_at(task_.work, item, query(mine.count - 1).t);
+      const KeyRange by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end};
+      if (by_some.begin >= by_some.end) return 0;
+      count_ = mine.count;
+      tiles_ = {by_some, by_all};
+      for (int i = thread_; i < count_; i += threads) {
+        const device::CombRow found = query(i);
+        const KeyRange seen = keys_seen_at(task_.work, item, found.t);
+        machine_.store(Memory::query_row(i), found.row);
+        machine_.store(Memory::seen_begin(i), seen.begin - by_some.begin);
+        machine_.store(Memory::seen_end(i), seen.end - by_some.begin);
+      }
+      if (thread_ == 0) {
+        machine_.store(Memory::facts, ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
+                                                   head_of(task_.v, mine.batch, item.kv_head),
+                                                   task_.state.at(mine.batch, 0, mine.head)});
+      }
+      q_ = head_of(task_.q, mine.batch, mine.head);
+      return tiles_.count;
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void look_up_keys(int tile) {
+      const int j = thread_;
+      if (j >= tiles_.rows_of(tile)) return;
+      const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
+      const device::CombRow found = task_.work.row_of(facts.keys, facts.first_key + tiles_.first_of(tile) + j);
+      machine_.store(Memory::key_from(tile, j), static_cast<const Stored*>(facts.k) + found.row * task_.k.row_stride);
+      machine_.store(Memory::value_from(tile, j), static_cast<const Stored*>(facts.v) + found.row * task_.v.row_stride);
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void copy_queries() {
+      for (int i = thread_; i < rows * chunks; i += threads) {
+        const int row = i / chunks, chunk = i % chunks;
+        const bool inside = row < count_ && chunk * numbers_of_chunk < task_.head_dim;
+        const Index offset = inside ? machine_.template load<Index>(Memory::query_row(row)) * task_.q.row_stride : 0;
+        machine_.copy_16(Memory::queries + Engine::Tile::at(row, chunk),
+                         q_ + offset + (inside ? chunk * numbers_of_chunk : 0), inside);
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void copy_keys(int tile) {
+      const int count = tiles_.rows_of(tile), head_dim = task_.head_dim;
+      if (count <= 0) return;
+      const Shared k = stage(Memory::keys, tile), v = stage(Memory::values, tile);
+      using K = typename Engine::KeyTile;
+      using V = typename Engine::ValueTile;
+      copy_rows<K, Stored, sizes.keys, threads>(machine_, Memory::key_from(tile, 0), k, count, head_dim);
+      copy_rows<V, Stored, sizes.keys, threads>(machine_, Memory::value_from(tile, 0), v, count, head_dim);
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void load_state() {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const int i = row_of(r, part);
+          const bool mine = i < count_;
+          const Index at = mine ? state_at(i) : 0;
+          const Sum l = mine ? task_.state.l[at] : Sum(0);
+          m_[r][part] = l == Sum(0) ? none : task_.state.m[at];
+          l_[r][part] = lane_.quad == 0 ? l : Sum(0);
+          for_each_accumulator(r, part, at, [&](Sum(&o)[2], const Sum* acc, bool inside) {
+            o[0] = l == Sum(0) || !inside ? Sum(0) : acc[0];
+            o[1] = l == Sum(0) || !inside ? Sum(0) : acc[1];
+          });
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void keep_queries() {
+      if constexpr (sizes.kept_queries) {
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) {
+          ANNULUS_UNROLL
+          for (int depth = 0; depth < depths; ++depth) kept_[r][depth] = load_queries(r, depth);
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
+      typename Engine::Sums s[row_tiles][key_pieces];
+      multiply_scores(tile, s);
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        scale(s[r]);
+        if (tiles_.has_hidden(tile)) hide(tile, r, s[r]);
+        weigh(r, s[r]);
+      }
+      add_values(tile, s);
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void store_state() {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const Sum l = sum_of_quad(l_[r][part]);
+          const int i = row_of(r, part);
+          if (i >= count_) continue;
+          const Index at = state_at(i);
+          if (lane_.quad == 0) {
+            task_.state.m[at] = m_[r][part];
+            task_.state.l[at] = l;
+          }
+          for_each_accumulator(r, part, at, [&](Sum(&o)[2], Sum* acc, bool inside) {
+            if (!inside) return;
+            acc[0] = o[0];
+            acc[1] = o[1];
+          });
+        }
+      }
+    }
+
+   private:
+    KOKKOS_FORCEINLINE_FUNCTION static const Stored* head_of(const core::TensorView& tensor, Index batch, Index head) {
+      return static_cast<const Stored*>(tensor.data) + batch * tensor.batch_stride + head * tensor.head_stride;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
+      return first + Shared(tile % 2) * Memory::stage_bytes;
+    }
+    /// The block's query that this lane holds as part `part` of row tile r.
+    KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
+      return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION Index state_at(int i) const {
+      const Index first = machine_.template load<ForwardFacts>(Memory::facts).first_state;
+      return first + machine_.template load<Index>(Memory::query_row(i)) * task_.state.heads;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION typename Engine::Queries load_queries(int r, int depth) const {
+      return Engine::load_queries(machine_, lane_, Memory::queries, (lane_.warp * row_tiles + r) * Engine::rows, depth);
+    }
+
+    /// Calls visit(o, acc, inside) for the pairs of accumulators of row number `at` of the state.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Index at, const Visit& visit) {
+      Sum* acc = task_.state.acc + at * task_.head_dim;
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < column_pieces; ++piece) {
+        ANNULUS_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int column = 16 * piece + 8 * half + 2 * lane_.quad;
+          Sum(&sums)[2 * parts] = o_[r][piece][half];
+          Sum pair[2] = {sums[2 * part], sums[2 * part + 1]};
+          visit(pair, acc + column, column < task_.head_dim);
+          sums[2 * part] = pair[0];
+          sums[2 * part + 1] = pair[1];
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void multiply_scores(int tile, typename Engine::Sums (&s)[row_tiles][key_pieces]) {
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int piece = 0; piece < key_pieces; ++piece)
+          for_each_sum(lane_, s[r][piece], [](Sum& x, int, int) { x = 0; });
+      }
+      const Shared keys = stage(Memory::keys, tile);
+      ANNULUS_UNROLL
+      for (int depth = 0; depth < depths; ++depth) {
+        typename Engine::Queries queries[row_tiles];
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) {
+          if constexpr (sizes.kept_queries) queries[r] = kept_[r][depth];
+          if constexpr (!sizes.kept_queries) queries[r] = load_queries(r, depth);
+        }
+        ANNULUS_UNROLL
+        for (int piece = 0; piece < key_pieces; ++piece) {
+          const auto right = Engine::load_keys(machine_, lane_, keys, 16 * piece, depth);
+          ANNULUS_UNROLL
+          for (int r = 0; r < row_tiles; ++r) Engine::multiply(machine_, s[r][piece], queries[r], right);
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void scale(typename Engine::Sums (&s)[key_pieces]) const {
+      const Sum factor = task_.score_factor;
+      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x *= factor; });
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, typename Engine::Sums (&s)[key_pieces]) const {
+      int begin[parts], end[parts];
+      ANNULUS_UNROLL
+      for (int part = 0; part < parts; ++part) {
+        const int i = row_of(r, part);  // rows beyond the block's queries stand for none
+        begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
+        end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
+      }
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
+    }
+
+    /// Turns scores into weights; brings m, l and O's scale up to date.
+    KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[key_pieces]) {
+      Sum largest[parts];
+      for (int part = 0; part < parts; ++part) largest[part] = none;
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { largest[part] = x > largest[part] ? x : largest[part]; });
+      bool rises = false;
+      ANNULUS_UNROLL
+      for (int part = 0; part < parts; ++part) {
+        largest[part] = largest_of_quad(largest[part]);
+        rises |= largest[part] > m_[r][part];
+      }
+      if (machine_.any(rises)) raise(r, largest, s);
+      Sum shift[parts];
+      for (int part = 0; part < parts; ++part) shift[part] = m_[r][part] == none ? Sum(0) : m_[r][part];
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) {
+        x = machine_.exp2(x - shift[part]);
+        l_[r][part] += x;
+      });
+    }
+
+    /// m becomes an even integer no less than the row's largest score; scores of +inf become the largest number.
+    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&largest)[parts], typename Engine::Sums (&s)[key_pieces]) {
+      constexpr Sum most = device::largest_number<Sum>;
+      Sum shrink[parts];
+      ANNULUS_UNROLL
+      for (int part = 0; part < parts; ++part) {
+        const Sum before = m_[r][part], above = 2 * core::ceil(largest[part] / 2);
+        const Sum fresh = largest[part] > before ? (above < most ? above : most) : before;
+        shrink[part] = before == none ? Sum(0) : device::power_of_two(before - fresh);
+        m_[r][part] = fresh;
+        l_[r][part] *= shrink[part];
+      }
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < column_pieces; ++piece) {
+        for_each_sum(lane_, o_[r][piece], [&](Sum& x, int part, int) { x *= shrink[part]; });
+      }
+      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x = x > most ? most : x; });
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION void add_values(int tile, const typename Engine::Sums (&s)[row_tiles][key_pieces]) {
+      const Shared values = stage(Memory::values, tile);
+      ANNULUS_UNROLL
+      for (int piece = 0; piece < key_pieces; ++piece) {
+        typename Engine::Weights weights[row_tiles];
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) weights[r] = Engine::weights_of(machine_, s[r][piece]);
+        ANNULUS_UNROLL
+        for (int column = 0; column < column_pieces; ++column) {
+          const auto right = Engine::load_values(machine_, lane_, values, 16 * piece, 16 * column);
+          ANNULUS_UNROLL
+          for (int r = 0; r < row_tiles; ++r) Engine::add_values(machine_, o_[r][column], weights[r], right);
+        }
+      }
+    }
+
+    KOKKOS_FORCEINLINE_FUNCTION Sum largest_of_quad(Sum x) const {
+      for (int mask = 1; mask < 4; mask *= 2) {
+        const Sum other = machine_.from_lane_xor(x, mask);
+        x = other > x ? other : x;
+      }
+      return x;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION Sum sum_of_quad(Sum x) const {
+      for (int mask = 1; mask < 4; mask *= 2) x += machine_.from_lane_xor(x, mask);
+      return x;
+    }
+
+    Machine& machine_;
+    const Task& task_;
+    const int thread_;
+    const Lane lane_;
+    const Stored* q_ = nullptr;
+    int count_ = 0;  // queries
+    Tiles<sizes.keys> tiles_;
+    typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
+    typename Engine::Sums o_[row_tiles][column_pieces];
+    Sum m_[row_tiles][parts];
+    Sum l_[row_tiles][parts];  // this lane's columns' share
+  };
+};
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,42 @@
+// Where things lie in the shared memory of a forward block. K and V have two stages, and the rows where a tile's keys
+// are found two tables, so that one barrier a tile is enough:
+//
+//   tile      i                  i + 1                      i + 2
+//   stage     i % 2, multiplied  (i + 1) % 2, being copied
+//   table                        (i + 1) % 2, for copies    i % 2, being looked up
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/cuda/machine.hpp"
+#include "annulus/kernels/cuda/tuning.hpp"
+
+namespace annulus::kernels::cuda {
+
+template <class Engine, TileSizes sizes>
+struct ForwardMemory {
+  static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
+  static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
+  static constexpr Shared queries = 0;
+  static constexpr Shared stage_bytes = sizes.keys * row_bytes;
+  static constexpr Shared keys = rows * row_bytes;                // two stages
+  static constexpr Shared values = keys + 2 * stage_bytes;        // two stages
+  static constexpr Shared query_rows = values + 2 * stage_bytes;  // stored row of each query, and KeyRange
+  static constexpr Shared table_bytes = sizes.keys * 2 * int(sizeof(Index));
+  static constexpr Shared key_rows = query_rows + rows * 3 * int(sizeof(Index));
+  static constexpr Shared facts = key_rows + 2 * table_bytes;
+  static constexpr int bytes = int(facts) + int(sizeof(ForwardFacts));
+
+  KOKKOS_FORCEINLINE_FUNCTION static Shared query_row(int i) { return query_rows + Shared(i * int(sizeof(Index))); }
+  /// Where the first position stands that query i sees, and the end: relative to the first key that the block meets.
+  KOKKOS_FORCEINLINE_FUNCTION static Shared seen_begin(int i) { return query_row(rows + i); }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared seen_end(int i) { return query_row(2 * rows + i); }
+  /// Where the addresses of key j's rows of K and V stand, for tile number `tile`.
+  KOKKOS_FORCEINLINE_FUNCTION static Shared key_from(int tile, int j) {
+    return key_rows + Shared(tile % 2) * table_bytes + Shared(j * int(sizeof(Index)));
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared value_from(int tile, int j) { return key_from(tile, sizes.keys + j); }
+};
+
+}  // namespace annulus::kernels::cuda

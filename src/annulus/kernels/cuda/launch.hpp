@@ -1,0 +1,87 @@
+// Launches block programs on the execution space's stream.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <limits>
+#include <numbers>
+
+#include "annulus/core/error.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/kernels/cuda/attend.hpp"
+#include "annulus/kernels/cuda/forward_block.hpp"
+#include "annulus/kernels/cuda/mma.hpp"
+
+namespace annulus::kernels::cuda {
+
+template <class Block>
+__global__ void __launch_bounds__(Block::threads)
+    run_blocks(const __grid_constant__ typename Block::Task task, const Index first) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  GpuMachine machine;
+  Block::run(machine, task, first + Index(blockIdx.x));
+#endif
+}
+
+inline void require_success(cudaError_t error, const char* what) {
+  core::require(error == cudaSuccess, [&] { return fmt::format("{}: {}", what, cudaGetErrorString(error)); });
+}
+
+/// Whether this GPU, with the code that the build has for it, runs the kernel with so much shared memory, which it is
+/// then allowed.
+template <class Kernel>
+bool can_run(Kernel* kernel, int shared_bytes) {
+  cudaFuncAttributes attributes;
+  require_success(cudaFuncGetAttributes(&attributes, kernel), "asking for a kernel's attributes");
+  if (attributes.ptxVersion < 80) return false;  // compiled for sm_75: empty
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess)
+    return true;
+  (void)cudaGetLastError();  // a smaller GPU, not a failure
+  return false;
+}
+
+template <class Block>
+bool can_run() {
+  static const bool can = can_run(&run_blocks<Block>, Block::shared_bytes);
+  return can;
+}
+
+/// All blocks of a work list; complete on return.
+template <class Block>
+void run_all(const char* label, const device::DeviceWork& work, const typename Block::Task& task, const Poll& poll) {
+  const Kokkos::Cuda space;
+  Index first = 0;
+  for (const Index end : work.launches(task.head_dim, std::numeric_limits<double>::max())) {
+    run_blocks<Block><<<unsigned(end - first), Block::threads, Block::shared_bytes, space.cuda_stream()>>>(task, first);
+    require_success(cudaGetLastError(), label);
+    first = end;
+  }
+  while (poll && core::is_busy(space)) poll();
+  space.fence();
+  if (poll) poll();
+}
+
+template <class Block>
+bool launch_forward(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
+  using Sum = typename Block::Sum;
+  if (!can_run<Block>()) return false;
+  const device::DeviceWork work(list, state.shape.batch, device::Owner::rows, Block::rows);
+  run_all<Block>("annulus::attend", work,
+                 {work.view(), operands.q, operands.k, operands.v, device::pointers_of<Sum>(state),
+                  Sum(operands.scale * std::numbers::log2e), int(state.shape.head_dim)},
+                 poll);
+  return true;
+}
+
+/// launch_forward() with the first tile of the table that has enough columns.
+template <template <class, int> class Engine, class Number, const auto& table, std::size_t entry = 0>
+bool launch_forward_of(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
+  if constexpr (entry < std::size(table)) {
+    if (state.shape.head_dim <= table[entry].columns)
+      return launch_forward<ForwardBlock<Engine, Number, table[entry]>>(list, operands, state, poll);
+    return launch_forward_of<Engine, Number, table, entry + 1>(list, operands, state, poll);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace annulus::kernels::cuda

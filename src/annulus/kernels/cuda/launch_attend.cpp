@@ -1,0 +1,29 @@
+#include "annulus/kernels/cuda/attend.hpp"
+#include "annulus/kernels/cuda/choice.hpp"
+
+namespace annulus::kernels::cuda {
+
+bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll) {
+  if (!why_not_attend(operands, state).empty()) return false;
+  switch (operands.q.type) {
+    case core::DType::bfloat16:
+      return attend_bfloat16(work, operands, state, poll);
+    case core::DType::float16:
+      return attend_float16(work, operands, state, poll);
+    case core::DType::float32:
+      return operands.float32_products == Float32Products::tf32 ? attend_tf32(work, operands, state, poll)
+                                                                : attend_3xtf32(work, operands, state, poll);
+    case core::DType::float64:
+      return attend_float64(work, operands, state, poll);
+  }
+  return false;
+}
+
+bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
+                     const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll) {
+  if (!why_not_attend_backward(shape, precision, operands, gradients).empty()) return false;
+  return operands.q.type == core::DType::bfloat16 ? attend_backward_bfloat16(work, shape, operands, gradients, poll)
+                                                  : attend_backward_float16(work, shape, operands, gradients, poll);
+}
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,38 @@
+// Launches the block programs of the backward pass.
+#pragma once
+
+#include "annulus/kernels/cuda/backward_block.hpp"
+#include "annulus/kernels/cuda/launch.hpp"
+
+namespace annulus::kernels::cuda {
+
+template <class Block>
+void launch_side(const core::WorkList& list, Index batch, BackwardTask task, const Poll& poll) {
+  const device::DeviceWork work(list, batch, Block::owner, Block::rows);
+  task.work = work.view();
+  run_all<Block>("annulus::attend_backward", work, task, poll);
+}
+
+/// attend_backward() with the first tiles of the tables that have enough columns; the tables are alike in that.
+template <template <class, int> class Engine, class Number, const auto& query_table, const auto& key_table,
+          std::size_t entry = 0>
+bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
+                        const GradientViews& gradients, const Poll& poll) {
+  if constexpr (entry < std::size(query_table)) {
+    static_assert(query_table[entry].columns == key_table[entry].columns);
+    if (shape.head_dim > query_table[entry].columns)
+      return launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients,
+                                                                                   poll);
+    using Queries = BackwardBlock<Engine, Number, device::Owner::queries, query_table[entry]>;
+    using Keys = BackwardBlock<Engine, Number, device::Owner::keys, key_table[entry]>;
+    if (!can_run<Queries>() || !can_run<Keys>()) return false;
+    const BackwardTask task{{}, operands, gradients, float(operands.scale * std::numbers::log2e), int(shape.head_dim)};
+    launch_side<Queries>(list, shape.batch, task, poll);
+    launch_side<Keys>(list, shape.batch, task, poll);
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,41 @@
+// What a block program is written against. A machine is one thread of a block as the program sees it; there are two:
+//   GpuMachine    kernels/cuda/mma.hpp: a thread of a GPU, the only file with PTX
+//   TwinMachine   tests/kernels/twin.hpp: a fibre on a host, so that fragments, masks, row maps and the order of sums
+//                 are tested without a GPU
+// Shared memory is named by byte offsets from the start of the block's (Shared). A machine has
+//   thread(), barrier()
+//   load<T>(at), store(at, x)                     one number of shared memory
+//   copy_16(to, from, inside)                     16 bytes from global memory, or zeros, some time before wait()
+//   commit(), wait()                              ends a group of copies; waits for all groups of this thread
+//   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l says where row l % 8
+//                                                 of matrix l / 8 is (ldmatrix)
+//   multiply_16<Stored>(c, a, b0, b1)             16 x 8 += 16 x 16 times 16 x 8 of 16-bit numbers, sums in float32
+//   multiply_tf32(c, a, b0, b1)                   16 x 8 += 16 x 8 times 8 x 8 of TF32, sums in float32
+//   multiply_64(c, a, b)                          8 x 8 += 8 x 4 times 4 x 8 of float64
+//   pack<Stored>(low, high)                       two floats, rounded to nearest
+//   exp2(x), from_lane_xor(x, mask), any(flag)    2^x; another lane's x; whether a lane of the warp has it
+// Matrices are loaded and multiplied by all 32 lanes of a warp together, and so are from_lane_xor and any.
+#pragma once
+
+#include <cstdint>
+
+namespace annulus::kernels::cuda {
+
+/// Bytes from the start of a block's shared memory.
+using Shared = std::uint32_t;
+
+/// 32 bits of each of four 8 x 8 matrices, or of the four parts of a 16 x 16 one.
+struct Words4 {
+  std::uint32_t of[4];
+};
+
+inline constexpr int warp_size = 32;
+
+}  // namespace annulus::kernels::cuda
+
+// Arrays that are to lie in registers want their loops unrolled, which only a GPU's compiler is to be told.
+#if defined(__CUDA_ARCH__)
+#define ANNULUS_UNROLL _Pragma("unroll")
+#else
+#define ANNULUS_UNROLL
+#endif

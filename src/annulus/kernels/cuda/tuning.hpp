@@ -1,0 +1,37 @@
+// Sizes of the tiles of the tensor-core kernels, per type and head size. Numbers only; what they take is held by
+// tools/cuda_resources.txt, which of them is fastest has not been measured yet.
+//
+//   warps          of a block; each has row_tiles x 16 query rows (8 in float64)
+//   row_tiles      with two of them a piece of K or V that was read from shared memory is multiplied twice
+//   keys           of a tile; K and V are there twice, the next tile on its way
+//   kept_queries   a warp's queries stay in registers; else they are read from shared memory for each tile of keys
+#pragma once
+
+namespace annulus::kernels::cuda {
+
+struct TileSizes {
+  int columns;  ///< head sizes up to this one, filled up with zeros
+  int warps;
+  int row_tiles;
+  int keys;
+  bool kept_queries;
+};
+
+/// For 16-bit numbers: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2, kept queries row_tiles *
+/// columns / 4, of 255. D = 128: 128 rows of queries and two stages of 64 keys take 98 KiB, two blocks on an H100.
+inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
+                                         {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 4, 1, 32, false}};
+
+/// float32, as TF32 or three of it: pieces are cut in two parts, which takes registers.
+inline constexpr TileSizes sizes_32[] = {
+    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+
+/// float64: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2.
+inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}};
+
+/// Backward, 16-bit numbers, blocks that own queries: dq takes row_tiles * columns / 2 registers, S and W row_tiles *
+/// keys / 2 each. Those that own keys have dk and dv.
+inline constexpr TileSizes query_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 64, false}};
+inline constexpr TileSizes key_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 32, false}};
+
+}  // namespace annulus::kernels::cuda

@@ -1,0 +1,77 @@
+// What block programs of both passes do alike: they meet rows of the other side tile after tile, copy them into shared
+// memory, and hide what is not to be seen.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/cuda/tile.hpp"
+
+namespace annulus::kernels::cuda {
+
+/// Positions that a block meets, from the last one down, in tiles of `size`; tile 0 is the one that may not be full.
+/// Example: 150 positions, tiles of 64: tile 0 has 128 ... 149, tile 1 64 ... 127, tile 2 0 ... 63.
+template <int size>
+struct Tiles {
+  int count = 0;
+  int last = 0;                      ///< positions in tile 0
+  int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see all of
+
+  KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
+  /// by_all is a part of by_some, which is not empty.
+  KOKKOS_FORCEINLINE_FUNCTION Tiles(KeyRange by_some, KeyRange by_all) {
+    const Index positions = by_some.end - by_some.begin;
+    count = int((positions - 1) / size) + 1;
+    last = int((positions - 1) % size) + 1;
+    first_full = count - int((by_all.end - by_some.begin) / size);
+    end_full = count - int((by_all.begin - by_some.begin + size - 1) / size);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION int rows_of(int tile) const { return tile >= count ? 0 : tile == 0 ? last : size; }
+  /// Number of its first position, counted from the first one that is met.
+  KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const { return Index(count - 1 - tile) * size; }
+  KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full || tile >= end_full; }
+  /// Where in the tile a position lies: 0 before it, `size` behind it.
+  KOKKOS_FORCEINLINE_FUNCTION int place(int tile, Index position) const {
+    const Index first = first_of(tile);
+    return position <= first ? 0 : position - first < size ? int(position - first) : size;
+  }
+};
+
+/// Calls visit(x, part, column) for a lane's numbers of 16 columns of sums.
+template <class Sums, class Visit>
+KOKKOS_FORCEINLINE_FUNCTION void for_each_sum(const Lane& lane, Sums& sums, const Visit& visit) {
+  constexpr int numbers = int(sizeof(sums[0]) / sizeof(sums[0][0]));
+  ANNULUS_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    ANNULUS_UNROLL
+    for (int i = 0; i < numbers; ++i) visit(sums[half][i], i / 2, 8 * half + 2 * lane.quad + i % 2);
+  }
+}
+/// The same for several times 16 columns.
+template <class Sums, int pieces, class Visit>
+KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[pieces], const Visit& visit) {
+  ANNULUS_UNROLL
+  for (int piece = 0; piece < pieces; ++piece) {
+    for_each_sum(lane, sums[piece], [&](auto& x, int part, int column) { visit(x, part, 16 * piece + column); });
+  }
+}
+
+/// Copies `rows` rows, the first `count` of which lie where the table at `addresses` says, and zeros for the others and
+/// for numbers beyond the head size.
+template <class Layout, class Stored, int rows, int threads, class Machine>
+KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, Shared to, int count, int head_dim) {
+  constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
+  static_assert(rows * Layout::chunks % threads == 0, "each thread has as many chunks");
+  const int thread = machine.thread();
+  ANNULUS_UNROLL
+  for (int i = 0; i < rows * Layout::chunks / threads; ++i) {
+    const unsigned number = unsigned(thread + i * threads);
+    const int row = int(number / Layout::chunks), chunk = int(number % Layout::chunks);
+    const bool has_row = row < count, inside = has_row && chunk * numbers_of_chunk < head_dim;
+    const auto from = machine.template load<const Stored*>(addresses + Shared((has_row ? row : count - 1) * 8));
+    machine.copy_16(to + Layout::at(unsigned(row), unsigned(chunk)), from + (inside ? chunk * numbers_of_chunk : 0),
+                    inside);
+  }
+}
+
+}  // namespace annulus::kernels::cuda

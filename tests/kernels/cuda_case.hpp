@@ -1,0 +1,98 @@
+// Cases for the tensor-core kernels, and their answers: from block programs on the host (twin.hpp), through the same
+// work lists and states as every other kernel.
+#pragma once
+
+#include <algorithm>
+#include <numbers>
+#include <vector>
+
+#include "kernels/twin.hpp"  // first: it tells nvcc what not to warn of in block programs
+
+#include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/device/epilogue.hpp"
+#include "kernels/device_tables.hpp"
+#include "kernels/work_case.hpp"
+
+namespace annulus::test {
+
+/// Numbers of a device buffer, for the host to work on, put back at the end.
+template <class T>
+class OnHost {
+ public:
+  explicit OnHost(const core::Buffer& buffer) : buffer_(buffer), numbers_(std::size_t(buffer.bytes()) / sizeof(T)) {
+    core::copy_to_host(numbers_.data(), buffer.data(), buffer.bytes());
+  }
+  ~OnHost() { core::copy_to_device(buffer_.data(), numbers_.data(), buffer_.bytes()); }
+  OnHost(const OnHost&) = delete;
+  OnHost& operator=(const OnHost&) = delete;
+  T* data() { return numbers_.data(); }
+
+ private:
+  core::Buffer buffer_;
+  std::vector<T> numbers_;
+};
+
+/// A twin's ways to run, and what it noticed.
+struct TwinRun {
+  Copies copies = Copies::at_wait;
+  Fibres::Order order = Fibres::Order::upwards;
+  int bank_conflicts = 1;
+};
+
+/// attend() by block programs on the host.
+template <class Block>
+void twin_attend(const core::WorkList& list, const DeviceTensor (&qkv)[3], double scale, kernels::State& state,
+                 TwinRun& how) {
+  using Sum = typename Block::Sum;
+  const kernels::device::DeviceWork work(list, state.shape.batch, kernels::device::Owner::rows, Block::rows);
+  const kernels::device::HostCopy tables(work, list);
+  OnHost<Sum> m(state.m), l(state.l), acc(state.acc);
+  OnHost<std::byte> q(qkv[0].buffer), k(qkv[1].buffer), v(qkv[2].buffer);
+  typename Block::Task task{tables.view,
+                            qkv[0].view,
+                            qkv[1].view,
+                            qkv[2].view,
+                            {m.data(), l.data(), nullptr, acc.data(), state.rows, state.shape.heads},
+                            Sum(scale * std::numbers::log2e),
+                            int(state.shape.head_dim)};
+  task.q.data = q.data();
+  task.k.data = k.data();
+  task.v.data = v.data();
+  for (Index number = 0; number < work.teams(); ++number) {
+    TwinBlock block(Block::threads, Block::shared_bytes, how.copies, how.order);
+    block.run([&](TwinMachine& machine) { Block::run(machine, task, number); });
+    how.bank_conflicts = std::max(how.bank_conflicts, block.bank_conflicts);
+  }
+}
+
+/// The answer where attend(list, {q, k, v}, scale, state) is called for each list.
+template <class Attend>
+kernels::ReferenceResult answer_by(const WorkCase& test, const Attend& attend) {
+  const core::Shape& shape = test.shape;
+  const DeviceTensor qkv[3] = {to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim),
+                               to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim),
+                               to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim)};
+  kernels::State state(shape, test.query_rows, test.precision);
+  poison(state.acc);
+  for (const core::WorkList& list : test.calls) attend(list, qkv, test.scale(), state);
+  // Filled with a number that is no result, so that an element nobody writes shows.
+  const Index rows = test.states();
+  const DType lse_type = core::lse_type(test.type);
+  const DeviceTensor out = to_device(std::vector<double>(std::size_t(rows * shape.head_dim), 1234.0), test.type,
+                                     test.query_rows, shape.heads, shape.head_dim);
+  const DeviceTensor lse =
+      to_device(std::vector<double>(std::size_t(rows), 1234.0), lse_type, test.query_rows, shape.heads, 1);
+  kernels::device::launch_finish<Kokkos::DefaultExecutionSpace>(
+      state, {out.view, lse.view}, test.output_scale,
+      core::device_is_host() ? 1 : kernels::device::GpuTuning::team_size);
+  return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
+}
+
+template <class Block>
+kernels::ReferenceResult twin_answer(const WorkCase& test, TwinRun& how) {
+  return answer_by(test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale,
+                             kernels::State& state) { twin_attend<Block>(list, qkv, scale, state, how); });
+}
+
+}  // namespace annulus::test

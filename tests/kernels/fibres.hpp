@@ -1,0 +1,104 @@
+// The threads of a GPU's block as fibres of one host thread: each has a stack of its own and runs until it waits for
+// others. A warp runs as far as it can before the next one gets on, so that a missing barrier shows; run once upwards
+// and once downwards, each thread comes before each other one some time.
+#pragma once
+
+#include <ucontext.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+namespace annulus::test {
+
+class Fibres {
+ public:
+  enum class Order { upwards, downwards };
+
+  Fibres(int count, int per_warp, Order order) : per_warp_(per_warp), order_(order), fibres_(std::size_t(count)) {}
+
+  /// body(i) on fibre i, all of them; complete on return. Throws what a fibre throws, and std::logic_error where all
+  /// wait for each other at different places.
+  void run(const std::function<void(int)>& body) {
+    body_ = &body;
+    for (std::size_t i = 0; i < fibres_.size(); ++i) start(int(i));
+    for (current_ = first(); current_ >= 0; current_ = next()) swapcontext(&main_, &fibre(current_).context);
+    if (failure_) std::rethrow_exception(failure_);
+    for (const Fibre& each : fibres_) {
+      if (each.state != State::done) throw std::logic_error("threads of a block wait at different places");
+    }
+  }
+
+  /// The running fibre stops until wake().
+  void sleep() {
+    fibre(current_).state = State::asleep;
+    swapcontext(&fibre(current_).context, &main_);
+  }
+  void wake(int i) {
+    if (fibre(i).state == State::asleep) fibre(i).state = State::ready;
+  }
+  int current() const { return current_; }
+
+ private:
+  static constexpr std::size_t stack_bytes = 256 * 1024;
+  enum class State { ready, asleep, done };
+  struct Fibre {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    State state = State::ready;
+  };
+
+  Fibre& fibre(int i) { return fibres_[std::size_t(i)]; }
+
+  void start(int i) {
+    Fibre& made = fibre(i);
+    made.stack.reset(new char[stack_bytes]);
+    getcontext(&made.context);
+    made.context.uc_stack = {made.stack.get(), 0, stack_bytes};
+    made.context.uc_stack.ss_sp = made.stack.get();
+    made.context.uc_stack.ss_size = stack_bytes;
+    made.context.uc_link = &main_;
+    // makecontext hands on ints only: a pointer goes as two.
+    const auto self = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&made.context, reinterpret_cast<void (*)()>(&Fibres::enter), 2, unsigned(self >> 32), unsigned(self));
+  }
+  static void enter(unsigned high, unsigned low) {
+    auto* self = reinterpret_cast<Fibres*>(std::uintptr_t(high) << 32 | low);
+    const int i = self->current_;
+    try {
+      (*self->body_)(i);
+    } catch (...) {
+      self->failure_ = std::current_exception();
+    }
+    self->fibre(i).state = State::done;
+  }
+
+  int first() { return order_ == Order::upwards ? 0 : int(fibres_.size()) - 1; }
+  /// The next fibre of the current one's warp, or else of the next warps, that need not wait; -1: none, or a failure.
+  int next() {
+    if (failure_) return -1;
+    const int step = order_ == Order::upwards ? 1 : -1, count = int(fibres_.size());
+    const int warp = current_ / per_warp_ * per_warp_, lane = current_ - warp;
+    for (int i = 1; i <= per_warp_; ++i) {
+      const int other = warp + (lane + step * i + per_warp_) % per_warp_;
+      if (fibre(other).state == State::ready) return other;
+    }
+    for (int i = 1; i <= count; ++i) {
+      const int other = (current_ + step * i + count) % count;
+      if (fibre(other).state == State::ready) return other;
+    }
+    return -1;
+  }
+
+  int per_warp_;
+  Order order_;
+  std::vector<Fibre> fibres_;
+  const std::function<void(int)>* body_ = nullptr;
+  ucontext_t main_{};
+  int current_ = 0;
+  std::exception_ptr failure_;
+};
+
+}  // namespace annulus::test

@@ -1,0 +1,64 @@
+// The tensor-core backward pass against the definition, without a GPU, as test_cuda_forward.cpp has the forward pass.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/cuda_backward_case.hpp"
+
+#include "kernels/awkward_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+
+template <class Products>
+class CudaBackward : public testing::Test {};
+TYPED_TEST_SUITE(CudaBackward, BackwardProducts);
+
+TYPED_TEST(CudaBackward, EveryHeadSizeAndMask) {
+  for (const Index head_dim : {8, 64, 80}) {
+    for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+      if (mask != Mask::upto && head_dim != 8) continue;
+      SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+      const BackwardCase test = awkward_backward_case(head_dim, TypeParam::type, Precision::float32, mask);
+      const BackwardAnswer known = naive_backward(test);
+      TwinRun how;
+      expect_close(TypeParam::twin(test, known, how), known.gradients, core::gradient_tolerance(TypeParam::type));
+      EXPECT_EQ(how.bank_conflicts, 1);
+    }
+  }
+}
+
+TYPED_TEST(CudaBackward, SameBitsInAnyOrderOfThreadsAndCopies) {
+  const BackwardCase test = long_backward_case(16, TypeParam::type, Mask::upto);
+  const BackwardAnswer known = naive_backward(test);
+  TwinRun first;
+  const Gradients expected = TypeParam::twin(test, known, first);
+  expect_close(expected, known.gradients, core::gradient_tolerance(TypeParam::type));
+  for (const Copies copies : {Copies::at_once, Copies::at_wait}) {
+    for (const Fibres::Order order : {Fibres::Order::upwards, Fibres::Order::downwards}) {
+      TwinRun how{copies, order};
+      expect_same_bits(TypeParam::twin(test, known, how), expected);
+    }
+  }
+}
+
+// Rows whose lse is minus infinity have no probabilities, whatever delta they are given: here NaN.
+TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
+  const BackwardCase test = long_backward_case(16, TypeParam::type, Mask::upto);
+  BackwardAnswer known = naive_backward(test);
+  Index empty = 0;
+  for (std::size_t row = 0; row < known.lse.size(); ++row) {
+    if (!std::isinf(known.lse[row])) continue;
+    known.delta[row] = std::numeric_limits<double>::quiet_NaN();
+    ++empty;
+  }
+  EXPECT_GT(empty, 0);
+  TwinRun how;
+  expect_close(TypeParam::twin(test, known, how), known.gradients, core::gradient_tolerance(TypeParam::type));
+}
+
+}  // namespace
+}  // namespace annulus::test

@@ -1,0 +1,120 @@
+// The tensor-core forward pass against the definition, without a GPU: its block programs run on the host's twins of the
+// primitives they are written in.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "kernels/cuda_kinds.hpp"
+
+#include "kernels/awkward_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+template <class Products>
+class CudaForward : public testing::Test {
+ public:
+  static WorkCase awkward(Index head_dim, bool causal) {
+    return awkward_case(head_dim, Products::type, Products::precision, causal);
+  }
+};
+TYPED_TEST_SUITE(CudaForward, AllProducts);
+
+TYPED_TEST(CudaForward, EveryHeadSize) {
+  for (const Index head_dim : TypeParam::head_dims) {
+    for (const bool causal : {false, true}) {
+      if (!causal && head_dim > TypeParam::head_dims[0]) continue;
+      const WorkCase test = this->awkward(head_dim, causal);
+      TwinRun how;
+      expect_right(test, TypeParam::twin(test, how), TypeParam::tolerance,
+                   "D = " + std::to_string(head_dim) + (causal ? ", causal" : ""));
+      EXPECT_EQ(how.bank_conflicts, 1) << "D = " << head_dim;
+    }
+  }
+}
+
+TYPED_TEST(CudaForward, SameBitsInAnyOrderOfThreadsAndCopies) {
+  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, core::Mask::upto);
+  TwinRun first;
+  const kernels::ReferenceResult expected = TypeParam::twin(test, first);
+  expect_right(test, expected, TypeParam::tolerance, "long rows");
+  for (const Copies copies : {Copies::at_once, Copies::at_wait}) {
+    for (const Fibres::Order order : {Fibres::Order::upwards, Fibres::Order::downwards}) {
+      TwinRun how{copies, order};
+      const kernels::ReferenceResult actual = TypeParam::twin(test, how);
+      EXPECT_EQ(actual.out, expected.out);
+      EXPECT_EQ(actual.lse, expected.lse);
+    }
+  }
+}
+
+TYPED_TEST(CudaForward, RowsSeeTheKeysAfterThem) {
+  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, core::Mask::after);
+  TwinRun how;
+  expect_right(test, TypeParam::twin(test, how), TypeParam::tolerance, "keys after the rows");
+}
+
+TYPED_TEST(CudaForward, RowsWithoutKeysAreZeroWithMinusInfinity) {
+  const Index D = TypeParam::head_dims[0];
+  const WorkCase test = this->awkward(D, true);
+  TwinRun how;
+  const kernels::ReferenceResult answer = TypeParam::twin(test, how);
+  // Row 0 is in no item. Row 4 is comb index 3; heads 2 and 3 are shown few_keys only, whose first comb index is 40.
+  for (const Index number : {Index(0) * 4 + 1, Index(4) * 4 + 2}) {
+    EXPECT_EQ(answer.lse[std::size_t(number)], -std::numeric_limits<double>::infinity()) << number;
+    for (Index d = 0; d < D; ++d) EXPECT_EQ(answer.out[std::size_t(number * D + d)], 0.0) << number << " " << d;
+  }
+}
+
+TYPED_TEST(CudaForward, NothingButTheLargestScoreCounts) {
+  WorkCase test = this->awkward(TypeParam::head_dims[0], true);
+  test.fill(TypeParam::type == DType::float16 ? 1e3 : 1e30);
+  if (TypeParam::type == DType::float32) {  // exact as TF32: rounding would choose another largest key
+    test.q = rounded(test.q, DType::bfloat16);
+    test.k = rounded(test.k, DType::bfloat16);
+  }
+  TwinRun how;
+  // float32 keeps a score of 1000 to 1e-4 only; float16 takes no larger numbers.
+  const double allowed = TypeParam::type == DType::float16 ? 2e-2 : TypeParam::tolerance;
+  expect_right(test, TypeParam::twin(test, how), allowed, "large scores");
+}
+
+TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
+  const WorkCase test = this->awkward(TypeParam::head_dims[0], true);
+  TwinRun how;
+  int call = 0;
+  const auto answer = answer_by(
+      test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
+        if (call++ == 0) {
+          kernels::attend(kernels::Backend::device, list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, state);
+        } else {
+          TypeParam::with_block(test.shape.head_dim,
+                                [&](auto block) { twin_attend<decltype(block)>(list, qkv, scale, state, how); });
+        }
+      });
+  expect_right(test, answer, TypeParam::tolerance, "half by each kernel");
+}
+
+// Keys of score +inf share the weight, others have none; a row that has none of them is as one that saw no key.
+TEST(CudaForwardNumbers, InfiniteScores) {
+  WorkCase test = long_case(8, DType::bfloat16, core::Mask::upto);
+  const auto only_first = [](std::vector<double>& vectors, double size) {
+    for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = i % 8 == 0 ? (vectors[i] < 0 ? -size : size) : 0;
+  };
+  only_first(test.q, 0x1p100);
+  only_first(test.k, 0x1p100);
+  TwinRun how;
+  const kernels::ReferenceResult answer = BFloat16Products::twin(test, how);
+  std::vector<double> sums(test.q.size(), 0), keys(test.q.size() / 8, 0);
+  for_each_meeting(test, [&](std::size_t row, std::size_t key) {
+    if (test.q[row * 8] * test.k[key * 8] < 0) return;
+    ++keys[row];
+    for (std::size_t d = 0; d < 8; ++d) sums[row * 8 + d] += test.v[key * 8 + d];
+  });
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] /= std::max(1.0, keys[i / 8]);
+  EXPECT_TRUE(close_to(answer.out, sums, BFloat16Products::tolerance));
+}
+
+}  // namespace
+}  // namespace annulus::test

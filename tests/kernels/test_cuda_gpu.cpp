@@ -1,0 +1,119 @@
+// The tensor-core kernels on a GPU against the definition and their twins on the host. Only in builds for CUDA.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/cuda_backward_case.hpp"
+
+#include "annulus/kernels/cuda/attend.hpp"
+#include "kernels/awkward_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+int of_gpu(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(cudaDeviceGetAttribute(&value, attribute, device), cudaSuccess);
+  return value;
+}
+
+/// Matrix units for these numbers came with sm_80, and a block takes so much shared memory.
+bool can_run(int shared_bytes) {
+  return of_gpu(cudaDevAttrComputeCapabilityMajor) >= 8 &&
+         of_gpu(cudaDevAttrMaxSharedMemoryPerBlockOptin) >= shared_bytes;
+}
+
+template <class Products>
+class CudaOnGpu : public testing::Test {
+ public:
+  /// Where the GPU cannot, attend() has to say so.
+  static void expect_right(const WorkCase& test, const std::string& what) {
+    int shared_bytes = 0;
+    Products::with_block(test.shape.head_dim, [&](auto block) { shared_bytes = decltype(block)::shared_bytes; });
+    const bool can = can_run(shared_bytes);
+    const auto answer = answer_by(
+        test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
+          const kernels::Operands operands{qkv[0].view, qkv[1].view, qkv[2].view, scale, Products::wanted};
+          EXPECT_EQ(kernels::cuda::attend(list, operands, state, {}), can) << what;
+        });
+    if (!can) return;
+    test::expect_right(test, answer, Products::tolerance, what);
+    TwinRun how;
+    const kernels::ReferenceResult twin = Products::twin(test, how);
+    EXPECT_TRUE(close_to(answer.out, twin.out, Products::tolerance)) << "out of the twin, " << what;
+    EXPECT_TRUE(close_to(answer.lse, twin.lse, Products::type == DType::float64 ? 1e-12 : 1e-5))
+        << "lse of the twin, " << what;
+  }
+};
+TYPED_TEST_SUITE(CudaOnGpu, AllProducts);
+
+TYPED_TEST(CudaOnGpu, EveryHeadSize) {
+  for (const Index head_dim : TypeParam::head_dims) {
+    for (const bool causal : {false, true}) {
+      this->expect_right(awkward_case(head_dim, TypeParam::type, TypeParam::precision, causal),
+                         "D = " + std::to_string(head_dim) + (causal ? ", causal" : ""));
+    }
+  }
+}
+
+TYPED_TEST(CudaOnGpu, LongRows) {
+  for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
+    this->expect_right(long_case(TypeParam::head_dims[0], TypeParam::type, mask),
+                       "long rows, mask " + std::to_string(int(mask)));
+  }
+}
+
+// A launch again and again gives the same bits: no thread reads what another one has not written yet.
+TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
+  const WorkCase test = long_case(TypeParam::head_dims[1], TypeParam::type, core::Mask::upto);
+  const auto run = [&] {
+    return answer_by(
+        test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
+          kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale, TypeParam::wanted}, state, {});
+        });
+  };
+  const kernels::ReferenceResult first = run();
+  for (int i = 0; i < 20; ++i) {
+    const kernels::ReferenceResult again = run();
+    EXPECT_EQ(again.out, first.out) << i;
+    EXPECT_EQ(again.lse, first.lse) << i;
+  }
+}
+
+template <class Products>
+class CudaBackwardOnGpu : public testing::Test {
+ public:
+  static void expect_right(const BackwardCase& test, const std::string& what) {
+    SCOPED_TRACE(what);
+    const bool can = can_run(Products::shared_bytes(test.shape.head_dim));
+    const BackwardAnswer known = naive_backward(test);
+    const Gradients actual = gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {
+      EXPECT_EQ(kernels::cuda::attend_backward(list, test.shape, test.precision, tensors.operands(test),
+                                               tensors.gradients(), {}),
+                can);
+    });
+    if (!can) return;
+    expect_close(actual, known.gradients, core::gradient_tolerance(test.type));
+    TwinRun how;
+    expect_close(actual, Products::twin(test, known, how), core::gradient_tolerance(test.type));
+  }
+};
+TYPED_TEST_SUITE(CudaBackwardOnGpu, BackwardProducts);
+
+TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
+  for (const Index head_dim : {8, 64, 80, 128}) {
+    for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
+      this->expect_right(awkward_backward_case(head_dim, TypeParam::type, core::Precision::float32, mask),
+                         "D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+    }
+  }
+}
+
+TYPED_TEST(CudaBackwardOnGpu, LongRows) {
+  this->expect_right(long_backward_case(32, TypeParam::type, core::Mask::upto), "long rows");
+}
+
+}  // namespace
+}  // namespace annulus::test
