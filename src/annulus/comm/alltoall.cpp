@@ -11,6 +11,13 @@ RowBlock whole(RowBlock array) {
   return array;
 }
 
+/// Whether pieces, which do not overlap, are all of an array.
+bool are_all_of(const RowBlock& array, const std::vector<Piece>& pieces) {
+  Index bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.row_count() * piece.columns.size();
+  return bytes == array.held * array.row_bytes;
+}
+
 }  // namespace
 
 Index Piece::row_count() const {
@@ -23,6 +30,10 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
                      const RowBlock& to, const std::vector<Piece>& receives) {
   Staged source(whole(from)), target(whole(to));
   source.load();
+  // What is staged goes back as a whole, with the places that receive nothing.
+  if (!are_all_of(to, receives)) target.load();
+  source.wait_until_loaded();
+  target.wait_until_loaded();
   Requests requests;
   // Step d receives from rank - d and sends to rank + d: at any time every rank is the target of about one other.
   const auto type_of = [](const Staged& array, const Piece& piece) {
@@ -40,6 +51,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   }
   requests.wait();
   target.store();
+  target.arrive();
 }
 
 }  // namespace annulus::comm

@@ -15,6 +15,7 @@ void allgather_rows(const Communicator& comm, const RowBlock& own, const RowBloc
   const Datatype row = Datatype::contiguous(own.row_bytes);
   Staged from(own), to(all);
   from.load();
+  from.wait_until_loaded();
   for (Index part = 0; part < own.parts; ++part) {
     const auto* source = static_cast<std::byte*>(from.block().data) + part * from.block().held * own.row_bytes;
     auto* target = static_cast<std::byte*>(to.block().data) + part * to.block().held * own.row_bytes;
@@ -24,6 +25,7 @@ void allgather_rows(const Communicator& comm, const RowBlock& own, const RowBloc
     });
   }
   to.store();
+  to.arrive();
 }
 
 }  // namespace annulus::comm

@@ -13,6 +13,8 @@ namespace annulus::comm {
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
+/// Starts sending the rows of a block that is being loaded, when it is; the block outlives the requests.
+void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer; no message at all where `block.rows` is empty.
 struct Message {
@@ -46,6 +48,7 @@ class Exchange {
   const Communicator& comm_;
   std::deque<Staged> outgoing_;  // a deque: messages in flight keep their addresses
   std::deque<Staged> incoming_;
+  std::vector<Staged*> arriving_;  // where request i puts rows; null: it sends
   Requests requests_;  // declared after the buffers: when an error unwinds, messages end before their buffers do
 };
 

@@ -19,17 +19,17 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
     peers_.push_back(peer);
     start_receive(requests_, comm_, peer, tag, block.first_row(), Datatype::rows(block));
   }
-  if (own.rows.empty()) return;
+  if (own.rows.empty() || comm_.size() == 1) return;
   outgoing_.emplace(own).load();
-  const RowBlock& block = outgoing_->block();
-  const Datatype type = Datatype::rows(block);
   for (int d = 1; d < comm_.size(); ++d)
-    start_send(requests_, comm_, core::wrap(comm_.rank() + d, comm_.size()), tag, block.first_row(), type);
+    start_send(requests_, comm_, core::wrap(comm_.rank() + d, comm_.size()), tag, *outgoing_);
 }
 
 void Gather::progress() {
   requests_.advance([this](std::size_t i) {
-    if (i < peers_.size()) arrived_.push_back(i);
+    if (i >= peers_.size()) return;
+    incoming_[i].store();
+    arrived_.push_back(i);
   });
 }
 
@@ -42,7 +42,7 @@ std::optional<int> Gather::next() {
   const std::size_t index = arrived_.front();
   arrived_.pop_front();
   ++handed_out_;
-  incoming_[index].store();
+  incoming_[index].arrive();
   return peers_[index];
 }
 

@@ -3,16 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
+#include "annulus/core/gpu_names.hpp"
 #if defined(KOKKOS_ENABLE_CUDA)
 #include <cuda.h>
-#endif
-
-#if defined(KOKKOS_ENABLE_CUDA)
-#define GPU(name) cuda##name
 using DeviceProperties = cudaDeviceProp;
 #elif defined(KOKKOS_ENABLE_HIP)
-#define GPU(name) hip##name
 using DeviceProperties = hipDeviceProp_t;
 #endif
 
