@@ -20,13 +20,19 @@ class FakeDevice {
   /// Where real kernels run on the host, at once (`real_kernels`), what they wait for is done when the wait returns. A
   /// copy's target holds 0xff bytes, NaN in every storage type, from the call until the copy happens, and its source
   /// is looked at once more a while later: memory that was given to somebody else too early counts in `overwritten`.
-  FakeDevice(std::uint64_t seed, bool real_kernels) : random_(seed), real_kernels_(real_kernels), queues_(3) {}
+  FakeDevice(std::uint64_t seed, bool real_kernels) : random_(seed), real_kernels_(real_kernels), queues_(4) {}
 
   core::CopyQueue& to_host() { return to_host_; }
   core::CopyQueue& to_device() { return to_device_; }
+  core::CopyQueue& messages() { return messages_; }
 
   /// Behind all kernels launched so far, and what kernels were told to wait for.
-  void launch(std::function<void()> kernel) { queues_[kernels].add(std::move(kernel)); }
+  void launch(std::function<void()> kernel) { queues_[kernels].add(at_once(std::move(kernel))); }
+  /// Puts work of a library into the queue that has this stream: called again and again until it returns true.
+  static void add(void* stream, std::function<bool()> work) {
+    auto& queue = *static_cast<Queue*>(stream);
+    queue.device.queues_[queue.own].add(std::move(work));
+  }
   /// Lets one thing happen that may; false where nothing is left.
   bool step() {
     std::vector<std::size_t> can;
@@ -62,12 +68,18 @@ class FakeDevice {
     Point(std::size_t q, std::size_t n) : queue(q), operations(n) {}
     std::size_t queue, operations;  // over when so many of that queue are done
   };
+  static std::function<bool()> at_once(std::function<void()> work) {
+    return [work = std::move(work)] {
+      work();
+      return true;
+    };
+  }
   struct Operation {
-    std::function<void()> run;
+    std::function<bool()> run;  // true: it is done
     std::vector<core::When> behind;
   };
   struct Line {  // one after another
-    void add(std::function<void()> run) { all.push_back({std::move(run), std::exchange(waits, {})}); }
+    void add(std::function<bool()> run) { all.push_back({std::move(run), std::exchange(waits, {})}); }
     std::vector<Operation> all;
     std::size_t done = 0;
     std::vector<core::When> waits;  // of the next operation
@@ -88,9 +100,12 @@ class FakeDevice {
   }
   void run(std::size_t q) {
     Line& line = queues_[q];
-    const std::function<void()> now = std::exchange(line.all[line.done].run, nullptr);
-    ++line.done;
-    now();
+    const std::function<bool()> now = std::exchange(line.all[line.done].run, nullptr);
+    if (now()) {
+      ++line.done;
+    } else {
+      line.all[line.done].run = now;
+    }
   }
 
   struct Queue final : core::CopyQueue {
@@ -112,7 +127,7 @@ class FakeDevice {
       ++device.copies;
       if (device.real_kernels_) each(to, [](void* line, Index width) { std::memset(line, 0xff, std::size_t(width)); });
       const auto copied = std::make_shared<std::vector<std::byte>>();
-      device.queues_[own].add([=] {
+      device.queues_[own].add(at_once([=] {
         each(from, [&](void* line, Index width) {
           copied->insert(copied->end(), static_cast<std::byte*>(line), static_cast<std::byte*>(line) + width);
         });
@@ -121,17 +136,18 @@ class FakeDevice {
           std::memcpy(line, copied->data() + at, std::size_t(width));
           at += width;
         });
-      });
+      }));
       if (!device.real_kernels_) return;
       FakeDevice& whole = device;
-      device.queues_[own].add([=, &whole] {
+      device.queues_[own].add(at_once([=, &whole] {
         Index at = 0;
         each(from, [&](void* line, Index width) {
           whole.overwritten += std::memcmp(line, copied->data() + at, std::size_t(width)) != 0;
           at += width;
         });
-      });
+      }));
     }
+    void* stream() override { return this; }
     template <class Body>
     static void each(const core::Lines& lines, Body&& body) {
       for (Index i = 0; i < lines.count; ++i) body(static_cast<std::byte*>(lines.data) + i * lines.pitch, lines.width);
@@ -142,8 +158,8 @@ class FakeDevice {
 
   std::mt19937_64 random_;
   const bool real_kernels_;
-  std::vector<Line> queues_;  // kernels, to host, to device
-  Queue to_host_{*this, 1}, to_device_{*this, 2};
+  std::vector<Line> queues_;  // kernels, to host, to device, messages
+  Queue to_host_{*this, 1}, to_device_{*this, 2}, messages_{*this, 3};
 };
 
 }  // namespace annulus::test

@@ -18,6 +18,30 @@ bool are_all_of(const RowBlock& array, const std::vector<Piece>& pieces) {
   return bytes == array.held * array.row_bytes;
 }
 
+/// In the order of Datatype::columns().
+NcclMessage message_of(int peer, const RowBlock& array, const Piece& piece) {
+  NcclMessage message{peer, {}};
+  if (piece.empty()) return message;
+  for (Index part = 0; part < array.parts; ++part) {
+    for (const core::Interval& rows : piece.rows) {
+      const Index first = (part * array.held + rows.begin) * array.row_bytes + piece.columns.begin;
+      message.lines.push_back(
+          {static_cast<std::byte*>(array.data) + first, piece.columns.size(), rows.size(), array.row_bytes});
+    }
+  }
+  return message;
+}
+
+void alltoall_by_nccl(NcclChannel& nccl, const RowBlock& from, const std::vector<Piece>& sends, const RowBlock& to,
+                      const std::vector<Piece>& receives) {
+  std::vector<NcclMessage> out, in;
+  for (std::size_t peer = 0; peer < sends.size(); ++peer) {
+    out.push_back(message_of(int(peer), from, sends[peer]));
+    in.push_back(message_of(int(peer), to, receives[peer]));
+  }
+  nccl.wait({nccl.start(std::move(out), std::move(in))});
+}
+
 }  // namespace
 
 Index Piece::row_count() const {
@@ -28,6 +52,7 @@ Index Piece::row_count() const {
 
 void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::vector<Piece>& sends,
                      const RowBlock& to, const std::vector<Piece>& receives) {
+  if (NcclChannel* const nccl = channel_of(comm)) return alltoall_by_nccl(*nccl, from, sends, to, receives);
   Staged source(whole(from)), target(whole(to));
   source.load();
   // What is staged goes back as a whole, with the places that receive nothing.

@@ -2,11 +2,28 @@
 
 #include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 
 namespace annulus::comm {
+namespace {
+
+void allgather_by_nccl(NcclChannel& nccl, const RowBlock& own, const RowBlock& all,
+                       const std::vector<core::Interval>& owners) {
+  std::vector<NcclMessage> sends, receives;
+  for (std::size_t peer = 0; peer < owners.size(); ++peer) {
+    RowBlock of_peer = all;
+    of_peer.rows = owners[peer];
+    sends.push_back(nccl_message(int(peer), own));
+    receives.push_back(nccl_message(int(peer), of_peer));
+  }
+  nccl.wait({nccl.start(std::move(sends), std::move(receives))});
+}
+
+}  // namespace
 
 void allgather_rows(const Communicator& comm, const RowBlock& own, const RowBlock& all,
                     const std::vector<core::Interval>& owners) {
+  if (NcclChannel* const nccl = channel_of(comm)) return allgather_by_nccl(*nccl, own, all, owners);
   std::vector<int> counts, begins;  // in rows: a row's bytes are one MPI element, so counts stay small
   for (const core::Interval& rows : owners) {
     counts.push_back(int(rows.size()));

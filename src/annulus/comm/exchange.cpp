@@ -29,6 +29,10 @@ void start_send(Requests& requests, const Communicator& comm, int peer, int tag,
 
 void Exchange::start_receive(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
+  if (nccl_ != nullptr) {
+    groups_.push_back(nccl_->start({}, {nccl_message(message.peer, message.block)}));
+    return;
+  }
   Staged& block = incoming_.emplace_back(message.block);
   arriving_.push_back(&block);
   comm::start_receive(requests_, comm_, message.peer, tag, block.block().first_row(), Datatype::rows(block.block()));
@@ -36,6 +40,10 @@ void Exchange::start_receive(const Message& message, int tag) {
 
 void Exchange::start_send(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
+  if (nccl_ != nullptr) {
+    groups_.push_back(nccl_->start({nccl_message(message.peer, message.block)}, {}));
+    return;
+  }
   Staged& block = outgoing_.emplace_back(message.block);
   arriving_.push_back(nullptr);
   block.load();
@@ -43,19 +51,34 @@ void Exchange::start_send(const Message& message, int tag) {
 }
 
 void Exchange::start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
-  core::require(incoming_.empty() && outgoing_.empty(),
+  core::require(incoming_.empty() && outgoing_.empty() && groups_.empty(),
                 [] { return "an exchange was started before the last one was waited for"; });
+  if (nccl_ != nullptr) {
+    const auto all = [](const std::vector<Message>& messages) {
+      std::vector<NcclMessage> made;
+      for (const Message& message : messages) made.push_back(nccl_message(message.peer, message.block));
+      return made;
+    };
+    groups_.push_back(nccl_->start(all(sends), all(receives)));
+    return;
+  }
   for (const Message& receive : receives) start_receive(receive, tag);
   for (const Message& send : sends) start_send(send, tag);
 }
 
 void Exchange::progress() {
+  if (nccl_ != nullptr) nccl_->progress();
   requests_.advance([this](std::size_t i) {
     if (arriving_[i] != nullptr) arriving_[i]->store();
   });
 }
 
 void Exchange::wait() {
+  if (nccl_ != nullptr) {
+    nccl_->wait(groups_);
+    groups_.clear();
+    return;
+  }
   requests_.wait([this] {
     progress();
     return requests_.empty();

@@ -6,6 +6,7 @@
 
 #include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 
 namespace annulus::comm {
 
@@ -26,7 +27,8 @@ struct Message {
 /// blocks. Between start() and wait() the sent rows must not change and the received rows must not be read.
 class Exchange {
  public:
-  explicit Exchange(const Communicator& comm) : comm_(comm) {}
+  /// Collective where NCCL carries messages, for each communicator's first one; see channel_of().
+  explicit Exchange(const Communicator& comm) : comm_(comm), nccl_(channel_of(comm)) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -46,6 +48,8 @@ class Exchange {
   void start_receive(const Message& message, int tag);
 
   const Communicator& comm_;
+  NcclChannel* const nccl_;  // carries messages, or null: MPI does
+  std::vector<std::shared_ptr<NcclGroup>> groups_;
   std::deque<Staged> outgoing_;  // a deque: messages in flight keep their addresses
   std::deque<Staged> incoming_;
   std::vector<Staged*> arriving_;  // where request i puts rows; null: it sends

@@ -10,8 +10,9 @@ constexpr int tag = 0;  // a rank sends at most one message of a gather to a pee
 }  // namespace
 
 void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
-  core::require(requests_.empty() && Index(blocks.size()) == comm_.size(),
+  core::require(requests_.empty() && groups_.empty() && Index(blocks.size()) == comm_.size(),
                 [] { return "a gather needs a block of every rank, and the last gather finished"; });
+  if (nccl_ != nullptr) return start_by_nccl(own, blocks);
   for (int d = 1; d < comm_.size(); ++d) {  // nearest ranks first, so that not all ranks send to rank 0 at once
     const int peer = core::wrap(comm_.rank() - d, comm_.size());
     if (blocks[std::size_t(peer)].rows.empty()) continue;
@@ -25,7 +26,21 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
     start_send(requests_, comm_, core::wrap(comm_.rank() + d, comm_.size()), tag, *outgoing_);
 }
 
+/// A group for each distance, so that blocks come one after another.
+void Gather::start_by_nccl(const RowBlock& own, const std::vector<RowBlock>& blocks) {
+  std::vector<std::shared_ptr<NcclGroup>> only_sending;
+  for (int d = 1; d < comm_.size(); ++d) {
+    const int to = core::wrap(comm_.rank() + d, comm_.size()), from = core::wrap(comm_.rank() - d, comm_.size());
+    const RowBlock& block = blocks[std::size_t(from)];
+    const auto group = nccl_->start({nccl_message(to, own)}, {nccl_message(from, block)});
+    if (!block.rows.empty()) peers_.push_back(from);
+    (block.rows.empty() ? only_sending : groups_).push_back(group);
+  }
+  groups_.insert(groups_.end(), only_sending.begin(), only_sending.end());
+}
+
 void Gather::progress() {
+  if (nccl_ != nullptr) nccl_->progress();
   requests_.advance([this](std::size_t i) {
     if (i >= peers_.size()) return;
     incoming_[i].store();
@@ -35,6 +50,10 @@ void Gather::progress() {
 
 std::optional<int> Gather::next() {
   if (handed_out_ == peers_.size()) return std::nullopt;
+  if (nccl_ != nullptr) {
+    nccl_->wait({groups_[handed_out_]});
+    return peers_[handed_out_++];
+  }
   requests_.wait([this] {
     if (arrived_.empty()) progress();
     return !arrived_.empty();
@@ -49,6 +68,8 @@ std::optional<int> Gather::next() {
 void Gather::finish() {
   core::require(handed_out_ == peers_.size(), [] { return "a gather was finished before all blocks were taken"; });
   requests_.wait();
+  if (nccl_ != nullptr) nccl_->wait(groups_);
+  groups_.clear();
   peers_.clear();
   incoming_.clear();
   outgoing_.reset();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/comm/nccl_channel.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/metrics.hpp"
 
@@ -50,6 +51,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   std::vector<Outstanding> told;
   while (!done()) {
     Requests::begin_ready();  // also for others: their messages may be what the other ranks wait for
+    progress_nccl();
     if (std::vector<Outstanding> now = outstanding(); now != told) {
       waiting.about(now);
       told = std::move(now);

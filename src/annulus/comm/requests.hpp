@@ -44,9 +44,9 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Where the MPI call puts its request; valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// The same for a call that must wait until ready() says yes: begin(request) makes it then, in some later call of
-  /// advance() or in a wait, of whatever requests. Such calls are made in the order in which they were added, all of the
-  /// process, so that messages match as if they had been made at once.
+  /// The same for a call that must wait until ready() says yes: begin(request) makes it then, in some later advance()
+  /// or wait, of whatever requests. Such calls are made in the order in which they were added, all of the process, so
+  /// that messages match as if they had been made at once.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
   /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
   /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) with what a

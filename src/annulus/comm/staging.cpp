@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "annulus/comm/host_pool.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/gpu_driver.hpp"
 
@@ -76,7 +77,12 @@ void choose_transfers(GpuAware wanted, const Communicator& comm, const std::func
                                     : Choice{false, staged + " (distribution.gpu_aware: off)"};
 }
 
-const std::string& transfers() { return choice().words; }
+std::string transfers() {
+  if (const std::string nccl = nccl_in_use(); !nccl.empty()) {
+    return fmt::format("device memory, by {} (distribution.transport: nccl); windows: {}", nccl, choice().words);
+  }
+  return choice().words;
+}
 
 int send_device_memory_to_self() {
   constexpr Index bytes = 1 << 20;  // beyond any library's limit for small messages

@@ -20,9 +20,9 @@ enum class GpuAware { automatic, on, off };
 /// went wrong, or nothing; it is called only where the answer matters.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
-/// What was chosen and why: "device memory staged through host memory (distribution.gpu_aware: off)". Before any choice
-/// device memory is staged.
-const std::string& transfers();
+/// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL
+/// (transport.hpp). Before any choice device memory is staged.
+std::string transfers();
 
 /// The child's part. Returns 0 when device memory that was sent arrived unchanged.
 int send_device_memory_to_self();

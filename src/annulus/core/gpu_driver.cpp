@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <array>
+
 #include "annulus/core/gpu_names.hpp"
 #if defined(KOKKOS_ENABLE_CUDA)
 #include <cuda.h>
@@ -50,6 +52,18 @@ std::string gpu_name() {
   }
 #endif
   return "unknown GPU";
+}
+
+std::string gpu_address() {
+#if defined(GPU)
+  int device = 0;
+  std::array<char, 32> text{};
+  if (GPU(GetDevice)(&device) == GPU(Success) &&
+      GPU(DeviceGetPCIBusId)(text.data(), int(text.size()), device) == GPU(Success)) {
+    return text.data();
+  }
+#endif
+  return "";
 }
 
 std::string why_no_gpu() {
