@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/comm/record.hpp"
 #include "annulus/comm/transport.hpp"
 #include "annulus/core/buffer.hpp"
 #include "support/fake_nccl.hpp"
@@ -127,6 +128,26 @@ TEST(Nccl, AnErrorEndsAWaitWithItsWordsAndTheChannelIsAborted) {
   }
   EXPECT_EQ(s.nccl.aborted, 1);
   EXPECT_EQ(s.nccl.destroyed, 0);
+}
+
+// So the watchdog ends a stalled run, and the rank says for whom it waits.
+TEST(Nccl, AWaitIsWatchedAndNamesPeersAndBytes) {
+  World s;
+  int looks = 0;
+  std::string told;
+  NcclChannel channel(s.comm, s.functions, s.device.messages());
+  s.functions.state = [&, state = s.functions.state](void* handle, int* found) {
+    if (++looks < 50) return *found = nccl_in_progress, nccl_success;
+    if (told.empty()) told = record().text();
+    return state(handle, found);
+  };
+  std::vector<int> out{1, 2, 3}, in(3);
+  channel.wait({channel.start({all_of(s.next(), out)}, {all_of(s.before(), in)})});
+  EXPECT_NE(told.find("waiting"), std::string::npos) << told;
+  EXPECT_NE(
+      told.find(fmt::format("receive of 12 bytes from rank {}, send of 12 bytes to rank {}", s.before(), s.next())),
+      std::string::npos)
+      << told;
 }
 
 TEST(Nccl, ACommunicatorThatCannotBeMadeIsAnErrorOnAllRanks) {

@@ -1,5 +1,7 @@
 #include "annulus/comm/nccl_channel.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -82,8 +84,7 @@ NcclChannel::NcclChannel(const Communicator& comm, const NcclFunctions& nccl, co
   id = comm.broadcast(id);
   NcclFunctions::Id known{};
   std::copy(id.begin(), id.end(), known.begin());
-  const int result = nccl_.init(&handle_, comm.size(), known, comm.rank());
-  if (result != nccl_in_progress) check(result, "ncclCommInitRankConfig");
+  check_begun(nccl_.init(&handle_, comm.size(), known, comm.rank()), "ncclCommInitRankConfig");
   wait_until([this] { return is_ready(); },
              [] {
                return std::vector<Outstanding>{{Outstanding::Kind::collective, 0, 0, "ncclCommInitRankConfig"}};
@@ -113,6 +114,10 @@ NcclChannel::~NcclChannel() {
 
 void NcclChannel::check(int result, const char* call) {
   if (result != nccl_success) fail(result, call);
+}
+
+void NcclChannel::check_begun(int result, const char* call) {
+  if (result != nccl_in_progress) check(result, call);
 }
 
 void NcclChannel::fail(int result, const char* call) {
@@ -148,13 +153,12 @@ void NcclChannel::issue(NcclGroup& group) {
   }
   check(nccl_.begin_group(), "ncclGroupStart");
   for (const Wire& wire : group.receives) {
-    check(nccl_.receive(wire.data, std::size_t(wire.bytes), wire.peer, handle_, queue_.stream()), "ncclRecv");
+    check_begun(nccl_.receive(wire.data, std::size_t(wire.bytes), wire.peer, handle_, queue_.stream()), "ncclRecv");
   }
   for (const Wire& wire : group.sends) {
-    check(nccl_.send(wire.data, std::size_t(wire.bytes), wire.peer, handle_, queue_.stream()), "ncclSend");
+    check_begun(nccl_.send(wire.data, std::size_t(wire.bytes), wire.peer, handle_, queue_.stream()), "ncclSend");
   }
-  const int result = nccl_.end_group();
-  if (result != nccl_in_progress) check(result, "ncclGroupEnd");
+  check_begun(nccl_.end_group(), "ncclGroupEnd");
 }
 
 /// NCCL has put it into the queue.

@@ -50,6 +50,7 @@ class NcclChannel {
 
  private:
   void check(int result, const char* call);
+  void check_begun(int result, const char* call);  // it may go on
   [[noreturn]] void fail(int result, const char* call);
   /// True when NCCL is done with what it was asked to begin.
   bool is_ready();

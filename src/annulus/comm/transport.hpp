@@ -14,8 +14,8 @@ void choose_transport(Transport wanted, const Communicator& comm);
 /// Throws Error(usage) where two ranks have the same GPU, which NCCL refuses. `places` has every rank's {host, GPU}.
 void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& places);
 
-/// The channel of a communicator, made when it is first asked for; null where MPI carries messages. Collective the first
-/// time. It lives as long as the communicator.
+/// The channel of a communicator, made when it is first asked for; null where MPI carries messages. Collective the
+/// first time. It lives as long as the communicator.
 NcclChannel* channel_of(const Communicator& comm);
 
 /// Whether NCCL carries rows, and its version: "NCCL 2.28.9"; empty where MPI does.

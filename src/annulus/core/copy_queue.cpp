@@ -57,8 +57,11 @@ GPU(Event_t) event_of(const When& moment) { return static_cast<const Event&>(*mo
 class GpuQueue final : public CopyQueue {
  public:
   GpuQueue() {
-    // "Non-blocking": it does not stop, and is not stopped by, what is launched without a stream.
-    check(GPU(StreamCreateWithFlags)(&stream_, GPU(StreamNonBlocking)), "StreamCreate");
+    // "Non-blocking": it does not stop, and is not stopped by, what is launched without a stream. Its work comes before
+    // the kernels' where both are ready: NCCL's few blocks would else wait for all of an attention kernel's.
+    int least = 0, greatest = 0;
+    check(GPU(DeviceGetStreamPriorityRange)(&least, &greatest), "DeviceGetStreamPriorityRange");
+    check(GPU(StreamCreateWithPriority)(&stream_, GPU(StreamNonBlocking), greatest), "StreamCreateWithPriority");
   }
   ~GpuQueue() override { static_cast<void>(GPU(StreamDestroy)(stream_)); }
 
