@@ -95,6 +95,20 @@ TEST(Nccl, MessagesGoBetweenTheKernelsBeforeAndBehind) {
   }
 }
 
+// Ranks that wait for something else hand their groups to NCCL all the same, or two would wait for each other for ever.
+TEST(Nccl, GroupsGoOnInOtherWaits) {
+  World s;
+  NcclChannel channel(s.comm, s.functions, s.device.messages());
+  std::vector<int> out{s.comm.rank()}, in(1, -1);
+  const auto group = channel.start({all_of(s.next(), out)}, {all_of(s.before(), in)});
+  EXPECT_TRUE(s.nccl.is_busy());
+  int looks = 0;
+  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // for anything
+  EXPECT_FALSE(s.nccl.is_busy());
+  channel.wait({group});
+  EXPECT_EQ(in[0], s.before());
+}
+
 TEST(Nccl, AChannelBelongsToItsCommunicator) {
   World s;
   transport_by(&s.functions, &s.device.messages());

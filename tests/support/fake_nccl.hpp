@@ -52,6 +52,14 @@ class FakeNccl {
     return f;
   }
 
+  /// What was asked for has not got into the queue yet.
+  bool is_busy() const {
+    for (const auto& one : comms_) {
+      if (one->busy > 0) return true;
+    }
+    return false;
+  }
+
   std::vector<std::vector<Call>> groups;  ///< as they were asked for
   int made = 0, destroyed = 0, aborted = 0;
   bool fails_now = false;  ///< from now on communicators are in error
@@ -68,12 +76,6 @@ class FakeNccl {
     void* data;
   };
 
-  bool is_busy() const {
-    for (const auto& one : comms_) {
-      if (one->busy > 0) return true;
-    }
-    return false;
-  }
   int make_id(comm::NcclFunctions::Id& id) {
     int place[2] = {next_tag_++, 0};
     MPI_Comm_rank(world_, &place[1]);

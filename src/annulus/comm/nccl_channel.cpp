@@ -212,7 +212,6 @@ void NcclChannel::wait(const std::vector<std::shared_ptr<NcclGroup>>& groups) {
     return open;
   };
   wait_until(are_over, outstanding);
-  for (const auto& group : groups) queue_.kernels_wait_for(group->over);
   std::erase_if(begun_, [](const auto& group) { return group.expired() || group.lock()->is_over; });
 }
 

@@ -45,7 +45,7 @@ class NcclChannel {
   /// Hands groups to NCCL when it can take them. Throws Error(failure) with NCCL's words when it failed.
   void progress();
   bool is_over(const NcclGroup& group);
-  /// Waits for groups, watched, and has kernels that are launched from now on see what they brought.
+  /// Waits for groups, watched; what they brought is there on return.
   void wait(const std::vector<std::shared_ptr<NcclGroup>>& groups);
 
  private:
