@@ -47,6 +47,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_FALSE(s.compute.reproducible);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_FALSE(s.distribution.local_below) << "auto";
+  EXPECT_EQ(s.distribution.transport, comm::Transport::mpi);
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::automatic);
   EXPECT_EQ(s.distribution.stall_timeout, 300);
   EXPECT_EQ(s.distribution.machine, std::nullopt);
@@ -65,7 +66,7 @@ attention:
   causal: false
   scale: 1.25e-1
 compute: {precision: float64, backward: true, reproducible: true}
-distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml, ulysses_ranks: 4}
+distribution: {strategy: "hybrid", partition: contiguous, local_below: 0, transport: nccl, gpu_aware: off, stall_timeout: 2.5, machine: m.yaml, ulysses_ranks: 4}
 output: {file: "out put: #1.h5", overwrite: true, statistics: [received, top], top_keys: 5, report: sub/../report.json}
 )";
 
@@ -87,6 +88,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.distribution.ulysses_ranks, 4);
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);
   EXPECT_EQ(s.distribution.local_below, 0);
+  EXPECT_EQ(s.distribution.transport, comm::Transport::nccl);
   EXPECT_EQ(s.distribution.gpu_aware, comm::GpuAware::off);
   EXPECT_EQ(s.distribution.stall_timeout, 2.5);
   EXPECT_EQ(s.distribution.machine, "/data/m.yaml");

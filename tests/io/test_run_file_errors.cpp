@@ -165,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
             "found '0', expected a finite number above 0"},
         Bad{"GpuAware", good + "distribution: {gpu_aware: true}\n", "3:27",
             "expected one of auto, on, off, did you mean 'on'?"},
+        Bad{"Transport", good + "distribution: {transport: ncll}\n", "3:27",
+            "expected one of mpi, nccl, did you mean 'nccl'?"},
         Bad{"UlyssesRanks", good + "distribution: {strategy: hybrid, ulysses_ranks: 0}\n", "3:49", "found '0'"},
         Bad{"UlyssesRanksAlone", good + "distribution: {strategy: ring, ulysses_ranks: 2}\n", "3:32",
             "needs strategy: hybrid, which is ring"},

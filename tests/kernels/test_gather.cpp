@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "annulus/core/error.hpp"
+#include "annulus/kernels/turns.hpp"
 #include "support/attention_case.hpp"
 
 namespace annulus::kernels {
@@ -89,6 +92,92 @@ TEST_P(Gather, CollectedRowsMayLieApartToo) {
   EXPECT_EQ(sums[2 * width], 6 + 1012);
   EXPECT_EQ(sums[width], 3);
   EXPECT_EQ(sums[4 * width], 12 + 1021);
+}
+
+TEST_P(Gather, CopiesOfTheSameRowAddInTheOrderOfTheList) {
+  // In floating point big + 1 - big is 0 and big - big + 1 is 1.
+  const double big = GetParam() == Precision::float64 ? 0x1p60 : 0x1p30;
+  const auto type = GetParam() == Precision::float64 ? core::DType::float64 : core::DType::float32;
+  const auto bytes = test::to_storage({big, 1, -big}, type);
+  const core::Buffer list("test rows", Index(bytes.size())), sum("test rows", Index(bytes.size()) / 3);
+  core::copy_to_device(list.data(), bytes.data(), list.bytes());
+  const auto sum_of = [&](const std::vector<RowCopy>& order) {
+    core::fill_zero(sum.data(), sum.bytes());
+    add_rows(order, {list.data(), 1, 3, sum.bytes()}, {sum.data(), 1, 1, sum.bytes()}, GetParam());
+    return test::from_device(sum, 1, type)[0];
+  };
+  EXPECT_EQ(sum_of({{0, 1, 1, 0}, {0, 1, 1, 1}, {0, 1, 1, 2}}), 0);
+  EXPECT_EQ(sum_of({{0, 1, 1, 0}, {0, 1, 1, 2}, {0, 1, 1, 1}}), 1);
+}
+
+TEST_P(Gather, OfCopiesIntoOneRowTheLastStands) {
+  const Rows source(6, GetParam(), 0), target(1, GetParam(), 100);
+  gather_rows({{1, 1, 1, 0}, {4, 1, 1, 0}, {2, 1, 1, 0}}, source.array(), target.array());
+  EXPECT_EQ(target.rows(), (std::vector<double>{6, 24}));
+}
+
+// As for a message of many segments: hundreds of copies, some of no rows.
+TEST(GatherMany, CopiesOfAnyLengthFindTheirRows) {
+  constexpr Index held = 4000, most_bytes = 32;
+  std::vector<double> values(held * most_bytes / 8);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = double(i);
+  const core::Buffer source("test rows", held * most_bytes), target("test rows", held * most_bytes);
+  core::copy_to_device(source.data(), values.data(), source.bytes());
+  for (const Index row_bytes : {32, 16, 8}) {  // the last one is less than what a thread of a GPU likes to move
+    core::fill_zero(target.data(), target.bytes());
+    std::vector<RowCopy> many;
+    std::vector<std::pair<Index, Index>> expected;  // {from, to}
+    Index to = 0;
+    for (Index i = 0; i < 300; ++i) {
+      const Index count = i % 5, stride = 1 + i % 3, from = 13 * i;
+      many.push_back({from, stride, count, to});
+      for (Index row = 0; row < count; ++row) expected.emplace_back(from + row * stride, to + row);
+      to += count;
+    }
+    gather_rows(many, {source.data(), 1, held, row_bytes}, {target.data(), 1, to, row_bytes});
+    const auto found = test::from_device(target, to * row_bytes / 8, core::DType::float64);
+    for (const auto& [from, at] : expected) {
+      for (Index c = 0; c < row_bytes / 8; ++c) {
+        EXPECT_EQ(found[std::size_t(at * row_bytes / 8 + c)], values[std::size_t(from * row_bytes / 8 + c)])
+            << "row " << at << " of " << row_bytes << " bytes";
+      }
+    }
+  }
+}
+
+TEST(Turns, RowsInCommonAreFoundAsByLookingAtAll) {
+  const auto rows_of = [](const StridedRows& rows) {
+    std::vector<Index> all;
+    for (Index i = 0; i < rows.count; ++i) all.push_back(rows.first + i * rows.stride);
+    return all;
+  };
+  std::vector<StridedRows> some;
+  for (Index first = 0; first < 9; ++first) {
+    for (const Index stride : {1, 2, 3, 4, 6}) {
+      for (const Index count : {0, 1, 2, 5}) some.push_back({first, stride, count});
+    }
+  }
+  Index met = 0;
+  for (const StridedRows& a : some) {
+    for (const StridedRows& b : some) {
+      const auto left = rows_of(a), right = rows_of(b);
+      const bool expected = std::find_first_of(left.begin(), left.end(), right.begin(), right.end()) != left.end();
+      met += expected;
+      EXPECT_EQ(have_common_row(a, b), expected)
+          << a.first << " " << a.stride << " " << a.count << " and " << b.first << " " << b.stride << " " << b.count;
+    }
+  }
+  EXPECT_GT(met, 1000);
+}
+
+TEST(Turns, OnlyCopiesOfTheSameRowWait) {
+  EXPECT_EQ(turns_of(3, {{{1, 2, 3}, {3, 1, 2}, {0, 2, 2}}}), (std::vector<int>{0, 1, 0}));
+  std::vector<StridedRows> combs;  // offsets of a dilation share their span and no row
+  for (Index offset = 0; offset < 8; ++offset) combs.push_back({offset, 8, 100});
+  EXPECT_EQ(turns_of(8, {combs}), std::vector<int>(8, 0));
+  // Two arrays: the first two copies meet in one of them, the last two in the other.
+  EXPECT_EQ(turns_of(3, {{{0, 1, 2}, {1, 1, 2}, {9, 1, 1}}, {{0, 1, 1}, {5, 1, 3}, {6, 1, 1}}}),
+            (std::vector<int>{0, 1, 2}));
 }
 
 TEST_P(Gather, RefusesArraysOfDifferentShape) {

@@ -11,6 +11,37 @@ RowBlock whole(RowBlock array) {
   return array;
 }
 
+/// Whether pieces, which do not overlap, are all of an array.
+bool are_all_of(const RowBlock& array, const std::vector<Piece>& pieces) {
+  Index bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.row_count() * piece.columns.size();
+  return bytes == array.held * array.row_bytes;
+}
+
+/// In the order of Datatype::columns().
+NcclMessage message_of(int peer, const RowBlock& array, const Piece& piece) {
+  NcclMessage message{peer, {}};
+  if (piece.empty()) return message;
+  for (Index part = 0; part < array.parts; ++part) {
+    for (const core::Interval& rows : piece.rows) {
+      const Index first = (part * array.held + rows.begin) * array.row_bytes + piece.columns.begin;
+      message.lines.push_back(
+          {static_cast<std::byte*>(array.data) + first, piece.columns.size(), rows.size(), array.row_bytes});
+    }
+  }
+  return message;
+}
+
+void alltoall_by_nccl(NcclChannel& nccl, const RowBlock& from, const std::vector<Piece>& sends, const RowBlock& to,
+                      const std::vector<Piece>& receives) {
+  std::vector<NcclMessage> out, in;
+  for (std::size_t peer = 0; peer < sends.size(); ++peer) {
+    out.push_back(message_of(int(peer), from, sends[peer]));
+    in.push_back(message_of(int(peer), to, receives[peer]));
+  }
+  nccl.wait({nccl.start(std::move(out), std::move(in))});
+}
+
 }  // namespace
 
 Index Piece::row_count() const {
@@ -21,8 +52,13 @@ Index Piece::row_count() const {
 
 void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::vector<Piece>& sends,
                      const RowBlock& to, const std::vector<Piece>& receives) {
+  if (NcclChannel* const nccl = channel_of(comm)) return alltoall_by_nccl(*nccl, from, sends, to, receives);
   Staged source(whole(from)), target(whole(to));
   source.load();
+  // What is staged goes back as a whole, with the places that receive nothing.
+  if (!are_all_of(to, receives)) target.load();
+  source.wait_until_loaded();
+  target.wait_until_loaded();
   Requests requests;
   // Step d receives from rank - d and sends to rank + d: at any time every rank is the target of about one other.
   const auto type_of = [](const Staged& array, const Piece& piece) {
@@ -40,6 +76,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   }
   requests.wait();
   target.store();
+  target.arrive();
 }
 
 }  // namespace annulus::comm

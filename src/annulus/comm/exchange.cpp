@@ -1,5 +1,7 @@
 #include "annulus/comm/exchange.hpp"
 
+#include <memory>
+
 namespace annulus::comm {
 
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type) {
@@ -15,32 +17,74 @@ void start_send(Requests& requests, const Communicator& comm, int peer, int tag,
             "MPI_Isend");
 }
 
+void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block) {
+  const auto type = std::make_shared<const Datatype>(Datatype::rows(block.block()));
+  requests.add_when(
+      {Outstanding::Kind::send, peer, type->bytes()}, [&block] { return block.is_loaded(); },
+      [&comm, peer, tag, &block, type](MPI_Request* request) {
+        check_mpi(MPI_Isend(block.block().first_row(), 1, type->handle(), peer, tag, comm.handle(), request),
+                  "MPI_Isend");
+      });
+}
+
 void Exchange::start_receive(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
-  const RowBlock& block = incoming_.emplace_back(message.block).block();
-  comm::start_receive(requests_, comm_, message.peer, tag, block.first_row(), Datatype::rows(block));
+  if (nccl_ != nullptr) {
+    groups_.push_back(nccl_->start({}, {nccl_message(message.peer, message.block)}));
+    return;
+  }
+  Staged& block = incoming_.emplace_back(message.block);
+  arriving_.push_back(&block);
+  comm::start_receive(requests_, comm_, message.peer, tag, block.block().first_row(), Datatype::rows(block.block()));
 }
 
 void Exchange::start_send(const Message& message, int tag) {
   if (message.block.rows.empty()) return;
-  Staged& staged = outgoing_.emplace_back(message.block);
-  staged.load();
-  const RowBlock& block = staged.block();
-  comm::start_send(requests_, comm_, message.peer, tag, block.first_row(), Datatype::rows(block));
+  if (nccl_ != nullptr) {
+    groups_.push_back(nccl_->start({nccl_message(message.peer, message.block)}, {}));
+    return;
+  }
+  Staged& block = outgoing_.emplace_back(message.block);
+  arriving_.push_back(nullptr);
+  block.load();
+  comm::start_send(requests_, comm_, message.peer, tag, block);
 }
 
 void Exchange::start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {
-  core::require(incoming_.empty() && outgoing_.empty(),
+  core::require(incoming_.empty() && outgoing_.empty() && groups_.empty(),
                 [] { return "an exchange was started before the last one was waited for"; });
+  if (nccl_ != nullptr) {
+    const auto all = [](const std::vector<Message>& messages) {
+      std::vector<NcclMessage> made;
+      for (const Message& message : messages) made.push_back(nccl_message(message.peer, message.block));
+      return made;
+    };
+    groups_.push_back(nccl_->start(all(sends), all(receives)));
+    return;
+  }
   for (const Message& receive : receives) start_receive(receive, tag);
   for (const Message& send : sends) start_send(send, tag);
 }
 
-void Exchange::progress() { requests_.advance(); }
+void Exchange::progress() {
+  if (nccl_ != nullptr) nccl_->progress();
+  requests_.advance([this](std::size_t i) {
+    if (arriving_[i] != nullptr) arriving_[i]->store();
+  });
+}
 
 void Exchange::wait() {
-  requests_.wait();
-  for (Staged& staged : incoming_) staged.store();
+  if (nccl_ != nullptr) {
+    nccl_->wait(groups_);
+    groups_.clear();
+    return;
+  }
+  requests_.wait([this] {
+    progress();
+    return requests_.empty();
+  });
+  for (Staged& staged : incoming_) staged.arrive();
+  arriving_.clear();
   incoming_.clear();
   outgoing_.clear();
 }

@@ -6,6 +6,7 @@
 
 #include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 
 namespace annulus::comm {
 
@@ -13,6 +14,8 @@ namespace annulus::comm {
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
+/// Starts sending the rows of a block that is being loaded, when it is; the block outlives the requests.
+void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer; no message at all where `block.rows` is empty.
 struct Message {
@@ -24,7 +27,8 @@ struct Message {
 /// blocks. Between start() and wait() the sent rows must not change and the received rows must not be read.
 class Exchange {
  public:
-  explicit Exchange(const Communicator& comm) : comm_(comm) {}
+  /// Collective where NCCL carries messages, for each communicator's first one; see channel_of().
+  explicit Exchange(const Communicator& comm) : comm_(comm), nccl_(channel_of(comm)) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -44,8 +48,11 @@ class Exchange {
   void start_receive(const Message& message, int tag);
 
   const Communicator& comm_;
+  NcclChannel* const nccl_;  // carries messages, or null: MPI does
+  std::vector<std::shared_ptr<NcclGroup>> groups_;
   std::deque<Staged> outgoing_;  // a deque: messages in flight keep their addresses
   std::deque<Staged> incoming_;
+  std::vector<Staged*> arriving_;  // where request i puts rows; null: it sends
   Requests requests_;  // declared after the buffers: when an error unwinds, messages end before their buffers do
 };
 

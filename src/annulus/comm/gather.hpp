@@ -7,6 +7,7 @@
 
 #include "annulus/comm/requests.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 
 namespace annulus::comm {
 
@@ -14,14 +15,15 @@ namespace annulus::comm {
 /// then while computing, next() until it has nothing more, finish(). Own rows must not change before finish() returns.
 class Gather {
  public:
-  explicit Gather(const Communicator& comm) : comm_(comm) {}
+  /// Collective where NCCL carries messages, for each communicator's first one; see channel_of().
+  explicit Gather(const Communicator& comm) : comm_(comm), nccl_(channel_of(comm)) {}
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
   /// Posts a receive from every other rank, then sends this rank's rows to all of them, and returns at once.
   ///   own     this rank's rows
   ///   blocks  [P]: where each rank's rows go, sized as that rank's `own`; this rank's entry is not used
-  /// A block without rows is no message.
+  /// A block without rows is no message. NCCL brings blocks in the order of ranks, nearest first.
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
   /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();
@@ -31,11 +33,15 @@ class Gather {
   void finish();
 
  private:
+  void start_by_nccl(const RowBlock& own, const std::vector<RowBlock>& blocks);
+
   const Communicator& comm_;
-  std::vector<int> peers_;           // of the receives
-  std::deque<Staged> incoming_;      // of the receives; a deque: messages in flight keep their addresses
-  std::optional<Staged> outgoing_;   // one copy serves all peers
-  std::deque<std::size_t> arrived_;  // receives not handed out yet
+  NcclChannel* const nccl_;                         // carries messages, or null: MPI does
+  std::vector<std::shared_ptr<NcclGroup>> groups_;  // of peers_, and behind them those that only send
+  std::vector<int> peers_;                          // of the receives
+  std::deque<Staged> incoming_;                     // of the receives; a deque: messages in flight keep their addresses
+  std::optional<Staged> outgoing_;                  // one copy serves all peers
+  std::deque<std::size_t> arrived_;                 // receives not handed out yet
   std::size_t handed_out_ = 0;
   Requests requests_;  // receives first, then sends; declared after the buffers, as in Exchange
 };

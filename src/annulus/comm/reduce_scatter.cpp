@@ -20,7 +20,7 @@ template <class Number>
 void add_numbers(const void* from, void* to, Index count) {
   Kokkos::parallel_for("annulus::add_piece", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, count),
                        Add<Number>{static_cast<const Number*>(from), static_cast<Number*>(to)});
-  Kokkos::fence();
+  Kokkos::DefaultExecutionSpace().fence();  // copies of other messages go on
 }
 
 /// Numbers as one message: rows of one number, because bytes may be more than MPI counts.

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/comm/nccl_channel.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/metrics.hpp"
 
@@ -48,6 +50,8 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   const Waiting waiting;
   std::vector<Outstanding> told;
   while (!done()) {
+    Requests::begin_ready();  // also for others: their messages may be what the other ranks wait for
+    progress_nccl();
     if (std::vector<Outstanding> now = outstanding(); now != told) {
       waiting.about(now);
       told = std::move(now);
@@ -61,11 +65,36 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   }
 }
 
+/// A call that is to be made when something else is done.
+struct Requests::Later {
+  Requests* of;
+  std::size_t index;
+  std::function<bool()> ready;
+  std::function<void(MPI_Request*)> begin;
+};
+
+std::deque<Requests::Later>& Requests::later() {
+  static std::deque<Later> all;
+  return all;
+}
+
+void Requests::begin_ready() {
+  std::deque<Later>& all = later();
+  while (!all.empty() && all.front().ready()) {
+    const Later next = std::move(all.front());
+    all.pop_front();
+    next.of->begun_[next.index] = true;
+    --next.of->not_begun_;
+    next.begin(&next.of->requests_[next.index]);
+  }
+}
+
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
   // Only an error unwinds through here with requests open. Their buffers are about to be freed, so the receives are
   // withdrawn and the requests let go; the job is ending. Collectives can neither be withdrawn nor freed.
+  std::erase_if(later(), [this](const Later& one) { return one.of == this; });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;
     MPI_Cancel(&requests_[i]);
@@ -75,12 +104,22 @@ Requests::~Requests() {
 
 MPI_Request* Requests::add(const Outstanding& what) {
   about_.push_back(what);
+  begun_.push_back(true);
   finished_.push_back(0);
   statuses_.emplace_back();
   return &requests_.emplace_back(MPI_REQUEST_NULL);
 }
 
+void Requests::add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin) {
+  add(what);
+  begun_.back() = false;
+  ++not_begun_;
+  later().push_back({this, begun_.size() - 1, std::move(ready), std::move(begin)});
+  begin_ready();
+}
+
 void Requests::advance(const std::function<void(std::size_t)>& completed) {
+  begin_ready();
   if (requests_.empty()) return;
   int count = 0;
   const int code = MPI_Testsome(int(requests_.size()), requests_.data(), &count, finished_.data(), statuses_.data());
@@ -93,9 +132,11 @@ void Requests::advance(const std::function<void(std::size_t)>& completed) {
     }
   }
   check_mpi(code, "MPI_Testsome");
-  if (count == MPI_UNDEFINED) {  // none is left
+  if (count == MPI_UNDEFINED) {  // none is under way
+    if (not_begun_ > 0) return;
     requests_.clear();
     about_.clear();
+    begun_.clear();
     finished_.clear();
     statuses_.clear();
     return;
@@ -120,7 +161,7 @@ void Requests::wait(const std::function<bool()>& done) {
 std::vector<Outstanding> Requests::outstanding() const {
   std::vector<Outstanding> open;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i] != MPI_REQUEST_NULL) open.push_back(about_[i]);
+    if (requests_[i] != MPI_REQUEST_NULL || !begun_[i]) open.push_back(about_[i]);
   }
   return open;
 }

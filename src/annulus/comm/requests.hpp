@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,6 +44,10 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Where the MPI call puts its request; valid until the next add().
   MPI_Request* add(const Outstanding& what);
+  /// The same for a call that must wait until ready() says yes: begin(request) makes it then, in some later advance()
+  /// or wait, of whatever requests. Such calls are made in the order in which they were added, all of the process, so
+  /// that messages match as if they had been made at once.
+  void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
   /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
   /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) with what a
   /// request was about, so with the peer, where MPI says that it failed: a dead rank is noticed here, also between two
@@ -54,10 +59,16 @@ class Requests {
   void wait(const std::function<bool()>& done);
 
  private:
+  struct Later;
+  static std::deque<Later>& later();
+  static void begin_ready();
+  friend void wait_until(const std::function<bool()>&, const std::function<std::vector<Outstanding>()>&);
   std::vector<Outstanding> outstanding() const;
 
-  std::vector<MPI_Request> requests_;  // MPI_REQUEST_NULL: complete
+  std::vector<MPI_Request> requests_;  // MPI_REQUEST_NULL: complete, or not begun
   std::vector<Outstanding> about_;
+  std::vector<bool> begun_;
+  std::size_t not_begun_ = 0;
   std::vector<int> finished_;  // room for MPI's answers
   std::vector<MPI_Status> statuses_;
 };

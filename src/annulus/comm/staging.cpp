@@ -1,18 +1,47 @@
 #include "annulus/comm/staging.hpp"
 
+#include <sched.h>
+
+#include <Kokkos_Core.hpp>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "annulus/comm/host_pool.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/core/buffer.hpp"
+#include "annulus/core/gpu_driver.hpp"
 
 namespace annulus::comm {
 namespace {
 
-/// Calls copy(address in the block, address in the packed copy, bytes) for every part.
-template <class Copy>
-void for_each_part(const RowBlock& block, std::byte* packed, Copy&& copy) {
-  const Index bytes = block.rows.size() * block.row_bytes;
-  for (Index part = 0; part < block.parts; ++part) {
-    auto* at = static_cast<std::byte*>(block.data) + (part * block.held + block.rows.begin) * block.row_bytes;
-    copy(at, packed + part * bytes, bytes);
+/// The selected rows of every part, and the same lines one after another in a packed copy.
+core::Lines rows_of(const RowBlock& block) {
+  return {block.first_row(), block.rows.size() * block.row_bytes, block.parts, block.held * block.row_bytes};
+}
+core::Lines packed(const RowBlock& block, std::byte* copy) {
+  const Index width = block.rows.size() * block.row_bytes;
+  return {copy, width, block.parts, width};
+}
+
+StagingQueues& forced() {
+  static StagingQueues queues;
+  return queues;
+}
+
+/// Of device memory; gone before Kokkos ends.
+StagingQueues own_queues() {
+  static std::unique_ptr<core::CopyQueue> to_host, to_device;
+  if (!to_host) {
+    to_host = core::make_copy_queue();
+    to_device = core::make_copy_queue();
+    Kokkos::push_finalize_hook([] {
+      release_all_host_memory();
+      to_host.reset();
+      to_device.reset();
+    });
   }
+  return {to_host.get(), to_device.get()};
 }
 
 /// How this process' messages travel; as on a process of one rank until choose_transfers() says more.
@@ -21,8 +50,13 @@ struct Choice {
   std::string words;
 };
 Choice& choice() {
-  static Choice one = core::device_is_host() ? Choice{true, "host memory, straight to MPI"}
-                                             : Choice{false, "device memory staged through host memory"};
+  static Choice one = [] {
+    if (!core::why_no_gpu().empty()) {
+      return Choice{true, "none: this build computes on a GPU, and there is none here (" + core::why_no_gpu() + ")"};
+    }
+    return core::device_is_host() ? Choice{true, "host memory, straight to MPI"}
+                                  : Choice{false, "device memory staged through host memory"};
+  }();
   return one;
 }
 
@@ -43,7 +77,12 @@ void choose_transfers(GpuAware wanted, const Communicator& comm, const std::func
                                     : Choice{false, staged + " (distribution.gpu_aware: off)"};
 }
 
-const std::string& transfers() { return choice().words; }
+std::string transfers() {
+  if (const std::string nccl = nccl_in_use(); !nccl.empty()) {
+    return fmt::format("device memory, by {} (distribution.transport: nccl); windows: {}", nccl, choice().words);
+  }
+  return choice().words;
+}
 
 int send_device_memory_to_self() {
   constexpr Index bytes = 1 << 20;  // beyond any library's limit for small messages
@@ -60,21 +99,54 @@ int send_device_memory_to_self() {
   return arrived == sent ? 0 : 1;
 }
 
-Staged::Staged(const RowBlock& block) : origin_(block), visible_(block) {
-  if (choice().straight || block.rows.empty()) return;
-  copy_.resize(std::size_t(block.bytes()));
-  visible_ = {copy_.data(), block.parts, block.rows.size(), block.row_bytes, {0, block.rows.size()}};
+void stage_by(const StagingQueues& queues) {
+  release_all_host_memory();  // it knows the queues that were there
+  forced() = queues;
+}
+
+Staged::Staged(const RowBlock& block)
+    : origin_(block), visible_(block), queues_(forced()), exceptions_(std::uncaught_exceptions()) {
+  const bool is_forced = queues_.to_host != nullptr;
+  if ((choice().straight && !is_forced) || block.bytes() == 0) return;
+  if (!is_forced) queues_ = own_queues();
+  memory_ = take_host_memory(block.bytes());
+  visible_ = {memory_.data(), block.parts, block.rows.size(), block.row_bytes, {0, block.rows.size()}};
+  kernels_before_ = queues_.to_host->kernels_so_far();
+}
+
+Staged::~Staged() {
+  if (!is_staged()) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    leave_host_memory(std::move(memory_));
+  } else if (stored_) {
+    keep_host_memory(std::move(memory_), *queues_.to_device, std::move(stored_));
+  } else {
+    keep_host_memory(std::move(memory_), *queues_.to_host, std::move(loaded_));
+  }
 }
 
 void Staged::load() {
-  if (copy_.empty()) return;
-  for_each_part(origin_, copy_.data(), [](void* device, void* host, Index n) { core::copy_to_host(host, device, n); });
+  if (!is_staged()) return;
+  queues_.to_host->wait_for(kernels_before_);
+  queues_.to_host->copy(rows_of(origin_), packed(origin_, memory_.data()));
+  loaded_ = queues_.to_host->so_far();
+}
+
+bool Staged::is_loaded() { return !is_staged() || queues_.to_host->is_over(loaded_); }
+
+void Staged::wait_until_loaded() {
+  while (!is_loaded()) sched_yield();
 }
 
 void Staged::store() {
-  if (copy_.empty()) return;
-  for_each_part(origin_, copy_.data(),
-                [](void* device, void* host, Index n) { core::copy_to_device(device, host, n); });
+  if (!is_staged()) return;
+  queues_.to_device->wait_for(kernels_before_);
+  queues_.to_device->copy(packed(origin_, memory_.data()), rows_of(origin_));
+  stored_ = queues_.to_device->so_far();
+}
+
+void Staged::arrive() {
+  if (is_staged()) queues_.to_device->kernels_wait_for(stored_);
 }
 
 }  // namespace annulus::comm

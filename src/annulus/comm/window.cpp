@@ -86,6 +86,7 @@ WindowAccess::~WindowAccess() {
 }
 
 void WindowAccess::progress() {
+  begin_if_ready();
   if (requests_.empty()) return;
   int done = 0;
   check_mpi(MPI_Testall(int(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
@@ -94,10 +95,16 @@ void WindowAccess::progress() {
   watchdog_progress();
 }
 
+void WindowAccess::begin_if_ready() {
+  if (!begin_ || !rows_->is_loaded()) return;
+  const std::function<void()> begin = std::exchange(begin_, nullptr);
+  begin();
+}
+
 void WindowAccess::wait() {
   const auto complete = [this] {
     progress();
-    return requests_.empty();
+    return requests_.empty() && !begin_;
   };
   wait_until(complete, [this] { return std::vector<Outstanding>{{kind_, owner_, rows_->block().bytes(), call_}}; });
   if (rows_) {
@@ -105,7 +112,7 @@ void WindowAccess::wait() {
     // writing into rows that have been freed. Where that is in order there is nothing left to wait for.
     call_mpi("MPI_Win_flush", MPI_Win_flush, owner_, window_.handle());
   }
-  if (rows_ && kind_ == Outstanding::Kind::receive) rows_->store();
+  if (rows_ && kind_ == Outstanding::Kind::receive) rows_->store(), rows_->arrive();
   rows_.reset();
 }
 
@@ -131,10 +138,15 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
   for (const RowRun& run : runs) rows += run.count;
   core::require(rows == from.rows.size(),
                 [&] { return fmt::format("{} rows are added to {}", from.rows.size(), rows); });
-  const MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
   rows_.emplace(from).load();
-  RowBlock block = rows_->block();
   owner_ = owner;
+  begin_ = [=, this] { add(held, runs, from, precision); };
+  begin_if_ready();
+}
+
+void WindowAdd::add(Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision) {
+  const MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
+  RowBlock block = rows_->block();
   Index next = block.rows.begin;
   const BlockingScope inside(
       "MPI_Raccumulate");  // Open MPI's component for UCX waits for a lock of the owner's memory in here
@@ -143,7 +155,7 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
     next += run.count;
     const Datatype source = Datatype::rows(block, number);
     const Datatype target = Datatype::runs({run}, from.parts, held, from.row_bytes, number);
-    check_mpi(MPI_Raccumulate(block.first_row(), 1, source.handle(), owner, 0, 1, target.handle(), MPI_SUM,
+    check_mpi(MPI_Raccumulate(block.first_row(), 1, source.handle(), owner_, 0, 1, target.handle(), MPI_SUM,
                               window_.handle(), &requests_.emplace_back(MPI_REQUEST_NULL)),
               call_);
   }

@@ -1,6 +1,7 @@
 // Memory that other ranks read, or add to, by themselves (MPI RMA, passive target): its owner computes on meanwhile.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,13 +70,15 @@ class WindowAccess {
   WindowAccess(const Window& window, Outstanding::Kind kind, const char* call)
       : window_(window), kind_(kind), call_(call) {}
   ~WindowAccess();
+  void begin_if_ready();
 
   const Window& window_;
   const Outstanding::Kind kind_;
   const char* const call_;
   std::vector<MPI_Request> requests_;
-  int owner_ = 0;               // of the window, while an access is in flight
-  std::optional<Staged> rows_;  // likewise
+  int owner_ = 0;                // of the window, while an access is in flight
+  std::optional<Staged> rows_;   // likewise
+  std::function<void()> begin_;  // begins the access when rows_ are loaded; empty: it has begun
 };
 
 /// One read from a window.
@@ -97,6 +100,9 @@ class WindowAdd : public WindowAccess {
   /// Starts adding the rows of `from`, numbers of `precision`, to the runs of the owner's window, laid out as above.
   /// Runs may have rows in common: each is an access of its own, since MPI forbids overlaps inside one.
   void start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
+
+ private:
+  void add(Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
 };
 
 }  // namespace annulus::comm

@@ -50,24 +50,40 @@ Buffer Buffer::first(Index bytes) const {
   return part;
 }
 
+namespace {
+
+/// On a GPU between its other kernels only: what other queues copy meanwhile is not waited for.
+template <class To, class From>
+void copy_now(const To& to, const From& from) {
+  if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {
+    Kokkos::deep_copy(to, from);
+  } else {
+    const Kokkos::DefaultExecutionSpace kernels;
+    Kokkos::deep_copy(kernels, to, from);
+    kernels.fence();
+  }
+}
+
+}  // namespace
+
 void copy_to_device(void* device, const void* host, Index bytes) {
   if (bytes == 0) return;
   if (!Kokkos::is_initialized()) return void(std::memcpy(device, host, std::size_t(bytes)));
   const Bytes<Kokkos::HostSpace> from(static_cast<std::byte*>(const_cast<void*>(host)), std::size_t(bytes));
-  Kokkos::deep_copy(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), from);
+  copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), from);
 }
 
 void copy_to_host(void* host, const void* device, Index bytes) {
   if (bytes == 0) return;
   if (!Kokkos::is_initialized()) return void(std::memcpy(host, device, std::size_t(bytes)));
   const Bytes<Space> from(static_cast<std::byte*>(const_cast<void*>(device)), std::size_t(bytes));
-  Kokkos::deep_copy(Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(host), std::size_t(bytes)), from);
+  copy_now(Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(host), std::size_t(bytes)), from);
 }
 
 void fill_zero(void* device, Index bytes) {
   if (bytes == 0) return;
   if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  Kokkos::deep_copy(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
+  copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
 }
 
 bool device_is_host() {

@@ -3,16 +3,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
+#include <array>
+
+#include "annulus/core/gpu_names.hpp"
 #if defined(KOKKOS_ENABLE_CUDA)
 #include <cuda.h>
-#endif
-
-#if defined(KOKKOS_ENABLE_CUDA)
-#define GPU(name) cuda##name
 using DeviceProperties = cudaDeviceProp;
 #elif defined(KOKKOS_ENABLE_HIP)
-#define GPU(name) hip##name
 using DeviceProperties = hipDeviceProp_t;
 #endif
 
@@ -55,6 +52,18 @@ std::string gpu_name() {
   }
 #endif
   return "unknown GPU";
+}
+
+std::string gpu_address() {
+#if defined(GPU)
+  int device = 0;
+  std::array<char, 32> text{};
+  if (GPU(GetDevice)(&device) == GPU(Success) &&
+      GPU(DeviceGetPCIBusId)(text.data(), int(text.size()), device) == GPU(Success)) {
+    return text.data();
+  }
+#endif
+  return "";
 }
 
 std::string why_no_gpu() {

@@ -10,6 +10,9 @@ int gpu_count();
 /// Name and number of the one that was chosen: "NVIDIA H100 80GB HBM3 (device 0)"; in builds for GPUs.
 std::string gpu_name();
 
+/// The same one's place on its machine, the same for every process: "0000:3b:00.0"; empty in builds for host threads.
+std::string gpu_address();
+
 /// Why there is none, in the words of the GPU's own library: "no CUDA-capable device is detected"; empty where there is
 /// one, and in builds for host threads.
 std::string why_no_gpu();

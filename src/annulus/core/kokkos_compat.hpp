@@ -29,6 +29,17 @@ using Kokkos::log;
 using Kokkos::sin;
 #endif
 
+/// Host memory that a GPU copies from and to by itself, beside its kernels; ordinary memory in builds for host threads.
+#if defined(KOKKOS_ENABLE_CUDA)
+using PinnedSpace = Kokkos::CudaHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_HIP) && KOKKOS_VERSION < 40000
+using PinnedSpace = Kokkos::Experimental::HIPHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_HIP)
+using PinnedSpace = Kokkos::HIPHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+
 /// Whether something that was launched there still runs. False where a launch returns when it is done, and after a
 /// failure, which the next fence() tells.
 template <class ExecSpace>

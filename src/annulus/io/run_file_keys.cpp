@@ -131,6 +131,7 @@ void add_compute(Keys& keys) {
 void add_distribution(Keys& keys) {
   using D = DistributionSettings;
   using comm::GpuAware;
+  using comm::Transport;
   Section distribution(keys, "distribution", [](auto& s) { return &s.distribution; });
   distribution.field("strategy", &D::strategy, text(), "auto, or a name that annulus list shows");
   distribution.field("partition", &D::partition,
@@ -142,6 +143,9 @@ void add_distribution(Keys& keys) {
   distribution.field(
       "local_below", &D::local_below, optional("auto", whole(0, max_rows)),
       "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: where the model says so");
+  distribution.field("transport", &D::transport,
+                     choice<Transport>({{"mpi", Transport::mpi}, {"nccl", Transport::nccl}}),
+                     "{}; nccl carries rows between GPUs, one for every rank");
   distribution.field("gpu_aware", &D::gpu_aware,
                      choice<GpuAware>({{"auto", GpuAware::automatic}, {"on", GpuAware::on}, {"off", GpuAware::off}}),
                      "{}; on hands device memory to MPI, off stages it in host memory");

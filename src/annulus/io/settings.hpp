@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/axes.hpp"
 #include "annulus/io/sweep.hpp"
@@ -58,6 +59,7 @@ struct DistributionSettings {
   std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
   std::optional<Index> ulysses_ranks;               ///< ranks of a group, for hybrid; empty: auto
   std::optional<Index> local_below;  ///< rows; `auto` computes shorter sequences on one rank; empty: auto
+  comm::Transport transport = comm::Transport::mpi;
   comm::GpuAware gpu_aware = comm::GpuAware::automatic;
   double stall_timeout = 300;          ///< s without progress of any rank, until the run is ended
   std::optional<std::string> machine;  ///< absolute path of the machine file that `auto` goes by

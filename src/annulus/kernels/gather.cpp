@@ -1,8 +1,13 @@
 #include "annulus/kernels/gather.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "annulus/core/error.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
+#include "annulus/kernels/turns.hpp"
 
 namespace annulus::kernels {
 namespace {
@@ -11,66 +16,156 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // the smallest storage type; a row of any type is a whole number of them
 
+/// What a thread of a GPU moves at once where everything is a multiple of it: neighbours then fill whole cache lines.
+struct alignas(16) Wide {
+  std::uint64_t low = 0, high = 0;
+};
+
 // What happens to a number at `far`, in the array whose rows lie apart, and the one at `near`, in the collected rows.
 struct Copy {
+  static constexpr bool writes_far = false, writes_near = true;
   template <class T>
   KOKKOS_FUNCTION static void apply(T& far, T& near) {
     near = far;
   }
 };
 struct Move {
+  static constexpr bool writes_far = true, writes_near = true;
   template <class T>
   KOKKOS_FUNCTION static void apply(T& far, T& near) {
     near = far;
-    far = 0;
+    far = T{};
   }
 };
 struct Add {
+  static constexpr bool writes_far = true, writes_near = false;
   template <class T>
   KOKKOS_FUNCTION static void apply(T& far, T& near) {
     far += near;
   }
 };
 
-/// Index i counts (part, row of the copy, number), numbers fastest, so that neighbouring threads touch neighbours.
+/// A copy, and how many rows those before it in the same launch have.
+struct PlacedCopy {
+  RowCopy copy;
+  Index rows_before;
+};
+
+/// All copies of a turn. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest: neighbouring
+/// threads of a GPU touch neighbours.
 template <class T, class Operation>
 struct WalkRows {
   T* far;
   T* near;
-  RowCopy copy;
   Index far_part, near_part;  // numbers from one part to the next
   Index numbers;              // of a row
   Index step;                 // numbers per index
+  Index block;                // rows per index
+  const PlacedCopy* copies = nullptr;
+  Index copy_count = 0, rows = 0;  // rows: of all of them
+
+  /// The last copy that begins at or before a row.
+  KOKKOS_FUNCTION const PlacedCopy* find(const Index row) const {
+    Index first = 0, end = copy_count;
+    while (end - first > 1) {
+      const Index middle = (first + end) / 2;
+      (copies[middle].rows_before <= row ? first : end) = middle;
+    }
+    return copies + first;
+  }
 
   KOKKOS_FUNCTION void operator()(const Index i) const {
-    const Index steps = numbers / step;
-    const Index number = i % steps * step, row = i / steps % copy.count, part = i / steps / copy.count;
-    T* a = far + part * far_part + (copy.from + row * copy.stride) * numbers + number;
-    T* b = near + part * near_part + (copy.to + row * copy.to_stride) * numbers + number;
-    for (Index n = 0; n < step; ++n) Operation::apply(a[n], b[n]);
+    const Index steps = numbers / step, blocks = (rows + block - 1) / block;
+    const Index number = i % steps * step, begin = i / steps % blocks * block, part = i / steps / blocks;
+    const Index end = begin + block < rows ? begin + block : rows;
+    const PlacedCopy* placed = find(begin);
+    for (Index of_all = begin; of_all < end; ++of_all) {
+      while (of_all - placed->rows_before >= placed->copy.count) ++placed;
+      const Index row = of_all - placed->rows_before;
+      T* a = far + part * far_part + (placed->copy.from + row * placed->copy.stride) * numbers + number;
+      T* b = near + part * near_part + (placed->copy.to + row * placed->copy.to_stride) * numbers + number;
+      for (Index n = 0; n < step; ++n) Operation::apply(a[n], b[n]);
+    }
   }
 };
 
-/// Copies run one after another: inside one of them no row appears twice, between two of them it may.
+/// Copies that write no row in common run in one launch, copies that do in the order of their list.
+struct Turns {
+  template <class Operation>
+  static Turns of(const std::vector<RowCopy>& copies, Operation) {
+    WrittenRows written;
+    const auto add = [&](auto rows_of) {
+      std::vector<StridedRows>& lists = written.emplace_back();
+      for (const RowCopy& copy : copies) lists.push_back(rows_of(copy));
+    };
+    if (Operation::writes_far) add([](const RowCopy& c) { return StridedRows{c.from, c.stride, c.count}; });
+    if (Operation::writes_near) add([](const RowCopy& c) { return StridedRows{c.to, c.to_stride, c.count}; });
+    const std::vector<int> turns = turns_of(copies.size(), written);
+    Turns all;
+    for (int turn = 0; all.placed.size() < copies.size(); ++turn) {
+      Index rows = 0;
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        if (turns[i] != turn) continue;
+        all.placed.push_back({copies[i], rows});
+        rows += copies[i].count;
+      }
+      all.launches.push_back({Index(all.placed.size()), rows});
+    }
+    return all;
+  }
+
+  struct OneLaunch {
+    Index end, rows;  // behind its last copy; rows of its copies
+  };
+  std::vector<PlacedCopy> placed;  // launch after launch
+  std::vector<OneLaunch> launches;
+};
+
 template <class T, class Operation>
-void walk_rows(const std::vector<RowCopy>& copies, const RowArray& far, const RowArray& near) {
-  core::require(far.parts == near.parts && far.row_bytes == near.row_bytes && far.row_bytes % Index(sizeof(T)) == 0,
-                [] { return "rows are collected or added between arrays of different shape"; });
+void walk_numbers(const std::vector<RowCopy>& copies, const RowArray& far, const RowArray& near) {
   const Index numbers = far.row_bytes / Index(sizeof(T));
-  // A host thread takes whole rows; threads of a GPU take a number each, side by side.
-  const Index step = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible ? numbers : 1;
-  for (const RowCopy& copy : copies) {
-    const WalkRows<T, Operation> body{static_cast<T*>(far.data),
-                                      static_cast<T*>(near.data),
-                                      copy,
-                                      far.held * numbers,
-                                      near.held * numbers,
-                                      numbers,
-                                      step};
-    const Index indices = far.parts * copy.count * (numbers / step);
+  constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
+  // A host thread takes some whole rows, threads of a GPU a number each.
+  const Index step = on_host ? numbers : 1, block = on_host ? 32 : 1;
+  const Turns turns = Turns::of(copies, Operation());
+  const Index bytes = on_host ? 0 : Index(turns.placed.size() * sizeof(PlacedCopy));
+  const core::Buffer list = device::kept_list(bytes);
+  core::copy_to_device(list.data(), turns.placed.data(), bytes);
+  const PlacedCopy* placed = on_host ? turns.placed.data() : static_cast<const PlacedCopy*>(list.data());
+  WalkRows<T, Operation> body{static_cast<T*>(far.data),
+                              static_cast<T*>(near.data),
+                              far.held * numbers,
+                              near.held * numbers,
+                              numbers,
+                              step,
+                              block};
+  Index begin = 0;
+  for (const Turns::OneLaunch& launch : turns.launches) {
+    body.copies = placed + begin;
+    body.copy_count = launch.end - begin;
+    body.rows = launch.rows;
+    const Index indices = far.parts * core::ceil_div(launch.rows, block) * (numbers / step);
     Kokkos::parallel_for("annulus::walk_rows", Kokkos::RangePolicy<Space, Kokkos::IndexType<Index>>(0, indices), body);
+    begin = launch.end;
   }
   Space().fence();
+}
+
+bool is_wide(const RowArray& array) {
+  return array.row_bytes % Index(sizeof(Wide)) == 0 &&
+         reinterpret_cast<std::uintptr_t>(array.data) % alignof(Wide) == 0;
+}
+
+template <class T, class Operation>
+void walk_rows(std::vector<RowCopy> copies, const RowArray& far, const RowArray& near) {
+  core::require(far.parts == near.parts && far.row_bytes == near.row_bytes && far.row_bytes % Index(sizeof(T)) == 0,
+                [] { return "rows are collected or added between arrays of different shape"; });
+  std::erase_if(copies, [](const RowCopy& copy) { return copy.count == 0; });
+  if (copies.empty() || far.parts * far.row_bytes == 0) return;
+  if constexpr (std::is_same_v<T, Word>) {
+    if (is_wide(far) && is_wide(near)) return walk_numbers<Wide, Operation>(copies, far, near);
+  }
+  walk_numbers<T, Operation>(copies, far, near);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Collecting rows for a message, and adding those of a message where they belong.
+// Collecting rows for a message, and adding those of a message where they belong. All copies of a list are one launch,
+// but for copies that write a row which an earlier one writes, too: those wait for it.
 #pragma once
 
 #include <vector>

@@ -8,6 +8,7 @@
 #include "annulus/app/job/definition.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/run_file_keys.hpp"
@@ -155,6 +156,7 @@ Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector
       job_(jobs.job(*planned.one)),
       work_(make_work(job_, comm)) {
   comm::choose_transfers(job_.run.settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::choose_transport(job_.run.settings.distribution.transport, comm);
   measured_.predicted_seconds = planned.seconds;
   measured_.predicted_peak_bytes = planned.bytes;
   if (shares_with(others)) return;

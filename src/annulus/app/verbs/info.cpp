@@ -11,6 +11,7 @@
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/comm/window_room.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
@@ -57,6 +58,10 @@ void print_info(const comm::Communicator& comm) {
                                   lesser_tiles.empty() ? "" : " (" + lesser_tiles + ")")
                     : "device");
   line("transfers", comm::transfers());
+  if (kernels::default_backend() == kernels::Backend::device) {
+    const std::string trouble = comm::why_no_nccl();
+    line("nccl", trouble.empty() ? comm::nccl_library().version : "none: " + trouble);
+  }
   if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));
   if (windows.bytes >= 0)
     line("windows", fmt::format("{} free in {}", describe_bytes(double(windows.bytes)), windows.folder));

@@ -11,6 +11,7 @@
 #include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
@@ -97,6 +98,7 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::choose_transport(settings.distribution.transport, comm);
   const std::unique_ptr<Work> work = make_work(job, comm);
   std::optional<io::ResultFile> file;  // none: the run only times
   if (settings.output.writes_file()) {

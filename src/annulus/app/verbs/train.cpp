@@ -11,6 +11,7 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
@@ -194,6 +195,7 @@ int train(const RunFileWords& words, const comm::Communicator& comm, const std::
                                        comm.size(), comm.size() == 1 ? "" : "s"));
   }
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::choose_transport(settings.distribution.transport, comm);
   return Training(job, command_line, comm).run();
 }
 

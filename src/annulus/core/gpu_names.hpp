@@ -1,0 +1,11 @@
+// The runtime library of the GPUs that this build is for: CUDA's and HIP's differ in a prefix. GPU(Malloc) is
+// cudaMalloc or hipMalloc; not defined in builds for host threads (and, so far, for other GPUs).
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#if defined(KOKKOS_ENABLE_CUDA)
+#define GPU(name) cuda##name
+#elif defined(KOKKOS_ENABLE_HIP)
+#define GPU(name) hip##name
+#endif

@@ -1,0 +1,28 @@
+// Which copies of rows may run side by side, and which must wait for each other.
+#pragma once
+
+#include <vector>
+
+#include "annulus/kernels/gather.hpp"
+
+namespace annulus::kernels {
+
+/// Rows first, first + stride, ... (count of them).
+struct StridedRows {
+  core::Index first = 0;
+  core::Index stride = 1;
+  core::Index count = 0;
+};
+
+/// Whether two lists have a row in common. Worked example: 1 5 9 13 and 3 6 9 do, 1 5 9 13 and 3 7 11 do not.
+bool have_common_row(const StridedRows& a, const StridedRows& b);
+
+/// What copies write, for each array that they write to: entry i is that of copy i.
+using WrittenRows = std::vector<std::vector<StridedRows>>;
+
+/// The turn of each of `count` copies, from 0 on: one behind the last turn of those before it that write a row which it
+/// writes, too. So copies of one turn write no row in common, and two that do run in the order of the list.
+/// Worked example, one array: rows 1 3 5, rows 3 4, rows 0 2: turns 0, 1, 0.
+std::vector<int> turns_of(std::size_t count, const WrittenRows& written);
+
+}  // namespace annulus::kernels
