@@ -51,8 +51,8 @@ struct PlacedCopy {
   Index rows_before;
 };
 
-/// All copies of a turn. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest: neighbouring
-/// threads of a GPU touch neighbours.
+/// All copies of a turn. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest:
+/// neighbouring threads of a GPU touch neighbours.
 template <class T, class Operation>
 struct WalkRows {
   T* far;

@@ -30,6 +30,18 @@ def test_examples_of_docstrings():
         assert found.attempted >= 3 and found.failed == 0, module
 
 
+def test_the_reference_is_made_of_docstrings(tmp_path):
+    run(ROOT / "tools/api/build", tmp_path, PYTHON=sys.executable)
+    calls = (tmp_path / "python/annulus.html").read_text(encoding="utf-8")
+    for name in sorted(set(annulus.__all__) - {"grid", "plots", "torch"}):
+        assert f'id="{name}"' in calls, name
+    assert "natural logarithm of the sum" in calls
+    assert 'id="dilated_attention"' in (tmp_path / "python/annulus/torch.html").read_text(encoding="utf-8")
+    passes = (tmp_path / "cpp/namespaceannulus.html").read_text(encoding="utf-8")
+    for name in ("attention", "attention_backward", "forward", "backward", "reference"):
+        assert f"{name}" in passes and "whichever rank holds them" in passes, name
+
+
 def test_every_argument_is_explained():
     text = annulus.attention.__doc__
     for name in annulus.attention.__kwdefaults__:
