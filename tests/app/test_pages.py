@@ -48,6 +48,12 @@ class Manual(unittest.TestCase):
             self.assertEqual(sorted(terms), sorted(options), verb)
             self.assertIn(f".B annulus {verb}\n", self.source)  # in the synopsis
 
+    def test_what_an_option_needs_is_told(self):
+        generate = self.sections()["annulus generate"]
+        for told_there in ("--output FILE.h5\nHDF5 file to make (required)\n", "(default: float32)\n", "(needs --layer)\n",
+                           "(not with --dout, --dlse)\n"):
+            self.assertIn(told_there, generate)
+
     def test_every_key_and_exit_status_is_there(self):
         sections = self.sections()
         keys = re.findall(r"^\.TP\n([a-z_.]+)$", sections["RUN FILE KEYS"], re.MULTILINE)
