@@ -10,8 +10,8 @@ whatis("Description: dilated ring attention for HPC clusters")
 
 conflict("annulus")
 setenv("ANNULUS", pathJoin(root, "bin/annulus")) -- what the batch scripts start
-prepend_path("PATH", pathJoin(root, "bin"))
-prepend_path("MANPATH", pathJoin(root, "share/man"))
+prepend_path("PATH", pathJoin(root, "bin")) -- by which man finds its page, too
 prepend_path("CMAKE_PREFIX_PATH", root)
-prepend_path("XDG_DATA_DIRS", pathJoin(root, "share")) -- completion in bash
-prepend_path("FPATH", pathJoin(root, "share/zsh/site-functions")) -- and in zsh
+
+-- No MANPATH, XDG_DATA_DIRS or FPATH: where these were unset, to set them would hide the system's own. For completion:
+--   source <(annulus --completion bash)
