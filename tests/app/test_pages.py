@@ -48,6 +48,11 @@ class Manual(unittest.TestCase):
             self.assertEqual(sorted(terms), sorted(options), verb)
             self.assertIn(f".B annulus {verb}\n", self.source)  # in the synopsis
 
+    def test_the_synopsis_has_the_run_file(self):
+        synopsis = self.sections()["SYNOPSIS"]
+        for verb, file in (("run", " FILE.yaml"), ("plan", " [FILE.yaml]"), ("generate", "")):
+            self.assertIn(f".B annulus {verb}\n[options]{file}\n", synopsis)
+
     def test_what_an_option_needs_is_told(self):
         generate = self.sections()["annulus generate"]
         for told_there in ("--output FILE.h5\nHDF5 file to make (required)\n", "(default: float32)\n", "(needs --layer)\n",
