@@ -39,6 +39,24 @@ class Output : public ProgramTest {
   }
 };
 
+// docs/changelog.md: what a version does not know has its default in later ones; what it cannot know is refused.
+TEST_F(Output, OfAnOlderVersionVerifiesAndOfANewerOneIsRefused) {
+  generate("");
+  write("run.yaml", deck);
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const std::string known =
+      "input: {file: in.h5}\nattention: {segments: [16, all], dilations: [1, 3]}\ncompute: {backward: true}\n"
+      "distribution: {strategy: ring}\noutput: {file: result.h5}\n";
+  replace_by_text(folder / "result.h5", "/run/settings", known.c_str());
+  const Outcome older = annulus(1, "verify run.yaml");
+  EXPECT_EQ(older.status, 0) << older.err;
+  replace_by_text(folder / "result.h5", "/run/settings", (known + "quantization: {bits: 4}\n").c_str());
+  const Outcome newer = annulus(1, "verify run.yaml");
+  EXPECT_EQ(newer.status, 1);
+  EXPECT_NE(newer.err.find("is no result of `annulus run`: "), std::string::npos) << newer.err;
+  EXPECT_NE(newer.err.find("unknown key 'quantization'"), std::string::npos) << newer.err;
+}
+
 TEST_F(Output, TypeIsThatOfTheTensorsAndNotOfLse) {
   generate("--dtype float16");
   write("run.yaml", deck);

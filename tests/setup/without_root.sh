@@ -111,7 +111,7 @@ expect_not "administrator"
 expect_no_tries
 
 case="no root, and a library is nowhere"
-sed -i 's/^annulus_find(CLI11 /annulus_find(CLI11_that_is_not_there /' "$scratch/tools/cmake/AnnulusLibraries.cmake"
+sed -i 's/^\( *\)annulus_find(CLI11 /\1annulus_find(CLI11_that_is_not_there /' "$scratch/tools/cmake/AnnulusLibraries.cmake"
 setup "$scratch/fake:$PATH" "g++"
 expect_status 1
 expect "    CLI11_that_is_not_there"

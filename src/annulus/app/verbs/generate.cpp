@@ -94,20 +94,19 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
 
 /// A storage type by its name.
 Option storage_type(core::DType& type) {
-  const auto take = [&type](std::string word) {
+  std::vector<std::string> names;
+  for (const core::DType known : core::all_dtypes) names.emplace_back(core::name_of(known));
+  const auto take = [&type, names](std::string word) {
     std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-    std::vector<std::string> names;
-    for (const core::DType known :
-         {core::DType::float64, core::DType::float32, core::DType::float16, core::DType::bfloat16}) {
-      names.emplace_back(core::name_of(known));
-      if (word != names.back()) continue;
-      type = known;
-      return std::string();
-    }
-    return fmt::format("one of {}{}", fmt::join(names, ", "), io::suggest(word, names));
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found == names.end()) return fmt::format("one of {}{}", fmt::join(names, ", "), io::suggest(word, names));
+    type = core::all_dtypes[std::size_t(found - names.begin())];
+    return std::string();
   };
-  return {"--dtype", "TYPE", "float64, float32, float16 or bfloat16", take,
-          [&type] { return std::string(core::name_of(type)); }};
+  Option option{"--dtype", "TYPE", "float64, float32, float16 or bfloat16", take,
+                [&type] { return std::string(core::name_of(type)); }};
+  option.choices = names;
+  return option;
 }
 
 std::vector<Option> options_of(Given& given) {
