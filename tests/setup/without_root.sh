@@ -77,7 +77,7 @@ expect_not "command not found"
 case="no root, tests"
 setup "$scratch/fake:$scratch/few" "g++ cmake ninja-build $libraries" --tests
 expect_status 1
-expect_once "--no-install-recommends libgtest-dev libbenchmark-dev hdf5-tools iproute2 python3"
+expect_once "--no-install-recommends libgtest-dev libbenchmark-dev hdf5-tools doxygen iproute2 python3"
 expect "$spack googletest benchmark python"
 
 case="no root, a further package"

@@ -46,6 +46,11 @@ def _of_torch(tensor, name):
     import torch
     if tensor.device.type != "cpu":
         raise AnnulusError(f"{name} is on {tensor.device}; this build of annulus computes on the CPU, expected {name}.cpu()")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise AnnulusError(f"{name} requires gradients, which annulus.torch.dilated_attention has; here expected {name}.detach(), "
+                           "or torch.no_grad()")
+    if tensor.layout is not torch.strided:
+        raise AnnulusError(f"{name} is {tensor.layout}, expected {name}.to_dense()")
     kind = str(tensor.dtype).removeprefix("torch.")
     tensor = tensor.detach().resolve_conj().resolve_neg()
     numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()

@@ -44,6 +44,8 @@ def _numbers(values, name):
             value = 0
         elif isinstance(value, (bool, float, str)) or (value == 0 and name == "segments"):
             raise AnnulusError(f"{name} has {value!r}, expected whole numbers" + (", or 'all'" if name == "segments" else ""))
+        if not -2**63 <= int(value) < 2**63:
+            raise AnnulusError(f"{name} has {value}, expected numbers of 64 bits")
         made.append(int(value))
     return tuple(made)
 
@@ -58,8 +60,16 @@ def settings_of(segments=None, dilations=None, causal=False, semantics="longnet"
     for wanted in statistics:
         if wanted not in STATISTICS:
             raise AnnulusError(f"statistics has {wanted!r}, expected some of {', '.join(STATISTICS)}")
+    for name, value in (("semantics", semantics), ("strategy", strategy), ("partition", partition), ("precision", precision)):
+        if not isinstance(value, str):
+            raise AnnulusError(f"{name} is {value!r}, expected its name, a text")
     if scale is not None:
-        scale = float(scale)
+        try:
+            scale = float(scale)
+        except (TypeError, ValueError):
+            raise AnnulusError(f"scale is {scale!r}, expected a number") from None
+    if "top" in statistics and top_keys < 1:
+        raise AnnulusError(f"top_keys is {top_keys}, expected 1 or more")
     return Settings(_numbers(["all"] if segments is None else segments, "segments"),
                     _numbers([1] if dilations is None else dilations, "dilations"), bool(causal), semantics,
                     () if documents is None else _numbers(np.asarray(documents).tolist(), "documents"), scale,
@@ -170,6 +180,8 @@ class Call:
 
     def forward(self, progress=None):
         """out and lse for the caller, statistics by name, and what backward() needs."""
+        if progress is not None and not callable(progress):
+            raise AnnulusError(f"progress is {progress!r}, expected a function of (share, where)")
         out, core_out = self.empty(self.q.shape)
         lse, core_lse = self.empty(self.q.shape[:3], self.lse_type)
         told, core = {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows"))
@@ -347,6 +359,11 @@ def verify(q, k, v, out, lse, *, rows=8, axes="bshd", **words):
     looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
     expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
     along = 2 if axes == "bhsd" else 1
+    for name, found, like in (("out", out, expected[0]), ("lse", lse, expected[1])):
+        shape, wanted = taken(found, name).numbers.shape, list(like.shape)
+        wanted[2 if axes == "bhsd" else 1] = sequence
+        if list(shape) != wanted:
+            raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
     errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
               for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
     return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))

@@ -164,6 +164,11 @@ def test_plan():
     ({"statistics": ["entropie"]}, "statistics has 'entropie', expected some of entropy, received, top"),
     ({"scale": 0.0}, "plan: scale is 0, which times log2(e) is no number of float32, expected 8.1e-39 to 2.4e+38"),
     ({"strategy": "rings"}, "plan: strategy is 'rings', expected one of auto, single, "),
+    ({"semantics": None}, "semantics is None, expected its name, a text"),
+    ({"scale": "x"}, "scale is 'x', expected a number"),
+    ({"segments": [2**70], "dilations": [1]}, "segments has 1180591620717411303424, expected numbers of 64 bits"),
+    ({"statistics": "top", "top_keys": 0}, "top_keys is 0, expected 1 or more"),
+    ({"progress": 5}, "progress is 5, expected a function of (share, where)"),
     ({"comm": 5}, "comm is a int, expected an intracommunicator of mpi4py, or None"),
 ])
 def test_mistakes_are_named(words, message):

@@ -106,6 +106,16 @@ def test_what_it_cannot_do_is_said(words, message):
     assert str(raised.value).startswith(message)
 
 
+def test_gradients_are_not_lost_in_silence():
+    q, k, v = tensors()
+    with pytest.raises(annulus.AnnulusError, match="^q requires gradients, which annulus.torch.dilated_attention has"):
+        annulus.attention(q, k, v)
+    with torch.no_grad():
+        assert isinstance(annulus.attention(q, k, v)[0], torch.Tensor)
+    with pytest.raises(annulus.AnnulusError, match="^q is torch.sparse_coo, expected q.to_dense()"):
+        annulus.attention(torch.zeros(1, 3, 2, 4).to_sparse(), k, v)
+
+
 class Block(torch.nn.Module):
     """A layer of a transformer whose attention is a function of (B, S, H, D) tensors."""
 

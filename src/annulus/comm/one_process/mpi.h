@@ -30,7 +30,7 @@ inline constexpr int MPI_DATATYPE_NULL = 0, MPI_REQUEST_NULL = 0, MPI_WIN_NULL =
 inline constexpr int MPI_T_CVAR_HANDLE_NULL = 0, MPI_ERRORS_RETURN = 0, MPI_UNDEFINED = -1, MPI_ANY_SOURCE = -1;
 inline constexpr int MPI_MAX = 0, MPI_SUM = 1, MPI_MODE_NOCHECK = 0, MPI_THREAD_SINGLE = 0, MPI_THREAD_FUNNELED = 1;
 inline constexpr int MPI_BYTE = 1, MPI_CHAR = 2, MPI_INT = 3, MPI_FLOAT = 4, MPI_DOUBLE = 5, MPI_INT64_T = 6;
-inline constexpr int MPI_UINT64_T = 7, MPI_LOCK_SHARED = 0;
+inline constexpr int MPI_UINT64_T = 7, MPI_LOCK_SHARED = 0, MPI_KEYVAL_INVALID = -1, MPI_COMM_NULL_COPY_FN = 0;
 inline constexpr int MPI_MAX_ERROR_STRING = 64, MPI_MAX_LIBRARY_VERSION_STRING = 64, MPI_MAX_PROCESSOR_NAME = 64;
 
 // Of any arguments: functions and not templates, because blocking() takes their addresses.
@@ -38,9 +38,12 @@ inline constexpr int MPI_MAX_ERROR_STRING = 64, MPI_MAX_LIBRARY_VERSION_STRING =
   inline int name(...) { return MPI_ERR_OTHER; }
 ANNULUS_WITHOUT_MPI(MPI_Abort)
 ANNULUS_WITHOUT_MPI(MPI_Cancel)
+ANNULUS_WITHOUT_MPI(MPI_Comm_create_keyval)
 ANNULUS_WITHOUT_MPI(MPI_Comm_dup)
 ANNULUS_WITHOUT_MPI(MPI_Comm_free)
+ANNULUS_WITHOUT_MPI(MPI_Comm_get_attr)
 ANNULUS_WITHOUT_MPI(MPI_Comm_rank)
+ANNULUS_WITHOUT_MPI(MPI_Comm_set_attr)
 ANNULUS_WITHOUT_MPI(MPI_Comm_set_errhandler)
 ANNULUS_WITHOUT_MPI(MPI_Comm_size)
 ANNULUS_WITHOUT_MPI(MPI_Comm_split)
