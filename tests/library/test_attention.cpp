@@ -146,6 +146,28 @@ void expect_of_views() {
 TEST(LibraryAttention, TakesViewsRowAfterRow) { expect_of_views<Kokkos::LayoutRight>(); }
 TEST(LibraryAttention, TakesViewsColumnAfterColumn) { expect_of_views<Kokkos::LayoutLeft>(); }
 
+/// The kernel of one dense pair is one step; a caller hears of it in between, and may end it.
+TEST(LibraryAttention, TellsProgressInsideAStep) {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const char* strategy : {"auto", "ulysses"}) {
+    const Shape shape{.sequence = 6000, .heads = 4, .head_dim = 64};
+    const Plan plan(shape, {.causal = true}, comm.size(), strategy);
+    const std::array<Index, 4> mine{1, plan.rows(comm.rank()).count(), 4, 64}, heads{1, mine[1], 4, 1};
+    const Held q(std::vector<double>(std::size_t(mine[1] * 256), 1.0), DType::float32, mine);
+    const Held out(DType::float32, mine), lse(DType::float32, heads);
+    int calls = 0, between = 0;
+    double last = 0;
+    forward(comm, plan, {q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()},
+            [&](double share, const std::string&) {
+              ++calls;
+              between += share == last && share < 1;
+              last = share;
+            });
+    EXPECT_GT(between, 0) << calls << " calls";
+    EXPECT_DOUBLE_EQ(last, 1);
+  }
+}
+
 TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   const Communicator comm(MPI_COMM_WORLD);
   const Plan plan(small, dilated, comm.size());

@@ -20,6 +20,25 @@ std::mutex& one_at_a_time() {
   return mutex;
 }
 
+/// A caller's progress, which also hears of work between two steps, with the share of the last one.
+class Told {
+ public:
+  explicit Told(const Progress& progress) : progress_(progress) {}
+  Progress steps() {
+    if (!progress_) return {};
+    return [this](double share, const std::string& where) { progress_(share_ = share, where_ = where); };
+  }
+  std::function<void()> poll() {
+    if (!progress_) return {};
+    return [this] { progress_(share_, where_); };
+  }
+
+ private:
+  const Progress& progress_;
+  double share_ = 0;
+  std::string where_;
+};
+
 /// A pass of one rank: its plan, its rows, and the ways in which a caller's tensors get in and out.
 class Pass {
  public:
@@ -150,10 +169,12 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   tensors.out = Pass::place(given.out);
   tensors.lse = Pass::place(given.lse);
   tensors.entropy = Pass::place(given.statistics.entropy);
-  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, progress);
+  Told told(progress);
+  tensors.poll = told.poll();
+  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, told.steps());
   Pass::give(tensors.out.data(), given.out);
   Pass::give(tensors.lse.data(), given.lse);
-  make_statistics(pass, tensors, given.statistics, progress);
+  make_statistics(pass, tensors, given.statistics, told.steps());
   if (!pass.plan().problem.gradients) return {};
   return Normalizers(std::make_shared<core::Buffer>(tensors.normalizers));
 }
@@ -179,7 +200,9 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
   tensors.normalizers = *static_cast<const core::Buffer*>(normalizers.kept().get());
   tensors.dq = Pass::place(given.dq);
-  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, progress);
+  Told told(progress);
+  tensors.poll = told.poll();
+  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, told.steps());
   Pass::give(tensors.dq.data(), given.dq);
   Pass::give(tensors.dkv.data(), given.dk);
   if (tensors.dkv.bytes() > 0) Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);

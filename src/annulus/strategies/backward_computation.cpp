@@ -96,7 +96,7 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 
 BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
                                          core::Buffer delta, core::Count expected, const Progress& progress)
-    : SumComputation(problem, queries, expected, progress),
+    : SumComputation(problem, queries, tensors, expected, progress),
       tensors_(tensors),
       delta_(std::move(delta)),
       dq_(made(tensors.dq, "dq", query_sum_bytes(problem, queries.count()))) {

@@ -107,12 +107,12 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
   const std::string scope = pass_ + where;
   const kernels::Operands operands{queries_view(), block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
   const comm::Scope here(scope);
+  const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
-    const double cpu = core::cpu_seconds(), share = double(done_) / double(std::max<core::Count>(1, expected_));
-    const std::function<void()> poll_and_tell = watched(poll, progress_, share, scope);
+    const double cpu = core::cpu_seconds();
     kernels::attend(problem_.backend, list, operands, of_pass_ ? *of_pass_ : state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
@@ -155,12 +155,11 @@ std::string pass_name(const Problem& problem, const pattern::Layout& pass) {
   return pass.used_pairs().size() < all ? fmt::format("pair {} of {}, ", pass.used_pairs().end, all) : "";
 }
 
-std::function<void()> watched(const std::function<void()>& poll, const Progress& progress, double share,
-                              const std::string& scope) {
-  if (!poll && !progress && !comm::is_watched()) return {};
-  return [&poll, &progress, &scope, share] {
+std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers) {
+  if (!poll && !callers && !comm::is_watched()) return {};
+  return [poll, callers] {
     comm::watchdog_progress();
-    if (progress) progress(share, scope);
+    if (callers) callers();
     if (poll) poll();
   };
 }

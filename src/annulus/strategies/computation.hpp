@@ -71,10 +71,8 @@ class Computation {
 /// Of a pass, in front of places: "pair 2 of 3, "; empty where all pairs are one pass.
 std::string pass_name(const Problem& problem, const pattern::Layout& pass);
 
-/// `poll` for a kernel: the watchdog hears of it, too, and `progress` of the share that was done before, so that what
-/// it throws ends the kernel.
-std::function<void()> watched(const std::function<void()>& poll, const Progress& progress, double share,
-                              const std::string& scope);
+/// `poll` for a kernel: the watchdog hears of it, too, and the caller (Tensors::poll).
+std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
 /// Shape that bounds the heads of one work item: query heads of one K/V head, and no more than there are.
 core::Shape item_shape(const Problem& problem);

@@ -149,6 +149,7 @@ struct Tensors {
   core::Buffer dkv = {};   ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
 
   LentTensors lent = {};
+  std::function<void()> poll = {};  ///< called now and then while kernels work; what it throws ends the pass
 };
 
 /// `name` as a buffer of so many bytes: what is there where that is borrowed and of that size, else new memory.

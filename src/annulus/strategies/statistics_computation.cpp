@@ -26,7 +26,7 @@ Index top_weights_bytes(const Problem& problem) {
 
 StatisticsComputation::StatisticsComputation(const Problem& problem, const pattern::StoredRows& queries,
                                              Tensors& tensors, core::Count expected, const Progress& progress)
-    : SumComputation(problem, queries, expected, progress), tensors_(tensors) {
+    : SumComputation(problem, queries, tensors, expected, progress), tensors_(tensors) {
   const Index all = problem.shape.batch * queries.count();
   core::require(tensors.normalizers.bytes() == all * problem.normalizer_row_bytes(), [&] {
     return fmt::format(

@@ -25,10 +25,11 @@ kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
   return {data, problem.sum_parts(), rows, problem.head_row_sum_bytes()};
 }
 
-SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& queries, core::Count expected,
-                               const Progress& progress)
+SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& queries, const Tensors& tensors,
+                               core::Count expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
+      callers_poll_(tensors.poll),
       progress_(progress),
       sums_("key sums", key_sum_bytes(problem, queries.count())),
       own_{sums_.data(), queries.count(), false},
@@ -50,11 +51,10 @@ void SumComputation::add(const KeyBlock& block, const GradientBlock& into, core:
                          core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope here(scope);
+  const std::function<void()> poll_and_tell = watched(poll, callers_poll_);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
-    const double share = double(done_) / double(std::max<core::Count>(1, expected_));
-    const std::function<void()> poll_and_tell = watched(poll, progress_, share, scope);
     core::timed_compute(metrics, [&] { attend(list, block, into, poll_and_tell); });
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
     metrics.kept += kept;

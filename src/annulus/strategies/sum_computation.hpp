@@ -26,8 +26,8 @@ struct GradientBlock {
 class SumComputation {
  public:
   /// Queries are tensors.q, whose rows are `queries`. `expected` as in Computation.
-  SumComputation(const Problem& problem, const pattern::StoredRows& queries, core::Count expected,
-                 const Progress& progress);
+  SumComputation(const Problem& problem, const pattern::StoredRows& queries, const Tensors& tensors,
+                 core::Count expected, const Progress& progress);
   virtual ~SumComputation() = default;
 
   /// Sums for the rank's own K/V rows.
@@ -51,6 +51,7 @@ class SumComputation {
   const pattern::StoredRows& queries_;
 
  private:
+  const std::function<void()>& callers_poll_;
   const Progress& progress_;
   core::Buffer sums_;
   GradientBlock own_;

@@ -129,6 +129,7 @@ Index HeadGroup::memory(Index narrow_memory) const {
 
 Tensors HeadGroup::take_heads(const comm::Communicator& group, const Tensors& own) const {
   Tensors narrow;
+  narrow.poll = own.poll;
   narrow.q = core::Buffer("q", array_bytes(q_.narrow));
   narrow.kv = core::Buffer("kv", array_bytes(kv_.narrow));
   comm::alltoall_pieces(group, at(q_.own, own.q), q_.heads_of, at(q_.narrow, narrow.q), q_.rows_of);
