@@ -231,6 +231,8 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
 }
 
 TEST(LibraryAlone, SaysWhatItIs) {
+  EXPECT_EQ(library_version(),
+            fmt::format("{}.{}.{}", ANNULUS_VERSION_MAJOR, ANNULUS_VERSION_MINOR, ANNULUS_VERSION_PATCH));
   EXPECT_EQ(library_description().rfind("annulus " + library_version() + " (" + library_commit() + "), Kokkos ", 0),
             0u);
 }

@@ -3,6 +3,12 @@
 
 #include <string>
 
+// Of these headers, for the preprocessor: 0.1.0 is 0 * 10000 + 1 * 100 + 0.
+#define ANNULUS_VERSION_MAJOR 0
+#define ANNULUS_VERSION_MINOR 1
+#define ANNULUS_VERSION_PATCH 0
+#define ANNULUS_VERSION (ANNULUS_VERSION_MAJOR * 10000 + ANNULUS_VERSION_MINOR * 100 + ANNULUS_VERSION_PATCH)
+
 namespace annulus {
 
 /// "0.1.0".

@@ -137,32 +137,45 @@ class Call:
     """One attention: arrays in the order (B, S, heads, D), and the plan for them."""
 
     def __init__(self, q, k, v, settings, axes="bshd", comm=None, gradients=False):
+        self.comm = core_communicator(comm)
+        self.settings, self.axes, self.kind = settings, axes, q
+        problem = extents = None
+        try:
+            extents = self._take(q, k, v)
+        except AnnulusError as error:
+            if self.comm.size == 1:
+                raise
+            problem = str(error)
+        if self.comm.size > 1:
+            extents = self._of_all_ranks(comm, problem, extents)
+        self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients)
+
+    def _take(self, q, k, v):
+        """The arrays of this rank; returns (B, S, H, Hkv, D)."""
         self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
-        self.kind = q
-        self.axes = axes
-        self.q, self.k, self.v = (_canonical(array.numbers, axes, name) for name, array in self.given.items())
         self.type = self.given["q"].type
         for name in "kv":
             if self.given[name].type != self.type:
                 raise AnnulusError(f"{name} is {self.given[name].type}, q is {self.type}; expected the same")
-        self.settings = settings
-        self.comm = core_communicator(comm)
-        self.plan = core_plan(self._extents(comm), self.type, settings, self.comm.size, gradients)
-
-    def _extents(self, comm):
-        """(B, S, H, Hkv, D), S of all ranks together."""
+        self.q, self.k, self.v = (_canonical(array.numbers, self.axes, name) for name, array in self.given.items())
         batch, rows, heads, dim = self.q.shape
         for name, array in (("k", self.k), ("v", self.v)):
             if array.shape[:2] != (batch, rows) or array.shape[3] != dim or array.shape[2] != self.k.shape[2]:
                 raise AnnulusError(f"{name} is {array.shape} for q {self.q.shape} in the order (B, S, heads, D), expected "
                                    f"({batch}, {rows}, {self.k.shape[2]}, {dim})")
-        if self.comm.size > 1:
-            said = comm.allgather(((batch, heads, self.k.shape[2], dim, self.type), self.settings, rows))
-            for rank, other in enumerate(said):
-                if other[:2] != said[0][:2]:
-                    raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other[:2]} and {said[0][:2]}")
-            rows = sum(other[2] for other in said)
         return batch, rows, heads, self.k.shape[2], dim
+
+    def _of_all_ranks(self, comm, problem, extents):
+        """The extents with the rows of all ranks together. Every rank raises what one found."""
+        rest = None if problem else (*extents[:1], *extents[2:], self.type, self.settings)
+        said = comm.allgather((problem, rest, None if problem else extents[1]))
+        for rank, (found, _, _) in enumerate(said):
+            if found:
+                raise AnnulusError(f"rank {rank}: {found}")
+        for rank, (_, other, _) in enumerate(said):
+            if other != said[0][1]:
+                raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other} and {said[0][1]}")
+        return extents[0], sum(rows for _, _, rows in said), *extents[2:]
 
     def empty(self, shape, kind=None):
         """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""

@@ -55,6 +55,19 @@ def mistakes():
         assert (expected in said) == (comm.size > 1), said
 
 
+def one_rank_with_no_array():
+    """Nobody is left waiting for it."""
+    mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
+    q, k, v = (x[:, mine] for x in whole)
+    try:
+        annulus.attention(q, k, [1.0] if comm.rank == comm.size - 1 else v, comm=comm, **WORDS)
+        said = ""
+    except annulus.AnnulusError as error:
+        said = str(error)
+    text = "v is a list, expected an array of NumPy, PyTorch or JAX"
+    assert said == (text if comm.size == 1 else f"rank {comm.size - 1}: {text}"), said
+
+
 def other_communicators():
     half = comm.Split(comm.rank % 2, comm.rank)
     x = np.random.default_rng(7).standard_normal((1, 10, 2, 4))
@@ -65,7 +78,7 @@ def other_communicators():
     half.Free()
 
 
-for test in (forward_of_every_strategy, gradients, mistakes, other_communicators):
+for test in (forward_of_every_strategy, gradients, mistakes, one_rank_with_no_array, other_communicators):
     test()
     comm.Barrier()
 if comm.rank == 0:
