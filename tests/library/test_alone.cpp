@@ -1,4 +1,5 @@
 // One process that has never heard of MPI: results, statistics, memory, and what is refused.
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
