@@ -164,7 +164,7 @@ class Scripts(ClusterTest):
                 self.assertRegex(each, r"^\d+$")
 
     def test_shellcheck_finds_nothing(self):
-        files = sorted((self.source / "job_scripts").glob("*/*"))
+        files = sorted(path for path in (self.source / "job_scripts").glob("*/*") if path.is_file())  # not modules/annulus/
         done = subprocess.run(["shellcheck", "--shell=bash", *files], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.stdout + done.stderr, "")
         self.assertGreater(len(files), 8)
