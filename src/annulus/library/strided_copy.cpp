@@ -5,20 +5,27 @@
 namespace annulus::library {
 namespace {
 
+/// Where a (batch, row, head) begins, in plain numbers: device code takes no std::array.
+struct Steps {
+  explicit Steps(const Tensor& of) : batch(of.strides[0]), row(of.strides[1]), head(of.strides[2]), d(of.strides[3]) {}
+  Index batch, row, head, d;
+};
+
 /// Numbers are copied as bits of their size, one (batch, row, head) after another.
 template <class Bits>
 void copy_bits(const Tensor& from, const Tensor& to) {
   const auto* source = static_cast<const Bits*>(from.data);
   auto* target = static_cast<Bits*>(to.data);
-  const auto e = from.extents, s = from.strides, t = to.strides;
+  const Steps s(from), t(to);
+  const Index rows = from.extents[1], heads = from.extents[2], dim = from.extents[3];
   const auto copy_row = KOKKOS_LAMBDA(const Index i) {
-    const Index head = i % e[2], row = i / e[2] % e[1], batch = i / e[2] / e[1];
-    const Bits* x = source + batch * s[0] + row * s[1] + head * s[2];
-    Bits* y = target + batch * t[0] + row * t[1] + head * t[2];
-    for (Index d = 0; d < e[3]; ++d) y[d * t[3]] = x[d * s[3]];
+    const Index head = i % heads, row = i / heads % rows, batch = i / heads / rows;
+    const Bits* x = source + batch * s.batch + row * s.row + head * s.head;
+    Bits* y = target + batch * t.batch + row * t.row + head * t.head;
+    for (Index d = 0; d < dim; ++d) y[d * t.d] = x[d * s.d];
   };
   using Range = Kokkos::RangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::IndexType<Index>>;
-  Kokkos::parallel_for("annulus::copy", Range(0, e[0] * e[1] * e[2]), copy_row);
+  Kokkos::parallel_for("annulus::copy", Range(0, from.extents[0] * rows * heads), copy_row);
   Kokkos::DefaultExecutionSpace().fence();
 }
 
