@@ -3,39 +3,12 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/with_type.hpp"
-#include "annulus/kernels/reference.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/library/tensor_checks.hpp"
+#include "annulus/strategies/definition.hpp"
 
 namespace annulus {
 namespace {
-
-kernels::ReferencePattern pattern_of(const library::MadePlan& plan) {
-  const pattern::Pattern& from = plan.problem.pattern;
-  kernels::ReferencePattern to;
-  using kernels::ReferenceSemantics;
-  switch (from.semantics) {
-    case pattern::Semantics::longnet:
-      to.semantics = ReferenceSemantics::longnet;
-      break;
-    case pattern::Semantics::paper:
-      to.semantics = ReferenceSemantics::paper;
-      break;
-    case pattern::Semantics::grouped:
-      to.semantics = ReferenceSemantics::grouped;
-      break;
-    case pattern::Semantics::torchscale:
-      to.semantics = ReferenceSemantics::torchscale;
-      break;
-  }
-  to.pairs.clear();
-  for (const pattern::Pair& pair : from.pairs) to.pairs.push_back({pair.segment, pair.dilation});
-  to.causal = from.causal;
-  to.scale = plan.problem.scale;
-  to.group_scale = from.group_scale;
-  to.documents = plan.problem.documents;
-  return to;
-}
 
 /// The D numbers of (b, row, head).
 void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<double>& to) {
@@ -61,7 +34,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
     if (row >= 0 && row < s.sequence) continue;
     core::fail(ErrorKind::usage, "reference: there is no row {}, expected 0 to {}", row, s.sequence - 1);
   }
-  const kernels::ReferencePattern pattern = pattern_of(plan.made());
+  const kernels::ReferencePattern pattern = strategies::reference_pattern(plan.made().problem);
   const core::Shape& shape = plan.made().problem.shape;
   const Index count = Index(rows.size()), dim = s.head_dim;
   core::for_each_on_host("annulus::reference", 0, s.batch * count * s.heads, [&](const Index i) {

@@ -4,6 +4,7 @@
 
 #include "annulus/core/storage.hpp"
 #include "annulus/io/generated.hpp"
+#include "annulus/strategies/definition.hpp"
 
 namespace annulus::verify {
 
@@ -27,45 +28,12 @@ Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type) {
   return numbers;
 }
 
-namespace {
-
-kernels::ReferencePattern in_its_own_words(const strategies::Problem& problem) {
-  using kernels::ReferenceSemantics;
-  kernels::ReferencePattern reference;
-  switch (problem.pattern.semantics) {
-    case pattern::Semantics::longnet:
-      reference.semantics = ReferenceSemantics::longnet;
-      break;
-    case pattern::Semantics::paper:
-      reference.semantics = ReferenceSemantics::paper;
-      break;
-    case pattern::Semantics::grouped:
-      reference.semantics = ReferenceSemantics::grouped;
-      break;
-    case pattern::Semantics::torchscale:
-      reference.semantics = ReferenceSemantics::torchscale;
-      break;
-  }
-  reference.pairs.clear();
-  for (const pattern::Pair& pair : problem.pattern.pairs) {
-    const bool all = pair.segment == pattern::whole_document;
-    reference.pairs.push_back({all ? kernels::whole_document : pair.segment, pair.dilation});
-  }
-  reference.causal = problem.pattern.causal;
-  reference.group_scale = problem.pattern.group_scale;
-  reference.scale = problem.scale;
-  reference.documents = problem.documents;
-  return reference;
-}
-
-}  // namespace
-
 VerifyInput::VerifyInput(const strategies::Problem& problem, io::AxisOrder file_order)
     : shape(problem.shape),
       type(problem.type),
       precision(problem.precision),
       order(file_order),
-      pattern(in_its_own_words(problem)) {}
+      pattern(strategies::reference_pattern(problem)) {}
 
 AttentionInput::AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
                                const std::optional<io::TensorFile>& file)

@@ -1,0 +1,34 @@
+#include "annulus/strategies/definition.hpp"
+
+namespace annulus::strategies {
+
+kernels::ReferencePattern reference_pattern(const Problem& problem) {
+  using kernels::ReferenceSemantics;
+  kernels::ReferencePattern reference;
+  switch (problem.pattern.semantics) {
+    case pattern::Semantics::longnet:
+      reference.semantics = ReferenceSemantics::longnet;
+      break;
+    case pattern::Semantics::paper:
+      reference.semantics = ReferenceSemantics::paper;
+      break;
+    case pattern::Semantics::grouped:
+      reference.semantics = ReferenceSemantics::grouped;
+      break;
+    case pattern::Semantics::torchscale:
+      reference.semantics = ReferenceSemantics::torchscale;
+      break;
+  }
+  reference.pairs.clear();
+  for (const pattern::Pair& pair : problem.pattern.pairs) {
+    const bool all = pair.segment == pattern::whole_document;
+    reference.pairs.push_back({all ? kernels::whole_document : pair.segment, pair.dilation});
+  }
+  reference.causal = problem.pattern.causal;
+  reference.group_scale = problem.pattern.group_scale;
+  reference.scale = problem.scale;
+  reference.documents = problem.documents;
+  return reference;
+}
+
+}  // namespace annulus::strategies
