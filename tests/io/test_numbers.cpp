@@ -72,5 +72,20 @@ TEST(Numbers, PositiveNumbers) {
             "a finite number above 0; a leading 0 looks octal or hexadecimal, write it in decimal");
 }
 
+TEST(Numbers, BytesTakeUnitsOfTwoToTheTen) {
+  EXPECT_EQ(parse_bytes("1000").number, 1000);
+  EXPECT_EQ(parse_bytes("3KiB").number, 3072);
+  EXPECT_EQ(parse_bytes("512MiB").number, Index(512) << 20);
+  EXPECT_EQ(parse_bytes("2GiB").number, Index(2) << 30);
+  EXPECT_EQ(parse_bytes("1TiB").number, Index(1) << 40);
+  for (const char* text :
+       {"", "0", "-1", "2GB", "2 GiB", "2gib", "1.5GiB", "GiB", "9223372036854775807KiB", "010MiB"}) {
+    EXPECT_FALSE(parse_bytes(text).number) << text;
+  }
+  EXPECT_EQ(bytes_text(Index(3) << 30), "3GiB");
+  EXPECT_EQ(bytes_text(1536), "1536");
+  EXPECT_EQ(bytes_text(1000), "1000");
+}
+
 }  // namespace
 }  // namespace annulus::io

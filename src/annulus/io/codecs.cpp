@@ -82,6 +82,11 @@ Codec<Index> whole(Index least, Index most) {
           [=](Index from) { return from < least ? "" : std::to_string(from); }};
 }
 
+Codec<Index> bytes() {
+  const auto read = [](const KeyValue& value, Index& to) { to = number_of(value, parse_bytes(value.node.text)); };
+  return {"bytes, like 512MiB or 2GiB", read, [](Index from) { return from < 1 ? "" : bytes_text(from); }};
+}
+
 std::size_t choose(const KeyValue& value, const std::vector<std::string>& words) {
   const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
   if (value.node.kind != YamlNode::Kind::scalar) value.refuse(expected);

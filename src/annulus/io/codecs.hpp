@@ -49,6 +49,8 @@ Codec<std::string> path();
 Codec<double> positive();
 /// A whole number in decimal, between the bounds. Refused: 010 and 0x10 (octal, hexadecimal), 1e3, 1.5, '12'.
 Codec<Index> whole(Index least, Index most);
+/// Bytes, 1 or more: 1073741824, 512MiB, 2GiB. Written in the largest unit that fits.
+Codec<Index> bytes();
 
 /// One of the words (choose() gives its position; the error suggests the nearest), each of which stands for a value. A
 /// value that none stands for is written as the first.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -30,6 +31,13 @@ std::optional<Number> convert(std::string_view text) {
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
 }
+
+struct ByteUnit {
+  std::string_view name;
+  core::Index bytes;
+};
+constexpr std::array byte_units{ByteUnit{"TiB", core::Index(1) << 40}, ByteUnit{"GiB", core::Index(1) << 30},
+                                ByteUnit{"MiB", core::Index(1) << 20}, ByteUnit{"KiB", core::Index(1) << 10}};
 
 const std::string leading_zero = "; a leading 0 looks octal or hexadecimal, write it in decimal";
 
@@ -60,6 +68,26 @@ Parsed<double> parse_positive(std::string_view text) {
   const auto number = convert<double>(text);
   if (!number || !std::isfinite(*number) || *number <= 0) return {std::nullopt, expected};
   return {number, expected};
+}
+
+Parsed<core::Index> parse_bytes(std::string_view text) {
+  const std::string expected = "bytes, 1 or more, like 1073741824, 512MiB or 2GiB";
+  core::Index unit = 1;
+  for (const ByteUnit& one : byte_units) {
+    if (!text.ends_with(one.name)) continue;
+    unit = one.bytes;
+    text.remove_suffix(one.name.size());
+  }
+  const Parsed<core::Index> count = parse_whole(text, {1, INT64_MAX / unit});
+  if (!count.number) return {std::nullopt, expected};
+  return {*count.number * unit, expected};
+}
+
+std::string bytes_text(core::Index bytes) {
+  for (const ByteUnit& one : byte_units) {
+    if (bytes >= one.bytes && bytes % one.bytes == 0) return fmt::format("{}{}", bytes / one.bytes, one.name);
+  }
+  return std::to_string(bytes);
 }
 
 }  // namespace annulus::io

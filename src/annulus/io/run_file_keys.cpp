@@ -126,6 +126,10 @@ void add_compute(Keys& keys) {
                 "{}: of sums; auto: float64 for float64 input, else float32");
   compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
       .decides_result = false;
+  compute
+      .field("memory_limit", &C::memory_limit, optional("auto", bytes()),
+             "auto: from free memory, or bytes, like 512MiB or 2GiB: what a rank may use; larger problems run in parts")
+      .decides_result = false;
 }
 
 void add_distribution(Keys& keys) {

@@ -51,6 +51,7 @@ struct ComputeSettings {
   bool gradients = false;                    ///< dq, dk, dv are made, too
   std::optional<core::Precision> precision;  ///< empty: core::default_precision of the input's type
   bool reproducible = false;                 ///< the same bits for every number of ranks and threads
+  std::optional<Index> memory_limit;         ///< bytes that a rank's tensors and buffers may take; empty: auto
 };
 
 struct DistributionSettings {

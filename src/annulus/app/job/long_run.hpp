@@ -1,0 +1,85 @@
+// A run in units that are finished one by one, and stay finished: NAME.part holds the result's numbers, NAME.journal
+// says which units are in it. A run that was cut off goes on from there, with any number of ranks, and several launches
+// (tasks of a job array) may work on one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/app/job/job.hpp"
+#include "annulus/core/row_store.hpp"
+#include "annulus/io/result_file.hpp"
+
+namespace annulus::app {
+
+/// How a problem is cut, chosen once for the whole run, whatever P and memory are when it goes on.
+///   strategy  that computes it
+///   numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
+///   phases    units of each phase, counted from 0; no unit of a phase is begun before all of those before are finished
+struct Cuts {
+  std::string strategy;
+  std::map<std::string, Index> numbers;
+  std::vector<Index> phases;
+};
+
+struct Unit {
+  std::size_t phase = 0;
+  Index index = 0;
+  bool operator==(const Unit&) const = default;
+};
+
+/// What an earlier launch has written down for this output, if there is one to go on from: to be looked at before
+/// strategy, cut and memory are decided. Collective; throws the same Error on every rank where it is of other settings,
+/// another input or version.
+std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
+
+class LongRun {
+ public:
+  /// Lays out NAME.part and NAME.journal with these cuts, or opens those that are there (`cuts` are then what
+  /// recorded_cuts() gave). `scratch` are tensors that are stored beside the result for later phases and are no part of
+  /// it. Collective; throws the same Error on every rank.
+  LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm);
+  ~LongRun();
+  LongRun(const LongRun&) = delete;
+  LongRun& operator=(const LongRun&) = delete;
+
+  // One unit after another, by each rank on its own (strategy stream):
+
+  /// The next unit for this rank; none: all are finished or in other ranks' hands, or a stop was asked for. Waits where
+  /// a phase cannot begin yet. Local.
+  std::optional<Unit> claim();
+  /// The unit is computed and written: flushes what this rank wrote, then notes it in the journal. Local.
+  void finish(const Unit& unit);
+
+  // One unit after another, by all ranks together (passes):
+
+  /// The same for all ranks together: the same unit on each; collective.
+  std::optional<Unit> claim_together();
+  /// Collective.
+  void finish_together(const Unit& unit);
+
+  // Numbers:
+
+  /// What the units read: the run's input (or what is generated), and results and scratch of phases before.
+  core::RowSource& source();
+  core::RowSink& sink();
+
+  /// Share of the units that are finished, as far as this rank knows.
+  double finished_share() const;
+  /// Units that were finished when this launch began.
+  Index found_finished() const;
+
+  /// Behind the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
+  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest. Collective.
+  bool complete(const std::function<io::Record()>& record);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace annulus::app
