@@ -1,12 +1,10 @@
 // `annulus run`: the main job, and its dry run.
 #include <cstdio>
-#include <numeric>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/work.hpp"
-#include "annulus/app/report/progress.hpp"
-#include "annulus/app/report/record.hpp"
 #include "annulus/app/report/run_entries.hpp"
+#include "annulus/app/report/tally.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/verb.hpp"
@@ -14,7 +12,6 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/core/memory.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/trace_file.hpp"
 
@@ -26,64 +23,6 @@ struct Given {
   bool dry_run = false;
   std::optional<int> ranks, rank;  ///< of a dry run
 };
-
-/// From the checked job to the tensors in the file, if there is one.
-Measurements compute(const Job& job, Work& work, const comm::Communicator& comm, const io::ResultFile* file) {
-  Measurements measured;
-  double read = 0, write = 0;  // seconds
-  const auto timed = [](const char* name, double& sum, const auto& part) {
-    core::Span span(name, core::SpanKind::file);
-    part();
-    sum += span.close();
-  };
-  core::memory_ledger().reset_peak();
-  timed("read", read, [&] { work.read_inputs(); });
-  const auto made = [&](PassKind kind) {
-    const std::vector<double> flops = comm.gather_all(work.predicted_flops(kind));
-    const ProgressLine::Work all{1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
-    return run_pass(comm, work.name(kind), [&] {
-      ProgressLine progress(comm.is_root(), all);
-      return work.pass(kind, progress.shown());
-    });
-  };
-  const Pass forward = made(PassKind::forward);
-  std::optional<Pass> statistics, backward;
-  if (job.problem.statistics.need_pass()) {
-    core::memory_ledger().reset_peak();
-    statistics = made(PassKind::statistics);
-  }
-  timed("write", write, [&] { measured.lse = work.write_outputs(file); });
-  if (job.run.settings.compute.gradients) {
-    check_gradients_mean_something(job, measured.lse);
-    core::memory_ledger().reset_peak();
-    timed("read", read, [&] { work.read_gradients(); });
-    backward = made(PassKind::backward);
-    timed("write", write, [&] { work.write_gradients(file); });
-  }
-  const comm::Scope scope("the gathering of what was measured");
-  const bool layer = job.layer.has_value();
-  measured.ranks = comm.size();
-  measured.read_seconds = comm.max(read);
-  measured.write_seconds = comm.max(write);
-  const auto gathered = [&](const Pass& pass, PassKind kind) {
-    PassMeasurements of_ranks = gather(pass, work.predicted_bytes(kind), layer, comm);
-    of_ranks.per_sender = per_sender(work.bytes_from(kind), comm);
-    return of_ranks;
-  };
-  measured.forward = gathered(forward, PassKind::forward);
-  if (statistics) measured.statistics = gathered(*statistics, PassKind::statistics);
-  if (backward) measured.backward = gathered(*backward, PassKind::backward);
-  // What belongs to the run as a whole stands beside the forward pass's numbers.
-  std::vector<io::Column>& columns = measured.forward.per_rank;
-  const auto in_run = [&](const Quantity& quantity, double value) { return per_rank(quantity, value, comm); };
-  columns.insert(columns.begin(),
-                 in_run({"rows", "1", "rows of the sequence"}, double(forward.metrics.attention.rows)));
-  columns.push_back(in_run({"peak_resident_bytes", "bytes", "peak of the process, libraries included"},
-                           double(core::peak_resident_bytes())));
-  columns.push_back(in_run({"read_seconds", "s", "wall time reading the input"}, read));
-  columns.push_back(in_run({"write_seconds", "s", "wall time writing the result"}, write));
-  return measured;
-}
 
 int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const Job job = make_job({given.words, Purpose::run, given.ranks}, comm);
@@ -110,7 +49,9 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   });
   std::optional<io::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
-  const Measurements measured = compute(job, *work, comm, file ? &*file : nullptr);
+  Tally tally;
+  compute(job, *work, {.file = file ? &*file : nullptr}, comm, tally);
+  const Measurements measured = tally.gathered(job, comm);
   if (file) {
     const comm::Scope scope("the completion of the result file");
     const core::Span finishing("finish", core::SpanKind::file);
