@@ -90,6 +90,17 @@ std::string describe_misfit(const Job& job, double least) {
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
+/// A reproducible problem whose slices are no more so: fewer heads may have to be shared by ranks.
+bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
+  if (!job.problem.reproducible) return true;
+  const core::Shape& s = job.problem.shape;
+  for (Index i = 0; i < core::ceil_div(s.kv_heads, size.kv_heads); ++i) {
+    const strategies::Problem slice = strategies::narrowed(job.problem, strategies::slice_of(s, size, i));
+    if (!strategies::why_not_reproducible(*job.strategy, slice, job.ranks).empty()) return false;
+  }
+  return true;
+}
+
 /// Sets how the problem is cut into slices: the fewest that fit, as they were if an earlier launch has cut it.
 void decide_slices(Job& job, const Asked& asked) {
   job.slices = strategies::whole_of(job.problem.shape);
@@ -100,11 +111,21 @@ void decide_slices(Job& job, const Asked& asked) {
   };
   if (asked.recorded) {
     job.slices = asked.recorded->size;
-  } else if (const auto size = strategies::largest_slices(
-                 job.problem.shape, [&](const strategies::SliceSize& one) { return memory(one).alone <= most; })) {
-    job.slices = *size;
   } else {
-    job.misfit = describe_misfit(job, memory({1, 1}).alone);
+    auto size = strategies::largest_slices(job.problem.shape,
+                                           [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
+    if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
+    while (size && !keeps_bits(job, *size)) {
+      *size = {1, size->kv_heads - 1};
+      if (size->kv_heads > 0) continue;
+      size.reset();
+      job.misfit = fmt::format(
+          "{}compute.reproducible: {} does not fit into {} at once, and strategy {} is not reproducible in passes of "
+          "fewer heads; expected another strategy, more memory or more ranks",
+          job.run.where("compute.reproducible"), describe_shape(job.problem), describe_bytes(most),
+          job.strategy->name());
+    }
+    if (size) job.slices = *size;
   }
   const planner::SliceMemory needed = memory(job.slices);
   job.reads_ahead = job.slice_count() > 1 && needed.ahead <= most;

@@ -1,5 +1,7 @@
 #include "annulus/app/job/slices.hpp"
 
+#include "annulus/kernels/kept_memory.hpp"
+
 namespace annulus::app {
 
 std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
@@ -23,6 +25,7 @@ void SlicedRun::compute(Index i, Tally& tally) {
     next_->work->begin_reading();
     now->work->set_beside(SliceWork::input_bytes_of(next_->job, comm_.rank()));
   };
+  kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
   app::compute(now->job, *now->work, steps, comm_, tally);
 }
 
