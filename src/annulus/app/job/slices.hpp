@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "annulus/app/job/long_run.hpp"
 #include "annulus/app/job/slice_work.hpp"
 #include "annulus/app/report/tally.hpp"
 
@@ -32,5 +33,15 @@ class SlicedRun {
   core::RowSink* const sink_;
   std::unique_ptr<Prepared> next_;  // that is being read
 };
+
+/// The job's slices as units of a long run, all in one phase; and back, nothing where the units are not slices.
+Cuts cuts_of(const Job& job);
+std::optional<RecordedSlices> slices_in(const Cuts& cuts);
+
+/// Computes the job's slices; collective. Without a file nothing is written, and `finish` never called; else it is
+/// called when all are finished, those of earlier launches included, and makes the record that goes into the file.
+/// Returns why slices are left: a stop was asked for, or another launch works on them; empty: none are.
+std::string compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
+                           const std::function<io::Record()>& finish);
 
 }  // namespace annulus::app

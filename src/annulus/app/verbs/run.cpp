@@ -2,9 +2,10 @@
 #include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/work.hpp"
+#include "annulus/app/job/slices.hpp"
 #include "annulus/app/report/run_entries.hpp"
 #include "annulus/app/report/tally.hpp"
+#include "annulus/app/stop.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/verb.hpp"
@@ -21,48 +22,84 @@ namespace {
 struct Given {
   RunFileWords words;
   bool dry_run = false;
+  bool restart = false;
   std::optional<int> ranks, rank;  ///< of a dry run
 };
 
+Job job_of(const Given& given, const comm::Communicator& comm) {
+  Request request = read_request(given.words, Purpose::run, comm);
+  Asked asked{given.words, Purpose::run, given.ranks};
+  if (!given.dry_run) {
+    // What an earlier launch has finished is of its cuts.
+    if (const auto cuts = recorded_cuts(request, given.restart, comm)) asked.recorded = slices_in(*cuts);
+  }
+  return make_job(std::move(request), asked, comm);
+}
+
+/// From the checked job to its result; nothing where a part of it is left, of which stderr tells then. `finish` makes
+/// the record of what was measured.
+std::optional<Measurements> compute_all(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
+                                        const comm::Communicator& comm) {
+  Tally tally;
+  std::optional<Measurements> measured;
+  const auto record = [&] { return finish(measured.emplace(tally.gathered(job, comm))); };
+  if (job.slice_count() > 1) {
+    const std::string rest = compute_slices(job, comm, tally, record);
+    if (!rest.empty()) {
+      if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.c_str());
+      return std::nullopt;
+    }
+    if (!measured) measured = tally.gathered(job, comm);
+    return measured;
+  }
+  const io::OutputSettings& output = job.run.settings.output;
+  const std::unique_ptr<Work> work = make_work(job, comm);
+  std::optional<io::ResultFile> file;  // none: the run only times
+  if (output.writes_file()) file.emplace(io::OutputLocation{output.file, output.overwrite}, job.results, comm);
+  compute(job, *work, {.file = file ? &*file : nullptr}, comm, tally);
+  const io::Record made = record();
+  if (file) {
+    const comm::Scope scope("the completion of the result file");
+    const core::Span finishing("finish", core::SpanKind::file);
+    file->finish(made);
+  }
+  return measured;
+}
+
 int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
-  const Job job = make_job({given.words, Purpose::run, given.ranks}, comm);
+  const Job job = job_of(given, comm);
   if (given.dry_run) {
     if (given.rank && *given.rank >= job.ranks) {
       core::fail(core::ErrorKind::usage, "run --rank {}: there are {} ranks, counted from 0", *given.rank, job.ranks);
     }
     return dry_run(job, given.rank, comm);
   }
-  comm::agree(comm, core::require_device);
+  comm::agree(comm, [&] {
+    if (!job.misfit.empty()) core::fail(core::ErrorKind::usage, "{}", job.misfit);
+    core::require_device();
+  });
   const io::Settings& settings = job.run.settings;
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   comm::choose_transport(settings.distribution.transport, comm);
-  const std::unique_ptr<Work> work = make_work(job, comm);
-  std::optional<io::ResultFile> file;  // none: the run only times
-  if (settings.output.writes_file()) {
-    file.emplace(io::OutputLocation{settings.output.file, settings.output.overwrite}, job.results, comm);
-  }
   std::optional<io::NewFile> report_file;  // on rank 0
   io::on_root(comm, [&] {
     if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
   });
   std::optional<io::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
-  Tally tally;
-  compute(job, *work, {.file = file ? &*file : nullptr}, comm, tally);
-  const Measurements measured = tally.gathered(job, comm);
-  if (file) {
-    const comm::Scope scope("the completion of the result file");
-    const core::Span finishing("finish", core::SpanKind::file);
-    file->finish({io::resolved_text(settings), columns(measured), provenance(command_line, comm),
-                  identity(title_of(job)), decisions(job)});
-  }
+  const auto record = [&](const Measurements& measured) -> io::Record {
+    return {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job)),
+            decisions(job)};
+  };
+  const std::optional<Measurements> measured = compute_all(job, record, comm);
+  if (!measured) return stopped_status;
   const std::vector<io::ReportEntry> ran = run_entries(job, comm);
   io::on_root(comm, [&] {
-    if (report_file) io::write_report(*report_file, report(job, measured, ran));
+    if (report_file) io::write_report(*report_file, report(job, *measured, ran));
   });
-  if (comm.is_root()) print_summary(job, measured);
+  if (comm.is_root()) print_summary(job, *measured);
   if (trace) trace->finish(identity(title_of(job)));  // last: without it the result is as good
   return 0;
 }
@@ -78,6 +115,8 @@ Verb run_verb() {
                       overrides(given->words.overrides, "Override a key: --set attention.causal=false (repeatable)"),
                       flag("--dry-run", given->dry_run,
                            "Check everything and show partition, memory and traffic; compute nothing"),
+                      flag("--restart", given->restart,
+                           "Forget what an earlier, interrupted run of this file has finished, and begin anew"),
                       whole("--ranks", given->ranks, rank_counts,
                             "With --dry-run: plan for this many ranks, up to 65536, instead of those launched"),
                       whole("--rank", given->rank, io::WholeRange{0, rank_counts.most - 1},
