@@ -92,7 +92,7 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
     return 0;
   }
   if (rank) {
-    print_schedule(job, *rank);
+    print_schedule(job.slice_count() > 1 ? job_of_slice(job, 0) : job, *rank);
     return 0;
   }
   if (job.layer) {
