@@ -106,6 +106,9 @@ struct Problem {
 /// The shape of query heads `query` and of the K/V heads that they read.
 core::Shape narrowed(core::Shape whole, core::Interval query);
 
+/// Where query heads `query` of a problem, which may be narrowed itself, stand in the whole problem.
+HeadShare share_of(const Problem& problem, core::Interval query);
+
 /// The problem of a rank that works on query heads `query` only: a shape of these heads, while offsets remain those of
 /// the whole problem. Copies the documents, too: where many ranks are looked at, their shapes are enough.
 Problem narrowed(const Problem& whole, core::Interval query);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "annulus/app/job/request.hpp"
+#include "annulus/app/job/job.hpp"
 
 namespace annulus::app {
 
@@ -24,6 +24,8 @@ std::string title_of(const Request& request);
 std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// What a reproducible problem is promised, and how it is computed.
 std::string describe_reproducible(const strategies::Problem& problem);
+/// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
+std::string describe_passes(const Job& job);
 /// "1.5 GiB".
 std::string describe_bytes(double bytes);
 
