@@ -116,6 +116,14 @@ int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count
   return 0;
 }
 
+void flush_folder(const std::string& file) {
+  const comm::BlockingScope inside("the flushing of the folder of " + file);
+  const int id = open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (id < 0) return;
+  fsync(id);
+  close(id);
+}
+
 void flush_to_disk(const Descriptor& descriptor, const std::string& name) {
   flush_in_pieces(descriptor, name);
   const comm::BlockingScope inside("the flushing of " + name);

@@ -29,6 +29,9 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
 /// Writes all of `bytes` at `offset`; returns 0 or the error's number.
 int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count, core::Index offset);
 
+/// Flushes the folder of a file, where the file system can: the file's name is then on disk, too.
+void flush_folder(const std::string& file);
+
 /// Flushes what this machine has of a file to disk. Throws Error(failure).
 void flush_to_disk(const Descriptor& descriptor, const std::string& name);
 

@@ -112,6 +112,18 @@ NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_l
   if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
 }
 
+NewFile::NewFile(const std::string& file, bool overwrite, const std::string& made)
+    : final_path_(file), overwrite_(overwrite), is_kept_(true), descriptor_(made, O_RDWR | O_NOFOLLOW) {
+  {
+    const core::MakingScope making;  // no signal takes it for a file that goes with this process
+    unfinished_.emplace(made, descriptor_.identity().inode);
+    unfinished_->release();
+  }
+  struct stat about {};
+  fstat(descriptor_.id(), &about);
+  new_mode_ = about.st_mode & 07777;
+}
+
 void NewFile::write(const std::string& text) {
   const comm::BlockingScope inside("the writing of " + final_path_);
   unfinished_->check();
@@ -159,15 +171,12 @@ void NewFile::publish() {
   }
   unfinished_->release();
   reservation_.reset();
-  const std::string folder = std::filesystem::path(final_path_).parent_path().string();
-  const int id = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (id < 0) return;
-  fsync(id);  // some file systems cannot flush a folder; the file itself is safe
-  close(id);
+  flush_folder(final_path_);  // some file systems cannot; the file itself is safe
 }
 
 /// Hours of work are in this file: it is not thrown away.
 void NewFile::keep(const std::string& why) {
+  if (is_kept_) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();
   if (rename_to_new(unfinished_->path(), kept) != 0) kept = unfinished_->path();
   unfinished_->release();

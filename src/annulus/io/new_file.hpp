@@ -49,6 +49,9 @@ class NewFile {
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to; removes those of dead
   /// processes. Without `overwrite` the name is reserved. Throws Error(failure) as check_location() and Reservation do.
   NewFile(const std::string& file, bool overwrite);
+  /// Takes `made`, a file that is there and stays there when it cannot be published, for `file`, links of which have
+  /// been followed. Throws Error(failure).
+  NewFile(const std::string& file, bool overwrite, const std::string& made);
 
   const std::string& final_path() const { return final_path_; }
   const UnfinishedFile& unfinished() const { return *unfinished_; }
@@ -69,7 +72,8 @@ class NewFile {
 
   std::string final_path_;
   bool overwrite_;
-  mode_t new_mode_ = 0;  // of a file that replaces none
+  bool is_kept_ = false;  // under its own name, where it cannot be published
+  mode_t new_mode_ = 0;   // of a file that replaces none
   std::optional<Reservation> reservation_;
   Descriptor descriptor_;  // held open, so that its inode number is not given to another file
   std::optional<UnfinishedFile> unfinished_;

@@ -7,6 +7,7 @@
 #include "annulus/io/collective.hpp"
 #include "annulus/io/dimension_scales.hpp"
 #include "annulus/io/location.hpp"
+#include "annulus/io/result_layout.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/transfer.hpp"
 
@@ -14,30 +15,6 @@ namespace annulus::io {
 namespace {
 
 using core::ErrorKind;
-
-/// Bytes of the tensors, and at least those of the scales of their axes.
-Index bytes_of(const std::vector<TensorSpec>& tensors) {
-  Index bytes = 0;
-  for (const TensorSpec& tensor : tensors) {
-    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(0));
-    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(bytes_of(tensor.type)),
-                             std::multiplies<Index>());
-  }
-  return bytes;
-}
-
-/// More than the layout of a file and the bookkeeping of a record take.
-constexpr Index spare_bytes = Index(1) << 18;
-
-/// Bytes of a record's text and numbers.
-Index bytes_of(const Record& record) {
-  std::size_t bytes = record.settings.size();
-  for (const Column& column : record.columns) bytes += 2048 + 8 * column.values.size();
-  for (const auto* attributes : {&record.provenance, &record.attributes, &record.decisions}) {
-    for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
-  }
-  return Index(bytes);
-}
 
 /// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
 DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
@@ -52,21 +29,6 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
   return DatasetId(check_hdf5(
       comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
       "dataset {}", name));
-}
-
-void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
-  FileId file = create_alone(path);
-  std::vector<NamedAxes> axes;
-  for (const TensorSpec& tensor : tensors) {
-    const TypeId type = file_type(tensor.type);
-    const DatasetId dataset = make_dataset(file, tensor.name, type, space_of(tensor.extents));
-    add_text(dataset, "axes", tensor.axes);
-    add_text(dataset, "dtype", std::string(name_of(tensor.type)));
-    add_text(dataset, "units", tensor.units);
-    axes.push_back({tensor.name, tensor.extents, tensor.axes});
-  }
-  add_dimension_scales(file, axes);
-  check_hdf5(file.close(), "{}: closing failed", path);
 }
 
 void add_run(hid_t file, const Record& record) {
@@ -94,6 +56,42 @@ void add_run(hid_t file, const Record& record) {
   add_dimension_scales(group, axes);
 }
 
+}  // namespace
+
+Index bytes_of(const std::vector<TensorSpec>& tensors) {
+  Index bytes = 0;
+  for (const TensorSpec& tensor : tensors) {
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(0));
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(bytes_of(tensor.type)),
+                             std::multiplies<Index>());
+  }
+  return bytes;
+}
+
+Index bytes_of(const Record& record) {
+  std::size_t bytes = record.settings.size();
+  for (const Column& column : record.columns) bytes += 2048 + 8 * column.values.size();
+  for (const auto* attributes : {&record.provenance, &record.attributes, &record.decisions}) {
+    for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
+  }
+  return Index(bytes);
+}
+
+void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
+  FileId file = create_alone(path);
+  std::vector<NamedAxes> axes;
+  for (const TensorSpec& tensor : tensors) {
+    const TypeId type = file_type(tensor.type);
+    const DatasetId dataset = make_dataset(file, tensor.name, type, space_of(tensor.extents));
+    add_text(dataset, "axes", tensor.axes);
+    add_text(dataset, "dtype", std::string(name_of(tensor.type)));
+    add_text(dataset, "units", tensor.units);
+    axes.push_back({tensor.name, tensor.extents, tensor.axes});
+  }
+  add_dimension_scales(file, axes);
+  check_hdf5(file.close(), "{}: closing failed", path);
+}
+
 void add_record(const std::string& path, const Record& record) {
   FileId file = open_alone(path, true);
   if (!record.settings.empty()) add_run(file, record);
@@ -106,8 +104,6 @@ void add_record(const std::string& path, const Record& record) {
   }
   check_hdf5(file.close(), "{}: closing failed", path);
 }
-
-}  // namespace
 
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        AxisOrder order) {

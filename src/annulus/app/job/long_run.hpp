@@ -74,8 +74,12 @@ class LongRun {
   Index found_finished() const;
 
   /// Behind the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
-  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest. Collective.
+  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest; rest() then
+  /// says so in words, with what to do. `record` is called on every rank. Collective.
   bool complete(const std::function<io::Record()>& record);
+  /// Behind complete(): a stop was asked for on some rank, and units are left. The same on every rank.
+  bool is_stopped() const;
+  std::string rest() const;
 
  private:
   struct State;

@@ -37,15 +37,6 @@ constexpr HopQuantity hop_quantities[] = {
     {{"kept", "1", "kept (query, key, head) triples"}, [](const HopMetrics& h) { return double(h.kept); }},
 };
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 std::vector<io::ReportEntry> entries(const std::vector<io::Column>& columns) {
   std::vector<io::ReportEntry> all;
   for (const io::Column& column : columns) all.push_back({column.name, column.values});
@@ -83,6 +74,15 @@ void print_findings(const Job& job, const LseFindings& lse) {
 }
 
 }  // namespace
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
 
 std::vector<double> PassMeasurements::of(const std::string& name) const {
   const auto found = std::find_if(per_rank.begin(), per_rank.end(), [&](const auto& c) { return c.name == name; });

@@ -51,6 +51,9 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
 /// Bytes that every rank received from each, as planned, which is as sent; collective, complete on rank 0.
 std::optional<io::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
+/// "2026-11-23T12:00:00Z".
+std::string utc_now();
+
 /// Datasets of /run; those of the other passes have the same names in /run/statistics and /run/backward.
 std::vector<io::Column> columns(const Measurements& measured);
 /// Attributes of /run: what was decided by the program or its user, and took part in what was measured.

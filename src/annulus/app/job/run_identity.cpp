@@ -1,0 +1,138 @@
+#include "annulus/app/job/run_identity.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "annulus/io/fingerprint.hpp"
+#include "annulus/kernels/attention.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::StoredTensor;
+using Json = nlohmann::ordered_json;
+
+std::string program() { return fmt::format("{} ({})", annulus::version, annulus::git_commit); }
+
+const std::string& dataset_of(const io::InputSettings& input, StoredTensor tensor) {
+  switch (tensor) {
+    case StoredTensor::q:
+      return input.q;
+    case StoredTensor::k:
+      return input.k;
+    case StoredTensor::v:
+      return input.v;
+    case StoredTensor::dout:
+      return input.dout;
+    default:
+      return *input.dlse;
+  }
+}
+
+core::TensorId id_of(StoredTensor tensor) {
+  switch (tensor) {
+    case StoredTensor::q:
+      return core::TensorId::q;
+    case StoredTensor::k:
+      return core::TensorId::k;
+    case StoredTensor::v:
+      return core::TensorId::v;
+    case StoredTensor::dout:
+      return core::TensorId::dout;
+    default:
+      return core::TensorId::dlse;
+  }
+}
+
+/// A hash of some rows of every tensor, the first and the last among them.
+std::string sampled_rows(const Request& request) {
+  constexpr Index samples = 16;
+  const core::Shape& s = request.problem.shape;
+  io::FileRows rows;
+  std::vector<Index> sums;
+  for (const StoredTensor tensor : input_tensors(request)) {
+    rows.put(tensor, input_place(request, tensor));
+    const bool keys = tensor == StoredTensor::k || tensor == StoredTensor::v;
+    const Index heads = keys ? s.kv_heads : s.heads, numbers = tensor == StoredTensor::dlse ? 1 : s.head_dim;
+    const Index head_bytes = numbers * 8, row_bytes = heads * head_bytes;  // of the widest type
+    std::vector<Index> memory(std::size_t(samples * row_bytes / 8), 0);
+    std::vector<core::RowPiece> pieces;
+    for (Index i = 0; i < samples; ++i) {
+      const Index at = i * (s.batch * s.sequence - 1) / (samples - 1);
+      pieces.push_back({.batch = at / s.sequence,
+                        .first = at % s.sequence,
+                        .count = 1,
+                        .heads = {0, heads},
+                        .memory = memory.data() + i * row_bytes / 8,
+                        .pitch = row_bytes,
+                        .head_pitch = head_bytes});
+    }
+    rows.wait(rows.start(tensor, std::move(pieces)));
+    sums.push_back(Index(io::fingerprint(memory)));
+  }
+  return fmt::format("{:016x}", io::fingerprint(sums));
+}
+
+Json input_json(const Request& request) {
+  Json input{{"rows", sampled_rows(request)}};
+  if (!request.input) return input;
+  const io::FileState& state = request.input->seen().state;
+  input["inode"] = state.inode;
+  input["bytes"] = state.bytes;
+  input["modified"] = state.modified;
+  return input;
+}
+
+Json settings_json(const Request& request) {
+  const strategies::Problem& problem = request.problem;
+  return {{"program", program()},
+          {"compute.precision", std::string(core::name_of(problem.precision))},
+          {"compute.reproducible", problem.reproducible ? "true" : "false"},
+          {"instruction set", std::string(kernels::host_instruction_set())}};
+}
+
+}  // namespace
+
+std::string identity_text(const Request& request, const Cuts& cuts) {
+  const Json all{{"settings", io::resolved_text(request.run.settings)},
+                 {"decided", settings_json(request)},
+                 {"input", input_json(request)},
+                 {"cuts", {{"strategy", cuts.strategy}, {"numbers", cuts.numbers}, {"phases", cuts.phases}}}};
+  return all.dump();
+}
+
+Cuts cuts_of(const std::string& identity) {
+  const Json cuts = Json::parse(identity).at("cuts");
+  return {cuts.at("strategy"), cuts.at("numbers"), cuts.at("phases")};
+}
+
+std::vector<std::string> changes(const std::string& identity, const Request& request) {
+  const Json before = Json::parse(identity);
+  const io::RunFile made = io::parse_run_file(before.at("settings"), "the journal", {});
+  std::vector<std::string> lines = io::differences(made.settings, request.run.settings);
+  const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
+    for (const auto& [name, value] : now.items()) {
+      const Json was = then.value(name, Json());
+      if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
+    }
+  };
+  compare(before.at("decided"), settings_json(request), "");
+  compare(before.at("input"), input_json(request), "input's ");
+  return lines;
+}
+
+std::vector<StoredTensor> input_tensors(const Request& request) {
+  std::vector<StoredTensor> all{StoredTensor::q, StoredTensor::k, StoredTensor::v};
+  if (!request.problem.gradients) return all;
+  all.push_back(StoredTensor::dout);
+  if (request.run.settings.input.dlse) all.push_back(StoredTensor::dlse);
+  return all;
+}
+
+io::FileRows::Place input_place(const Request& request, StoredTensor tensor) {
+  const io::InputSettings& input = request.run.settings.input;
+  if (request.input) return io::place_of(request.input->seen(), dataset_of(input, tensor));
+  return io::MadeTensor{*input.generate, id_of(tensor)};
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,198 @@
+#include "annulus/io/part_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/location.hpp"
+#include "annulus/io/new_file.hpp"
+#include "annulus/io/result_layout.hpp"
+
+namespace annulus::io {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+using Json = nlohmann::ordered_json;
+
+constexpr Index alignment = 4096;  // of scratch tensors
+
+std::vector<TensorSpec> in_result(const std::vector<PartTensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const PartTensor& tensor : tensors) {
+    if (!tensor.is_scratch) specs.push_back(tensor.spec);
+  }
+  return specs;
+}
+
+Index bytes_of(const TensorSpec& spec) {
+  return std::accumulate(spec.extents.begin(), spec.extents.end(), Index(io::bytes_of(spec.type)),
+                         std::multiplies<Index>());
+}
+
+/// Where the numbers of each dataset at the root begin and end: of tensors, and of scales, which nobody writes.
+std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
+  std::vector<std::string> names;
+  const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  };
+  check_hdf5(comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, static_cast<hsize_t*>(nullptr),
+                            +note, static_cast<void*>(&names)),
+             "{}: the datasets of its layout", path);
+  std::vector<core::Interval> ranges;
+  for (const std::string& name : names) {
+    const DatasetId dataset = open_dataset(file, path, name);
+    const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset));
+    if (offset == HADDR_UNDEF) continue;
+    ranges.push_back({Index(offset), Index(offset) + Index(comm::blocking("H5Dget_storage_size", H5Dget_storage_size,
+                                                                          hid_t(dataset)))});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  return ranges;
+}
+
+std::string read_bytes(const Descriptor& file, const std::string& path, core::Interval where) {
+  std::string bytes(std::size_t(where.size()), '\0');
+  for (Index done = 0; done < where.size();) {
+    const ssize_t now =
+        pread(file.id(), bytes.data() + done, std::size_t(where.size() - done), off_t(where.begin + done));
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(now < 0 ? errno : EIO));
+    done += now;
+  }
+  return bytes;
+}
+
+std::string to_hex(const std::string& bytes) {
+  std::string hex;
+  for (const char one : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(one));
+  return hex;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += char(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+}  // namespace
+
+std::string PartLayout::text() const {
+  Json all{{"inode", inode}, {"bytes", bytes}, {"offsets", offsets}, {"bookkeeping", Json::array()}};
+  for (const Bytes& one : bookkeeping) all["bookkeeping"].push_back({{"begin", one.begin}, {"hex", to_hex(one.bytes)}});
+  return all.dump();
+}
+
+PartLayout PartLayout::parse(const std::string& text) {
+  const Json all = Json::parse(text);
+  PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
+  for (const Json& one : all.at("bookkeeping")) {
+    layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});
+  }
+  return layout;
+}
+
+PartLayout PartFile::lay_out(const std::string& path, const std::string& final_path,
+                             const std::vector<PartTensor>& tensors) {
+  const comm::BlockingScope inside("the making of " + path);
+  const std::vector<TensorSpec> specs = in_result(tensors);
+  Index scratch = 0;
+  for (const PartTensor& tensor : tensors) scratch += tensor.is_scratch ? bytes_of(tensor.spec) + alignment : 0;
+  const Index room = io::bytes_of(specs) + spare_bytes + scratch;
+  check_free_space(path, room);
+  const Descriptor file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  struct stat replaced {};
+  if (stat(final_path.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
+  reserve(file, path, room);
+  make_layout(path, specs);
+  if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
+  struct stat about {};
+  if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
+  PartLayout layout{Index(about.st_ino), Index(about.st_size), {}, {}};
+  {
+    const FileId open = open_alone(path, false);
+    for (const TensorSpec& spec : specs) {
+      const DatasetId dataset = open_dataset(open, path, spec.name);
+      layout.offsets[spec.name] = Index(comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset)));
+    }
+    Index end = 0;
+    std::vector<core::Interval> numbers = number_ranges(open, path);
+    numbers.push_back({layout.bytes, layout.bytes});
+    for (const core::Interval& range : numbers) {
+      if (range.begin > end) layout.bookkeeping.push_back({end, read_bytes(file, path, {end, range.begin})});
+      end = std::max(end, range.end);
+    }
+  }
+  Index next = core::ceil_div(layout.bytes, alignment) * alignment;
+  for (const PartTensor& tensor : tensors) {
+    if (!tensor.is_scratch) continue;
+    layout.offsets[tensor.spec.name] = next;
+    next += core::ceil_div(bytes_of(tensor.spec), alignment) * alignment;
+  }
+  reserve(file, path, next);
+  flush_to_disk(file, path);
+  return layout;
+}
+
+PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors)
+    : path_(std::move(path)),
+      layout_(std::move(layout)),
+      file_(std::make_shared<const Descriptor>(path_, O_RDWR | O_NOFOLLOW)) {
+  check();
+  for (const PartTensor& tensor : tensors) {
+    std::vector<Index> extents = reordered(tensor.spec.extents, tensor.spec.order);
+    extents.resize(4, 1);
+    const auto offset = layout_.offsets.find(tensor.spec.name);
+    core::require(offset != layout_.offsets.end() && tensor.spec.type.dtype(),
+                  [&] { return path_ + ": no place for " + tensor.spec.name; });
+    places_[tensor.id] = {file_,
+                          {fmt::format("{}: dataset {}", path_, tensor.spec.name), offset->second, extents,
+                           tensor.spec.order, *tensor.spec.type.dtype(), tensor.memory, /*is_finite=*/false}};
+  }
+}
+
+void PartFile::check() const {
+  if (Index(file_->identity().inode) == layout_.inode && file_->is_named(path_)) return;
+  fail(ErrorKind::failure, "{}: is not the file that this run laid out (inode {}, expected {}); it is left as it is",
+       path_, file_->identity().inode, layout_.inode);
+}
+
+void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) {
+  const comm::BlockingScope inside("the writing of rows to " + path_);
+  write_rows(places_.at(tensor), pieces, traffic_);
+}
+
+void PartFile::flush() const {
+  check();
+  flush_to_disk(*file_, path_);
+}
+
+void PartFile::undo_record() const {
+  const comm::BlockingScope inside("the look at " + path_);
+  check();
+  for (const PartLayout::Bytes& one : layout_.bookkeeping) {
+    const int code = write_all(*file_, one.bytes.data(), one.bytes.size(), one.begin);
+    if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", path_, std::strerror(code));
+  }
+  if (ftruncate(file_->id(), layout_.bytes) != 0) {
+    fail(ErrorKind::failure, "{}: cutting it to {} bytes failed: {}", path_, layout_.bytes, std::strerror(errno));
+  }
+}
+
+void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record) const {
+  undo_record();
+  extend(*file_, path_, io::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
+  add_record(path_, record);
+  check();
+  NewFile(final_path, overwrite, path_).publish();
+}
+
+}  // namespace annulus::io

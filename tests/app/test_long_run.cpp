@@ -1,0 +1,277 @@
+// Runs that are made unit by unit: what is finished stays finished, and every launch ends with the same file.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "annulus/app/job/long_run.hpp"
+#include "io/hdf5_files.hpp"
+
+namespace annulus::app {
+namespace {
+
+using core::StoredTensor;
+using test::SharedFolder;
+
+constexpr Index S = 103, H = 2, D = 4, units = 7;
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class LongRunTest : public ::testing::Test {
+ protected:
+  comm::Communicator comm_{MPI_COMM_WORLD};
+  SharedFolder folder_{comm_};
+  std::string changes_;
+
+  std::string result() const { return folder_ / "out.h5"; }
+  Job job(const std::vector<std::string>& overrides = {}) {
+    if (comm_.is_root()) {
+      std::ofstream(folder_ / "run.yaml") << fmt::format(
+          "input: {{generate: {{sequence: {}, heads: {}, head_dim: {}}}}}\ndistribution: {{strategy: ring}}\noutput: "
+          "{{file: out.h5}}\n",
+          S, H, D);
+    }
+    comm_.barrier();
+    return make_job({{folder_ / "run.yaml", overrides}, Purpose::run}, comm_);
+  }
+  static Cuts cuts() { return {"ring", {{"rows", 15}}, {units, 2}}; }
+  /// Scratch: what units of the first phase leave for those of the second.
+  static std::vector<io::TensorSpec> scratch(const Job& job) {
+    return {{"normalizers", core::DType::float32, {1, S, H, 2}, "", io::AxisOrder::bshd, "1"},
+            {"entropy", core::lse_type(job.problem.type), {1, S, H}, "", io::AxisOrder::bshd, "1"}};
+  }
+
+  static float value(Index row, Index number) { return float(row * H * D + number); }
+  static core::RowPiece piece(core::Interval rows, Index numbers, std::vector<float>& memory) {
+    memory.resize(std::size_t(rows.size() * H * numbers));
+    return {0, rows.begin, 1, rows.size(), {0, H}, memory.data(), H * numbers * 4, numbers * 4};
+  }
+  /// Rows of a unit; in the second phase both halves of the sequence are read and checked, and lse made of scratch.
+  static void compute(LongRun& run, const Unit& unit) {
+    const core::Interval rows = core::even_part(S, unit.phase == 0 ? units : 2, unit.index);
+    std::vector<float> out, lse, normalizers;
+    if (unit.phase == 0) {
+      const core::RowPiece to = piece(rows, D, out);
+      for (Index i = 0; i < Index(out.size()); ++i) out[std::size_t(i)] = value(rows.begin, i);
+      run.sink().write(StoredTensor::out, {to});
+      const core::RowPiece scratch = piece(rows, 2, normalizers);
+      for (Index i = 0; i < Index(normalizers.size()); ++i) normalizers[std::size_t(i)] = float(rows.begin * H * 2 + i);
+      run.sink().write(StoredTensor::normalizers, {scratch});
+      return;
+    }
+    run.source().wait(run.source().start(StoredTensor::normalizers, {piece(rows, 2, normalizers)}));
+    const core::RowPiece to = piece(rows, 1, lse);
+    for (std::size_t i = 0; i < lse.size(); ++i) lse[i] = normalizers[2 * i] + normalizers[2 * i + 1];
+    run.sink().write(StoredTensor::lse, {to});
+  }
+  /// `most` units of this rank.
+  static Index work(LongRun& run, Index most = 1000) {
+    Index done = 0;
+    while (done < most) {
+      const std::optional<Unit> unit = run.claim();
+      if (!unit) break;
+      compute(run, *unit);
+      run.finish(*unit);
+      ++done;
+    }
+    return done;
+  }
+  io::Record record() const { return {"settings: none\n", {}, {{"software", "annulus"}}}; }
+
+  void check_result() {
+    if (comm_.is_root()) {
+      const hid_t file = H5Fopen(result().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+      ASSERT_GE(file, 0);
+      std::vector<float> out(std::size_t(S * H * D)), lse(std::size_t(S * H));
+      const auto read = [&](const char* name, std::vector<float>& to) {
+        const hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+        EXPECT_GE(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data()), 0);
+        H5Dclose(dataset);
+      };
+      read("out", out);
+      read("lse", lse);
+      EXPECT_GT(H5Lexists(file, "provenance", H5P_DEFAULT), 0);
+      EXPECT_GT(H5Lexists(file, "run", H5P_DEFAULT), 0);
+      EXPECT_EQ(H5Lexists(file, "normalizers", H5P_DEFAULT), 0);
+      H5Fclose(file);
+      for (Index i = 0; i < S * H * D; ++i) ASSERT_EQ(out[std::size_t(i)], value(0, i));
+      for (Index i = 0; i < S * H; ++i) ASSERT_EQ(lse[std::size_t(i)], float(4 * i + 1));
+      EXPECT_FALSE(std::filesystem::exists(result() + ".part"));
+      EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
+    }
+    comm_.barrier();
+  }
+};
+
+TEST_F(LongRunTest, AllRanksTogetherMakeAllUnitsOnce) {
+  const Job job = this->job();
+  EXPECT_FALSE(recorded_cuts(job, false, comm_).has_value());
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    EXPECT_EQ(run.found_finished(), 0);
+    EXPECT_EQ(comm_.sum(work(run)), units + 2);
+    EXPECT_EQ(comm_.max(run.finished_share()), 1.0);
+    EXPECT_TRUE(run.complete([&] { return record(); }));
+  }
+  check_result();
+}
+
+TEST_F(LongRunTest, UnitAfterUnitByAllRanks) {
+  const Job job = this->job();
+  LongRun run(job, cuts(), scratch(job), comm_);
+  std::vector<Unit> made;
+  while (const std::optional<Unit> unit = run.claim_together()) {
+    made.push_back(*unit);
+    if (comm_.is_root()) compute(run, *unit);
+    run.finish_together(*unit);
+  }
+  EXPECT_EQ(Index(made.size()), units + 2);
+  EXPECT_TRUE(run.complete([&] { return record(); }));
+  check_result();
+}
+
+TEST_F(LongRunTest, GoesOnWhereItWasLeft) {
+  const Job job = this->job();
+  Index before = 0;
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    before = comm_.sum(work(run, 1));
+  }
+  for (int launch = 0;; ++launch) {
+    comm_.barrier();
+    const std::optional<Cuts> found = recorded_cuts(job, false, comm_);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->strategy, "ring");
+    EXPECT_EQ(found->numbers, cuts().numbers);
+    EXPECT_EQ(found->phases, cuts().phases);
+    LongRun run(job, *found, scratch(job), comm_);
+    EXPECT_EQ(comm_.max(run.found_finished()), before);
+    ASSERT_LT(launch, 20);
+    before += comm_.sum(work(run, comm_.is_root() ? 1 : 0));
+    if (before < units + 2) {
+      EXPECT_FALSE(run.complete([&] { return record(); }));
+      EXPECT_FALSE(run.is_stopped());
+      continue;
+    }
+    EXPECT_TRUE(run.complete([&] { return record(); }));
+    break;
+  }
+  check_result();
+}
+
+TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
+  const Job job = this->job();
+  std::string journal;
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    work(run);
+    comm_.barrier();
+    if (comm_.is_root()) journal = content(result() + ".journal");
+    EXPECT_TRUE(run.complete([&] { return record(); }));
+  }
+  // Killed between the renaming and the removal of the journal.
+  if (comm_.is_root()) std::ofstream(result() + ".journal") << journal;
+  comm_.barrier();
+  {
+    const std::optional<Cuts> found = recorded_cuts(job, false, comm_);
+    ASSERT_TRUE(found.has_value());
+    LongRun run(job, *found, scratch(job), comm_);
+    EXPECT_FALSE(run.claim().has_value());
+    EXPECT_TRUE(run.complete([&] { return record(); }));
+  }
+  check_result();
+}
+
+/// What HDF5 had done when it was killed does not count: whatever it left of its bookkeeping.
+TEST_F(LongRunTest, ACompletionThatWasCutOffIsDoneAgain) {
+  const Job job = this->job();
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    work(run);
+  }
+  comm_.barrier();
+  if (comm_.is_root()) {
+    std::fstream part(result() + ".part", std::ios::in | std::ios::out | std::ios::binary);
+    part.write("garbage garbage garbage", 20);  // where HDF5's signature was
+    part.seekp(0, std::ios::end);
+    part.write("more", 4);
+  }
+  comm_.barrier();
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    EXPECT_EQ(run.found_finished(), units + 2);
+    EXPECT_TRUE(run.complete([&] { return record(); }));
+  }
+  check_result();
+}
+
+TEST_F(LongRunTest, OtherSettingsAreRefusedUntilItIsForgotten) {
+  {
+    const Job job = this->job();
+    LongRun run(job, cuts(), scratch(job), comm_);
+    work(run, 1);
+  }
+  comm_.barrier();
+  const Job other = job({"attention.causal=false"});
+  const std::string error = test::common_error(comm_, [&] { recorded_cuts(other, false, comm_); });
+  EXPECT_NE(error.find("attention.causal: true -> false"), std::string::npos) << error;
+  EXPECT_NE(error.find("--restart"), std::string::npos) << error;
+  const Job strategy = job({"distribution.strategy=rotation"});
+  EXPECT_NE(test::common_error(comm_, [&] { recorded_cuts(strategy, false, comm_); }).find("ring -> rotation"),
+            std::string::npos);
+  EXPECT_FALSE(recorded_cuts(other, true, comm_).has_value());
+  comm_.barrier();
+  EXPECT_FALSE(std::filesystem::exists(result() + ".part"));
+  EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
+}
+
+TEST_F(LongRunTest, ARunThatIsAtWorkIsNotForgotten) {
+  const Job job = this->job();
+  LongRun run(job, cuts(), scratch(job), comm_);
+  const std::string error = test::common_error(comm_, [&] { recorded_cuts(job, true, comm_); });
+  EXPECT_NE(error.find("works on it"), std::string::npos) << error;
+}
+
+TEST_F(LongRunTest, FilesInTheWayAreLeftAlone) {
+  const Job job = this->job();
+  const std::string part = result() + ".part";
+  if (comm_.is_root()) std::ofstream(part) << "mine";
+  comm_.barrier();
+  EXPECT_NE(test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }).find("is in the way"),
+            std::string::npos);
+  if (comm_.is_root()) {
+    EXPECT_EQ(content(part), "mine");
+    std::filesystem::remove(part);
+    std::filesystem::remove(result() + ".journal");
+    std::ofstream(result()) << "a result";
+  }
+  comm_.barrier();
+  EXPECT_NE(test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }).find("exists already"),
+            std::string::npos);
+}
+
+TEST_F(LongRunTest, APartFileThatWasReplacedIsNotTaken) {
+  const Job job = this->job();
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    work(run, 1);
+  }
+  comm_.barrier();
+  if (comm_.is_root()) {
+    std::filesystem::copy_file(result() + ".part", result() + ".copy");
+    std::filesystem::rename(result() + ".copy", result() + ".part");
+  }
+  comm_.barrier();
+  const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
+  EXPECT_NE(error.find("is not the file that this run laid out"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace annulus::app

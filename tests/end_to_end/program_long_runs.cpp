@@ -1,0 +1,150 @@
+// Runs in units, `stream` in blocks and other strategies in slices, that are killed, stopped, starved and started again:
+// the same command finishes the rest, and the bits are those of a run that nobody disturbed.
+#include "launched.hpp"
+#include "results.hpp"
+
+namespace annulus::test {
+namespace {
+
+/// How a run is made of units.
+struct Kind {
+  const char* name;
+  const char* distribution;
+  const char* limit;
+};
+constexpr Kind kinds[] = {{"stream", "{strategy: stream}", "256KiB"}, {"slices", "{strategy: ring}", "1MiB"}};
+
+class ProgramLongRuns : public ProgramTest, public testing::WithParamInterface<Kind> {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    write("run.yaml", fmt::format(R"(
+input: {{generate: {{sequence: 2003, heads: 4, kv_heads: 2, head_dim: 16, batch: 2}}}}
+attention: {{segments: [64, 512, all], dilations: [1, 4, 16], causal: true}}
+compute: {{backward: true, reproducible: true, memory_limit: {}}}
+distribution: {}
+output: {{file: out.h5}}
+)",
+                                  GetParam().limit, GetParam().distribution));
+  }
+
+  Outcome run(int ranks, const std::string& preload = "", const std::string& arguments = "") const {
+    const std::string set = preload.empty() ? "" : "env LD_PRELOAD=" ANNULUS_RECORDER " " + preload + " ";
+    return shell("env OMPI_MCA_odls_base_sigkill_timeout=0 " + fmt::format(ANNULUS_LAUNCH, ranks) + " " + set +
+                 ANNULUS_PROGRAM " run run.yaml " + arguments);
+  }
+
+  using Result = std::vector<std::vector<double>>;
+  Result result(const std::string& file = "out.h5") const {
+    Result all;
+    for (const char* name : {"out", "lse", "dq", "dk", "dv"}) all.push_back(numbers(folder / file, name));
+    return all;
+  }
+  /// Of a run that nobody disturbs, whose file goes.
+  Result undisturbed(int ranks) const {
+    const Outcome outcome = run(ranks);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const Result made = result();
+    std::filesystem::remove(folder / "out.h5");
+    return made;
+  }
+  void expect_finished(const Outcome& outcome, const Result& expected, const std::string& what) const {
+    EXPECT_EQ(outcome.status, 0) << what << "\n" << outcome.err;
+    EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"})) << what;
+    EXPECT_TRUE(result() == expected) << what << ": other bits";
+    std::filesystem::remove(folder / "out.h5");
+  }
+
+  std::vector<std::string> lines_of(const std::string& file) const {
+    std::istringstream text(slurp(folder / file));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+};
+
+/// Data are written, then flushed, then the unit is said to be finished, and that is flushed; the file gets its name
+/// when all are.
+TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
+  ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
+  bool part_is_flushed = false, journal_is_flushed = true, renamed = false;
+  int done = 0, written = 0;
+  for (const std::string& line : lines_of("calls.txt")) {
+    const std::string call = line.substr(line.find(' ') + 1);
+    EXPECT_FALSE(renamed && call.starts_with("write")) << call;
+    if (call.starts_with("write out.h5.part")) {
+      EXPECT_TRUE(journal_is_flushed) << "a unit is begun before the one before is safe: " << call;
+      part_is_flushed = false;
+      ++written;
+    } else if (call == "flush out.h5.part") {
+      part_is_flushed = true;
+    } else if (call.starts_with("write out.h5.journal done")) {
+      EXPECT_TRUE(part_is_flushed) << call;
+      journal_is_flushed = false;
+      ++done;
+    } else if (call == "flush out.h5.journal") {
+      journal_is_flushed = true;
+    } else if (call == "rename out.h5.part out.h5") {
+      EXPECT_TRUE(part_is_flushed && journal_is_flushed);
+      renamed = true;
+    } else if (call == "remove out.h5.journal") {
+      EXPECT_TRUE(renamed) << "the journal went before the result had its name";
+    }
+  }
+  EXPECT_GT(done, 3) << "not a run of many units: nothing is shown";
+  EXPECT_GT(written, done);
+  EXPECT_TRUE(renamed);
+}
+
+/// Killed in the middle of laying out, writing, flushing, saying so, completing, renaming; gone on with another number
+/// of ranks.
+TEST_P(ProgramLongRuns, KilledAnywhereItGoesOn) {
+  const Result expected = undisturbed(2);
+  ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
+  const int calls = int(lines_of("calls.txt").size());
+  std::filesystem::remove(folder / "calls.txt");
+  std::filesystem::remove(folder / "out.h5");
+  const int moments = std::getenv("ANNULUS_KILLS") != nullptr ? std::atoi(std::getenv("ANNULUS_KILLS")) : 6;
+  for (int i = 0; i < moments; ++i) {
+    // On one rank every call is its own; on three the first rank makes about as many beside the others' units.
+    const int ranks = i % 2 == 0 ? 1 : 3, at = 1 + int((long(i) * 7919 + 3) % (ranks == 1 ? calls : calls / 2));
+    const std::string what = fmt::format("killed at call {} of {} on {} ranks", at, calls, ranks);
+    const Outcome killed = run(ranks, fmt::format("RECORD_KILL={} RECORD_RANK=0", at));
+    if (killed.status == 0) {  // it made fewer calls
+      expect_finished(killed, expected, what);
+      continue;
+    }
+    expect_finished(run(1 + i % 3), expected, what);
+  }
+}
+
+TEST_P(ProgramLongRuns, AFullDiskLosesNothingThatIsFinished) {
+  const Result expected = undisturbed(1);
+  for (const int at : {1, 4, 30}) {
+    const Outcome full = run(2, fmt::format("RECORD_FULL={}", at));
+    EXPECT_EQ(full.status, 1) << full.err;
+    EXPECT_NE(full.err.find("No space left on device"), std::string::npos) << full.err;
+    EXPECT_FALSE(exists("out.h5"));
+    expect_finished(run(3), expected, fmt::format("full from call {} on", at));
+  }
+}
+
+TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
+  const Result expected = undisturbed(1);
+  ASSERT_NE(run(1, "RECORD_KILL=12 RECORD_RANK=0").status, 0);
+  ASSERT_TRUE(exists("out.h5.journal"));
+  const Outcome other = run(2, "", "--set attention.causal=false");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("attention.causal: true -> false"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("--restart"), std::string::npos) << other.err;
+  const Outcome anew = run(2, "", "--restart --set attention.causal=false");
+  EXPECT_EQ(anew.status, 0) << anew.err;
+  EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"}));
+  EXPECT_FALSE(result() == expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace annulus::test

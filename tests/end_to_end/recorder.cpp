@@ -1,0 +1,153 @@
+// Preloaded into the program, notes what it does to files NAME.part and NAME.journal, and can kill it in the middle. A
+// process that is killed loses nothing that it gave to the system: only the order of calls shows that data were flushed
+// before somebody relied on them. By environment variables:
+//   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
+//                "12 rename out.h5.part out.h5", "12 remove out.h5.journal"
+//   RECORD_KILL  the rank's so-manieth such call ends it (SIGKILL): a write when half of its bytes are written, another
+//                call before it is done
+//   RECORD_RANK  the rank that is killed; others count nothing
+//   RECORD_FULL  from that call on of every rank writes to those files fail as on a full disk
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+bool is_our_rank() {
+  std::string_view rank = variable("OMPI_COMM_WORLD_RANK");
+  if (rank.empty()) rank = variable("PMI_RANK");
+  return variable("RECORD_RANK") == (rank.empty() ? "0" : rank);
+}
+
+template <class Function>
+Function real(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+/// The file's name without its folder; empty for files that are not watched.
+std::string watched(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.ends_with(".part") || name.ends_with(".journal") ? std::string(name) : "";
+}
+
+std::string watched(int file) {
+  char path[4096];
+  const ssize_t size = readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), path, sizeof path);
+  return size > 0 ? watched(std::string_view(path, std::size_t(size))) : "";
+}
+
+using Write = ssize_t (*)(int, const void*, size_t);
+using WriteAt = ssize_t (*)(int, const void*, size_t, off_t);
+
+void note(const std::string& line) {
+  const std::string_view file = variable("RECORD_FILE");
+  if (file.empty()) return;
+  const int to = open(std::string(file).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const std::string text = std::to_string(getpid()) + " " + line + "\n";
+  (void)!real<Write>("write")(to, text.data(), text.size());
+  close(to);
+}
+
+/// This call is the one that ends the process.
+bool is_last() {
+  if (variable("RECORD_KILL").empty() || !is_our_rank()) return false;
+  static int number = 0;
+  return ++number == std::atoi(std::getenv("RECORD_KILL"));
+}
+
+void before_call() {
+  if (is_last()) raise(SIGKILL);
+}
+
+bool is_full() {
+  if (variable("RECORD_FULL").empty()) return false;
+  static int number = 0;
+  return ++number >= std::atoi(std::getenv("RECORD_FULL"));
+}
+
+ssize_t write_at(const char* function, int file, const void* data, size_t count, off_t offset) {
+  const auto call = real<WriteAt>(function);
+  const std::string name = watched(file);
+  if (name.empty()) return call(file, data, count, offset);
+  if (is_full()) {
+    errno = ENOSPC;
+    return -1;
+  }
+  if (is_last()) {
+    call(file, data, count / 2, offset);
+    raise(SIGKILL);
+  }
+  const bool journal = name.ends_with(".journal");
+  std::string text = journal ? std::string(static_cast<const char*>(data), std::min<size_t>(count, 40)) : "";
+  if (text.size() > 9) text = text.substr(9, text.find('\n') - 9);  // behind the checksum
+  note("write " + name + " " + (journal ? text : std::to_string(count)));
+  return call(file, data, count, offset);
+}
+
+int flush(const char* function, int file) {
+  const std::string name = watched(file);
+  if (!name.empty()) {
+    before_call();
+    note("flush " + name);
+  }
+  return real<int (*)(int)>(function)(file);
+}
+
+void note_names(const char* call, const char* from, const char* to) {
+  if (watched(from).empty()) return;
+  before_call();
+  note(std::string(call) + " " + watched(from) + (to == nullptr ? "" : " " + std::string(strrchr(to, '/') + 1)));
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t pwrite(int file, const void* data, size_t count, off_t offset) {
+  return write_at("pwrite", file, data, count, offset);
+}
+ssize_t pwrite64(int file, const void* data, size_t count, off_t offset) {
+  return write_at("pwrite64", file, data, count, offset);
+}
+int fsync(int file) { return flush("fsync", file); }
+int fdatasync(int file) { return flush("fdatasync", file); }
+
+int rename(const char* from, const char* to) {
+  note_names("rename", from, to);
+  return real<int (*)(const char*, const char*)>("rename")(from, to);
+}
+int renameat2(int folder, const char* from, int other, const char* to, unsigned flags) {
+  note_names("rename", from, to);
+  return real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2")(folder, from, other, to, flags);
+}
+int unlink(const char* path) {
+  note_names("remove", path, nullptr);
+  return real<int (*)(const char*)>("unlink")(path);
+}
+int ftruncate(int file, off_t length) {
+  if (!watched(file).empty()) {
+    before_call();
+    note("cut " + watched(file) + " " + std::to_string(length));
+  }
+  return real<int (*)(int, off_t)>("ftruncate")(file, length);
+}
+int ftruncate64(int file, off64_t length) { return ftruncate(file, length); }
+}
