@@ -84,8 +84,9 @@ const Keys& machine_keys() {
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
     // Machine files from before these were measured are read, too.
-    const std::set<std::string> later{"seconds_per_call", "seconds_per_row", "seconds_per_communicator",
-                                      "window.seconds_per_message", "window.seconds_per_byte", "read_rate"};
+    const std::set<std::string> later{"seconds_per_call",         "seconds_per_row",
+                                      "seconds_per_communicator", "window.seconds_per_message",
+                                      "window.seconds_per_byte",  "read_rate"};
     for (Key<Machine>& key : keys) key.required = later.count(key.name) == 0;
     return keys;
   }();

@@ -13,9 +13,9 @@ namespace {
 using strategies::BlockPasses;
 using strategies::UnitCost;
 
-constexpr Index units_per_rank = 4;      // at least, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;   // what each reads of each other one is counted
-constexpr Index fewest_rows = 16;        // smaller blocks take no less memory
+constexpr Index units_per_rank = 4;     // at least, so that ranks end at about the same time
+constexpr Index most_blocks = 1 << 14;  // what each reads of each other one is counted
+constexpr Index fewest_rows = 16;       // smaller blocks take no less memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
   const double gflop = 2e-9 * double(products) * double(problem.shape.head_dim) * kept;
@@ -112,7 +112,8 @@ std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem,
   constexpr double mib = 1024 * 1024;
   choice.taken = choice.candidates.size() - 1;
   choice.reason = fmt::format(
-      "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} MiB "
+      "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} "
+      "MiB "
       "per rank ({})",
       cost.seconds, cut.blocks, cut.block_rows, cut.memory_bytes / mib, machine.memory_per_rank / mib,
       machine.memory_source.empty() ? machine.source : machine.memory_source);

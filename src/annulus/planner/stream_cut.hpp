@@ -15,11 +15,11 @@ inline constexpr double most_unit_seconds = 5;
 struct StreamCut {
   Index block_rows = 0;  ///< of every block but the last
   Index blocks = 0;
-  Index units = 0;            ///< of each phase
-  double memory_bytes = 0;    ///< of the largest unit
-  double unit_seconds = 0;    ///< of the longest one
-  double compute_seconds = 0; ///< of all, one after another
-  double bytes_read = 0;      ///< by all
+  Index units = 0;             ///< of each phase
+  double memory_bytes = 0;     ///< of the largest unit
+  double unit_seconds = 0;     ///< of the longest one
+  double compute_seconds = 0;  ///< of all, one after another
+  double bytes_read = 0;       ///< by all
   double bytes_written = 0;
 };
 

@@ -65,6 +65,11 @@ std::string describe_reproducible(const Problem& problem) {
                      rounds == 1 ? "" : "es, one per pair");
 }
 
+std::string describe_blocks(const planner::StreamCut& cut) {
+  return fmt::format("{} block{} of {} rows, parts of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
+                     cut.block_rows, cut.unit_seconds, describe_bytes(cut.memory_bytes));
+}
+
 std::string describe_bytes(double bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "annulus/app/job/request.hpp"
+#include "annulus/planner/stream_cut.hpp"
 
 namespace annulus::app {
 
@@ -24,6 +25,8 @@ std::string title_of(const Request& request);
 std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// What a reproducible problem is promised, and how it is computed.
 std::string describe_reproducible(const strategies::Problem& problem);
+/// "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
+std::string describe_blocks(const planner::StreamCut& cut);
 /// "1.5 GiB".
 std::string describe_bytes(double bytes);
 

@@ -3,12 +3,14 @@
 #include <numeric>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/long_run.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/app/report/progress.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/app/report/run_entries.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
+#include "annulus/app/verbs/run_stream.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
@@ -23,7 +25,7 @@ namespace {
 
 struct Given {
   RunFileWords words;
-  bool dry_run = false;
+  bool dry_run = false, restart = false;
   std::optional<int> ranks, rank;  ///< of a dry run
 };
 
@@ -85,11 +87,25 @@ Measurements compute(const Job& job, Work& work, const comm::Communicator& comm,
   return measured;
 }
 
+/// With what an earlier launch, if there is one to go on from, has decided.
+Job make_job(const Given& given, const comm::Communicator& comm) {
+  Asked asked{given.words, Purpose::run, given.ranks};
+  asked.stream = planner::StreamOffer::if_needed;
+  Request request = read_request(given.words, Purpose::run, comm);
+  if (!given.dry_run) {
+    const std::optional<Cuts> recorded = recorded_cuts(request, given.restart, comm);
+    if (recorded && recorded->strategy == "stream") asked.block_rows = recorded->numbers.at("block_rows");
+  }
+  return make_job(std::move(request), asked, comm);
+}
+
 int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
-  const Job job = make_job({given.words, Purpose::run, given.ranks}, comm);
+  const Job job = make_job(given, comm);
   if (given.dry_run) {
-    if (given.rank && *given.rank >= job.ranks) {
-      core::fail(core::ErrorKind::usage, "run --rank {}: there are {} ranks, counted from 0", *given.rank, job.ranks);
+    const int parts = job.is_streamed() ? int(job.partition.size()) : job.ranks;
+    if (given.rank && *given.rank >= parts) {
+      core::fail(core::ErrorKind::usage, "run --rank {}: there are {} {}, counted from 0", *given.rank, parts,
+                 job.is_streamed() ? "blocks" : "ranks");
     }
     return dry_run(job, given.rank, comm);
   }
@@ -99,6 +115,7 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   comm::choose_transport(settings.distribution.transport, comm);
+  if (job.is_streamed()) return run_stream(job, comm, command_line);
   const std::unique_ptr<Work> work = make_work(job, comm);
   std::optional<io::ResultFile> file;  // none: the run only times
   if (settings.output.writes_file()) {
@@ -137,6 +154,8 @@ Verb run_verb() {
                       overrides(given->words.overrides, "Override a key: --set attention.causal=false (repeatable)"),
                       flag("--dry-run", given->dry_run,
                            "Check everything and show partition, memory and traffic; compute nothing"),
+                      flag("--restart", given->restart,
+                           "Forget what an earlier, interrupted run of this file has finished, and begin anew"),
                       whole("--ranks", given->ranks, rank_counts,
                             "With --dry-run: plan for this many ranks, up to 65536, instead of those launched"),
                       whole("--rank", given->rank, io::WholeRange{0, rank_counts.most - 1},
