@@ -79,11 +79,14 @@ const Keys& machine_keys() {
     window.field("seconds_per_message", &Link::seconds_per_message, measured(),
                  "s to make and free a window that all ranks read");
     window.field("seconds_per_byte", &Link::seconds_per_byte, measured(), "s per byte of it");
+    top.field("read_rate", &Machine::read_rate, measured(),
+              "bytes per s that a rank reads of a file, while all ranks read");
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
     // Machine files from before these were measured are read, too.
-    const std::set<std::string> later{"seconds_per_call", "seconds_per_row", "seconds_per_communicator",
-                                      "window.seconds_per_message", "window.seconds_per_byte"};
+    const std::set<std::string> later{"seconds_per_call",         "seconds_per_row",
+                                      "seconds_per_communicator", "window.seconds_per_message",
+                                      "window.seconds_per_byte",  "read_rate"};
     for (Key<Machine>& key : keys) key.required = later.count(key.name) == 0;
     return keys;
   }();

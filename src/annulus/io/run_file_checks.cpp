@@ -73,8 +73,11 @@ void complete_layer(RunFile& run) {
 
 void check_distribution(const RunFile& run) {
   const DistributionSettings& distribution = run.settings.distribution;
-  if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic) {
-    refuse(run, "distribution.block_size", "distribution.block_size needs partition: block_cyclic");
+  if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic &&
+      distribution.strategy != "stream") {
+    refuse(run, "distribution.block_size",
+           "distribution.block_size needs partition: block_cyclic, or strategy: stream, which is {}",
+           distribution.strategy);
   }
   if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
     refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks needs strategy: hybrid, which is {}",

@@ -36,13 +36,15 @@ void choose(MadePlan& plan) {
 
 std::string names_of_strategies() {
   std::string names = "auto";
-  for (const auto& one : strategies::registry()) names += ", " + std::string(one->name());
+  for (const auto& one : strategies::registry()) {
+    if (!one->reads_store()) names += ", " + std::string(one->name());
+  }
   return names;
 }
 
 void take_strategy(MadePlan& plan, const std::string& name) {
   const Strategy* named = strategies::find(name);
-  if (named == nullptr && name != "auto") {
+  if (name != "auto" && (named == nullptr || named->reads_store())) {
     core::fail(ErrorKind::usage, "plan: strategy is '{}', expected one of {}", name, names_of_strategies());
   }
   if (plan.ranks == 1) {

@@ -204,6 +204,8 @@ std::optional<RankCounts> moved(const Strategy& strategy, const CommunicationSha
     case CommunicationPattern::heads_in_ring:
       add_heads(problem, partition, std::max(1, shape.group), counts);
       return counts;
+    case CommunicationPattern::store:
+      return std::nullopt;
     case CommunicationPattern::unknown:
       break;
   }

@@ -95,8 +95,9 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 }
 
 BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
-                                         core::Buffer delta, core::Count expected, const Progress& progress)
-    : SumComputation(problem, queries, tensors, expected, progress),
+                                         core::Buffer delta, core::Count expected, const Progress& progress,
+                                         Wanted wanted)
+    : SumComputation(problem, queries, tensors, expected, progress, wanted == Wanted::all),
       tensors_(tensors),
       delta_(std::move(delta)),
       dq_(made(tensors.dq, "dq", query_sum_bytes(problem, queries.count()))) {
@@ -116,7 +117,14 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                            problem_.scale,
                                            problem_.pattern.output_scale(),
                                            problem_.reproducible};
-  const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
+  GradientBlock target = into;
+  if (target.data == nullptr) {
+    if (unwanted_.bytes() < into.bytes(problem_)) unwanted_ = core::Buffer("unwanted sums", into.bytes(problem_));
+    core::fill_zero(unwanted_.data(), unwanted_.bytes());
+    target.data = unwanted_.data();
+  }
+  const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), target.view(problem_, 0),
+                                         target.view(problem_, 1)};
   kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
 }
 
@@ -157,12 +165,14 @@ Index backward_inputs(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * (problem.input_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse);
 }
 
-Index backward_work(const Problem& problem, Index rows, Index extra) {
+Index backward_work(const Problem& problem, Index rows, Index extra, Wanted wanted) {
   const Index all = problem.shape.batch * rows;
   const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
-  const Index query_sums = query_sum_bytes(problem, rows), key_sums = key_sum_bytes(problem, rows);
-  const Index dq = results_replace_sums(problem) ? 0 : all * problem.query_row_bytes();
-  const Index dkv = results_replace_sums(problem) ? 0 : problem.kv_block_bytes(rows);
+  const bool dq_wanted = wanted != Wanted::of_keys, dkv_wanted = wanted != Wanted::of_queries;
+  const Index query_sums = dq_wanted ? query_sum_bytes(problem, rows) : 0;
+  const Index key_sums = dkv_wanted ? key_sum_bytes(problem, rows) : 0;
+  const Index dq = results_replace_sums(problem) || !dq_wanted ? 0 : all * problem.query_row_bytes();
+  const Index dkv = results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(rows);
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && rows > 0;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
   // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.

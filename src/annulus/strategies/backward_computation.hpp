@@ -12,9 +12,10 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q, dout and normalizers.
+  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q, dout and normalizers. Where not all is wanted,
+  /// it has no sums for own keys.
   BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Buffer delta,
-                      core::Count expected, const Progress& progress);
+                      core::Count expected, const Progress& progress, Wanted wanted = Wanted::all);
 
   /// Makes tensors.dq and tensors.dkv, in the memory of their sums, so that turning sums into results takes none.
   void finish(core::HopMetrics& metrics);
@@ -28,6 +29,7 @@ class BackwardComputation final : public SumComputation {
   Tensors& tensors_;
   core::Buffer delta_;
   core::Buffer dq_;
+  core::Buffer unwanted_;
 };
 
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.
@@ -37,8 +39,9 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads, q, kv, out, normalizers, dout, dlse, and of lse.
 Index backward_inputs(const Problem& problem, Index rows);
-/// Peak bytes of all the rest: sums, panels, `extra` bytes of buffers while it computes, results at the end.
-Index backward_work(const Problem& problem, Index rows, Index extra);
+/// Peak bytes of all the rest: sums that are wanted, panels, `extra` bytes of buffers while it computes, results at the
+/// end.
+Index backward_work(const Problem& problem, Index rows, Index extra, Wanted wanted = Wanted::all);
 /// Both.
 Index backward_memory(const Problem& problem, Index rows, Index extra);
 

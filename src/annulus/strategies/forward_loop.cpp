@@ -27,15 +27,14 @@ void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, C
 
 }  // namespace
 
-core::RankMetrics run_forward(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
-                              const Progress& progress) {
+core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensors& tensors, const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(comm.rank())];
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(site.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
-  const Setting setting{problem, schedule.partition(), comm, tensors, metrics};
+  const Setting setting{problem, schedule.partition(), site, tensors, metrics};
   const std::unique_ptr<KeySource> keys = schedule.keys().source(setting);
   const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
-  const Index blocks = schedule.keys().query_blocks(comm.rank());
+  const Index blocks = schedule.keys().query_blocks(site.rank());
   for (Index i = 0; i < blocks; ++i) {
     const core::Interval part = core::even_part(rows.count(), blocks, i);
     const pattern::StoredRows queries = pattern::taken(rows, part);
@@ -47,7 +46,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const comm::Communicator
       const KeyRound& round = schedule.keys().round(r);
       computation.begin(round.problem());
       keys->begin(r);
-      metrics.hops.resize(std::max(metrics.hops.size(), round.hops(comm.rank())));
+      metrics.hops.resize(std::max(metrics.hops.size(), round.hops(site.rank())));
       add_round(round, setting, *keys, computation);
     }
     keys->finish();

@@ -6,8 +6,7 @@
 namespace annulus::strategies {
 
 /// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows by a schedule without
-/// groups; collective. Throws core::Error.
-core::RankMetrics run_forward(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
-                              const Progress& progress);
+/// groups; collective where ranks bring each other rows. Throws core::Error.
+core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensors& tensors, const Progress& progress);
 
 }  // namespace annulus::strategies

@@ -6,7 +6,7 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
   static const std::vector<std::unique_ptr<Strategy>> strategies = [] {
     std::vector<std::unique_ptr<Strategy>> all;
     for (const auto& entry : {single(), allgather(), allgather_overlap(), ring_blocking(), ring(), rotation(),
-                              ring_bidirectional(), onesided(), ulysses(), hybrid()}) {
+                              ring_bidirectional(), onesided(), ulysses(), hybrid(), stream()}) {
       all.push_back(std::make_unique<Strategy>(entry));
     }
     return all;
@@ -17,7 +17,7 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
 std::vector<const Strategy*> available() {
   std::vector<const Strategy*> strategies;
   for (const auto& strategy : registry()) {
-    if (strategy->unavailable().empty()) strategies.push_back(strategy.get());
+    if (strategy->unavailable().empty() && !strategy->reads_store()) strategies.push_back(strategy.get());
   }
   return strategies;
 }

@@ -69,8 +69,9 @@ Prediction Schedule::predict_work(int rank) const {
   const Index windows = plans_.keys->window_bytes(rank) + (plans_.sums ? plans_.sums->window_bytes(rank) : 0);
   if (plans_.sums) {
     const Index extra = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
-    prediction.memory_bytes = problem_.sums == Sums::gradients ? backward_work(problem_, rows, extra)
-                                                               : statistics_work(problem_, rows, extra);
+    prediction.memory_bytes = problem_.sums == Sums::gradients
+                                  ? backward_work(problem_, rows, extra, plans_.sums->wanted())
+                                  : statistics_work(problem_, rows, extra);
   } else {
     prediction.memory_bytes = forward_memory(problem_, rows, plans_.keys->query_blocks(rank), most);
   }

@@ -17,8 +17,9 @@ namespace annulus::strategies {
 ///   direct          from each owner what is read    heads       all-to-all, heads against rows
 ///   window          the same, read by its reader out of a copy of the owner's rows
 ///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
+///   store           nothing between ranks: each reads rows out of a store, block after block (store/block_passes.hpp)
 ///   unknown         only predict() tells: such a strategy is planned up to some dozens of ranks
-enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, unknown };
+enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, store, unknown };
 
 struct CommunicationShape {
   CommunicationPattern pattern = CommunicationPattern::unknown;
@@ -69,6 +70,8 @@ class Strategy {
     return entry_.why_no_reproducible_gradients(problem, ranks);
   }
   CommunicationShape communication(const Problem& problem, int ranks) const;
+  /// Its partition is of blocks of rows, which BlockPasses computes one by one.
+  bool reads_store() const { return entry_.communication.pattern == CommunicationPattern::store; }
 
   /// What a pass is for every rank; make it once.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
@@ -104,7 +107,7 @@ class Strategy {
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
 
-/// Those that this MPI library can run.
+/// Those that spread a problem over the ranks of a communicator, and that this MPI library can run.
 std::vector<const Strategy*> available();
 
 /// Names of those that can be reproducible, or their gradients, too, with a partition that suits them.

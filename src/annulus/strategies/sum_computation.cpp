@@ -14,6 +14,7 @@ Index GradientBlock::unit_bytes(const Problem& problem) const {
 core::TensorView GradientBlock::view(const Problem& problem, Index which) const {
   const core::Shape& s = problem.shape;
   const core::DType type = core::type_of(problem.sum_precision());
+  if (data == nullptr) return {nullptr, type, 0, 0, 0};
   const Index numbers = problem.sum_numbers();
   auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
   if (!packed) return core::contiguous_view(start, type, held, s.kv_heads, numbers);
@@ -26,12 +27,12 @@ kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
 }
 
 SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& queries, const Tensors& tensors,
-                               core::Count expected, const Progress& progress)
+                               core::Count expected, const Progress& progress, bool own)
     : problem_(problem),
       queries_(queries),
       callers_poll_(tensors.poll),
       progress_(progress),
-      sums_("key sums", key_sum_bytes(problem, queries.count())),
+      sums_("key sums", own ? key_sum_bytes(problem, queries.count()) : 0),
       own_{sums_.data(), queries.count(), false},
       layout_(problem.layout()),
       expected_(expected) {

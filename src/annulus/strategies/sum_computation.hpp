@@ -8,7 +8,7 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in its form: a (parts, held, unit) array of Problem::sum_precision numbers. Parts
-/// are dK, then dV, of all batch entries; or what keys received, of all batch entries.
+/// are dK, then dV, of all batch entries; or what keys received, of all batch entries. No data: nobody asks for them.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -23,11 +23,14 @@ struct GradientBlock {
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
+/// Whose sums a backward pass makes: both, or those of the queries alone, or those of the keys alone.
+enum class Wanted { all, of_queries, of_keys };
+
 class SumComputation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`. `expected` as in Computation.
+  /// Queries are tensors.q, whose rows are `queries`. `expected` as in Computation. Has sums for own keys where `own`.
   SumComputation(const Problem& problem, const pattern::StoredRows& queries, const Tensors& tensors,
-                 core::Count expected, const Progress& progress);
+                 core::Count expected, const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;
 
   /// Sums for the rank's own K/V rows.

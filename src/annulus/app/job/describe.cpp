@@ -72,6 +72,11 @@ std::string describe_passes(const Job& job) {
                      job.reads_ahead ? ", the next one read meanwhile" : "", describe_bytes(job.slice_bytes));
 }
 
+std::string describe_blocks(const planner::StreamCut& cut) {
+  return fmt::format("{} block{} of {} rows, parts of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
+                     cut.block_rows, cut.unit_seconds, describe_bytes(cut.memory_bytes));
+}
+
 std::string describe_bytes(double bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;

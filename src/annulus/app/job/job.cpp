@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/planner/slice_memory.hpp"
 
@@ -33,9 +33,63 @@ void check_available(const io::RunFile& run, const strategies::Strategy& strateg
              run.where("distribution.strategy"), strategy.name(), reason);
 }
 
+/// Why strategy stream cannot do what is asked; empty: it can. `key`: what is to blame.
+std::string why_no_stream(const Job& job, std::string& key) {
+  const io::Settings& settings = job.run.settings;
+  const auto because = [&](const char* of, std::string text) {
+    key = of;
+    return text;
+  };
+  if (job.layer) return because("layer", "it reads q, k and v from a file, and a layer makes them");
+  if (const std::string why = planner::why_no_stream(job.problem); !why.empty())
+    return because("output.statistics", why);
+  if (job.problem.partition && *job.problem.partition != pattern::PartitionKind::contiguous)
+    return because("distribution.partition", "its blocks are contiguous");
+  if (!job.problem.gradients) return "";
+  if (!settings.output.writes_file())
+    return because("output.file", "gradients are made from what the forward pass left in that file");
+  const auto stored = settings.output.type;
+  if (stored && core::bytes_of(*stored) < core::bytes_of(job.problem.type))
+    return because("output.type", "gradients are made from out, which that rounds");
+  return "";
+}
+
+void check_stream(const Job& job, const Asked& asked) {
+  std::string key = "distribution.strategy";
+  const std::string why = asked.stream == planner::StreamOffer::never
+                              ? "it computes block after block into a file, which only `annulus run` does"
+                              : why_no_stream(job, key);
+  if (why.empty()) return;
+  core::fail(core::ErrorKind::usage,
+             "{}{}: strategy stream cannot do this: {}; expected another strategy of `annulus "
+             "list`",
+             job.run.where(key), key, why);
+}
+
+/// Cuts a job of strategy stream, unless that was done when the strategy was chosen.
+void cut_stream(Job& job, const Asked& asked) {
+  const bool dlse = job.run.settings.input.dlse.has_value();
+  check_stream(job, asked);
+  if (asked.block_rows) job.problem.block_size = *asked.block_rows;
+  if (!job.stream) job.stream = planner::choose_stream_cut(job.problem, dlse, job.ranks, job.machine);
+  job.problem.block_size = job.stream->block_rows;
+  job.problem.partition = pattern::PartitionKind::contiguous;
+}
+
+/// What `auto` takes.
+void choose(Job& job, const Asked& asked) {
+  job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine);
+  std::string key;
+  if (why_no_stream(job, key).empty()) {
+    job.stream = planner::offer_stream(asked.stream, job.problem, job.run.settings.input.dlse.has_value(), job.ranks,
+                                       job.machine, *job.choice);
+  }
+  job.strategy = &job.choice->strategy();
+  if (!job.is_streamed()) job.problem.partition = job.choice->partition();
+}
+
 /// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
 void decide(Job& job, const Asked& asked) {
-  const io::DistributionSettings& settings = job.run.settings.distribution;
   if (asked.recorded) {
     job.strategy = strategies::find(asked.recorded->strategy);
     core::require(job.strategy != nullptr, [&] { return "no strategy " + asked.recorded->strategy; });
@@ -43,10 +97,25 @@ void decide(Job& job, const Asked& asked) {
     return check_available(job.run, *job.strategy);
   }
   job.strategy = asked.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
-  if (job.strategy != nullptr) return check_available(job.run, *job.strategy);
-  job.choice = planner::choose(job.problem, job.ranks, settings.local_below, job.machine);
-  job.strategy = &job.choice->strategy();
-  job.problem.partition = job.choice->partition();
+  if (asked.block_rows) job.strategy = strategies::find("stream");
+  if (job.strategy != nullptr) {
+    check_available(job.run, *job.strategy);
+  } else {
+    choose(job, asked);
+  }
+  if (job.is_streamed()) cut_stream(job, asked);
+}
+
+/// Refuses blocks that do not fit, however small: memory is what strategy stream is for.
+void check_blocks(const Job& job) {
+  const core::Machine& machine = job.machine;
+  if (job.stream->memory_bytes <= machine.memory_per_rank) return;
+  core::fail(
+      core::ErrorKind::usage,
+      "{}compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
+      "more memory, or smaller blocks (distribution.block_size)",
+      job.run.where("compute.memory_limit"), job.stream->block_rows, describe_bytes(job.stream->memory_bytes),
+      describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
@@ -82,7 +151,8 @@ std::string describe_misfit(const Job& job, double least) {
   const core::Machine& machine = job.machine;
   return fmt::format(
       "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
-      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or strategy "
+      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or "
+      "strategy "
       "stream, which reads keys from the input file block by block",
       job.run.where("compute.memory_limit"), describe_shape(job.problem), job.strategy->name(), describe_bytes(least),
       job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
@@ -104,7 +174,7 @@ bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
 /// Sets how the problem is cut into slices: the fewest that fit, as they were if an earlier launch has cut it.
 void decide_slices(Job& job, const Asked& asked) {
   job.slices = strategies::whole_of(job.problem.shape);
-  if (job.layer) return;
+  if (job.layer || job.is_streamed()) return;
   const double most = job.machine.memory_per_rank;
   const auto memory = [&](const strategies::SliceSize& size) {
     return planner::slice_memory(*job.strategy, job.problem, job.partition, size, job.machine);
@@ -161,6 +231,7 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
     check_reproducible(job);
+    if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
     decide_slices(job, asked);
     if (job.layer) job.layer->attention = job.problem;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "annulus/app/job/request.hpp"
-#include "annulus/planner/choose.hpp"
+#include "annulus/planner/stream_cut.hpp"
 #include "annulus/strategies/slices.hpp"
 
 namespace annulus::app {
@@ -11,11 +11,15 @@ namespace annulus::app {
 struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
+  /// It is computed block after block, each rank on its own (stream_work.hpp).
+  bool is_streamed() const { return strategy->reads_store(); }
+
   int ranks = 1;
   core::Machine machine;                  ///< that `auto` goes by
   std::optional<planner::Choice> choice;  ///< of `auto`, with its reason; empty: the run file names a strategy
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
+  std::optional<planner::StreamCut> stream;  ///< how strategy stream cuts it, or (plan) would
   std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could
 
   /// Slices of the problem that are computed one after another; of a layer, or where all of it fits into the memory of
@@ -49,6 +53,8 @@ struct Asked {
   std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
   const Nodes* nodes = nullptr;          ///< nodes_of() this, where many jobs are made
   std::optional<RecordedSlices> recorded{};
+  planner::StreamOffer stream = planner::StreamOffer::never;
+  std::optional<Index> block_rows{};  ///< strategy stream goes on with blocks that an earlier launch cut
 };
 
 /// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().

@@ -44,15 +44,17 @@ std::vector<io::ReportEntry> entries(const std::vector<io::Column>& columns) {
 }
 
 /// What a pass did and what it took; `prefix` tells the passes apart.
-void print_pass(const PassMeasurements& pass, double flops, int ranks, const std::string& prefix) {
+void print_pass(const Job& job, const PassMeasurements& pass, double flops, int ranks, const std::string& prefix) {
   const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
   print_line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", prefix,
                                  1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
   print_line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
                                     pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
-  print_line("traffic", fmt::format("{}{} received by the busiest rank in {} hop{}, longest wait {:.3f} s", prefix,
-                                    describe_bytes(pass.most("bytes_received")), pass.hops - 1,
-                                    pass.hops == 2 ? "" : "s", pass.most("wait_seconds")));
+  const std::string way = job.is_streamed() ? "read" : "received", most = describe_bytes(pass.most("bytes_received"));
+  const std::string hops =
+      job.is_streamed() ? "" : fmt::format(" in {} hop{}", pass.hops - 1, pass.hops == 2 ? "" : "s");
+  print_line("traffic", fmt::format("{}{} {} by the busiest rank{}, longest wait {:.3f} s", prefix, most, way, hops,
+                                    pass.most("wait_seconds")));
   if (!pass.of("product_flops").empty()) {
     print_line(
         "products",
@@ -264,11 +266,12 @@ void print_summary(const Job& job, const Measurements& measured) {
                                  measured.read_seconds, measured.write_seconds));
   print_files(measured);
   const auto print = [&](PassKind kind, const PassMeasurements& pass, const std::string& prefix) {
-    print_pass(pass, flops_of(kind, pass.sum("kept"), head_dim), measured.ranks, prefix);
+    print_pass(job, pass, flops_of(kind, pass.sum("kept"), head_dim), measured.ranks, prefix);
   };
   print(PassKind::forward, forward, "");
   if (measured.statistics) print(PassKind::statistics, *measured.statistics, "statistics: ");
   if (measured.backward) print(PassKind::backward, *measured.backward, "backward: ");
+  for (const auto& [name, text] : measured.lines) print_line(name, text);
   print_findings(job, measured.lse);
   const io::OutputSettings& output = job.run.settings.output;
   print_line("result", output.writes_file() ? output.file : "none: nothing was written (output.file: none)");

@@ -36,6 +36,7 @@ struct Measurements {
   double read_seconds = 0;   ///< longest over the ranks
   double write_seconds = 0;  ///< longest over the ranks
   LseFindings lse;
+  std::vector<std::pair<std::string, std::string>> lines{};  ///< more of the summary, on rank 0: name and text
 };
 
 /// What is measured: its name in /run, its units, and what it is, in words.

@@ -93,7 +93,13 @@ void print_plan(const Job& job) {
       "most (!: too much)\n  MiB received and messages: busiest rank, exact{}{}; balance: its work over the mean\n",
       job.problem.gradients ? ", forward and backward pass" : "",
       estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
-  if (too_large) fmt::print("  passes: over batch entries and heads, and the memory of one, where all at once is too much\n");
+  if (too_large)
+    fmt::print("  passes: over batch entries and heads, and the memory of one, where all at once is too much\n");
+}
+
+void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {
+  fmt::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(cut),
+             describe_bytes(cut.bytes_read), describe_bytes(machine.read_rate), describe_bytes(cut.bytes_written));
 }
 
 /// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
@@ -119,9 +125,12 @@ void print_backward(const Job& job) {
 
 int plan(const Given& given, const comm::Communicator& comm) {
   if (given.calibrate) return calibrate(*given.calibrate, given.overwrite, comm);
-  const Job job = make_job({given.words, Purpose::plan, given.ranks, given.machine}, comm);
+  Asked asked{given.words, Purpose::plan, given.ranks, given.machine};
+  asked.stream = planner::StreamOffer::always;
+  const Job job = make_job(asked, comm);
   if (!comm.is_root()) return 0;
   print_plan(job);
+  if (job.stream) print_stream(*job.stream, job.machine);
   if (job.problem.gradients) print_backward(job);
   fmt::print("auto takes {}\n", job.choice->reason);
   return 0;

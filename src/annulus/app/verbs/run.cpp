@@ -5,9 +5,10 @@
 #include "annulus/app/job/slices.hpp"
 #include "annulus/app/report/run_entries.hpp"
 #include "annulus/app/report/tally.hpp"
-#include "annulus/app/stop.hpp"
 #include "annulus/app/run_alone.hpp"
+#include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
+#include "annulus/app/verbs/run_stream.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
@@ -21,20 +22,9 @@ namespace {
 
 struct Given {
   RunFileWords words;
-  bool dry_run = false;
-  bool restart = false;
+  bool dry_run = false, restart = false;
   std::optional<int> ranks, rank;  ///< of a dry run
 };
-
-Job job_of(const Given& given, const comm::Communicator& comm) {
-  Request request = read_request(given.words, Purpose::run, comm);
-  Asked asked{given.words, Purpose::run, given.ranks};
-  if (!given.dry_run) {
-    // What an earlier launch has finished is of its cuts.
-    if (const auto cuts = recorded_cuts(request, given.restart, comm)) asked.recorded = slices_in(*cuts);
-  }
-  return make_job(std::move(request), asked, comm);
-}
 
 /// From the checked job to its result; nothing where a part of it is left, of which stderr tells then. `finish` makes
 /// the record of what was measured.
@@ -66,11 +56,29 @@ std::optional<Measurements> compute_all(const Job& job, const std::function<io::
   return measured;
 }
 
+/// With what an earlier launch, if there is one to go on from, has decided.
+Job make_job(const Given& given, const comm::Communicator& comm) {
+  Asked asked{given.words, Purpose::run, given.ranks};
+  asked.stream = planner::StreamOffer::if_needed;
+  Request request = read_request(given.words, Purpose::run, comm);
+  if (!given.dry_run) {
+    const std::optional<Cuts> recorded = recorded_cuts(request, given.restart, comm);
+    if (recorded && recorded->strategy == "stream") {
+      asked.block_rows = recorded->numbers.at("block_rows");
+    } else if (recorded) {
+      asked.recorded = slices_in(*recorded);
+    }
+  }
+  return make_job(std::move(request), asked, comm);
+}
+
 int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
-  const Job job = job_of(given, comm);
+  const Job job = make_job(given, comm);
   if (given.dry_run) {
-    if (given.rank && *given.rank >= job.ranks) {
-      core::fail(core::ErrorKind::usage, "run --rank {}: there are {} ranks, counted from 0", *given.rank, job.ranks);
+    const int parts = job.is_streamed() ? int(job.partition.size()) : job.ranks;
+    if (given.rank && *given.rank >= parts) {
+      core::fail(core::ErrorKind::usage, "run --rank {}: there are {} {}, counted from 0", *given.rank, parts,
+                 job.is_streamed() ? "blocks" : "ranks");
     }
     return dry_run(job, given.rank, comm);
   }
@@ -83,6 +91,7 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   comm::choose_transport(settings.distribution.transport, comm);
+  if (job.is_streamed()) return run_stream(job, comm, command_line);
   std::optional<io::NewFile> report_file;  // on rank 0
   io::on_root(comm, [&] {
     if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);

@@ -46,7 +46,7 @@ class GatheredSumPlan final : public SumPlan {
 class GatheredSums final : public GradientSink {
  public:
   GatheredSums(const Setting& setting, const GatheredSumPlan& plan)
-      : setting_(setting), plan_(plan), exchange_(setting.comm) {}
+      : setting_(setting), plan_(plan), exchange_(setting.comm()) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;

@@ -30,6 +30,7 @@ class SumPlan {
   virtual std::unique_ptr<GradientSink> sink(const Setting& setting) const = 0;
   /// Bytes of a rank's memory to which other ranks add.
   virtual Index window_bytes(int) const { return 0; }
+  virtual Wanted wanted() const { return Wanted::all; }
   /// Bytes of buffers behind the last round.
   virtual Index closing_bytes(int) const { return 0; }
 };

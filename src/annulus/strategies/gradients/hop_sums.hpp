@@ -40,7 +40,7 @@ class HopSumPlan final : public SumPlan {
 /// holds more than, per channel, two blocks of sums, one to send and one received.
 class HopSums final : public GradientSink {
  public:
-  HopSums(const Setting& setting, const HopSumPlan& plan) : setting_(setting), plan_(plan), exchange_(setting.comm) {}
+  HopSums(const Setting& setting, const HopSumPlan& plan) : setting_(setting), plan_(plan), exchange_(setting.comm()) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;

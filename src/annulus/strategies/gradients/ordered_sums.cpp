@@ -45,7 +45,7 @@ void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
   for (std::size_t i = 0; i < plan.slices(); ++i) {
     slices_.push_back(plan.slice(setting_.rank(), i));
     sums_.emplace_back(setting_.problem, slices_.back(), own);
-    exchanges_.emplace_back(setting_.comm);
+    exchanges_.emplace_back(setting_.comm());
   }
 }
 

@@ -34,7 +34,7 @@ std::unique_ptr<GradientSink> WindowSumPlan::sink(const Setting& setting) const 
 }
 
 WindowSums::WindowSums(const Setting& setting, const WindowSumPlan& plan)
-    : setting_(setting), plan_(plan), window_(setting.comm, "gradient window", plan.window_bytes(setting.rank())) {
+    : setting_(setting), plan_(plan), window_(setting.comm(), "gradient window", plan.window_bytes(setting.rank())) {
   window_.clear();
   core::timed_wait(setting.hop(0), "publish", [&] { window_.publish(); });
 }

@@ -30,7 +30,7 @@ void CollectiveKeys::begin(std::size_t round) {
   core::HopMetrics& hop = setting_.hop(0);
   const comm::Scope here("gathering K and V");
   core::timed_wait(hop, "gather", [&] {
-    comm::allgather_rows(setting_.comm, kv_block(problem, setting_.tensors.kv.data(), own, row),
+    comm::allgather_rows(setting_.comm(), kv_block(problem, setting_.tensors.kv.data(), own, row),
                          kv_block(problem, all_.data(), n, row), intervals_of(setting_.partition));
   });
   hop.bytes_sent += problem.kv_block_bytes(own) * Index(setting_.partition.size() - 1);

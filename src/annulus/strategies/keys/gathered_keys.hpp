@@ -28,7 +28,7 @@ class CollectiveKeys final : public SourceOf<GatheredRound> {
 class GatheredKeys final : public SourceOf<GatheredRound> {
  public:
   GatheredKeys(const Setting& setting, const GatheredPlan& plan)
-      : SourceOf(setting), plan_(plan), arrived_(setting.partition.size()), gather_(setting.comm) {}
+      : SourceOf(setting), plan_(plan), arrived_(setting.partition.size()), gather_(setting.comm()) {}
 
   void begin(std::size_t round) override;
   std::size_t hop(std::size_t s) const override { return std::size_t(core::wrap(setting_.rank() - owner(s), ranks())); }

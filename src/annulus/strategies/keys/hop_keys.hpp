@@ -11,7 +11,7 @@ constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 *
 class HopKeys final : public SourceOf<HopRound> {
  public:
   HopKeys(const Setting& setting, const HopPlan& plan)
-      : SourceOf(setting), plan_(plan), own_(own_block(setting.tensors, setting.rows())), exchange_(setting.comm) {}
+      : SourceOf(setting), plan_(plan), own_(own_block(setting.tensors, setting.rows())), exchange_(setting.comm()) {}
 
   void begin(std::size_t round) override;
   const KeyBlock* block(std::size_t s, std::size_t channel) const override { return channels_[channel].block(s); }

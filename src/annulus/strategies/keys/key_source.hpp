@@ -1,6 +1,7 @@
 // The keys of a rank's steps as they come: its own rows first, then those of other ranks, however they get here.
 #pragma once
 
+#include "annulus/core/row_store.hpp"
 #include "annulus/strategies/keys/key_plan.hpp"
 
 namespace annulus::strategies {
@@ -10,16 +11,38 @@ namespace annulus::strategies {
 ///   blocking    between two kernel calls, even ranks sending first; nothing hidden
 enum class HopMode { overlapped, blocking };
 
+/// Where a part of a partition is computed, and what brings it the rows of the others: the ranks of a communicator, each
+/// with the part of its number; or a store that has all rows, out of which one process computes any part on its own.
+class Site {
+ public:
+  Site(const comm::Communicator& comm) : rank_(comm.rank()), comm_(&comm) {}
+  Site(int rank, Index entry, core::RowSource& rows) : rank_(rank), entry_(entry), rows_(&rows) {}
+
+  /// Number of the part.
+  int rank() const { return rank_; }
+  const comm::Communicator& comm() const { return *comm_; }
+  core::RowSource& stored_rows() const { return *rows_; }
+  /// Batch entry of the store that is batch entry 0 of the problem.
+  Index entry() const { return entry_; }
+
+ private:
+  int rank_ = 0;
+  const comm::Communicator* comm_ = nullptr;
+  Index entry_ = 0;
+  core::RowSource* rows_ = nullptr;
+};
+
 /// What a key source and a gradient sink work on: one rank's side of a forward or backward pass. Nothing is copied.
 struct Setting {
   const Problem& problem;
   const pattern::Partition& partition;
-  const comm::Communicator& comm;
+  const Site site;
   const Tensors& tensors;      ///< this rank's
   core::RankMetrics& metrics;  ///< hop h of it: what is received, and computed with, in that hop
 
-  int rank() const { return comm.rank(); }
-  const pattern::StoredRows& rows() const { return partition[std::size_t(comm.rank())]; }
+  int rank() const { return site.rank(); }
+  const comm::Communicator& comm() const { return site.comm(); }
+  const pattern::StoredRows& rows() const { return partition[std::size_t(rank())]; }
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 

@@ -15,6 +15,7 @@ StrategyEntry ring_bidirectional();
 StrategyEntry onesided();
 StrategyEntry ulysses();
 StrategyEntry hybrid();
+StrategyEntry stream();
 
 // Why a problem is not reproducible.
 inline std::string never_mind(const Problem&, int) { return ""; }

@@ -1,0 +1,125 @@
+#include "annulus/app/verbs/run_stream.hpp"
+
+#include <cstdio>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/stream_work.hpp"
+#include "annulus/app/report/progress.hpp"
+#include "annulus/app/report/record.hpp"
+#include "annulus/app/report/run_entries.hpp"
+#include "annulus/app/stop.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/io/root.hpp"
+#include "annulus/io/trace_file.hpp"
+
+namespace annulus::app {
+namespace {
+
+ProgressLine::Work all_work(const StreamWork& work, const Job& job) {
+  double flops = 0;
+  for (int phase = 0; phase < work.passes().phases(); ++phase) {
+    for (Index block = 0; block < work.passes().blocks(); ++block) {
+      const strategies::UnitCost cost = work.passes().cost(phase, block);
+      flops += 2.0 * cost.products * double(job.problem.shape.head_dim) * double(cost.kept);
+    }
+  }
+  return {1e-9 * flops * double(job.problem.shape.batch), "GFLOP"};
+}
+
+/// What every rank has in /run beside what passes measure.
+void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, Measurements& measured) {
+  std::vector<io::Column>& columns = measured.forward.per_rank;
+  const auto add = [&](const Quantity& quantity, double value) { columns.push_back(per_rank(quantity, value, comm)); };
+  columns.insert(columns.begin(),
+                 per_rank({"rows", "1", "rows of the blocks computed"}, double(metrics.forward.rows), comm));
+  add({"peak_resident_bytes", "bytes", "peak of the process, libraries included"}, double(core::peak_resident_bytes()));
+  add({"read_seconds", "s", "time in which a thread was reading"}, metrics.read.seconds);
+  add({"write_seconds", "s", "wall time writing the result"}, metrics.written.seconds);
+  add({"units", "1", "parts finished, blocks of either phase"}, double(metrics.units));
+  add({"bytes_asked", "bytes", "bytes of rows that were used"}, double(metrics.read.asked));
+  add({"bytes_read", "bytes", "bytes read for them"}, double(metrics.read.moved));
+  add({"bytes_written", "bytes", "bytes of results written"}, double(metrics.written.moved));
+  measured.read_seconds = comm.max(metrics.read.seconds);
+  measured.write_seconds = comm.max(metrics.written.seconds);
+}
+
+/// Lines of the summary; on rank 0.
+void add_lines(const Job& job, Index found, const Index all, Measurements& measured) {
+  const PassMeasurements& forward = measured.forward;
+  const double asked = forward.sum("bytes_asked"), read = forward.sum("bytes_read");
+  double rate = 0;  // of the ranks together
+  const std::vector<double> bytes = forward.of("bytes_read"), seconds = forward.of("read_seconds");
+  for (std::size_t p = 0; p < bytes.size(); ++p) rate += bytes[p] / std::max(seconds[p], 1e-9);
+  measured.lines.emplace_back("blocks", describe_blocks(*job.stream));
+  measured.lines.emplace_back("parts",
+                              fmt::format("{:.0f} of {} computed{}", forward.sum("units"), all,
+                                          found > 0 ? fmt::format(", {} by launches before this one", found) : ""));
+  measured.lines.emplace_back(
+      "reading", fmt::format("{} for {} that were used, {}/s; {} written", describe_bytes(read), describe_bytes(asked),
+                             describe_bytes(rate), describe_bytes(forward.sum("bytes_written"))));
+}
+
+Measurements measure(const Job& job, const StreamMetrics& metrics, double seconds, const comm::Communicator& comm) {
+  const comm::Scope scope("the gathering of what was measured");
+  Measurements measured;
+  measured.ranks = comm.size();
+  const auto pass = [&](const core::RankMetrics& of) {
+    Pass one{.metrics = {.attention = of}, .seconds = seconds, .peak_bytes = metrics.peak_bytes};
+    return gather(one, metrics.predicted_bytes, false, comm);
+  };
+  measured.forward = pass(metrics.forward);
+  if (job.problem.gradients) measured.backward = pass(metrics.backward);
+  add_columns(metrics, comm, measured);
+  measured.lse = {comm.sum(metrics.lse.rows), comm.sum(metrics.lse.keyless), comm.max(metrics.lse.largest)};
+  return measured;
+}
+
+}  // namespace
+
+int run_stream(const Job& job, const comm::Communicator& comm, const std::string& command_line) {
+  const io::Settings& settings = job.run.settings;
+  const bool writes = settings.output.writes_file();
+  std::optional<io::NewFile> report_file;  // on rank 0
+  io::on_root(comm, [&] {
+    if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
+  });
+  std::optional<io::TraceFile> trace;
+  if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
+  StreamWork work(job);
+  std::optional<LongRun> long_run;
+  if (writes) long_run.emplace(job, work.cuts(), work.scratch(), comm);
+  const Index found = long_run ? long_run->found_finished() : 0, all = work.passes().units() * work.passes().phases();
+  if (found > 0 && comm.is_root())
+    std::fprintf(stderr, "annulus: going on: %lld of %lld parts are there\n", static_cast<long long>(found),
+                 static_cast<long long>(all));
+  const double begun = long_run ? long_run->finished_share() : 0;
+  const Pass pass = run_pass(comm, "the blocks", [&] {
+    ProgressLine progress(comm.is_root(), all_work(work, job), begun);
+    if (long_run) {
+      work.run(*long_run, progress.shown());
+    } else {
+      work.run_without_file(comm, progress.shown());
+    }
+    return layer::LayerMetrics{};
+  });
+  Measurements measured = measure(job, work.metrics(), pass.seconds, comm);
+  if (comm.is_root()) add_lines(job, found, all, measured);
+  const auto record = [&]() -> io::Record {
+    return {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job)),
+            decisions(job)};
+  };
+  if (long_run && !long_run->complete(record)) {
+    if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", long_run->rest().c_str());
+    return long_run->is_stopped() ? stopped_status : 0;
+  }
+  const std::vector<io::ReportEntry> ran = run_entries(job, comm);
+  io::on_root(comm, [&] {
+    if (report_file) io::write_report(*report_file, report(job, measured, ran));
+  });
+  if (comm.is_root()) print_summary(job, measured);
+  if (trace) trace->finish(identity(title_of(job)));
+  return 0;
+}
+
+}  // namespace annulus::app

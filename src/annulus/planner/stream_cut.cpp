@@ -1,0 +1,122 @@
+#include "annulus/planner/stream_cut.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/pattern/counts.hpp"
+
+namespace annulus::planner {
+namespace {
+
+using strategies::BlockPasses;
+using strategies::UnitCost;
+
+constexpr Index units_per_rank = 4;     // at least, so that ranks end at about the same time
+constexpr Index most_blocks = 1 << 14;  // what each reads of each other one is counted
+constexpr Index fewest_rows = 16;       // smaller blocks take no less memory
+
+double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
+  const double gflop = 2e-9 * double(products) * double(problem.shape.head_dim) * kept;
+  return gflop * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
+}
+
+/// Of the longest unit, without a look at what it reads.
+double longest_unit(const Problem& problem, Index block_rows, const core::Machine& machine) {
+  const pattern::KeptCounts counts(problem.layout());
+  const Index n = problem.shape.sequence;
+  double most = 0;
+  for (Index begin = 0; begin < n; begin += block_rows) {
+    most = std::max(most, double(counts.of(core::Interval{begin, std::min(n, begin + block_rows)})));
+  }
+  return seconds_of(problem, most, problem.gradients ? 5 : 2, machine);
+}
+
+pattern::Partition blocks_of(Problem problem, Index block_rows) {
+  problem.block_size = block_rows;
+  return strategies::find("stream")->partition(problem, 1);
+}
+
+/// Whether blocks of so many rows leave work for all ranks, in pieces that are soon done.
+bool is_short(const Problem& problem, Index block_rows, int ranks, const core::Machine& machine) {
+  const Index units = problem.shape.batch * core::ceil_div(problem.shape.sequence, block_rows);
+  return units >= (ranks == 1 ? 1 : units_per_rank * ranks) &&
+         longest_unit(problem, block_rows, machine) <= most_unit_seconds;
+}
+
+}  // namespace
+
+std::string why_no_stream(const Problem& problem) {
+  const strategies::Statistics& told = problem.statistics;
+  if (told.received || told.top_keys > 0) return "it makes no statistics of a pass over the keys, received and top";
+  return "";
+}
+
+StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
+  const BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
+  StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
+  const double entries = double(problem.shape.batch);
+  for (int phase = 0; phase < passes.phases(); ++phase) {
+    for (Index block = 0; block < passes.blocks(); ++block) {
+      const UnitCost unit = passes.cost(phase, block);
+      const double seconds = seconds_of(problem, double(unit.kept), unit.products, machine);
+      cut.memory_bytes = std::max(cut.memory_bytes, double(unit.memory_bytes));
+      cut.unit_seconds = std::max(cut.unit_seconds, seconds);
+      cut.compute_seconds += entries * seconds;
+      cut.bytes_read += entries * double(unit.bytes_read);
+      cut.bytes_written += entries * double(unit.bytes_written);
+      comm::watchdog_progress();  // other ranks may be waiting for this one
+    }
+  }
+  return cut;
+}
+
+StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const core::Machine& machine) {
+  const Index n = problem.shape.sequence;
+  if (problem.block_size > 0) return stream_cut(problem, dlse, std::min(n, problem.block_size), machine);
+  const Index liked = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
+  const Index least = std::max(fewest_rows, core::ceil_div(n, most_blocks));
+  Index rows = Index(std::bit_ceil(std::uint64_t(n)));
+  while (rows / 2 >= std::max(liked, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;
+  for (;; rows /= 2) {
+    const StreamCut cut = stream_cut(problem, dlse, std::min(rows, n), machine);
+    if (cut.memory_bytes <= machine.memory_per_rank || rows / 2 < least) return cut;
+  }
+}
+
+/// A reader reads ahead, so that the slower one of reading and computing counts.
+Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine) {
+  const double shares = double(std::min<Index>(ranks, cut.units));
+  const double read = cut.bytes_read / machine.read_rate / shares;
+  Cost cost;
+  cost.compute_seconds = std::max(cut.compute_seconds / shares, cut.unit_seconds);
+  cost.exposed_seconds = std::max(0.0, read - machine.overlap * cost.compute_seconds);
+  cost.seconds = cost.compute_seconds + cost.exposed_seconds;
+  cost.memory_bytes = cut.memory_bytes;
+  cost.balance = double(ranks) / shares;
+  cost.accuracy = pattern::Accuracy::exact;
+  return cost;
+}
+
+std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem, bool dlse, int ranks,
+                                      const core::Machine& machine, Choice& choice) {
+  const bool others_fit = choice.fits;
+  if (offer == StreamOffer::never || (others_fit && offer == StreamOffer::if_needed)) return std::nullopt;
+  if (!why_no_stream(problem).empty()) return std::nullopt;
+  const StreamCut cut = choose_stream_cut(problem, dlse, ranks, machine);
+  const Cost cost = cost_of_stream(cut, ranks, machine);
+  choice.candidates.push_back({strategies::find("stream"), {}, cost, {}});
+  if (others_fit || cut.memory_bytes > machine.memory_per_rank) return cut;
+  constexpr double mib = 1024 * 1024;
+  choice.taken = choice.candidates.size() - 1;
+  choice.fits = true;
+  choice.reason = fmt::format(
+      "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} MiB "
+      "per rank ({})",
+      cost.seconds, cut.blocks, cut.block_rows, cut.memory_bytes / mib, machine.memory_per_rank / mib,
+      machine.memory_source.empty() ? machine.source : machine.memory_source);
+  return cut;
+}
+
+}  // namespace annulus::planner

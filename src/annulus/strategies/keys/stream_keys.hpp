@@ -1,0 +1,23 @@
+// K and V read out of a store, a few blocks ahead of the kernel.
+#pragma once
+
+#include "annulus/strategies/keys/stream_plan.hpp"
+#include "annulus/strategies/store/stored_read.hpp"
+
+namespace annulus::strategies {
+
+class StreamKeys final : public ReadKeys {
+ public:
+  StreamKeys(const Setting& setting, const StreamPlan& plan) : ReadKeys(setting), plan_(plan) {}
+
+  void begin(std::size_t round) override { begin_round(plan_.round(round)); }
+
+ private:
+  void start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into, core::HopMetrics& metrics) override;
+  void end_read(std::size_t slot) override { reads_[slot].wait(); }
+
+  const StreamPlan& plan_;
+  std::array<StoredRead, slots> reads_;  // gone before the buffers, and reads end before they are
+};
+
+}  // namespace annulus::strategies

@@ -1,0 +1,65 @@
+#include "annulus/strategies/keys/stream_plan.hpp"
+
+#include "annulus/strategies/keys/stream_keys.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// What keys would get, nobody asks for.
+class NoSums final : public GradientSink {
+ public:
+  NoSums(const Setting& setting, const KeyPlan& keys) : rank_(setting.rank()), keys_(keys) {}
+
+  void begin(std::size_t round, const GradientBlock&) override { round_ = &keys_.round(round); }
+  std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override {
+    if (s >= round_->steps(rank_)) return std::nullopt;
+    const KeyBlock block = round_->form(rank_, s, channel);
+    return GradientBlock{nullptr, block.held, block.rows.is_packed()};
+  }
+
+ private:
+  const int rank_;
+  const KeyPlan& keys_;
+  const KeyRound* round_ = nullptr;
+};
+
+class NoSumPlan final : public SumPlan {
+ public:
+  explicit NoSumPlan(const KeyPlan& keys) : keys_(keys) {}
+
+  const SumRound& round(std::size_t) const override { return round_; }
+  std::unique_ptr<GradientSink> sink(const Setting& setting) const override {
+    return std::make_unique<NoSums>(setting, keys_);
+  }
+  Wanted wanted() const override { return Wanted::of_queries; }
+
+ private:
+  const KeyPlan& keys_;
+  const SumRound round_;
+};
+
+}  // namespace
+
+StreamPlan::StreamPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+  for (const Problem& round : rounds) rounds_.emplace_back(round, partition);
+}
+
+std::unique_ptr<KeySource> StreamPlan::source(const Setting& setting) const {
+  return std::make_unique<StreamKeys>(setting, *this);
+}
+
+MakePlans read_from_store() {
+  return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    return Plans{std::make_unique<StreamPlan>(rounds, partition), nullptr};
+  };
+}
+
+MakePlans read_from_store_for_queries() {
+  return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    Plans plans{std::make_unique<StreamPlan>(rounds, partition), nullptr};
+    plans.sums = std::make_unique<NoSumPlan>(*plans.keys);
+    return plans;
+  };
+}
+
+}  // namespace annulus::strategies

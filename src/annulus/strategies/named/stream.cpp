@@ -1,0 +1,36 @@
+// stream: keys come from where the input lies, and memory holds a block of rows, however many there are. A block is a
+// rank of the rotation: the same rule says which rows it reads of which other block. No messages, no rank waits for
+// another, and a finished block stays finished.
+#include "annulus/strategies/keys/stream_plan.hpp"
+#include "annulus/strategies/named/named.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// Blocks of Problem::block_size rows; without one as many as `ranks`.
+pattern::Partition partition(const Problem& problem, int ranks) {
+  const Index n = problem.shape.sequence;
+  if (problem.block_size == 0) return pattern::contiguous_partition(n, ranks);
+  pattern::Partition blocks;
+  for (Index begin = 0; begin < n; begin += problem.block_size) {
+    blocks.emplace_back(std::vector<core::Interval>{{begin, std::min(n, begin + problem.block_size)}});
+  }
+  return blocks;
+}
+
+}  // namespace
+
+StrategyEntry stream() {
+  return {
+      .name = "stream",
+      .description = "read keys from the input file, block after block: memory of one block, no messages",
+      .partition = partition,
+      .communication = {CommunicationPattern::store, true},
+      .forward = read_from_store(),
+      .backward = read_from_store_for_queries(),
+      .why_not_reproducible = never_mind,
+      .why_no_reproducible_gradients = never_mind,
+  };
+}
+
+}  // namespace annulus::strategies

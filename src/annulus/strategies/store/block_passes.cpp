@@ -1,0 +1,156 @@
+#include "annulus/strategies/store/block_passes.hpp"
+
+#include "annulus/strategies/backward_loop.hpp"
+#include "annulus/strategies/forward_loop.hpp"
+#include "annulus/strategies/keys/stream_plan.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using core::StoredTensor;
+
+Problem of_one_entry(Problem problem) {
+  problem.shape.batch = 1;
+  return problem;
+}
+
+/// A tensor of the problem, as the store has it.
+StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Site& site) {
+  const core::Shape& s = problem.shape;
+  const Index lse = Index(core::bytes_of(core::lse_type(problem.type)));
+  switch (tensor) {
+    case StoredTensor::k:
+    case StoredTensor::v:
+    case StoredTensor::dk:
+    case StoredTensor::dv:
+      return {tensor, site.entry(), s.kv_heads, problem.head_row_bytes()};
+    case StoredTensor::lse:
+    case StoredTensor::dlse:
+    case StoredTensor::entropy:
+      return {tensor, site.entry(), s.heads, lse};
+    case StoredTensor::normalizers:
+      return {tensor, site.entry(), s.heads, problem.head_normalizer_bytes()};
+    default:
+      return {tensor, site.entry(), s.heads, problem.head_row_bytes()};
+  }
+}
+
+/// Reads all heads of a block's rows.
+core::Buffer read_rows(const Problem& problem, const Site& site, const pattern::StoredRows& rows, const char* name,
+                       const std::vector<StoredTensor>& tensors, core::HopMetrics& metrics) {
+  Index bytes = 0;
+  for (const StoredTensor tensor : tensors) bytes += rows.count() * stored(tensor, problem, site).row_bytes();
+  core::Buffer buffer(name, bytes);
+  StoredRead read;
+  std::byte* host = read.open(site.stored_rows(), buffer.data(), bytes);
+  for (const StoredTensor tensor : tensors) {
+    const StoredRowsOf from = stored(tensor, problem, site);
+    read.start(tensor, row_pieces(from, rows, host));
+    host += rows.count() * from.row_bytes();
+  }
+  core::timed_wait(metrics, "read own rows", [&] { read.wait(); });
+  metrics.bytes_received += bytes;
+  return buffer;
+}
+
+}  // namespace
+
+BlockPasses::BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse)
+    : problem_(of_one_entry(problem)),
+      entries_(problem.shape.batch),
+      blocks_(std::move(blocks)),
+      dlse_(dlse),
+      rounds_(rounds_of(problem_)) {
+  forward_ = std::make_unique<const Schedule>(read_from_store(), problem_, blocks_);
+  if (!problem_.gradients) return;
+  backward_ = std::make_unique<const Schedule>(read_from_store_for_queries(), problem_, blocks_);
+  queries_ = std::make_unique<const QueryPlan>(rounds_, blocks_);
+}
+
+UnitCost BlockPasses::cost(int phase, Index block) const {
+  const Index count = rows(block).count(), kv = problem_.kv_block_bytes(count);
+  const int rank = int(block);
+  UnitCost cost;
+  if (phase == 1) {
+    cost.memory_bytes = key_gradients_memory(*queries_, problem_, blocks_, rank, dlse_);
+    cost.bytes_read = kv + query_bytes_read(*queries_, problem_, blocks_, rank, dlse_);
+    cost.bytes_written = kv;
+    cost.kept = kept_of(problem_, rows(block));
+    cost.products = 4;
+    return cost;
+  }
+  const Prediction forward = forward_->predict(rank);
+  cost.memory_bytes = forward.memory_bytes;
+  cost.bytes_read = count * problem_.input_row_bytes() + forward.bytes_received;
+  cost.bytes_written = count * problem_.output_row_bytes();
+  cost.kept = forward.kept;
+  cost.products = 2;
+  if (!problem_.gradients) return cost;
+  const Prediction backward = backward_->predict(rank);
+  cost.memory_bytes = std::max(cost.memory_bytes, backward.memory_bytes);
+  cost.bytes_read += backward.bytes_received + count * (problem_.query_row_bytes() + dlse_ * problem_.lse_row_bytes());
+  cost.bytes_written += count * problem_.query_row_bytes();
+  cost.products += 3;
+  return cost;
+}
+
+UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, core::RowSink& sink,
+                             const Progress& progress, const std::function<void()>& poll) const {
+  const Site site(int(block_of(unit)), entry_of(unit), source);
+  Tensors tensors;
+  tensors.poll = poll;
+  return phase == 0 ? run_queries(site, sink, progress, std::move(tensors))
+                    : run_keys(site, sink, progress, std::move(tensors));
+}
+
+UnitMetrics BlockPasses::run_queries(const Site& site, core::RowSink& sink, const Progress& progress,
+                                     Tensors tensors) const {
+  const pattern::StoredRows& rows = this->rows(site.rank());
+  core::HopMetrics own;
+  const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
+    write_rows(sink, stored(tensor, problem_, site), rows, buffer);
+  };
+  tensors.q = read_rows(problem_, site, rows, "q", {StoredTensor::q}, own);
+  tensors.kv = read_rows(problem_, site, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
+  UnitMetrics metrics;
+  metrics.forward = run_forward(*forward_, site, tensors, progress);
+  metrics.forward->hops[0].wait_seconds += own.wait_seconds;
+  metrics.forward->hops[0].bytes_received += own.bytes_received;
+  write(StoredTensor::out, tensors.out);
+  write(StoredTensor::lse, tensors.lse);
+  if (problem_.statistics.entropy) write(StoredTensor::entropy, tensors.entropy);
+  if (!problem_.gradients) return metrics;
+  write(StoredTensor::normalizers, tensors.normalizers);
+  metrics.backward = run_dq(site, tensors, progress);
+  write(StoredTensor::dq, tensors.dq);
+  return metrics;
+}
+
+core::RankMetrics BlockPasses::run_dq(const Site& site, Tensors& tensors, const Progress& progress) const {
+  const pattern::StoredRows& rows = this->rows(site.rank());
+  core::RankMetrics metrics{rows.count(), {{}}};
+  tensors.entropy = {};
+  tensors.dout = read_rows(problem_, site, rows, "dout", {StoredTensor::dout}, metrics.hops[0]);
+  if (dlse_) tensors.dlse = read_rows(problem_, site, rows, "dlse", {StoredTensor::dlse}, metrics.hops[0]);
+  BackwardComputation computation(problem_, rows, tensors, make_delta(problem_, rows.count(), tensors),
+                                  kept_of(problem_, rows), progress, Wanted::of_queries);
+  run_backward(*backward_, {problem_, blocks_, site, tensors, metrics}, computation,
+               [&] { computation.finish_queries(metrics.hops.back()); });
+  return metrics;
+}
+
+UnitMetrics BlockPasses::run_keys(const Site& site, core::RowSink& sink, const Progress& progress,
+                                  Tensors tensors) const {
+  const pattern::StoredRows& rows = this->rows(site.rank());
+  core::HopMetrics own;
+  tensors.kv = read_rows(problem_, site, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
+  UnitMetrics metrics;
+  metrics.backward = run_key_gradients(*queries_, problem_, blocks_, site, dlse_, tensors, progress);
+  metrics.backward->hops[0].wait_seconds += own.wait_seconds;
+  metrics.backward->hops[0].bytes_received += own.bytes_received;
+  write_rows(sink, stored(StoredTensor::dk, problem_, site), rows, tensors.dkv);
+  write_rows(sink, stored(StoredTensor::dv, problem_, site), rows, tensors.dkv, tensors.dkv.bytes() / 2);
+  return metrics;
+}
+
+}  // namespace annulus::strategies

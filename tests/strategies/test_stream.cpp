@@ -1,0 +1,174 @@
+// Strategy stream, unit after unit out of a store in memory, for blocks of any size: against the float64 definition,
+// bit for bit against one rank that has all rows, and in memory and bytes against what it said beforehand.
+#include "annulus/strategies/store/block_passes.hpp"
+
+#include <algorithm>
+
+#include "backward_case.hpp"
+#include "strategy_cases.hpp"
+#include "support/memory_store.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using core::StoredTensor;
+using test::MemoryStore;
+
+/// A store with the case's inputs, and room for its results.
+MemoryStore store_of(const Problem& problem, const AttentionCase& numbers, bool dlse) {
+  const core::Shape& s = problem.shape;
+  MemoryStore store(s.batch, s.sequence);
+  store.put(StoredTensor::q, s.heads, test::to_storage(numbers.q(), problem.type));
+  store.put(StoredTensor::k, s.kv_heads, test::to_storage(numbers.k(), problem.type));
+  store.put(StoredTensor::v, s.kv_heads, test::to_storage(numbers.v(), problem.type));
+  if (problem.gradients) store.put(StoredTensor::dout, s.heads, test::to_storage(numbers.dout(), problem.type));
+  if (dlse) store.put(StoredTensor::dlse, s.heads, test::to_storage(numbers.dlse(), core::lse_type(problem.type)));
+  test::lay_out_results(problem, store);
+  return store;
+}
+
+/// Computes a unit and holds what it takes against what was said.
+void run_unit(const BlockPasses& passes, int phase, Index unit, MemoryStore& store) {
+  SCOPED_TRACE("phase " + std::to_string(phase) + ", unit " + std::to_string(unit));
+  const UnitCost cost = passes.cost(phase, passes.block_of(unit));
+  const core::RowTraffic before = store.traffic();
+  const Index written = store.bytes_written;
+  core::memory_ledger().reset_peak();
+  const Index there = core::memory_ledger().peak_by_purpose()["kernel scratch"];
+  const UnitMetrics metrics = passes.run(phase, unit, store, store, {});
+  EXPECT_EQ(store.traffic().asked - before.asked, cost.bytes_read);
+  EXPECT_EQ(store.bytes_written - written, cost.bytes_written);
+  const Index others = there + core::memory_ledger().peak_by_purpose()["work list"];
+  EXPECT_LE(core::memory_ledger().peak() - others, cost.memory_bytes) << "more memory than was announced";
+  Index received = 0;
+  for (const auto& made : {metrics.forward, metrics.backward}) {
+    if (made) received += made->total().bytes_received;
+  }
+  EXPECT_EQ(received, cost.bytes_read);
+  EXPECT_EQ(metrics.forward ? metrics.forward->total().kept : cost.kept, cost.kept);
+  EXPECT_EQ(metrics.backward.has_value(), passes.phases() == 2);
+}
+
+/// All units of each phase, the last ones first.
+MemoryStore compute(const Problem& problem, const AttentionCase& numbers, bool dlse, Index block_rows) {
+  Problem cut = problem;
+  cut.block_size = block_rows;
+  MemoryStore store = store_of(problem, numbers, dlse);
+  const BlockPasses passes(problem, find("stream")->partition(cut, 1), dlse);
+  EXPECT_EQ(passes.blocks(), core::ceil_div(problem.shape.sequence, block_rows));
+  for (int phase = 0; phase < passes.phases(); ++phase) {
+    for (Index unit = passes.units(); unit-- > 0;) run_unit(passes, phase, unit, store);
+  }
+  for (const auto& [tensor, stored] : store.all()) {
+    EXPECT_TRUE(std::all_of(stored.written.begin(), stored.written.end(), [](int times) { return times == 1; }))
+        << name_of(tensor) << " is not whole";
+  }
+  return store;
+}
+
+std::vector<double> numbers_of(const MemoryStore& store, StoredTensor tensor, core::DType type) {
+  const std::vector<std::byte>& bytes = store.bytes(tensor);
+  return test::from_storage(bytes.data(), Index(bytes.size() / core::bytes_of(type)), type);
+}
+
+void check(const Case& one, Index block_rows, bool dlse) {
+  SCOPED_TRACE(one.name + ", blocks of " + std::to_string(block_rows) + (dlse ? ", dlse" : "") +
+               (one.problem.reproducible ? ", reproducible" : ""));
+  const Problem& problem = one.problem;
+  const Truth truth(one);
+  const MemoryStore store = compute(problem, truth.numbers, dlse, block_rows);
+  const auto expect = [&](StoredTensor tensor, const std::vector<double>& expected, core::DType type, double limit) {
+    EXPECT_TRUE(test::close_to(numbers_of(store, tensor, type), expected, limit)) << name_of(tensor);
+  };
+  expect(StoredTensor::out, truth.forward.out, problem.type, core::forward_tolerance(problem.type));
+  expect(StoredTensor::lse, truth.forward.lse, core::lse_type(problem.type), core::forward_tolerance(problem.type));
+  if (!problem.gradients) return;
+  const kernels::ReferenceGradients& gradients = truth.gradients[dlse ? 1 : 0];
+  const double limit = core::gradient_tolerance(problem.type);
+  expect(StoredTensor::dq, gradients.dq, problem.type, limit);
+  expect(StoredTensor::dk, gradients.dk, problem.type, limit);
+  expect(StoredTensor::dv, gradients.dv, problem.type, limit);
+}
+
+/// Every case with blocks of one row, of some, and of all, in turn.
+void check_all(const std::vector<Case>& cases, bool gradients) {
+  int turn = 0;
+  for (Case one : cases) {
+    const Index n = one.problem.shape.sequence, sizes[] = {7, 1, 16, n, n / 2 + 1, 5};
+    one.problem.gradients = gradients;
+    one.problem.reproducible = turn % 3 == 0;
+    check(one, sizes[turn % 6], turn % 2 == 1);
+    ++turn;
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases = semantics_cases();
+  for (const auto& more : {awkward_cases(), storage_cases(), device_cases(), random_cases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  return cases;
+}
+
+TEST(Stream, ForwardIsTheDefinition) { check_all(all_cases(), false); }
+TEST(Stream, GradientsAreTheDefinition) { check_all(all_cases(), true); }
+
+/// Sparse queries of many intervals: heads of offsets of their own, strides of 5 and 8 that do not divide each other.
+TEST(Stream, SparseQueries) {
+  for (const bool causal : {false, true}) {
+    Case one = make_case("sparse", {1, 211, 4, 2, 8},
+                         {pattern::Semantics::paper, {{16, 1}, {64, 5}, {pattern::whole_document, 24}}, causal, false});
+    one.problem.gradients = true;
+    for (const bool reproducible : {false, true}) {
+      one.problem.reproducible = reproducible;
+      for (const Index rows : {13, 32, 100}) check(one, rows, false);
+    }
+  }
+}
+
+/// One process that has all rows.
+void compute_alone(const Problem& problem, const AttentionCase& numbers, Tensors& tensors) {
+  const comm::Communicator self(MPI_COMM_SELF);
+  const pattern::Partition whole = pattern::root_partition(problem.shape.sequence, 1);
+  tensors = take_tensors(numbers, problem, whole[0]);
+  find("single")->forward(problem, whole, self, tensors, {});
+  const auto dout = test::to_storage(numbers.dout(), problem.type);
+  tensors.dout = core::Buffer("dout", Index(dout.size()));
+  core::copy_to_device(tensors.dout.data(), dout.data(), Index(dout.size()));
+  find("single")->backward(problem, whole, self, tensors, {});
+}
+
+TEST(Stream, ReproducibleBitsDependOnNoBlocks) {
+  for (const bool causal : {false, true}) {
+    for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+      Case one =
+          make_case("bits", {2, 83, 4, 2, 20},
+                    {pattern::Semantics::longnet, {{16, 1}, {48, 3}, {pattern::whole_document, 4}}, causal, false},
+                    {0, 30, 30, 83}, type);
+      one.problem.gradients = one.problem.reproducible = true;
+      one.problem.statistics.entropy = true;
+      const AttentionCase numbers = one.numbers();
+      Tensors alone;
+      compute_alone(one.problem, numbers, alone);
+      const auto same = [&](const MemoryStore& store, StoredTensor tensor, const core::Buffer& buffer, Index part) {
+        const std::vector<std::byte>& ours = store.bytes(tensor);
+        std::vector<std::byte> theirs(ours.size());
+        core::copy_to_host(theirs.data(), buffer.at(part * Index(ours.size())), Index(theirs.size()));
+        EXPECT_EQ(ours, theirs) << name_of(tensor);
+      };
+      for (const Index rows : {1, 7, 30, 41, 83}) {
+        SCOPED_TRACE("blocks of " + std::to_string(rows));
+        const MemoryStore store = compute(one.problem, numbers, false, rows);
+        same(store, StoredTensor::out, alone.out, 0);
+        same(store, StoredTensor::lse, alone.lse, 0);
+        same(store, StoredTensor::entropy, alone.entropy, 0);
+        same(store, StoredTensor::dq, alone.dq, 0);
+        same(store, StoredTensor::dk, alone.dkv, 0);
+        same(store, StoredTensor::dv, alone.dkv, 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::strategies
