@@ -112,7 +112,8 @@ std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem,
   choice.taken = choice.candidates.size() - 1;
   choice.fits = true;
   choice.reason = fmt::format(
-      "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} MiB "
+      "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} "
+      "MiB "
       "per rank ({})",
       cost.seconds, cut.blocks, cut.block_rows, cut.memory_bytes / mib, machine.memory_per_rank / mib,
       machine.memory_source.empty() ? machine.source : machine.memory_source);

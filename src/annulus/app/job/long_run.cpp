@@ -135,6 +135,8 @@ struct LongRun::State {
 
 /// On rank 0: makes journal and part file, unless another launch has.
 void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
+  const auto check_result = [&] { io::check_location(paths.result, job.run.settings.output.overwrite); };
+  if (!exists(paths.journal)) check_result();  // before anything is made
   journal.emplace(paths.journal);
   if (!journal->has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
     fail(
@@ -144,7 +146,11 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
         paths.journal);
   }
   io::Journal::Turn turn(*journal);
-  if (!journal->is_empty()) return;
+  if (!journal->is_empty()) {
+    if (!is_published(io::PartLayout::parse(journal->part()))) check_result();
+    return;
+  }
+  check_result();
   if (exists(paths.part)) {
     if (!journal->is_making()) {
       fail(ErrorKind::failure, "{}: is in the way: the run keeps its numbers under that name until it is finished",
@@ -152,13 +158,18 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
     }
     unlink(paths.part.c_str());  // of a launch that was killed while it laid it out
   }
-  turn.begin_anew();
-  turn.write("head " + identity_text(job, cuts));
-  turn.write("making");
-  turn.flush();
-  const io::PartLayout layout = io::PartFile::lay_out(paths.part, paths.result, tensors);
-  turn.write("part " + layout.text());
-  turn.flush();
+  try {
+    turn.begin_anew();
+    turn.write("head " + identity_text(job, cuts));
+    turn.write("making");
+    turn.flush();
+    const io::PartLayout layout = io::PartFile::lay_out(paths.part, paths.result, tensors);
+    turn.write("part " + layout.text());
+    turn.flush();
+  } catch (const core::Error&) {  // nothing has begun, and nothing stays
+    journal->remove();
+    throw;
+  }
   io::flush_folder(paths.journal);
 }
 
@@ -169,9 +180,6 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
   s.launch = std::uint64_t(io::numbers_from_root(comm, [&] {
                              const comm::BlockingScope inside("the making of " + s.paths.part);
                              s.lay_out(tensors);
-                             if (!s.is_published(io::PartLayout::parse(s.journal->part()))) {
-                               io::check_location(s.paths.result, job.run.settings.output.overwrite);
-                             }
                              return std::vector<Index>{Index(random_id())};
                            }).at(0));
   comm::agree(comm, [&] {

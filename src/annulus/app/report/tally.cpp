@@ -1,5 +1,6 @@
 #include "annulus/app/report/tally.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "annulus/app/report/progress.hpp"
@@ -17,6 +18,11 @@ void add(core::HopMetrics& sum, const core::HopMetrics& hop) {
   sum.bytes_received += hop.bytes_received;
   sum.rows_received += hop.rows_received;
   sum.kept += hop.kept;
+}
+
+bool is_made(PassKind kind, const strategies::Problem& problem) {
+  const std::vector<PassKind> all = passes_of(problem);
+  return std::find(all.begin(), all.end(), kind) != all.end();
 }
 
 }  // namespace
@@ -62,11 +68,15 @@ Measurements Tally::gathered(const Job& job, const comm::Communicator& comm) con
   measured.lse = lse_;
   const auto of = [&](PassKind kind) -> std::optional<PassMeasurements> {
     const auto found = passes_.find(kind);
-    if (found == passes_.end()) return std::nullopt;
-    return gathered(found->second, job.layer.has_value(), comm);
+    if (found != passes_.end()) return gathered(found->second, job.layer.has_value(), comm);
+    if (!is_made(kind, job.problem)) return std::nullopt;
+    // Where an earlier launch has finished all slices, nothing was made here.
+    OfPass nothing;
+    nothing.pass.metrics.attention.hops.resize(1);
+    nothing.bytes_from.resize(std::size_t(comm.size()));
+    return gathered(nothing, job.layer.has_value(), comm);
   };
-  // Where an earlier launch has finished all slices, nothing was made here.
-  measured.forward = of(PassKind::forward).value_or(gathered(OfPass{}, job.layer.has_value(), comm));
+  measured.forward = *of(PassKind::forward);
   measured.statistics = of(PassKind::statistics);
   measured.backward = of(PassKind::backward);
   // What belongs to the run as a whole stands beside the forward pass's numbers.
