@@ -116,6 +116,30 @@ TEST(Reference, KeyRangeIsTheHullOfTheKeys) {
   }
 }
 
+TEST(Reference, KeyRunsHoldEveryKeyAsOftenAsItCounts) {
+  ReferencePattern pattern;
+  pattern.pairs = {{5, 2}, {whole_document, 3}, {7, 7}, {1, 1}};
+  for (const auto semantics : {ReferenceSemantics::longnet, ReferenceSemantics::paper, ReferenceSemantics::grouped,
+                               ReferenceSemantics::torchscale}) {
+    for (const bool causal : {false, true}) {
+      for (const auto& documents : {std::vector<Index>{}, std::vector<Index>{0, 6, 6, 29}}) {
+        pattern.semantics = semantics;
+        pattern.causal = causal;
+        pattern.documents = documents;
+        for (Index head = 0; head < 5; ++head) {
+          for (Index x = 0; x < 29; ++x) {
+            Multiset keys;
+            for (const RowRun& run : key_runs(pattern, 29, 5, head, x)) {
+              for (Index p = run.first; p < run.end; p += run.step) ++keys[p];
+            }
+            EXPECT_EQ(keys, keys_of(pattern, 29, 5, head, x)) << "row " << x << ", head " << head;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Reference, NumbersComputedByHand) {
   // D = 1, row 2 of the worked example's head 0 sees 0 1 2 (first pair) and 0 2 (second): multiplicities 2 1 2.
   // q = ln 2, k = 0 1 3: weights 2 * 1, 1 * 2, 2 * 8, sum 20. v = 10 20 30: out = (20 + 40 + 480) / 20 = 27.

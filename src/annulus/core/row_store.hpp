@@ -13,11 +13,28 @@ namespace annulus::core {
 /// A tensor (B, S, heads, numbers) of a run, wherever it is stored.
 ///   normalizers  (B, S, H, 2) of the problem's precision (kernels/normalizer.hpp): what the forward pass leaves for
 ///                the backward pass; no part of the result
-enum class StoredTensor { q, k, v, dout, dlse, out, lse, normalizers, entropy, dq, dk, dv };
+///   received       (B, S, H, 1) float64; top_rows (B, S, H, k) int64; top_weights (B, S, H, k) in the type of lse
+enum class StoredTensor {
+  q,
+  k,
+  v,
+  dout,
+  dlse,
+  out,
+  lse,
+  normalizers,
+  entropy,
+  dq,
+  dk,
+  dv,
+  received,
+  top_rows,
+  top_weights
+};
 
 constexpr std::string_view name_of(StoredTensor tensor) {
-  constexpr std::string_view names[] = {"q",   "k",           "v",       "dout", "dlse", "out",
-                                        "lse", "normalizers", "entropy", "dq",   "dk",   "dv"};
+  constexpr std::string_view names[] = {"q",       "k",  "v",  "dout", "dlse",     "out",      "lse",        "normalizers",
+                                        "entropy", "dq", "dk", "dv",   "received", "top_rows", "top_weights"};
   return names[std::size_t(tensor)];
 }
 

@@ -76,7 +76,7 @@ double largest_magnitude(const void* numbers, core::DType type, Index count) {
 
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
-                  const std::string& expected) {
+                  const std::string& expected, const std::vector<Index>& first_index) {
   constexpr Index none = INT64_MAX;
   const std::vector<Index> extents = reordered(info.extents, info.order);
   Index position = none;  // in the global tensor
@@ -95,8 +95,9 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
       at[axis] = inside % extents[axis];
       inside /= extents[axis];
     }
-    message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(reordered(at, info.order), ", "),
-                          expected);
+    std::vector<Index> in_file = reordered(at, info.order);
+    for (std::size_t axis = 0; axis < first_index.size(); ++axis) in_file[axis] += first_index[axis];
+    message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(in_file, ", "), expected);
   }
   const Index first = -comm.max(-position);
   if (first == none) return;

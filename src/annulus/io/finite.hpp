@@ -25,10 +25,11 @@ double largest_magnitude(const void* numbers, core::DType type, core::Index coun
 
 /// Every rank learns of the NaN or infinity that comes first in the global tensor (B, S, ...), if there is one, as an
 /// AgreedError that names it and its index in the file, in the words of the rank that has it; collective. `found`
-/// counts over this rank's (B, rows, ...).
+/// counts over this rank's (B, rows, ...). Where `info` is a part of the dataset, `first` is where it begins.
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
-                  const std::string& expected = "expected finite numbers");
+                  const std::string& expected = "expected finite numbers",
+                  const std::vector<core::Index>& first = {});
 
 /// Throws Error(failure) where what is kept of a matrix holds a NaN or infinity: "WHERE holds nan at [3, 7], ...". On
 /// this rank alone.

@@ -151,11 +151,10 @@ PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTe
     std::vector<Index> extents = reordered(tensor.spec.extents, tensor.spec.order);
     extents.resize(4, 1);
     const auto offset = layout_.offsets.find(tensor.spec.name);
-    core::require(offset != layout_.offsets.end() && tensor.spec.type.dtype(),
-                  [&] { return path_ + ": no place for " + tensor.spec.name; });
+    core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + tensor.spec.name; });
     places_[tensor.id] = {file_,
                           {fmt::format("{}: dataset {}", path_, tensor.spec.name), offset->second, extents,
-                           tensor.spec.order, *tensor.spec.type.dtype(), tensor.memory, /*is_finite=*/false}};
+                           tensor.spec.order, tensor.spec.type.dtype().value_or(bits_of_int64), tensor.memory, /*is_finite=*/false}};
   }
 }
 

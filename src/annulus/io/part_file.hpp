@@ -15,6 +15,9 @@
 
 namespace annulus::io {
 
+/// Numbers that are whole are moved as they are, as if they were these.
+inline constexpr core::DType bits_of_int64 = core::DType::float64;
+
 /// A dataset of the result, or scratch.
 struct PartTensor {
   core::StoredTensor id = core::StoredTensor::out;

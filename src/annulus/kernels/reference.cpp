@@ -108,6 +108,19 @@ Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads,
   return hull;
 }
 
+std::vector<RowRun> key_runs(const ReferencePattern& pattern, Index sequence, Index heads, Index head, Index x) {
+  const Interval document = document_of(pattern, sequence, x);
+  const Index query = x - document.begin;
+  std::vector<RowRun> runs;
+  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+    if (!pair.picks(query)) return;
+    const Index begin = query / pair.segment * pair.segment;
+    const Index end = pattern.causal ? query + 1 : std::min(begin + pair.segment, document.size());
+    runs.push_back({document.begin + begin + pair.offset, document.begin + end, pair.dilation});
+  });
+  return runs;
+}
+
 ReferenceRow::ReferenceRow(const ReferencePattern& pattern, const core::Shape& shape, Index head, Index x,
                            std::span<const double> q)
     : pattern_(pattern),

@@ -58,6 +58,18 @@ core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::
 core::Interval key_range(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                          core::Index x);
 
+/// Rows first, first + step, ... below `end`.
+struct RowRun {
+  core::Index first = 0;
+  core::Index end = 0;
+  core::Index step = 1;
+};
+
+/// Where the rows of non-zero multiplicity for row x lie, a run for each pair in which x is picked: for rows so many
+/// that not every one can be asked for. A row may lie in several runs.
+std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
+                             core::Index x);
+
 /// One row of one query head, fed with keys in any order: for files too large to hold. Holds O(D) numbers and refers to
 /// the pattern, which must outlive it: its documents can be thousands, and verify has a row per query and head.
 class ReferenceRow {

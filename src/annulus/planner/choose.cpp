@@ -33,26 +33,53 @@ bool fits(const Candidate& candidate, const core::Machine& machine) {
   return fits_memory(candidate, machine) && fits_window(candidate, machine);
 }
 
-/// The candidate with the fewest bytes among those as good as the fastest that
-/// fits; the smallest one when none fits.
-std::size_t best(const std::vector<Candidate>& all, const Problem& problem, const core::Machine& machine) {
+/// What a candidate costs in a way that fits; none where it does not fit in that way.
+using FittingCost = const Cost* (*)(const Candidate&, const core::Machine&);
+
+const Cost* at_once(const Candidate& candidate, const core::Machine& machine) {
+  return fits(candidate, machine) ? &*candidate.cost : nullptr;
+}
+const Cost* in_slices(const Candidate& candidate, const core::Machine&) {
+  return candidate.sliced ? &candidate.sliced->cost : nullptr;
+}
+
+/// The candidate with the fewest bytes among those as good as the fastest that fits.
+std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Problem& problem,
+                                    const core::Machine& machine, FittingCost fitting) {
   double fastest = -1;
+  std::vector<const Cost*> costs;
   for (const Candidate& one : all) {
-    if (!is_offered(one, problem)) continue;
-    if (fits(one, machine) && (fastest < 0 || one.cost->seconds < fastest)) fastest = one.cost->seconds;
+    costs.push_back(is_offered(one, problem) ? fitting(one, machine) : nullptr);
+    if (costs.back() != nullptr && (fastest < 0 || costs.back()->seconds < fastest)) fastest = costs.back()->seconds;
   }
-  std::size_t taken = all.size();
+  std::optional<std::size_t> taken;
+  const auto order = [&](std::size_t i) { return std::pair(costs[i]->total_bytes, costs[i]->seconds); };
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Candidate& one = all[i];
-    if (!is_offered(one, problem) || !fits_window(one, machine)) continue;
-    if (fastest < 0) {  // nothing fits
-      if (taken == all.size() || one.cost->memory_bytes < all[taken].cost->memory_bytes) taken = i;
-    } else if (fits(one, machine) && one.cost->seconds <= fastest * as_good_as) {
-      const auto order = [](const Cost& cost) { return std::pair(cost.total_bytes, cost.seconds); };
-      if (taken == all.size() || order(*one.cost) < order(*all[taken].cost)) taken = i;
-    }
+    if (costs[i] == nullptr || costs[i]->seconds > fastest * as_good_as) continue;
+    if (!taken || order(i) < order(*taken)) taken = i;
   }
   return taken;
+}
+
+std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, const core::Machine& machine) {
+  std::size_t taken = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!is_offered(all[i], problem) || !fits_window(all[i], machine)) continue;
+    if (taken == all.size() || all[i].cost->memory_bytes < all[taken].cost->memory_bytes) taken = i;
+  }
+  return taken;
+}
+
+/// Where `auto` decides what fits: what fits at once, else what fits in slices.
+void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
+  for (const FittingCost fitting : {at_once, in_slices}) {
+    if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
+      choice.taken = *found;
+      return;
+    }
+  }
+  choice.taken = smallest(choice.candidates, problem, machine);
+  choice.fits = false;
 }
 
 std::string describe(const Choice& choice, const core::Machine& machine) {
@@ -60,6 +87,11 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
   constexpr double mib = 1024 * 1024;
   const std::string& source = machine.memory_source.empty() ? machine.source : machine.memory_source;
   const std::string room = fmt::format("{:.0f} MiB per rank ({})", machine.memory_per_rank / mib, source);
+  if (taken.sliced) {
+    return fmt::format("{}: predicted {:.3g} s in {} passes of {:.0f} MiB per rank; at once nothing fits into {}",
+                       name_of(taken), taken.sliced->cost.seconds, taken.sliced->slices,
+                       taken.sliced->cost.memory_bytes / mib, room);
+  }
   if (!fits(taken, machine)) {
     return fmt::format("{}: needs the least memory, {:.0f} MiB per rank; none fits into {}", name_of(taken),
                        taken.cost->memory_bytes / mib, room);
@@ -161,10 +193,33 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
   return candidate.cost;
 }
 
+std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
+                                     const core::Machine& machine) {
+  if (!candidate.cost || fits_memory(candidate, machine)) return std::nullopt;
+  Problem cut = problem;
+  if (candidate.partition) cut.partition = candidate.partition;
+  const pattern::Partition partition = candidate.strategy->partition(cut, ranks);
+  const auto cost = [&](const strategies::SliceSize& size) {
+    comm::watchdog_progress();
+    return *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine);
+  };
+  const auto size = strategies::largest_slices(cut.shape, [&](const strategies::SliceSize& tried) {
+    return tried != strategies::whole_of(cut.shape) && cost(tried).memory_bytes <= machine.memory_per_rank;
+  });
+  if (!size) return std::nullopt;
+  SlicedCost sliced{*size, strategies::slices_of(cut.shape, *size), cost(*size)};
+  for (const auto number : {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds,
+                            &Cost::overhead_seconds, &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes,
+                            &Cost::messages}) {
+    sliced.cost.*number *= double(sliced.slices);
+  }
+  return sliced;
+}
+
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine) {
   Choice choice;
   choice.candidates = std::move(candidates);
-  choice.taken = best(choice.candidates, problem, machine);
+  decide(choice, problem, machine);
   choice.reason = describe(choice, machine);
   return choice;
 }
@@ -172,12 +227,14 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
+  for (Candidate& one : choice.candidates) one.sliced = cut_to_fit(one, problem, ranks, machine);
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });
   const bool is_short = local_below && problem.shape.sequence < *local_below;
   if (ranks == 1 || (is_short && fits(*local, machine))) {
     choice.taken = std::size_t(local - choice.candidates.begin());
+    choice.fits = fits_memory(*local, machine) || local->sliced;
     choice.reason = ranks == 1 ? std::string("single: one rank")
                                : fmt::format("single: {} rows are fewer than distribution.local_below, {}",
                                              problem.shape.sequence, *local_below);

@@ -70,7 +70,7 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
   share_work(groups, s, problem.gradients ? 5 : 4, counts);
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = groups.group_of(p);
-    here.share = {s.heads, s.kv_heads, core::even_part(s.heads, group, Index(p) % group)};
+    here.share = strategies::share_of(problem, core::even_part(s.heads, group, Index(p) % group));
     here.shape = groups.narrow_of(p);
     const Index own = partition[p].count(), rows = groups.rows[g].count();
     const double others = double(rows - own);

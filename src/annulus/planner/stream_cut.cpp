@@ -101,16 +101,15 @@ Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machin
 
 std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice) {
-  const std::optional<Cost>& taken = choice.candidates[choice.taken].cost;
-  const bool others_fit = taken && taken->memory_bytes <= machine.memory_per_rank;
-  if (offer == StreamOffer::never || (others_fit && offer == StreamOffer::if_needed)) return std::nullopt;
+  if (offer == StreamOffer::never || (choice.fits && offer == StreamOffer::if_needed)) return std::nullopt;
   if (!why_no_stream(problem).empty()) return std::nullopt;
   const StreamCut cut = choose_stream_cut(problem, dlse, ranks, machine);
   const Cost cost = cost_of_stream(cut, ranks, machine);
   choice.candidates.push_back({strategies::find("stream"), {}, cost, {}});
-  if (others_fit || cut.memory_bytes > machine.memory_per_rank) return cut;
+  if (choice.fits || cut.memory_bytes > machine.memory_per_rank) return cut;
   constexpr double mib = 1024 * 1024;
   choice.taken = choice.candidates.size() - 1;
+  choice.fits = true;
   choice.reason = fmt::format(
       "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} "
       "MiB "

@@ -11,10 +11,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Bytes of the states of `rows` rows, and of those of a pass.
 Index state_bytes(const Problem& problem, Index rows) {
-  return kernels::State::bytes(problem.shape, rows, problem.precision, problem.statistics.entropy) *
-         (rounds_of(problem).size() > 1 ? 2 : 1);
+  return kernels::State::bytes(problem.shape, rows, problem.precision, problem.statistics.entropy);
 }
 
 Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
@@ -63,18 +61,9 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
   for (const core::FilledRuns& runs : pattern::filled_keys(layout_, queries_)) kernels::add_filled_keys(runs, state_);
 }
 
-void Computation::begin(const Problem& pass, core::HopMetrics& metrics) {
+void Computation::begin(const Problem& pass) {
   layout_ = pass.layout();
   pass_ = pass_name(problem_, layout_);
-  if (layout_.used_pairs().begin == 0) return;
-  core::timed_compute(metrics, [&] {
-    merge();
-    if (of_pass_) {
-      of_pass_->clear();
-    } else {
-      of_pass_.emplace(empty_states(core::Buffer("state", state_.acc.bytes())));
-    }
-  });
 }
 
 core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
@@ -98,10 +87,6 @@ kernels::State Computation::empty_states(core::Buffer acc) const {
           std::move(acc)};
 }
 
-void Computation::merge() {
-  if (of_pass_) kernels::merge_states(problem_.backend, *of_pass_, state_);
-}
-
 void Computation::add(const KeyBlock& block, core::Mask part, const std::string& where, core::HopMetrics& metrics,
                       const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
@@ -113,7 +98,7 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
   for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
-    kernels::attend(problem_.backend, list, operands, of_pass_ ? *of_pass_ : state_, poll_and_tell);
+    kernels::attend(problem_.backend, list, operands, state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
     metrics.kept += kept;
@@ -126,8 +111,6 @@ void Computation::add(const KeyBlock& block, core::Mask part, const std::string&
 void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   core::timed_compute(metrics, [&] {
-    merge();
-    of_pass_.reset();
     if (first_ == 0) {
       if (!problem_.is_in_place())
         tensors_.out = made(tensors_.out, "out", s.batch * held_ * problem_.query_row_bytes());
@@ -189,12 +172,10 @@ Index forward_memory(const Problem& problem, Index rows, Index blocks, Index ext
 }
 
 Index local_memory(const Problem& problem, Index rows, Index extra) {
-  const Index state = kernels::State::bytes(problem.shape, rows, problem.precision, problem.statistics.entropy);
-  const Index of_pass = state_bytes(problem, rows) - state;
   // In place, out is the states' accumulator.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
-  return input_bytes(problem, rows) + state + kernel_memory(problem, rows) +
-         std::max(of_pass + extra, output_bytes(problem, rows) - out);
+  return input_bytes(problem, rows) + state_bytes(problem, rows) + kernel_memory(problem, rows) +
+         std::max(extra, output_bytes(problem, rows) - out);
 }
 
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

@@ -36,8 +36,8 @@ class Computation {
   Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held, Tensors& tensors,
               core::Count expected, const Progress& progress);
 
-  /// Begins one of rounds_of(problem); what the one before gave is complete.
-  void begin(const Problem& pass, core::HopMetrics& metrics);
+  /// Begins one of rounds_of(problem); the running softmaxes go on from round to round.
+  void begin(const Problem& pass);
   /// Adds what `part` of the block's keys gives the rank's queries; `poll` keeps messages moving meanwhile.
   void add(const KeyBlock& block, core::Mask part, const std::string& scope, core::HopMetrics& metrics,
            const std::function<void()>& poll = {});
@@ -52,7 +52,6 @@ class Computation {
   /// Memory for the accumulator of the result.
   core::Buffer accumulator();
   kernels::State empty_states(core::Buffer acc) const;
-  void merge();
 
   const Problem& problem_;
   const pattern::StoredRows& queries_;
@@ -61,9 +60,8 @@ class Computation {
   Tensors& tensors_;
   const Progress& progress_;
   kernels::State state_;
-  pattern::Layout layout_;                 // of the pass
-  std::string pass_;                       // its name, in front of places
-  std::optional<kernels::State> of_pass_;  // none in the first pass, which adds to state_ itself
+  pattern::Layout layout_;  // of the pass
+  std::string pass_;        // its name, in front of places
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
@@ -88,7 +86,7 @@ Index query_blocks(const Problem& problem, Index rows);
 /// buffers.
 Index forward_memory(const Problem& problem, Index rows, Index blocks, Index extra);
 
-/// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers (and the states of a pass) while it
+/// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it
 /// computes, and makes out and lse at the end.
 Index local_memory(const Problem& problem, Index rows, Index extra);
 

@@ -44,7 +44,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensor
                             progress ? of_round : progress);
     for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
       const KeyRound& round = schedule.keys().round(r);
-      computation.begin(round.problem(), metrics.hops[0]);
+      computation.begin(round.problem());
       keys->begin(r);
       metrics.hops.resize(std::max(metrics.hops.size(), round.hops(site.rank())));
       add_round(round, setting, *keys, computation);

@@ -8,9 +8,15 @@ core::Shape narrowed(core::Shape whole, core::Interval query) {
   return whole;
 }
 
+HeadShare share_of(const Problem& problem, core::Interval query) {
+  if (!problem.share) return {problem.shape.heads, problem.shape.kv_heads, query};
+  const auto& [heads, kv_heads, mine] = *problem.share;
+  return {heads, kv_heads, {mine.begin + query.begin, mine.begin + query.end}};
+}
+
 Problem narrowed(const Problem& whole, core::Interval query) {
   Problem narrow = whole;
-  narrow.share = {whole.shape.heads, whole.shape.kv_heads, query};
+  narrow.share = share_of(whole, query);
   narrow.shape = narrowed(whole.shape, query);
   return narrow;
 }

@@ -106,6 +106,9 @@ struct Problem {
 /// The shape of query heads `query` and of the K/V heads that they read.
 core::Shape narrowed(core::Shape whole, core::Interval query);
 
+/// Where query heads `query` of a problem, which may be narrowed itself, stand in the whole problem.
+HeadShare share_of(const Problem& problem, core::Interval query);
+
 /// The problem of a rank that works on query heads `query` only: a shape of these heads, while offsets remain those of
 /// the whole problem. Copies the documents, too: where many ranks are looked at, their shapes are enough.
 Problem narrowed(const Problem& whole, core::Interval query);
@@ -113,8 +116,7 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// The rounds in which a problem is computed: one for all pairs; if it is to be reproducible, one for each pair.
 ///
 /// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N rows
-/// adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1, each pair in a running softmax of its own, and these are merged
-/// in the order of the pairs. The kernel takes the keys of a call from the last to the first, so a rank gives it of its
+/// adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all to one running softmax. The kernel takes the keys of a call from the last to the first, so a rank gives it of its
 /// own rows the keys up to the query, then the rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows
 /// those behind the query. Worked example: 12 rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.

@@ -23,7 +23,7 @@ std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Ind
         for (Index h = 0; h < s.heads; ++h) {
           const auto at = q.begin() + ((b * run.size() + x - run.begin) * s.heads + h) * s.head_dim;
           all.push_back(
-              {b, x, h, kernels::key_range(input.pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}});
+              {b, x, h, kernels::key_runs(input.pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}});
         }
       }
     }
@@ -40,21 +40,19 @@ void for_each_key(
   const Shape& s = input.shape;
   const Index row_numbers = s.kv_heads * s.head_dim;
   const std::size_t head = std::size_t(s.head_dim);
-  std::vector<Interval> ranges;
-  for (const QueryRow& row : rows) ranges.push_back(row.keys);
-  const Index step = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * row_numbers));
+  std::vector<WantedRows> wanted;
+  for (const QueryRow& row : rows) wanted.push_back(row.keys);
   const auto look = [&](Interval chunk) {
     const Numbers k = input.rows(TensorId::k, chunk), v = input.rows(TensorId::v, chunk);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Interval part = intersect(rows[i].keys, chunk);
-      for (Index p = part.begin; p < part.end; ++p) {
+      for (const Index p : rows_in(rows[i].keys, chunk)) {
         const auto first = std::size_t((rows[i].b * chunk.size() + p - chunk.begin) * row_numbers +
                                        rows[i].h / s.group() * s.head_dim);
         visit(i, p, std::span(k).subspan(first, head), std::span(v).subspan(first, head));
       }
     }
   };
-  for_each_chunk(ranges, s.sequence, step, look, shown);
+  for_each_stretch(wanted, s.sequence, read_steps(input, row_numbers), look, shown);
 }
 
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,

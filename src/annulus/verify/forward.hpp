@@ -15,9 +15,9 @@ namespace annulus::verify {
 /// One row of one head of one batch entry, recomputed.
 struct QueryRow {
   Index b, x, h;
-  Interval keys;  ///< all it sees lie here
-  Numbers q;      ///< (D)
-  Numbers out;    ///< (D)
+  WantedRows keys;  ///< that it sees
+  Numbers q;        ///< (D)
+  Numbers out;      ///< (D)
   double lse = 0;
   double entropy = 0;
 };
@@ -26,7 +26,7 @@ struct QueryRow {
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Shows every row the keys of its range, in chunks of rows of k and v: visit(i, p, k, v) for row i and key p, with the
+/// Shows every row its keys, each once, in stretches of rows of k and v: visit(i, p, k, v) for row i and key p, with the
 /// vectors (D) of the row's key/value head. On this rank alone.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,

@@ -71,15 +71,27 @@ Interval viewers_of(const VerifyInput& input, Index p) {
   return all;
 }
 
+/// Query rows of head h that see key p: x sees p when p sees x, were it not for causal.
+WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
+  ReferencePattern both_ways = input.pattern;
+  both_ways.causal = false;
+  WantedRows runs = kernels::key_runs(both_ways, input.shape.sequence, input.shape.heads, h, p);
+  for (kernels::RowRun& run : runs) {
+    if (input.pattern.causal) run.first = p;  // which is one of the run
+  }
+  return runs;
+}
+
 std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index>& keys) {
   const Shape& s = input.shape;
   const Numbers zeros(static_cast<std::size_t>(s.head_dim));
   std::vector<KeyRow> all;
   for (const Index p : keys) {
     const Numbers k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
-    const Interval viewers = viewers_of(input, p);
     for (Index b = 0; b < s.batch; ++b) {
       for (Index head = 0; head < s.kv_heads; ++head) {
+        std::vector<WantedRows> viewers;
+        for (Index h = head * s.group(); h < (head + 1) * s.group(); ++h) viewers.push_back(viewers_by(input, h, p));
         const Index at = (b * s.kv_heads + head) * s.head_dim, end = at + s.head_dim;
         all.push_back({.b = b,
                        .p = p,
@@ -115,9 +127,8 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
   const RowResults results = results_by(chunk);
   const Numbers delta = deltas(input, chunk, dout, results.out);
   for (KeyRow& key : keys) {
-    const Interval part = intersect(key.viewers, chunk);
-    for (Index x = part.begin; x < part.end; ++x) {
-      for (Index h = key.head * s.group(); h < (key.head + 1) * s.group(); ++h) {
+    for (Index h = key.head * s.group(); h < (key.head + 1) * s.group(); ++h) {
+      for (const Index x : rows_in(key.viewers[std::size_t(h % s.group())], chunk)) {
         const auto at = std::size_t((key.b * chunk.size() + x - chunk.begin) * s.heads + h);
         const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * D, D), results.lse[at],
                           delta[at]};
@@ -191,12 +202,13 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
                                    Index chunk_rows, const ShareShown& shown) {
   const Shape& s = input.shape;
   std::vector<KeyRow> rows = begin_keys(input, keys);
-  std::vector<Interval> viewers;
-  for (const KeyRow& row : rows) viewers.push_back(row.viewers);
-  const Index held = std::max<Index>(1, verify_chunk_bytes / (8 * s.batch * s.heads * s.head_dim));
-  for_each_chunk(
-      viewers, s.sequence, std::min(held, chunk_rows),
-      [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
+  std::vector<WantedRows> viewers;
+  for (const KeyRow& row : rows) viewers.insert(viewers.end(), row.viewers.begin(), row.viewers.end());
+  ReadSteps steps = read_steps(input, s.heads * s.head_dim);
+  steps.rows = std::min(steps.rows, chunk_rows);
+  if (chunk_rows < s.sequence) steps.gap = 1;  // they are recomputed: none that nobody wants
+  for_each_stretch(
+      viewers, s.sequence, steps, [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
   return rows;
 }
 

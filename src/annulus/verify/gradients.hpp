@@ -37,9 +37,9 @@ std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<Qu
 /// One row of one key/value head of one batch entry.
 struct KeyRow {
   Index b, p, head;
-  Interval viewers;      ///< queries that see it lie here
-  Numbers k, v, dk, dv;  ///< (D)
-  Numbers received;      ///< (query heads of this head)
+  std::vector<WantedRows> viewers;  ///< queries that see it, of each query head of this head
+  Numbers k, v, dk, dv;             ///< (D)
+  Numbers received;                 ///< (query heads of this head)
 };
 
 /// dk, dv and received of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries

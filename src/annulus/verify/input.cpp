@@ -89,16 +89,57 @@ Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Int
   return to_double(host, info.type);
 }
 
-void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
-                    const std::function<void(Interval)>& visit, const ShareShown& shown) {
-  for (Index begin = 0; begin < sequence; begin += step) {
-    Interval chunk{sequence, 0};
-    for (const Interval& range : ranges) {
-      const Interval part = intersect(range, {begin, std::min(sequence, begin + step)});
-      if (!part.empty()) chunk = {std::min(chunk.begin, part.begin), std::max(chunk.end, part.end)};
+std::vector<Index> rows_in(const WantedRows& wanted, Interval rows) {
+  std::vector<Index> all;
+  std::size_t runs = 0;
+  for (const kernels::RowRun& run : wanted) {
+    const Index before = core::ceil_div(std::max<Index>(0, rows.begin - run.first), run.step);
+    const std::size_t had = all.size();
+    for (Index row = run.first + before * run.step; row < std::min(rows.end, run.end); row += run.step) {
+      all.push_back(row);
     }
-    if (!chunk.empty()) visit(chunk);
-    if (shown) shown(double(std::min(sequence, begin + step)) / double(sequence));
+    runs += all.size() > had;
+  }
+  if (runs < 2) return all;
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+ReadSteps read_steps(const VerifyInput& input, Index row_numbers) {
+  const Index numbers = input.shape.batch * row_numbers;
+  return {std::max<Index>(1, verify_chunk_bytes / (8 * numbers)),
+          std::max<Index>(1, verify_gap_bytes / (Index(core::bytes_of(input.type)) * numbers))};
+}
+
+void for_each_stretch(const std::vector<WantedRows>& wanted, Index sequence, const ReadSteps& steps,
+                      const std::function<void(Interval)>& visit, const ShareShown& shown) {
+  std::vector<char> is_wanted;
+  for (Index begin = 0; begin < sequence; begin += steps.rows) {
+    const Interval chunk{begin, std::min(sequence, begin + steps.rows)};
+    is_wanted.assign(std::size_t(chunk.size()), 0);
+    for (const WantedRows& rows : wanted) {
+      for (const kernels::RowRun& run : rows) {
+        const Index before = core::ceil_div(std::max<Index>(0, chunk.begin - run.first), run.step);
+        for (Index row = run.first + before * run.step; row < std::min(chunk.end, run.end); row += run.step) {
+          is_wanted[std::size_t(row - begin)] = 1;
+        }
+      }
+    }
+    Interval stretch{0, 0};
+    const auto end_stretch = [&] {
+      if (!stretch.empty()) visit(stretch);
+    };
+    for (Index row = chunk.begin; row < chunk.end; ++row) {
+      if (is_wanted[std::size_t(row - begin)] == 0) continue;
+      if (stretch.empty() || row - stretch.end >= steps.gap) {
+        end_stretch();
+        stretch.begin = row;
+      }
+      stretch.end = row + 1;
+    }
+    end_stretch();
+    if (shown) shown(double(chunk.end) / double(sequence));
   }
 }
 

@@ -19,6 +19,8 @@ using core::Interval;
 
 /// Bytes of one tensor's rows, as doubles, that a rank holds at a time.
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
+/// Bytes in a file that are read sooner than left out: to open it takes as long as to read a megabyte.
+inline constexpr Index verify_gap_bytes = Index(1) << 20;
 
 using Numbers = std::vector<double>;
 
@@ -92,9 +94,24 @@ Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type);
 /// Rows of a dataset of a file that was looked at, (B, rows, heads, ...). On this rank alone.
 Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows);
 
-/// Calls visit(rows) for the parts of 0 ... sequence, `step` rows at most each, in which some range lies: as much of
-/// them as the ranges ask for, in ascending order; behind each, `shown` with the share of the sequence.
-void for_each_chunk(const std::vector<Interval>& ranges, Index sequence, Index step,
-                    const std::function<void(Interval)>& visit, const ShareShown& shown = {});
+/// Rows that somebody looks at: a query's keys, or a key's queries.
+using WantedRows = std::vector<kernels::RowRun>;
+
+/// Those of them inside `rows`, ascending, each once.
+std::vector<Index> rows_in(const WantedRows& wanted, Interval rows);
+
+/// How rows are read: `rows` at most at a time, and rows that nobody wants are read, too, where fewer than `gap` of them
+/// lie between others: to read on is quicker than to begin anew.
+struct ReadSteps {
+  Index rows = 1;
+  Index gap = 1;
+};
+/// Of rows of a tensor of which a rank holds verify_chunk_bytes, as doubles.
+ReadSteps read_steps(const VerifyInput& input, Index row_numbers);
+
+/// Calls visit(rows) for stretches of 0 ... sequence that hold all rows that are wanted, in ascending order; now and
+/// then `shown` with the share of the sequence.
+void for_each_stretch(const std::vector<WantedRows>& wanted, Index sequence, const ReadSteps& steps,
+                      const std::function<void(Interval)>& visit, const ShareShown& shown = {});
 
 }  // namespace annulus::verify

@@ -70,6 +70,13 @@ std::string describe_blocks(const planner::StreamCut& cut) {
                      cut.block_rows, cut.unit_seconds, describe_bytes(cut.memory_bytes));
 }
 
+std::string describe_passes(const Job& job) {
+  const auto& [entries, heads] = job.slices;
+  return fmt::format("{}, of {} batch entr{} and {} key/value head{} each{}, {} on the fullest rank", job.slice_count(),
+                     entries, entries == 1 ? "y" : "ies", heads, heads == 1 ? "" : "s",
+                     job.reads_ahead ? ", the next one read meanwhile" : "", describe_bytes(job.slice_bytes));
+}
+
 std::string describe_bytes(double bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;

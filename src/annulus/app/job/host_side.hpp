@@ -15,6 +15,7 @@ class HostSide {
   }
   explicit HostSide(const core::Buffer& buffer) : HostSide(buffer.data(), buffer.bytes()) {}
 
+  core::Index bytes() const { return bytes_; }
   void* data() { return copy_.empty() ? device_ : copy_.data(); }
   void to_device() {
     if (!copy_.empty()) core::copy_to_device(device_, copy_.data(), bytes_);

@@ -5,6 +5,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
+#include "annulus/planner/slice_memory.hpp"
 
 namespace annulus::app {
 namespace {
@@ -89,6 +90,12 @@ void choose(Job& job, const Asked& asked) {
 
 /// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
 void decide(Job& job, const Asked& asked) {
+  if (asked.recorded) {
+    job.strategy = strategies::find(asked.recorded->strategy);
+    core::require(job.strategy != nullptr, [&] { return "no strategy " + asked.recorded->strategy; });
+    if (asked.recorded->partition) job.problem.partition = asked.recorded->partition;
+    return check_available(job.run, *job.strategy);
+  }
   job.strategy = asked.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
   if (asked.block_rows) job.strategy = strategies::find("stream");
   if (job.strategy != nullptr) {
@@ -139,6 +146,61 @@ void check_reproducible(const Job& job) {
              job.run.where("distribution.strategy"), strategy.name(), reason, can);
 }
 
+/// Where not even one K/V head of one batch entry fits.
+std::string describe_misfit(const Job& job, double least) {
+  const core::Machine& machine = job.machine;
+  return fmt::format(
+      "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
+      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or strategy "
+      "stream, which reads keys from the input file block by block",
+      job.run.where("compute.memory_limit"), describe_shape(job.problem), job.strategy->name(), describe_bytes(least),
+      job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
+      job.ranks == 1 ? "it" : "each", describe_bytes(machine.memory_per_rank),
+      machine.memory_source.empty() ? machine.source : machine.memory_source);
+}
+
+/// A reproducible problem whose slices are no more so: fewer heads may have to be shared by ranks.
+bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
+  if (!job.problem.reproducible) return true;
+  const core::Shape& s = job.problem.shape;
+  for (Index i = 0; i < core::ceil_div(s.kv_heads, size.kv_heads); ++i) {
+    const strategies::Problem slice = strategies::narrowed(job.problem, strategies::slice_of(s, size, i));
+    if (!strategies::why_not_reproducible(*job.strategy, slice, job.ranks).empty()) return false;
+  }
+  return true;
+}
+
+/// Sets how the problem is cut into slices: the fewest that fit, as they were if an earlier launch has cut it.
+void decide_slices(Job& job, const Asked& asked) {
+  job.slices = strategies::whole_of(job.problem.shape);
+  if (job.layer || job.is_streamed()) return;
+  const double most = job.machine.memory_per_rank;
+  const auto memory = [&](const strategies::SliceSize& size) {
+    return planner::slice_memory(*job.strategy, job.problem, job.partition, size, job.machine);
+  };
+  if (asked.recorded) {
+    job.slices = asked.recorded->size;
+  } else {
+    auto size = strategies::largest_slices(job.problem.shape,
+                                           [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
+    if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
+    while (size && !keeps_bits(job, *size)) {
+      *size = {1, size->kv_heads - 1};
+      if (size->kv_heads > 0) continue;
+      size.reset();
+      job.misfit = fmt::format(
+          "{}compute.reproducible: {} does not fit into {} at once, and strategy {} is not reproducible in passes of "
+          "fewer heads; expected another strategy, more memory or more ranks",
+          job.run.where("compute.reproducible"), describe_shape(job.problem), describe_bytes(most),
+          job.strategy->name());
+    }
+    if (size) job.slices = *size;
+  }
+  const planner::SliceMemory needed = memory(job.slices);
+  job.reads_ahead = job.slice_count() > 1 && needed.ahead <= most;
+  job.slice_bytes = job.reads_ahead ? needed.ahead : needed.alone;
+}
+
 }  // namespace
 
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm) {
@@ -170,6 +232,7 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     check_reproducible(job);
     if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
+    decide_slices(job, asked);
     if (job.layer) job.layer->attention = job.problem;
   });
   return job;

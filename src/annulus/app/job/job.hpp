@@ -3,6 +3,7 @@
 
 #include "annulus/app/job/request.hpp"
 #include "annulus/planner/stream_cut.hpp"
+#include "annulus/strategies/slices.hpp"
 
 namespace annulus::app {
 
@@ -20,6 +21,22 @@ struct Job : Request {
   pattern::Partition partition;
   std::optional<planner::StreamCut> stream;  ///< how strategy stream cuts it, or (plan) would
   std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could
+
+  /// Slices of the problem that are computed one after another; of a layer, or where all of it fits into the memory of
+  /// a rank, it is one.
+  strategies::SliceSize slices;
+  bool reads_ahead = false;  ///< the next slice's inputs fit beside a slice
+  double slice_bytes = 0;    ///< of tensors and buffers on the fullest rank, those read ahead included
+  std::string misfit;        ///< why not even the smallest slice fits; empty: it does
+
+  Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
+};
+
+/// How an earlier launch cut the problem: to go on with what it has finished, a run has to do it alike.
+struct RecordedSlices {
+  std::string strategy;
+  std::optional<pattern::PartitionKind> partition;
+  strategies::SliceSize size;
 };
 
 /// What is known of the ranks that a job is for and of their nodes; to find out takes milliseconds.
@@ -37,6 +54,7 @@ struct Asked {
   const Nodes* nodes = nullptr;          ///< nodes_of() this, where many jobs are made
   planner::StreamOffer stream = planner::StreamOffer::never;
   std::optional<Index> block_rows{};  ///< strategy stream goes on with blocks that an earlier launch cut
+  std::optional<RecordedSlices> recorded{};
 };
 
 /// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().

@@ -17,6 +17,7 @@ class LayerWork : public Work {
   void read_inputs() override {
     weights_ = load_weights(job_, layer_.problem(), comm_);
     x_ = load_rows(job_, layer_, job_.run.settings.layer->x, comm_);
+    files_.read += input_bytes();
   }
 
   /// Forward or backward: a run file that asks for statistics of a layer is refused.
@@ -43,13 +44,18 @@ class LayerWork : public Work {
     return count_lse(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
   }
 
-  void read_gradients() override { dy_ = load_rows(job_, layer_, job_.run.settings.layer->dy, comm_); }
+  void read_gradients() override {
+    dy_ = load_rows(job_, layer_, job_.run.settings.layer->dy, comm_);
+    files_.read += dy_.bytes();
+  }
 
   void write_gradients(const io::ResultFile* file) override {
     weights_ = {};
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
-    if (file != nullptr) write_weights("d", backward_.gradients, layer_.problem(), comm_, *file);
+    if (file == nullptr) return;
+    write_weights("d", backward_.gradients, layer_.problem(), comm_, *file);
+    for (const layer::Weight weight : layer::all_weights) files_.written += backward_.gradients[weight].bytes();
   }
 
   bool share_inputs(const Work&) override { return false; }  // which weights a rank keeps depends on the sharding
@@ -93,13 +99,18 @@ class LayerWork : public Work {
                                        pass == PassKind::backward);
   }
 
+  FileBytes file_bytes() const override { return files_; }
+
  private:
-  void write(const std::string& name, const core::Buffer& rows, const io::ResultFile* file) const {
+  void write(const std::string& name, const core::Buffer& rows, const io::ResultFile* file) {
     const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();
     check_results(job_, {{name, host.data(), rows.bytes(), job_.problem.type}}, layer_.rows().intervals(), comm_);
-    if (file != nullptr) file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals());
+    if (file == nullptr) return;
+    file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals());
+    const Index each = Index(bytes_of(job_.results.front().type)), here = Index(core::bytes_of(job_.problem.type));
+    files_.written += rows.bytes() / here * each;
   }
 
   const Job& job_;
@@ -109,6 +120,7 @@ class LayerWork : public Work {
   core::Buffer x_, dy_;
   layer::ForwardResult forward_;
   layer::BackwardResult backward_;
+  FileBytes files_;
 };
 
 }  // namespace

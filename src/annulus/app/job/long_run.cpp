@@ -47,12 +47,17 @@ std::vector<io::PartTensor> part_tensors(const Job& job, const std::vector<io::T
   const strategies::Problem& problem = job.problem;
   std::vector<io::PartTensor> all;
   const auto add = [&](const io::TensorSpec& spec, bool is_scratch) {
-    constexpr std::array known{StoredTensor::out, StoredTensor::lse, StoredTensor::normalizers, StoredTensor::entropy,
-                               StoredTensor::dq,  StoredTensor::dk,  StoredTensor::dv};
+    constexpr std::array known{StoredTensor::out,      StoredTensor::lse,      StoredTensor::normalizers,
+                               StoredTensor::entropy,  StoredTensor::dq,       StoredTensor::dk,
+                               StoredTensor::dv,       StoredTensor::received, StoredTensor::top_rows,
+                               StoredTensor::top_weights};
     const auto* found = std::find_if(known.begin(), known.end(), [&](auto id) { return name_of(id) == spec.name; });
     core::require(found != known.end(), [&] { return spec.name + " cannot be made unit by unit"; });
+    const bool as_stored = is_scratch || *found == StoredTensor::received || *found == StoredTensor::top_rows;
     const bool of_lse = *found == StoredTensor::lse || *found == StoredTensor::entropy;
-    const core::DType memory = is_scratch ? *spec.type.dtype() : of_lse ? core::lse_type(problem.type) : problem.type;
+    const core::DType memory = as_stored ? spec.type.dtype().value_or(io::bits_of_int64)
+                               : of_lse || *found == StoredTensor::top_weights ? core::lse_type(problem.type)
+                                                                               : problem.type;
     all.push_back({*found, spec, memory, is_scratch});
   };
   for (const io::TensorSpec& spec : job.results) add(spec, false);

@@ -34,8 +34,20 @@ void check_found(const Request& request, const std::string& name, const std::opt
   const auto& all = request.results;
   const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
   core::require(spec != all.end(), [&] { return "the result has no dataset " + name; });
-  io::check_finite("the result's " + name, found, rows, {spec->extents, spec->type, spec->order}, comm,
-                   causes_of_no_number(request.problem, comm.rank()));
+  io::DatasetInfo here{spec->extents, spec->type, spec->order};
+  std::vector<Index> first(here.extents.size());
+  if (request.slice) {  // these rows are some entries and heads of the dataset
+    const auto& [batch, kv_heads] = *request.slice;
+    const core::Shape& s = request.problem.shape;
+    const bool keys = name == "dk" || name == "dv";
+    const std::size_t heads = io::heads_axis(spec->order);
+    here.extents[0] = batch.size();
+    here.extents[heads] = keys ? s.kv_heads : s.heads;
+    first[0] = batch.begin;
+    first[heads] = kv_heads.begin * (keys ? 1 : s.group());
+  }
+  io::check_finite("the result's " + name, found, rows, here, comm, causes_of_no_number(request.problem, comm.rank()),
+                   first);
 }
 
 /// |lse| from which on neighbouring scores differ by 2 in base 2.

@@ -10,6 +10,7 @@
 #include "annulus/io/run_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 #include "annulus/layer/weights.hpp"
+#include "annulus/strategies/slices.hpp"
 #include "annulus/strategies/strategy.hpp"
 
 namespace annulus::app {
@@ -37,6 +38,8 @@ struct Request {
   strategies::Problem problem;               ///< with a section layer its attention
   std::optional<layer::LayerProblem> layer;
   std::vector<io::TensorSpec> results;  ///< datasets of the result of `run`
+  /// Of a larger request, whose results these are; `problem` has what is in the slice alone.
+  std::optional<strategies::Slice> slice;
 
   /// Of the tensors in the input and in the result.
   io::AxisOrder order() const { return input ? input->order() : io::AxisOrder::bshd; }

@@ -18,6 +18,12 @@ struct MadeRows {
   Index row_numbers;
 };
 
+/// Bytes that a rank has read from the input and written to the result.
+struct FileBytes {
+  Index read = 0;
+  Index written = 0;
+};
+
 /// This rank's tensors on their way, each there only while it is needed. Functions are called in the order in which
 /// they stand here, those of the gradients where the run makes some, and pass() for each of passes_of() the problem:
 /// forward and statistics before write_outputs(), backward behind read_gradients(); collective. They throw the same
@@ -51,6 +57,8 @@ class Work {
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, the attention's alone. Local.
   virtual std::vector<Index> bytes_from(PassKind pass) const = 0;
+  /// Up to now. Local.
+  virtual FileBytes file_bytes() const = 0;
 };
 
 /// The work of a job, which must outlive it; collective. Throws the same Error on every rank where these ranks lack

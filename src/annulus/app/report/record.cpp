@@ -67,6 +67,30 @@ void print_pass(const Job& job, const PassMeasurements& pass, double flops, int 
                          describe_bytes(pass.most("peak_bytes")), describe_bytes(pass.most("predicted_peak_bytes"))));
 }
 
+/// "1.5 GiB read, 2.1 GiB/s a rank, the slowest 1.9; ...": rates of ranks that have moved bytes.
+void print_files(const Measurements& measured) {
+  std::string text;
+  const auto add = [&](const char* done, const std::string& bytes_column, const std::string& seconds_column) {
+    const std::vector<double> bytes = measured.forward.of(bytes_column), seconds = measured.forward.of(seconds_column);
+    double all = 0, slowest = 0, sum = 0;
+    int ranks = 0;
+    for (std::size_t p = 0; p < bytes.size(); ++p) {
+      if (bytes[p] == 0 || seconds[p] <= 0) continue;
+      const double rate = bytes[p] / seconds[p];
+      all += bytes[p];
+      sum += rate;
+      slowest = ranks++ == 0 ? rate : std::min(slowest, rate);
+    }
+    if (ranks == 0) return;
+    text += fmt::format("{}{} {}, {}/s a rank", text.empty() ? "" : "; ", describe_bytes(all), done,
+                        describe_bytes(sum / ranks));
+    if (ranks > 1) text += fmt::format(" (slowest {}/s)", describe_bytes(slowest));
+  };
+  add("read", "read_bytes", "read_seconds");
+  add("written", "write_bytes", "write_seconds");
+  if (!text.empty()) print_line("files", text);
+}
+
 void print_findings(const Job& job, const LseFindings& lse) {
   if (lse.keyless > 0) {
     print_line("keys",
@@ -174,7 +198,10 @@ std::vector<std::pair<std::string, std::string>> identity(const std::string& tit
 }
 
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job) {
-  return {{"strategy", std::string(job.strategy->name())}, {"partition", name_of_partition(job)}};
+  std::vector<std::pair<std::string, std::string>> all{{"strategy", std::string(job.strategy->name())},
+                                                       {"partition", name_of_partition(job)}};
+  if (job.slice_count() > 1) all.emplace_back("passes", describe_passes(job));
+  return all;
 }
 
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
@@ -205,6 +232,7 @@ std::vector<io::ReportEntry> report(const Job& job, const Measurements& measured
   };
   std::vector<io::ReportEntry> all{
       {"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}, {"settings", std::move(ran)}};
+  all.push_back({"passes", job.slice_count()});
   for (io::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
   if (measured.statistics) all.push_back({"statistics", of_pass(*measured.statistics)});
   if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
@@ -226,6 +254,7 @@ void print_summary(const Job& job, const Measurements& measured) {
                                      core::device_name(), host ? kernels::host_instruction_set() : "device",
                                      host && !job.lesser_tiles.empty() ? fmt::format(" ({})", job.lesser_tiles) : ""));
   if (job.choice) print_line("auto", job.choice->reason);
+  if (job.slice_count() > 1) print_line("passes", describe_passes(job));
   for (const std::string& note : notes_on(job.problem)) print_line("note", note);
   if (job.problem.reproducible) print_line("bits", describe_reproducible(job.problem));
   const PassMeasurements& forward = measured.forward;
@@ -235,6 +264,7 @@ void print_summary(const Job& job, const Measurements& measured) {
   print_line("time", fmt::format("{:.3f} s attention, {}{}{:.3f} s reading, {:.3f} s writing", forward.seconds,
                                  seconds("statistics", measured.statistics), seconds("backward", measured.backward),
                                  measured.read_seconds, measured.write_seconds));
+  print_files(measured);
   const auto print = [&](PassKind kind, const PassMeasurements& pass, const std::string& prefix) {
     print_pass(job, pass, flops_of(kind, pass.sum("kept"), head_dim), measured.ranks, prefix);
   };

@@ -5,6 +5,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/passes.hpp"
+#include "annulus/app/job/slice_work.hpp"
 #include "annulus/app/verbs/print_schedule.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/strategies/store/block_passes.hpp"
@@ -118,16 +119,21 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
     return 0;
   }
   if (rank) {
-    print_schedule(job, *rank);
+    print_schedule(job.slice_count() > 1 ? job_of_slice(job, 0) : job, *rank);
     return 0;
   }
   if (job.layer) {
     print_layer(job);
     return 0;
   }
-  for (const PassKind pass : passes_of(job.problem)) {
-    const auto schedule = schedule_of(job, pass);
-    print_pass(job, job.partition, pass, [&](int rank) { return schedule->predict(rank); });
+  if (!job.misfit.empty()) fmt::print("# does not fit: {}\n", job.misfit);
+  if (job.slice_count() > 1) {
+    fmt::print("# passes over the input: {}; what follows is of the first\n", describe_passes(job));
+  }
+  const Job shown = job.slice_count() > 1 ? job_of_slice(job, 0) : job;
+  for (const PassKind pass : passes_of(shown.problem)) {
+    const auto schedule = schedule_of(shown, pass);
+    print_pass(shown, shown.partition, pass, [&](int rank) { return schedule->predict(rank); });
   }
   return 0;
 }

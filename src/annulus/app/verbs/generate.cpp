@@ -151,24 +151,36 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Each rank makes its own rows and all write them together, one tensor at a time: a rank holds its rows of one only.
-/// `made` is called between the two.
-void write(const Given& given, const Dataset& dataset, const std::function<void()>& made,
+/// Bytes of a tensor that a rank holds, whatever there are of it.
+constexpr Index piece_bytes = Index(256) << 20;
+
+/// Each rank makes its own rows, some at a time, and all write them together. `shown` is called with the share of the
+/// dataset that is done, and with what is.
+void write(const Given& given, const Dataset& dataset, const std::function<void(double, const char*)>& shown,
            const comm::Communicator& comm, const io::ResultFile& file) {
   const io::GeneratedTensor& numbers = dataset.numbers;
-  const core::Interval rows = core::even_part(numbers.sequence, comm.size(), comm.rank());
+  const core::Interval mine = core::even_part(numbers.sequence, comm.size(), comm.rank());
+  const Index row_bytes = numbers.batch * numbers.row_numbers * Index(core::bytes_of(numbers.type));
+  const Index step = std::max<Index>(1, piece_bytes / row_bytes), most = core::ceil_div(numbers.sequence, comm.size());
   std::unique_ptr<std::byte[]> host;
   comm::agree(comm, [&] {
-    const Index count = numbers.batch * rows.size() * numbers.row_numbers;
-    host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(count) * core::bytes_of(numbers.type));
-    io::fill_tensor(given.what.seed, numbers, {rows}, host.get());
+    host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(std::min(step, most) * row_bytes));
   });
-  made();
-  if (dataset.is_weight) {
-    const io::Rectangle part{rows, {0, numbers.row_numbers}};
-    file.write_parts({{dataset.spec.name, part, part, host.get()}});
-  } else {
-    file.write({{dataset.spec.name, host.get()}}, {rows});
+  for (Index done = 0; done < most; done += step) {
+    // Some ranks have a row less than others: they come with none.
+    const core::Interval rows{std::min(mine.begin + done, mine.end), std::min(mine.begin + done + step, mine.end)};
+    const auto show = [&](double share, const char* what) {
+      shown((double(done) + share * double(std::min(step, most - done))) / double(most), what);
+    };
+    comm::agree(comm, [&] { io::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
+    show(0.5, " is made");  // to write takes about as long as to make
+    if (dataset.is_weight) {
+      const io::Rectangle part{rows, {0, numbers.row_numbers}};
+      file.write_parts({{dataset.spec.name, part, part, host.get()}});
+    } else {
+      file.write({{dataset.spec.name, host.get()}}, {rows});
+    }
+    show(1, " is written");
   }
 }
 
@@ -186,10 +198,7 @@ int generate(Given given, const comm::Communicator& comm) {
     const auto show = [&](double share, const char* what) {
       line.show((done + share * bytes) / all, dataset.spec.name + what);
     };
-    // To write takes about as long as to make.
-    write(
-        given, dataset, [&] { show(0.5, " is made"); }, comm, file);
-    show(1, " is written");
+    write(given, dataset, show, comm, file);
     done += bytes;
   }
   line.clear();

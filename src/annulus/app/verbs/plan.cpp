@@ -37,6 +37,14 @@ std::string_view mark(pattern::Accuracy accuracy) {
   return "";
 }
 
+/// What a candidate that needs too much memory needs in passes: "  4 x 2.0 GiB".
+std::string passes_text(const Candidate& candidate, double memory_limit) {
+  if (candidate.sliced) {
+    return fmt::format("  {} x {}", candidate.sliced->slices, describe_bytes(candidate.sliced->cost.memory_bytes));
+  }
+  return candidate.cost->memory_bytes > memory_limit ? "  none" : "";
+}
+
 void print_line(const Candidate& candidate, bool taken, double memory_limit) {
   const std::string partition = candidate.partition ? std::string(pattern::name_of(*candidate.partition)) : "-";
   fmt::print("{} {:<18} {:<12} ", taken ? '*' : ' ', candidate.strategy->name(), partition);
@@ -46,10 +54,10 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
   }
   const planner::Cost& cost = *candidate.cost;
   const std::string received = fmt::format("{}{:.1f}", mark(cost.accuracy), cost.received_bytes / (1024 * 1024));
-  fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}\n", seconds_text(cost.seconds),
+  fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}{}\n", seconds_text(cost.seconds),
              seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
              describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
-             cost.balance);
+             cost.balance, passes_text(candidate, memory_limit));
 }
 
 void print_plan(const Job& job) {
@@ -68,8 +76,11 @@ void print_plan(const Job& job) {
       machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")", 1e6 * inside.seconds_per_message,
       1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message, 1e-9 / between.seconds_per_byte,
       100 * machine.overlap);
-  fmt::print("\n  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>9} {:>7}\n", "strategy", "partition", "time",
-             "compute", "exposed", "memory", "MiB received", "messages", "balance");
+  const bool too_large = std::any_of(choice.candidates.begin(), choice.candidates.end(), [&](const Candidate& one) {
+    return one.cost && one.cost->memory_bytes > machine.memory_per_rank;
+  });
+  fmt::print("\n  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>9} {:>7}{}\n", "strategy", "partition", "time",
+             "compute", "exposed", "memory", "MiB received", "messages", "balance", too_large ? "  passes" : "");
   bool estimate = false, bound = false;
   for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
     const Candidate& one = choice.candidates[i];
@@ -82,6 +93,7 @@ void print_plan(const Job& job) {
       "most (!: too much)\n  MiB received and messages: busiest rank, exact{}{}; balance: its work over the mean\n",
       job.problem.gradients ? ", forward and backward pass" : "",
       estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
+  if (too_large) fmt::print("  passes: over batch entries and heads, and the memory of one, where all at once is too much\n");
 }
 
 void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {

@@ -1,0 +1,80 @@
+#include "annulus/app/job/slices.hpp"
+
+#include "annulus/app/job/run_identity.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/kernels/kept_memory.hpp"
+
+namespace annulus::app {
+
+std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
+  auto made = std::make_unique<Prepared>(Prepared{i, job_of_slice(job_, i), nullptr});
+  made->work = std::make_unique<SliceWork>(made->job, comm_, source_, sink_);
+  return made;
+}
+
+void SlicedRun::compute(Index i, Tally& tally) {
+  std::unique_ptr<Prepared> now = std::move(next_);
+  if (!now || now->number != i) {
+    now.reset();  // a slice that an earlier launch has finished: its memory goes before another's comes
+    now = prepared(i);
+    if (job_.reads_ahead) now->work->begin_reading();
+  }
+  WorkSteps steps;
+  steps.scope = fmt::format("pass {} of {}, ", i + 1, job_.slice_count());
+  steps.behind_reading = [&] {
+    if (!job_.reads_ahead || i + 1 >= job_.slice_count()) return;
+    next_ = prepared(i + 1);
+    next_->work->begin_reading();
+    now->work->set_beside(SliceWork::input_bytes_of(next_->job, comm_.rank()));
+  };
+  kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
+  app::compute(now->job, *now->work, steps, comm_, tally);
+}
+
+Cuts cuts_of(const Job& job) {
+  Cuts cuts{std::string(job.strategy->name()),
+            {{"batch_entries", job.slices.batch_entries}, {"kv_heads", job.slices.kv_heads}},
+            {job.slice_count()}};
+  if (job.problem.partition) cuts.numbers["partition"] = Index(*job.problem.partition);
+  return cuts;
+}
+
+std::optional<RecordedSlices> slices_in(const Cuts& cuts) {
+  const auto number = [&](const char* name) {
+    const auto found = cuts.numbers.find(name);
+    return found == cuts.numbers.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto entries = number("batch_entries"), heads = number("kv_heads"), partition = number("partition");
+  if (!entries || !heads) return std::nullopt;
+  RecordedSlices recorded{cuts.strategy, std::nullopt, {*entries, *heads}};
+  if (partition) recorded.partition = pattern::PartitionKind(*partition);
+  return recorded;
+}
+
+std::string compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
+                           const std::function<io::Record()>& finish) {
+  if (!job.run.settings.output.writes_file()) {
+    io::FileRows rows;
+    comm::agree(comm, [&] {
+      for (const core::StoredTensor tensor : input_tensors(job)) rows.put(tensor, input_place(job, tensor));
+    });
+    SlicedRun slices(job, comm, rows, nullptr);
+    for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
+    return "";
+  }
+  LongRun run(job, cuts_of(job), {}, comm);
+  {
+    SlicedRun slices(job, comm, run.source(), &run.sink());
+    while (const std::optional<Unit> unit = run.claim_together()) {
+      slices.compute(unit->index, tally);
+      const comm::Scope scope("the flushing of a pass");
+      core::Span flushing("flush", core::SpanKind::file);
+      run.finish_together(*unit);
+      tally.write_seconds += flushing.close();
+    }
+  }
+  const comm::Scope scope("the completion of the result file");
+  return run.complete(finish) ? "" : run.rest();
+}
+
+}  // namespace annulus::app

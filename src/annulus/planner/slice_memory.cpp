@@ -1,0 +1,62 @@
+#include "annulus/planner/slice_memory.hpp"
+
+#include <algorithm>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/planner/rank_counts.hpp"
+
+namespace annulus::planner {
+namespace {
+
+/// Bytes of dout and dlse, and of all that a slice reads.
+double late_inputs(const Problem& slice, Index rows) {
+  if (!slice.gradients) return 0;
+  return double(slice.shape.batch) * double(rows) * double(slice.query_row_bytes() + slice.lse_row_bytes());
+}
+double all_inputs(const Problem& slice, Index rows) {
+  return double(slice.shape.batch) * double(rows) * double(slice.input_row_bytes()) + late_inputs(slice, rows);
+}
+
+SliceMemory memory_of(const Problem& slice, Index rows, double before_backward, double backward) {
+  return {std::max(before_backward, backward),
+          std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
+}
+
+/// Of every rank in one slice.
+void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Partition& partition, SliceMemory& most) {
+  const auto forward = strategy.forward_schedule(slice, partition);
+  const auto statistics = slice.statistics.need_pass() ? strategy.statistics_schedule(slice, partition) : nullptr;
+  const auto backward = slice.gradients ? strategy.backward_schedule(slice, partition) : nullptr;
+  const auto bytes = [](const auto& schedule, int rank) {
+    return schedule ? double(schedule->predict(rank).memory_bytes) : 0;
+  };
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const int rank = int(p);
+    const SliceMemory one = memory_of(slice, partition[p].count(),
+                                      std::max(bytes(forward, rank), bytes(statistics, rank)), bytes(backward, rank));
+    most = {std::max(most.alone, one.alone), std::max(most.ahead, one.ahead)};
+  }
+}
+
+}  // namespace
+
+SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
+                         const strategies::SliceSize& size, const core::Machine& machine) {
+  const core::Shape& s = problem.shape;
+  SliceMemory most;
+  if (Index(partition.size()) > largest_enumerated) {
+    const Problem slice = narrowed(problem, strategies::slice_of(s, size, 0));
+    if (const auto cost = predict(strategy, slice, partition, machine)) {
+      most = memory_of(slice, most_rows(partition), cost->memory_bytes, cost->memory_bytes);
+    }
+    return most;
+  }
+  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // other entries' slices are like the first's
+  for (Index i = 0; i < of_entry; ++i) {
+    add_ranks(strategy, narrowed(problem, strategies::slice_of(s, size, i)), partition, most);
+    comm::watchdog_progress();  // other ranks may be waiting for this one
+  }
+  return most;
+}
+
+}  // namespace annulus::planner

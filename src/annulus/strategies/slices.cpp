@@ -1,0 +1,48 @@
+#include "annulus/strategies/slices.hpp"
+
+#include <algorithm>
+
+namespace annulus::strategies {
+namespace {
+
+/// The smallest slices of which there are no more than of this size: 5 heads by 4 are 2 slices, of 3 heads as well.
+Index even(Index all, Index most) { return core::ceil_div(all, core::ceil_div(all, most)); }
+
+}  // namespace
+
+SliceSize whole_of(const core::Shape& shape) { return {shape.batch, shape.kv_heads}; }
+
+Index slices_of(const core::Shape& shape, const SliceSize& size) {
+  return core::ceil_div(shape.batch, size.batch_entries) * core::ceil_div(shape.kv_heads, size.kv_heads);
+}
+
+Slice slice_of(const core::Shape& shape, const SliceSize& size, Index i) {
+  const Index of_entry = core::ceil_div(shape.kv_heads, size.kv_heads);
+  const Index b = i / of_entry * size.batch_entries, h = i % of_entry * size.kv_heads;
+  return {{b, std::min(b + size.batch_entries, shape.batch)}, {h, std::min(h + size.kv_heads, shape.kv_heads)}};
+}
+
+Problem narrowed(const Problem& whole, const Slice& slice) {
+  Problem narrow = slice.kv_heads.size() == whole.shape.kv_heads
+                       ? whole
+                       : narrowed(whole, slice.query_heads(whole.shape.group()));
+  narrow.shape.batch = slice.batch.size();
+  return narrow;
+}
+
+std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits) {
+  // Sizes in ascending order: 1 ... Hkv - 1 heads of an entry, then 1 ... B entries.
+  const Index heads = shape.kv_heads;
+  const auto size = [&](Index i) { return i < heads ? SliceSize{1, i} : SliceSize{i - heads + 1, heads}; };
+  Index good = 0, bad = heads + shape.batch;
+  if (fits(size(bad - 1))) return size(bad - 1);
+  for (--bad; bad - good > 1;) {
+    const Index middle = good + (bad - good) / 2;
+    (fits(size(middle)) ? good : bad) = middle;
+  }
+  if (good == 0) return std::nullopt;
+  const SliceSize largest = size(good);
+  return SliceSize{even(shape.batch, largest.batch_entries), even(heads, largest.kv_heads)};
+}
+
+}  // namespace annulus::strategies
