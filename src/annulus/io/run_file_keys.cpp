@@ -141,7 +141,7 @@ void add_distribution(Keys& keys) {
   distribution.field("partition", &D::partition,
                      one_of<std::optional<pattern::PartitionKind>>(pattern::partition_table, {{"auto", std::nullopt}}));
   distribution.field("block_size", &D::block_size, optional("auto", whole(1, max_rows)),
-                     "auto, or rows of a block, 1 or more; for partition block_cyclic");
+                     "auto, or rows of a block, 1 or more; for partition block_cyclic, and for strategy stream");
   distribution.field("ulysses_ranks", &D::ulysses_ranks, optional("auto", whole(1, max_ranks)),
                      "auto: ranks of a node, or a divisor of the ranks; for strategy hybrid");
   distribution.field(

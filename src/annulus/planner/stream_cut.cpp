@@ -101,13 +101,12 @@ Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machin
 
 std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice) {
-  const bool others_fit = choice.fits;
-  if (offer == StreamOffer::never || (others_fit && offer == StreamOffer::if_needed)) return std::nullopt;
+  if (offer == StreamOffer::never || (choice.fits && offer == StreamOffer::if_needed)) return std::nullopt;
   if (!why_no_stream(problem).empty()) return std::nullopt;
   const StreamCut cut = choose_stream_cut(problem, dlse, ranks, machine);
   const Cost cost = cost_of_stream(cut, ranks, machine);
   choice.candidates.push_back({strategies::find("stream"), {}, cost, {}});
-  if (others_fit || cut.memory_bytes > machine.memory_per_rank) return cut;
+  if (choice.fits || cut.memory_bytes > machine.memory_per_rank) return cut;
   constexpr double mib = 1024 * 1024;
   choice.taken = choice.candidates.size() - 1;
   choice.fits = true;

@@ -100,7 +100,8 @@ BackwardComputation::BackwardComputation(const Problem& problem, const pattern::
     : SumComputation(problem, queries, tensors, expected, progress, wanted == Wanted::all),
       tensors_(tensors),
       delta_(std::move(delta)),
-      dq_(made(tensors.dq, "dq", query_sum_bytes(problem, queries.count()))) {
+      dq_(wanted == Wanted::of_keys ? core::Buffer()
+                                    : made(tensors.dq, "dq", query_sum_bytes(problem, queries.count()))) {
   core::fill_zero(dq_.data(), dq_.bytes());
 }
 
@@ -117,14 +118,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                            problem_.scale,
                                            problem_.pattern.output_scale(),
                                            problem_.reproducible};
-  GradientBlock target = into;
-  if (target.data == nullptr) {
-    if (unwanted_.bytes() < into.bytes(problem_)) unwanted_ = core::Buffer("unwanted sums", into.bytes(problem_));
-    core::fill_zero(unwanted_.data(), unwanted_.bytes());
-    target.data = unwanted_.data();
-  }
-  const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), target.view(problem_, 0),
-                                         target.view(problem_, 1)};
+  const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
   kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
 }
 

@@ -29,7 +29,6 @@ class BackwardComputation final : public SumComputation {
   Tensors& tensors_;
   core::Buffer delta_;
   core::Buffer dq_;
-  core::Buffer unwanted_;
 };
 
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.

@@ -65,16 +65,16 @@ std::string describe_reproducible(const Problem& problem) {
                      rounds == 1 ? "" : "es, one per pair");
 }
 
+std::string describe_blocks(const planner::StreamCut& cut) {
+  return fmt::format("{} block{} of {} rows, parts of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
+                     cut.block_rows, cut.unit_seconds, describe_bytes(cut.memory_bytes));
+}
+
 std::string describe_passes(const Job& job) {
   const auto& [entries, heads] = job.slices;
   return fmt::format("{}, of {} batch entr{} and {} key/value head{} each{}, {} on the fullest rank", job.slice_count(),
                      entries, entries == 1 ? "y" : "ies", heads, heads == 1 ? "" : "s",
                      job.reads_ahead ? ", the next one read meanwhile" : "", describe_bytes(job.slice_bytes));
-}
-
-std::string describe_blocks(const planner::StreamCut& cut) {
-  return fmt::format("{} block{} of {} rows, parts of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
-                     cut.block_rows, cut.unit_seconds, describe_bytes(cut.memory_bytes));
 }
 
 std::string describe_bytes(double bytes) {

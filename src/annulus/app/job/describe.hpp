@@ -24,10 +24,10 @@ std::string title_of(const Request& request);
 std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// What a reproducible problem is promised, and how it is computed.
 std::string describe_reproducible(const strategies::Problem& problem);
-/// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
-std::string describe_passes(const Job& job);
 /// "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
+/// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
+std::string describe_passes(const Job& job);
 /// "1.5 GiB".
 std::string describe_bytes(double bytes);
 

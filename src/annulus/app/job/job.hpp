@@ -52,9 +52,9 @@ struct Asked {
   std::optional<int> ranks{};            ///< empty: those that were launched
   std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
   const Nodes* nodes = nullptr;          ///< nodes_of() this, where many jobs are made
-  std::optional<RecordedSlices> recorded{};
   planner::StreamOffer stream = planner::StreamOffer::never;
   std::optional<Index> block_rows{};  ///< strategy stream goes on with blocks that an earlier launch cut
+  std::optional<RecordedSlices> recorded{};
 };
 
 /// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().

@@ -8,6 +8,7 @@
 #include "annulus/app/job/slice_work.hpp"
 #include "annulus/app/verbs/print_schedule.hpp"
 #include "annulus/layer/predict.hpp"
+#include "annulus/strategies/store/block_passes.hpp"
 
 namespace annulus::app {
 namespace {
@@ -51,6 +52,27 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
              1e-9 * flops_of(pass, kept, job.problem.shape.head_dim));
 }
 
+/// Blocks of strategy stream, which any rank may compute, phase after phase.
+void print_blocks(const Job& job) {
+  const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
+  fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream), describe_bytes(job.stream->bytes_read),
+             describe_bytes(job.stream->bytes_written));
+  for (int phase = 0; phase < passes.phases(); ++phase) {
+    fmt::print("# {}\n# {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
+               phase == 1             ? "dk and dv"
+               : passes.phases() == 2 ? "forward, and dq"
+                                      : "forward",
+               "block", "rows", "GFLOP", "memory", "reads", "writes", "is");
+    for (Index block = 0; block < std::min<Index>(passes.blocks(), rows_shown); ++block) {
+      const strategies::UnitCost unit = passes.cost(phase, block);
+      fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
+                 2e-9 * unit.products * double(job.problem.shape.head_dim) * double(unit.kept),
+                 describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
+                 describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
+    }
+  }
+}
+
 /// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
 void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
@@ -89,6 +111,11 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
   if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
   if (rank && job.layer && job.layer->sharding == layer::Sharding::tensor) {
     fmt::print("# every rank computes all rows of its heads: the attention moves nothing\n");
+    return 0;
+  }
+  if (job.is_streamed()) {
+    if (rank) print_block(job, *rank);
+    if (!rank) print_blocks(job);
     return 0;
   }
   if (rank) {

@@ -5,6 +5,7 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/passes.hpp"
+#include "annulus/strategies/store/block_passes.hpp"
 
 namespace annulus::app {
 namespace {
@@ -141,6 +142,17 @@ void print_pass(const Job& job, const Schedule& schedule, int rank, std::string_
 }
 
 }  // namespace
+
+void print_block(const Job& job, int block) {
+  const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
+  const strategies::UnitCost unit = passes.cost(0, block);
+  const core::Interval rows = passes.rows(block).intervals().front();
+  fmt::print("# stream, forward{}, block {} of {}, rows [{}, {}): memory {}, reads {}, writes {}\n",
+             passes.phases() == 2 ? " and dq" : "", block, passes.blocks(), rows.begin, rows.end,
+             describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
+             describe_bytes(double(unit.bytes_written)));
+  Printer(passes.forward(), block).print();
+}
 
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_pass(job, *schedule_of(job, pass), rank, name_of(pass));

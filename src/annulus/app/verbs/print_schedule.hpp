@@ -9,4 +9,7 @@ namespace annulus::app {
 /// so that a rank of 65,536 is printed in a second.
 void print_schedule(const Job& job, int rank);
 
+/// What a block of strategy stream reads of the others in the forward pass.
+void print_block(const Job& job, int block);
+
 }  // namespace annulus::app

@@ -5,8 +5,8 @@
 #include "annulus/app/job/slices.hpp"
 #include "annulus/app/report/run_entries.hpp"
 #include "annulus/app/report/tally.hpp"
-#include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/run_stream.hpp"
 #include "annulus/app/verbs/verb.hpp"
@@ -22,14 +22,29 @@ namespace {
 
 struct Given {
   RunFileWords words;
-  bool dry_run = false, restart = false;
+  bool dry_run = false;
+  bool restart = false;
   std::optional<int> ranks, rank;  ///< of a dry run
 };
+
+Job job_of(const Given& given, const comm::Communicator& comm) {
+  Request request = read_request(given.words, Purpose::run, comm);
+  Asked asked{given.words, Purpose::run, given.ranks};
+  asked.stream = planner::StreamOffer::if_needed;
+  if (!given.dry_run) {
+    // What an earlier launch has finished is of its cuts.
+    const std::optional<Cuts> cuts = recorded_cuts(request, given.restart, comm);
+    if (cuts && cuts->strategy == "stream") asked.block_rows = cuts->numbers.at("block_rows");
+    if (cuts && cuts->strategy != "stream") asked.recorded = slices_in(*cuts);
+  }
+  return make_job(std::move(request), asked, comm);
+}
 
 /// From the checked job to its result; nothing where a part of it is left, of which stderr tells then. `finish` makes
 /// the record of what was measured.
 std::optional<Measurements> compute_all(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
                                         const comm::Communicator& comm) {
+  if (job.is_streamed()) return compute_blocks(job, finish, comm);
   Tally tally;
   std::optional<Measurements> measured;
   const auto record = [&] { return finish(measured.emplace(tally.gathered(job, comm))); };
@@ -56,24 +71,8 @@ std::optional<Measurements> compute_all(const Job& job, const std::function<io::
   return measured;
 }
 
-/// With what an earlier launch, if there is one to go on from, has decided.
-Job make_job(const Given& given, const comm::Communicator& comm) {
-  Asked asked{given.words, Purpose::run, given.ranks};
-  asked.stream = planner::StreamOffer::if_needed;
-  Request request = read_request(given.words, Purpose::run, comm);
-  if (!given.dry_run) {
-    const std::optional<Cuts> recorded = recorded_cuts(request, given.restart, comm);
-    if (recorded && recorded->strategy == "stream") {
-      asked.block_rows = recorded->numbers.at("block_rows");
-    } else if (recorded) {
-      asked.recorded = slices_in(*recorded);
-    }
-  }
-  return make_job(std::move(request), asked, comm);
-}
-
 int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
-  const Job job = make_job(given, comm);
+  const Job job = job_of(given, comm);
   if (given.dry_run) {
     const int parts = job.is_streamed() ? int(job.partition.size()) : job.ranks;
     if (given.rank && *given.rank >= parts) {
@@ -91,7 +90,6 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   comm::choose_transport(settings.distribution.transport, comm);
-  if (job.is_streamed()) return run_stream(job, comm, command_line);
   std::optional<io::NewFile> report_file;  // on rank 0
   io::on_root(comm, [&] {
     if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);

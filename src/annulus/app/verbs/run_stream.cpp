@@ -6,12 +6,8 @@
 #include "annulus/app/job/stream_work.hpp"
 #include "annulus/app/report/progress.hpp"
 #include "annulus/app/report/record.hpp"
-#include "annulus/app/report/run_entries.hpp"
-#include "annulus/app/stop.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/io/root.hpp"
-#include "annulus/io/trace_file.hpp"
 
 namespace annulus::app {
 namespace {
@@ -77,22 +73,17 @@ Measurements measure(const Job& job, const StreamMetrics& metrics, double second
 
 }  // namespace
 
-int run_stream(const Job& job, const comm::Communicator& comm, const std::string& command_line) {
-  const io::Settings& settings = job.run.settings;
-  const bool writes = settings.output.writes_file();
-  std::optional<io::NewFile> report_file;  // on rank 0
-  io::on_root(comm, [&] {
-    if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
-  });
-  std::optional<io::TraceFile> trace;
-  if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
+std::optional<Measurements> compute_blocks(const Job& job,
+                                           const std::function<io::Record(const Measurements&)>& finish,
+                                           const comm::Communicator& comm) {
   StreamWork work(job);
   std::optional<LongRun> long_run;
-  if (writes) long_run.emplace(job, work.cuts(), work.scratch(), comm);
+  if (job.run.settings.output.writes_file()) long_run.emplace(job, work.cuts(), work.scratch(), comm);
   const Index found = long_run ? long_run->found_finished() : 0, all = work.passes().units() * work.passes().phases();
-  if (found > 0 && comm.is_root())
+  if (found > 0 && comm.is_root()) {
     std::fprintf(stderr, "annulus: going on: %lld of %lld parts are there\n", static_cast<long long>(found),
                  static_cast<long long>(all));
+  }
   const double begun = long_run ? long_run->finished_share() : 0;
   const Pass pass = run_pass(comm, "the blocks", [&] {
     ProgressLine progress(comm.is_root(), all_work(work, job), begun);
@@ -105,21 +96,11 @@ int run_stream(const Job& job, const comm::Communicator& comm, const std::string
   });
   Measurements measured = measure(job, work.metrics(), pass.seconds, comm);
   if (comm.is_root()) add_lines(job, found, all, measured);
-  const auto record = [&]() -> io::Record {
-    return {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job)),
-            decisions(job)};
-  };
-  if (long_run && !long_run->complete(record)) {
+  if (long_run && !long_run->complete([&] { return finish(measured); })) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", long_run->rest().c_str());
-    return long_run->is_stopped() ? stopped_status : 0;
+    return std::nullopt;
   }
-  const std::vector<io::ReportEntry> ran = run_entries(job, comm);
-  io::on_root(comm, [&] {
-    if (report_file) io::write_report(*report_file, report(job, measured, ran));
-  });
-  if (comm.is_root()) print_summary(job, measured);
-  if (trace) trace->finish(identity(title_of(job)));
-  return 0;
+  return measured;
 }
 
 }  // namespace annulus::app

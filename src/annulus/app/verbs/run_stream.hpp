@@ -1,11 +1,16 @@
 // `annulus run` with strategy stream.
 #pragma once
 
-#include "annulus/app/job/job.hpp"
+#include <functional>
+
+#include "annulus/app/report/record.hpp"
 
 namespace annulus::app {
 
-/// From the checked job to the result, or as far as a stop lets it come; collective. Returns the exit status.
-int run_stream(const Job& job, const comm::Communicator& comm, const std::string& command_line);
+/// From the checked job to its result; nothing where a part of it is left, of which stderr tells then. `finish` makes
+/// the record of what was measured. Collective.
+std::optional<Measurements> compute_blocks(const Job& job,
+                                           const std::function<io::Record(const Measurements&)>& finish,
+                                           const comm::Communicator& comm);
 
 }  // namespace annulus::app

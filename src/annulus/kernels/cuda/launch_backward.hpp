@@ -27,8 +27,8 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
     using Keys = BackwardBlock<Engine, Number, device::Owner::keys, key_table[entry]>;
     if (!can_run<Queries>() || !can_run<Keys>()) return false;
     const BackwardTask task{{}, operands, gradients, float(operands.scale * std::numbers::log2e), int(shape.head_dim)};
-    launch_side<Queries>(list, shape.batch, task, poll);
-    launch_side<Keys>(list, shape.batch, task, poll);
+    if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
+    if (gradients.dk.data != nullptr) launch_side<Keys>(list, shape.batch, task, poll);
     return true;
   } else {
     return false;

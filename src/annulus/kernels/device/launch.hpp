@@ -98,8 +98,8 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
     core::with_precision(precision, [&](auto number) {
       using Storage = decltype(stored);
       using T = decltype(number);
-      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries>{});
-      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys>{});
+      if (gradients.dq.data != nullptr) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries>{});
+      if (gradients.dk.data != nullptr) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys>{});
     });
   });
 }

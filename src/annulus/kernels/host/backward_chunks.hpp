@@ -37,7 +37,7 @@ struct ScoreKeys {
 
 /// With what gradients need:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
-///   dq       [group][slab][MR][NR]    groups of MR rows
+///   dq       [group][slab][MR][NR]    groups of MR rows; none: not wanted
 ///   delta    [capacity]               delta'
 ///   factors  [capacity]               of dout: factor * output_scale
 template <class T>
@@ -50,7 +50,7 @@ struct QueryChunk : ScoreRows<T> {
 
 ///   values    [panel][depth][NR]       like the keys
 ///   key_rows  [slab][capacity][NR]     NR columns side by side
-///   dk, dv    [block][slab][MR][NR]    blocks of MR keys
+///   dk, dv    [block][slab][MR][NR]    blocks of MR keys; none: not wanted
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;

@@ -53,7 +53,9 @@ class GradientSums {
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients) {}
 
   Memory start(const BackwardTask& task) const {
-    const Memory w = Scratch::of_this_thread().fill([&](Scratch& s) { return Memory(s, tiles_, layout_, task.count); });
+    Memory w = Scratch::of_this_thread().fill([&](Scratch& s) { return Memory(s, tiles_, layout_, task.count); });
+    if (gradients_.dq.data == nullptr) w.queries.dq = nullptr;
+    if (gradients_.dk.data == nullptr) w.keys.dk = w.keys.dv = nullptr;
     load_keys(task, w);
     return w;
   }
@@ -85,12 +87,14 @@ class GradientSums {
 
   /// Works on the chunk; tasks of higher keys are done with these rows.
   void add(Index count, Memory& w) const {
-    tiles_.load_rows(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
+    const bool wanted = w.queries.dq != nullptr;
+    if (wanted) tiles_.load_rows(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
     tiles_.add_chunks(w.queries, w.keys, w.strips);
-    tiles_.store_rows(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
+    if (wanted) tiles_.store_rows(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
   }
 
   void finish(const Memory& w) const {
+    if (w.keys.dk == nullptr) return;
     tiles_.store_rows(w.keys.dk, w.keys.count, w.queries.head_dim, w.dk_rows);
     tiles_.store_rows(w.keys.dv, w.keys.count, w.queries.head_dim, w.dv_rows);
   }
@@ -114,12 +118,13 @@ class GradientSums {
     tiles_.pack_transposed[storage](w.operands, capacity, d, one, w.keys.keys);
     tiles_.pack_slabs[storage](w.operands, capacity, d, capacity, {&one, 0}, w.keys.key_rows);
     tiles_.pack_transposed[storage](w.others, capacity, d, one, w.keys.values);
+    if (w.keys.dk == nullptr) return;
     tiles_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);
     tiles_.load_rows(w.dv_rows, w.keys.count, capacity, d, w.keys.dv);
   }
 
   static T* accumulator(const TensorView& view, Index b, Index row, Index head) {
-    return static_cast<T*>(address(view, b, row, head));
+    return view.data == nullptr ? nullptr : static_cast<T*>(address(view, b, row, head));
   }
 
   const TileFunctions<T>& tiles_;

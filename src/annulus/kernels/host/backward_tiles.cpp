@@ -115,8 +115,8 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
     const int keys = at_most(kTileKeys, k.count - tile);
     if (tile >= end || tile + keys <= begin) continue;
     for (int row = 0; row < q.rows; row += kRowBlock) fill_group(q, k, strips, row, tile, keys);
-    add_to_keys(q, k, strips, tile, keys);
-    add_to_queries(q, k, strips, tile, keys);
+    if (k.dk != nullptr) add_to_keys(q, k, strips, tile, keys);
+    if (q.dq != nullptr) add_to_queries(q, k, strips, tile, keys);
   }
 }
 

@@ -11,8 +11,8 @@ namespace annulus::strategies {
 ///   blocking    between two kernel calls, even ranks sending first; nothing hidden
 enum class HopMode { overlapped, blocking };
 
-/// Where a part of a partition is computed, and what brings it the rows of the others: the ranks of a communicator, each
-/// with the part of its number; or a store that has all rows, out of which one process computes any part on its own.
+/// Where a part of a partition is computed, and what brings it the rows of the others: the ranks of a communicator,
+/// each with the part of its number; or a store that has all rows, out of which one process computes any part alone.
 class Site {
  public:
   Site(const comm::Communicator& comm) : rank_(comm.rank()), comm_(&comm) {}
