@@ -156,7 +156,9 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
   turn.write("head " + identity_text(job, cuts));
   turn.write("making");
   turn.flush();
-  const io::PartLayout layout = io::PartFile::lay_out(paths.part, paths.result, tensors);
+  io::OutputLocation where = io::location_of(job.run.settings.output);
+  where.file = paths.result;
+  const io::PartLayout layout = io::PartFile::lay_out(paths.part, where, tensors);
   turn.write("part " + layout.text());
   turn.flush();
   io::flush_folder(paths.journal);
