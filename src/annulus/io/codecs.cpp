@@ -87,6 +87,32 @@ Codec<Index> bytes() {
   return {"bytes, like 512MiB or 2GiB", read, [](Index from) { return from < 1 ? "" : bytes_text(from); }};
 }
 
+Codec<comm::FileHints> hints() {
+  const auto read = [](const KeyValue& value, comm::FileHints& to) {
+    if (value.node.kind != YamlNode::Kind::section) value.refuse("hints by name, like {striping_factor: 8}, or {}");
+    to.clear();
+    for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
+      const auto& [name, hint] = value.node.entries[i];
+      const std::string full = fmt::format("{}.{}", value.name, name);
+      if (int(name.size()) > comm::longest_hint_name()) {
+        core::fail(core::ErrorKind::usage, "{}{}: this MPI takes names of {} letters at most",
+                   value.node.key_locations[i], full, comm::longest_hint_name());
+      }
+      if (hint.kind != YamlNode::Kind::scalar || hint.text.empty() ||
+          int(hint.text.size()) > comm::longest_hint_value()) {
+        KeyValue{hint, full, value.folder}.refuse(
+            fmt::format("a number or text of {} letters at most", comm::longest_hint_value()));
+      }
+      to.emplace_back(name, hint.text);
+    }
+  };
+  return {"hints for MPI-IO by name", read, [](const comm::FileHints& from) {
+            std::vector<std::string> words;
+            for (const auto& [name, hint] : from) words.push_back(name + ": " + quote_some(hint));
+            return fmt::format("{{{}}}", fmt::join(words, ", "));
+          }};
+}
+
 std::size_t choose(const KeyValue& value, const std::vector<std::string>& words) {
   const std::string expected = fmt::format("one of {}", fmt::join(words, ", "));
   if (value.node.kind != YamlNode::Kind::scalar) value.refuse(expected);

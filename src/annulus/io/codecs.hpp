@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "annulus/core/types.hpp"
+#include "annulus/comm/file_hints.hpp"
 #include "annulus/io/yaml_tree.hpp"
 
 namespace annulus::io {
@@ -51,6 +52,9 @@ Codec<double> positive();
 Codec<Index> whole(Index least, Index most);
 /// Bytes, 1 or more: 1073741824, 512MiB, 2GiB. Written in the largest unit that fits.
 Codec<Index> bytes();
+
+/// {striping_factor: 8, romio_cb_write: enable}: names and values as MPI-IO takes them, in the order of the text.
+Codec<comm::FileHints> hints();
 
 /// One of the words (choose() gives its position; the error suggests the nearest), each of which stands for a value. A
 /// value that none stands for is written as the first.

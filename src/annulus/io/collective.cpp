@@ -52,14 +52,16 @@ void check_range(const Target& target, NumberType from, const void* converted, I
        name_of(target.info.type), name_of(from));
 }
 
-FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm) {
+FileId open_collectively(const SeenFile& seen, Direction direction, const comm::Communicator& comm) {
+  const std::string& path = seen.path;
   quiet_hdf5();
   // A node that does not see the file is found here, where no rank waits inside a collective open.
   comm::agree(comm, [&] { check_openable(path, direction == Direction::write); });
   FileId file;
   comm::agree(comm, [&] {
     const PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
-    check_hdf5(H5Pset_fapl_mpio(access, comm.handle(), MPI_INFO_NULL), "HDF5 over MPI");
+    const comm::HintsInfo hints(seen.hints);
+    check_hdf5(H5Pset_fapl_mpio(access, comm.handle(), hints.handle()), "HDF5 over MPI");
     check_hdf5(H5Pset_all_coll_metadata_ops(access, true), "HDF5 collective metadata");
     const unsigned mode = direction == Direction::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
     file = FileId(

@@ -46,7 +46,7 @@ void move_selected(const Target& target, Direction direction, hid_t stored, hid_
 void check_range(const Target& target, NumberType from, const void* converted, Index count);
 
 // The first and the last are collective and throw the same Error(failure) on every rank.
-FileId open_collectively(const std::string& path, Direction direction, const comm::Communicator& comm);
+FileId open_collectively(const SeenFile& seen, Direction direction, const comm::Communicator& comm);
 PropertyId collective_transfer();
 void close_collectively(FileId file, const std::string& path, const comm::Communicator& comm);
 
@@ -60,7 +60,7 @@ void move_collectively(const SeenFile& seen, Direction direction, const std::vec
   const auto move_all = [&] {
     std::optional<SideFiles> beside;
     if (direction == Direction::write) beside.emplace(seen.path, comm.rank());
-    FileId file = open_collectively(seen.path, direction, comm);
+    FileId file = open_collectively(seen, direction, comm);
     const PropertyId transfer = collective_transfer();
     for (const Item& item : items) {
       decltype(cut(file, item)) work;

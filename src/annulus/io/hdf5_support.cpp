@@ -189,9 +189,10 @@ FileId open_alone(const std::string& path, bool to_write) {
   return file;
 }
 
-FileId create_alone(const std::string& path) {
+FileId create_alone(const std::string& path, Index large, Index step) {
   quiet_hdf5();
   const PropertyId access = alone_access();
+  check_hdf5(H5Pset_alignment(access, hsize_t(large), hsize_t(step)), "HDF5 alignment");
   return FileId(check_hdf5(comm::blocking("H5Fcreate", H5Fcreate, path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
                            "{}: cannot be made", path));
 }

@@ -88,8 +88,9 @@ struct stat check_openable(const std::string& path, bool to_write);
 /// format and a damaged one apart.
 FileId open_alone(const std::string& path, bool to_write);
 
-/// Makes a file on this rank alone, in place of one that is there. Throws Error(failure).
-FileId create_alone(const std::string& path);
+/// Makes a file on this rank alone, in place of one that is there, in which all of `large` bytes and more starts at a
+/// multiple of `step`. Throws Error(failure).
+FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 
 /// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else; `asked_by`
 /// ends the message when it is missing: who names it, and how to get it.

@@ -68,7 +68,7 @@ FileContents describe(hid_t file, const Settings& settings, LayerWants wants) {
 }  // namespace
 
 LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm) {
-  file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}};
+  file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}, settings.input.hints};
   contents_ = agreed_contents(file_.path, settings.input.documents, comm,
                               [&](hid_t file) { return describe(file, settings, wants); });
   const DatasetInfo like_x{{shape().batch, shape().sequence, width()}, type()};

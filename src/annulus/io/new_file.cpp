@@ -11,6 +11,7 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/io/location.hpp"
+#include "annulus/io/side_files.hpp"
 #include "annulus/io/temporary_name.hpp"
 
 namespace annulus::io {
@@ -88,7 +89,22 @@ void UnfinishedFile::release() {
   ours_ = false;
 }
 
-NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
+Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
+  if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  {
+    const SideFiles beside(path, 0);
+    comm::make_file(path, hints);
+  }
+  Descriptor made(path, O_RDWR | O_NOFOLLOW);
+  struct stat about {};
+  if (fstat(made.id(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != 0 || about.st_nlink != 1) {
+    fail(ErrorKind::failure, "{}: is not the empty file that MPI made under this name; it is left as it is", path);
+  }
+  return made;
+}
+
+NewFile::NewFile(const std::string& file, bool overwrite, const comm::FileHints& hints)
+    : final_path_(follow_links(file)), overwrite_(overwrite) {
   const comm::BlockingScope inside("the making of a file beside " + final_path_);
   check_location(final_path_, overwrite_);
   if (overwrite_) {
@@ -101,7 +117,7 @@ NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_l
   const std::string path = temporary_name(final_path_);
   {
     const core::MakingScope making;
-    descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    descriptor_ = new_file(path, hints);
     unfinished_.emplace(path, descriptor_.identity().inode);
   }
   struct stat made {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "annulus/comm/file_hints.hpp"
 #include "annulus/io/descriptor.hpp"
 #include "annulus/io/reservation.hpp"
 
@@ -43,12 +44,16 @@ class UnfinishedFile {
   bool ours_ = true;
 };
 
+/// Makes an empty file that is not there yet, never through a link; by MPI where there are hints for it, because a file
+/// is striped when it is made. For one rank. Throws Error(failure).
+Descriptor new_file(const std::string& path, const comm::FileHints& hints);
+
 /// A file that this process makes. For one rank.
 class NewFile {
  public:
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to; removes those of dead
   /// processes. Without `overwrite` the name is reserved. Throws Error(failure) as check_location() and Reservation do.
-  NewFile(const std::string& file, bool overwrite);
+  NewFile(const std::string& file, bool overwrite, const comm::FileHints& hints = {});
   /// Takes `made`, a file that is there and stays there when it cannot be published, for `file`, links of which have
   /// been followed. Throws Error(failure).
   NewFile(const std::string& file, bool overwrite, const std::string& made);

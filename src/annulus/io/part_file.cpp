@@ -100,19 +100,20 @@ PartLayout PartLayout::parse(const std::string& text) {
   return layout;
 }
 
-PartLayout PartFile::lay_out(const std::string& path, const std::string& final_path,
+PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& result,
                              const std::vector<PartTensor>& tensors) {
   const comm::BlockingScope inside("the making of " + path);
   const std::vector<TensorSpec> specs = in_result(tensors);
+  const Alignment aligned(result.alignment);
   Index scratch = 0;
   for (const PartTensor& tensor : tensors) scratch += tensor.is_scratch ? bytes_of(tensor.spec) + alignment : 0;
-  const Index room = io::bytes_of(specs) + spare_bytes + scratch;
+  const Index room = io::bytes_of(specs, aligned) + spare_bytes + scratch;
   check_free_space(path, room);
-  const Descriptor file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  const Descriptor file = new_file(path, result.hints);
   struct stat replaced {};
-  if (stat(final_path.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
   reserve(file, path, room);
-  make_layout(path, specs);
+  make_layout(path, specs, aligned);
   if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
   struct stat about {};
   if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));

@@ -45,8 +45,9 @@ struct PartLayout {
 class PartFile final : public core::RowSink {
  public:
   /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk; others may not read
-  /// it where they may not read the file that it will replace. For one rank. Throws Error(failure).
-  static PartLayout lay_out(const std::string& path, const std::string& final_path,
+  /// it where they may not read the file that it will replace. `result` is what it will be. For one rank. Throws
+  /// Error(failure).
+  static PartLayout lay_out(const std::string& path, const OutputLocation& result,
                             const std::vector<PartTensor>& tensors);
 
   /// Opens one that was laid out. Throws Error(failure) where another file is there.

@@ -68,6 +68,16 @@ Index bytes_of(const std::vector<TensorSpec>& tensors) {
   return bytes;
 }
 
+Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment) {
+  Index bytes = bytes_of(tensors);
+  for (const TensorSpec& tensor : tensors) bytes += bytes_of({tensor}) >= alignment.from ? alignment.step : 0;
+  return bytes;
+}
+
+OutputLocation location_of(const OutputSettings& output) {
+  return {output.file, output.overwrite, output.alignment, output.hints};
+}
+
 Index bytes_of(const Record& record) {
   std::size_t bytes = record.settings.size();
   for (const Column& column : record.columns) bytes += 2048 + 8 * column.values.size();
@@ -77,8 +87,8 @@ Index bytes_of(const Record& record) {
   return Index(bytes);
 }
 
-void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors) {
-  FileId file = create_alone(path);
+void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors, const Alignment& alignment) {
+  FileId file = create_alone(path, alignment.from, alignment.step);
   std::vector<NamedAxes> axes;
   for (const TensorSpec& tensor : tensors) {
     const TypeId type = file_type(tensor.type);
@@ -126,17 +136,18 @@ TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape&
 }
 
 ResultFile::ResultFile(const OutputLocation& location, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
-    : tensors_(std::move(tensors)), comm_(comm) {
+    : tensors_(std::move(tensors)), hints_(location.hints), comm_(comm) {
+  const Alignment alignment(location.alignment);
   const std::string made = from_root(comm_, [&] {
     const comm::BlockingScope inside("the making of " + location.file);
-    file_.emplace(location.file, location.overwrite);
+    file_.emplace(location.file, location.overwrite, location.hints);
     const std::string& path = file_->unfinished().path();
-    check_free_space(file_->final_path(), bytes_of(tensors_));
+    check_free_space(file_->final_path(), bytes_of(tensors_, alignment));
     // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
     // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
-    reserve(file_->descriptor(), path, bytes_of(tensors_) + spare_bytes);
+    reserve(file_->descriptor(), path, bytes_of(tensors_, alignment) + spare_bytes);
     file_->unfinished().check();
-    make_layout(path, tensors_);
+    make_layout(path, tensors_, alignment);
     reserve(file_->descriptor(), path, Index(std::filesystem::file_size(path)));
     return fmt::format("{} {}", file_->unfinished().inode(), path);
   });
@@ -150,7 +161,7 @@ ResultFile::~ResultFile() = default;
 const UnfinishedFile& ResultFile::unfinished() const { return file_ ? file_->unfinished() : *seen_; }
 
 SeenFile ResultFile::target() const {
-  SeenFile file{unfinished().path(), {}, {}};
+  SeenFile file{unfinished().path(), {}, {}, hints_};
   for (const TensorSpec& tensor : tensors_) file.datasets[tensor.name] = {tensor.extents, tensor.type, tensor.order};
   return file;
 }

@@ -13,6 +13,7 @@
 #include "annulus/core/types.hpp"
 #include "annulus/io/new_file.hpp"
 #include "annulus/io/part_transfer.hpp"
+#include "annulus/io/settings.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::io {
@@ -40,7 +41,11 @@ TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape&
 struct OutputLocation {
   std::string file;
   bool overwrite = false;
+  std::optional<Index> alignment{};  ///< bytes; datasets as large or larger start at multiples of it; empty: auto
+  comm::FileHints hints{};           ///< the file is made, and opened, with them
 };
+/// Of a run file.
+OutputLocation location_of(const OutputSettings& output);
 
 /// Host memory with this rank's rows of a dataset, (B, rows, heads, ...) contiguous.
 struct RowsOut {
@@ -100,6 +105,7 @@ class ResultFile {
   SeenFile target() const;
 
   std::vector<TensorSpec> tensors_;
+  comm::FileHints hints_;
   const comm::Communicator& comm_;
   std::optional<NewFile> file_;         // on rank 0
   std::optional<UnfinishedFile> seen_;  // the same on the others

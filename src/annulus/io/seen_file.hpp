@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/comm/file_hints.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/axes.hpp"
 #include "annulus/io/number_type.hpp"
@@ -49,6 +50,7 @@ struct SeenFile {
   std::string path;
   FileState state;                              ///< as this rank finds it
   std::map<std::string, DatasetInfo> datasets;  ///< those that are read, by their names
+  comm::FileHints hints{};                      ///< for MPI-IO, wherever it opens the file
 
   /// An internal error for a dataset that is not among them.
   const DatasetInfo& at(const std::string& dataset) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annulus/comm/file_hints.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
 #include "annulus/core/types.hpp"
@@ -40,6 +41,7 @@ struct InputSettings {
   std::string dout = "/dout";            ///< read when compute.backward is true
   std::optional<std::string> dlse;       ///< dataset of the LSE's gradient; empty: it is zero
   std::optional<std::string> documents;  ///< dataset of document offsets; empty: one document
+  comm::FileHints hints;                 ///< for MPI-IO
 };
 
 struct AttentionSettings {
@@ -124,6 +126,8 @@ struct OutputSettings {
   Index top_keys = 8;                 ///< rows that `top` lists of every row
   std::optional<std::string> report;  ///< absolute path of a JSON file
   std::optional<std::string> trace;   ///< absolute path of a JSON file of trace events
+  std::optional<Index> alignment;     ///< bytes; large datasets start at multiples in the file; empty: auto
+  comm::FileHints hints;              ///< for MPI-IO
 };
 
 struct Settings {

@@ -139,7 +139,7 @@ FileContents describe_tensors(hid_t file, const InputSettings& input, bool with_
 }  // namespace
 
 TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& comm, bool gradients) {
-  file_ = {*input.file, agreed_state(*input.file, comm), {}};
+  file_ = {*input.file, agreed_state(*input.file, comm), {}, input.hints};
   contents_ = agreed_contents(file_.path, input.documents, comm,
                               [&](hid_t file) { return describe_tensors(file, input, gradients); });
   const auto& [batch, sequence, heads, kv_heads, head_dim] = shape();

@@ -60,7 +60,7 @@ std::optional<Measurements> compute_all(const Job& job, const std::function<io::
   const io::OutputSettings& output = job.run.settings.output;
   const std::unique_ptr<Work> work = make_work(job, comm);
   std::optional<io::ResultFile> file;  // none: the run only times
-  if (output.writes_file()) file.emplace(io::OutputLocation{output.file, output.overwrite}, job.results, comm);
+  if (output.writes_file()) file.emplace(io::location_of(output), job.results, comm);
   compute(job, *work, {.file = file ? &*file : nullptr}, comm, tally);
   const io::Record made = record();
   if (file) {

@@ -32,7 +32,7 @@ class Training {
         comm_(comm),
         settings_(*job.run.settings.train),
         layer_(*job.layer, *job.strategy, comm),
-        result_({job.run.settings.output.file, job.run.settings.output.overwrite},
+        result_(io::location_of(job.run.settings.output),
                 training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type), comm) {
     core::memory_ledger().reset_peak();
     x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
@@ -138,7 +138,10 @@ class Training {
 
   void save() const {
     const comm::Scope here("the writing of " + settings_.checkpoint);
-    io::ResultFile file({settings_.checkpoint, true}, training_specs(layer_.problem(), state_.steps_done()), comm_);
+    io::OutputLocation where = io::location_of(job_.run.settings.output);
+    where.file = settings_.checkpoint;
+    where.overwrite = true;
+    io::ResultFile file(where, training_specs(layer_.problem(), state_.steps_done()), comm_);
     save_training(file, training_, state_, {}, command_line_, comm_);
   }
 

@@ -10,6 +10,7 @@ using MPI_Count = long long;
 using MPI_Comm = int;
 using MPI_Datatype = int;
 using MPI_Errhandler = int;
+using MPI_File = int;
 using MPI_Info = int;
 using MPI_Op = int;
 using MPI_Request = int;
@@ -31,6 +32,8 @@ inline constexpr int MPI_T_CVAR_HANDLE_NULL = 0, MPI_ERRORS_RETURN = 0, MPI_UNDE
 inline constexpr int MPI_MAX = 0, MPI_SUM = 1, MPI_MODE_NOCHECK = 0, MPI_THREAD_SINGLE = 0, MPI_THREAD_FUNNELED = 1;
 inline constexpr int MPI_BYTE = 1, MPI_CHAR = 2, MPI_INT = 3, MPI_FLOAT = 4, MPI_DOUBLE = 5, MPI_INT64_T = 6;
 inline constexpr int MPI_UINT64_T = 7, MPI_LOCK_SHARED = 0, MPI_KEYVAL_INVALID = -1, MPI_COMM_NULL_COPY_FN = 0;
+inline constexpr int MPI_FILE_NULL = 0, MPI_MODE_CREATE = 1, MPI_MODE_EXCL = 2, MPI_MODE_RDWR = 4;
+inline constexpr int MPI_MAX_INFO_KEY = 256, MPI_MAX_INFO_VAL = 1024;
 inline constexpr int MPI_MAX_ERROR_STRING = 64, MPI_MAX_LIBRARY_VERSION_STRING = 64, MPI_MAX_PROCESSOR_NAME = 64;
 
 // Of any arguments: functions and not templates, because blocking() takes their addresses.
@@ -57,6 +60,11 @@ ANNULUS_WITHOUT_MPI(MPI_Iallgatherv)
 ANNULUS_WITHOUT_MPI(MPI_Iallreduce)
 ANNULUS_WITHOUT_MPI(MPI_Ibarrier)
 ANNULUS_WITHOUT_MPI(MPI_Ibcast)
+ANNULUS_WITHOUT_MPI(MPI_File_close)
+ANNULUS_WITHOUT_MPI(MPI_File_open)
+ANNULUS_WITHOUT_MPI(MPI_Info_create)
+ANNULUS_WITHOUT_MPI(MPI_Info_free)
+ANNULUS_WITHOUT_MPI(MPI_Info_set)
 ANNULUS_WITHOUT_MPI(MPI_Igather)
 ANNULUS_WITHOUT_MPI(MPI_Init_thread)
 ANNULUS_WITHOUT_MPI(MPI_Iprobe)
