@@ -286,6 +286,14 @@ TEST_F(Invariance, EveryStorageTypeAndPrecisionWithManyTiles) {
   }
 }
 
+/// More keys than the smallest task of the gradients has, so that threads cut a whole otherwise than its parts.
+TEST_F(Invariance, MoreKeysThanATask) {
+  Case one = make("long", {2, 1000, 2, 1, 32}, {Semantics::longnet, {{}}, true, false}, {0, 200, 1000});
+  expect_same_bits(one, {one_batch_entry(one.problem, 1), one_document(one.problem, 1)});
+  one.problem.documents = {0, 1000};
+  expect_same_bits(one, without_later_gradients(inputs_of(one), 611), {first_rows(one.problem, 611, true)});
+}
+
 TEST_F(Invariance, RandomSettings) {
   const std::uint64_t seed = 20261123;
   std::mt19937_64 random(seed);
