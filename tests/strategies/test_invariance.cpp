@@ -294,6 +294,16 @@ TEST_F(Invariance, MoreKeysThanATask) {
   expect_same_bits(one, without_later_gradients(inputs_of(one), 611), {first_rows(one.problem, 611, true)});
 }
 
+/// The kernels for GPUs, on CPUs.
+TEST_F(Invariance, OfTeamsOnADevice) {
+  Case one = make("device", {2, 150, 4, 2, 24}, {Semantics::longnet, {{}, {64, 2}}, true, false}, {0, 70, 150});
+  one.problem.backend = kernels::Backend::device;
+  expect_same_bits(one, {one_batch_entry(one.problem, 1), some_heads(one.problem, {2, 4}), one_document(one.problem, 0),
+                         one_document(one.problem, 1)});
+  one.problem.documents = {0, 150};
+  expect_same_bits(one, without_later_gradients(inputs_of(one), 101), {first_rows(one.problem, 101, true)});
+}
+
 TEST_F(Invariance, RandomSettings) {
   const std::uint64_t seed = 20261123;
   std::mt19937_64 random(seed);
