@@ -91,13 +91,20 @@ TEST(Storage, BeyondTheLargestNumberIsInfinity) {
   EXPECT_EQ(to_float(to_bfloat16(with_bits(0x7f7f7fffu))), with_bits(0x7f7f0000u));
 }
 
-#ifdef __FLT16_MAX__
+// Arm's __fp16 is the same type, and older than _Float16 in C++.
+#if defined(__aarch64__)
+using CompilersHalf = __fp16;
+#elif defined(__FLT16_MAX__)
+using CompilersHalf = _Float16;
+#endif
+
+#if defined(__aarch64__) || defined(__FLT16_MAX__)
 TEST(Storage, HalfEqualsTheCompilersHalf) {
   // Every exponent of float with many mantissas, about 2^22 numbers, each way.
   for (std::uint64_t i = 0; i < (std::uint64_t(1) << 22); ++i) {
     const std::uint32_t mantissa = std::uint32_t(random_bits(1, TensorId::q, Index(i))) & 0x7fffffu;
     const float value = with_bits(std::uint32_t(i & 0x1ffu) << 23 | mantissa);
-    const _Float16 rounded = static_cast<_Float16>(value);
+    const CompilersHalf rounded = static_cast<CompilersHalf>(value);
     std::uint16_t bits = 0;
     std::memcpy(&bits, &rounded, sizeof bits);
     if (std::isnan(value)) {

@@ -148,6 +148,36 @@ TEST_F(Output, TwoRunsOfOneJobDoNotDiffer) {
   EXPECT_NE(other.out.find("dataset: </dv> and </dv>\n1 differences found"), std::string::npos) << other.out;
 }
 
+/// The first 50 of 77 rows of a batch entry, in a file of their own, computed by other ranks and threads.
+TEST_F(Output, OfAPartHasTheBitsOfTheWhole) {
+  generate("");
+  write("run.yaml", deck);
+  const auto part_of = [](const std::vector<double>& whole) {  // (2, 77, ...) as (1, 50, ...)
+    const auto row = long(whole.size()) / (2 * 77);
+    return std::vector<double>(whole.begin() + 77 * row, whole.begin() + (77 + 50) * row);
+  };
+  const hid_t file = H5Fcreate((folder / "part.h5").c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  for (const char* name : {"q", "k", "v", "dout"}) {
+    const std::vector<double> part = part_of(numbers(folder / "in.h5", name));
+    const hsize_t extents[] = {1, 50, part.size() / (50 * 20), 20};
+    const hid_t space = H5Screate_simple(4, extents, nullptr);
+    const hid_t data = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, part.data()), 0) << name;
+    H5Dclose(data);
+    H5Sclose(space);
+  }
+  H5Fclose(file);
+  const std::string run = "run run.yaml --set compute.reproducible=true --set output.file=";
+  ASSERT_EQ(annulus(3, run + "whole.h5").status, 0);
+  const Outcome part = shell("env OMP_NUM_THREADS=3 " ANNULUS_PROGRAM " " + run + "own.h5 --set input.file=part.h5");
+  ASSERT_EQ(part.status, 0) << part.err;
+  for (const char* name : {"out", "lse", "dq"}) {
+    EXPECT_EQ(numbers(folder / "own.h5", name), part_of(numbers(folder / "whole.h5", name))) << name;
+  }
+  EXPECT_NE(numbers(folder / "own.h5", "dv"), part_of(numbers(folder / "whole.h5", "dv")))
+      << "later rows see these keys";
+}
+
 TEST_F(Output, SaysWhatItIs) {
   generate("");
   write("run.yaml", deck);

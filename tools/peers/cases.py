@@ -53,7 +53,7 @@ class Case:
             keys /= len(self.segments)
         flops = 4.0 * self.head_dim * self.heads * self.sequence * keys * (0.5 if self.causal else 1)
         seconds = 0.0
-        for rate in [80e9] + [30e9 if peer == "jax" else 60e9 for peer in self.peers]:
+        for rate in [80e9] + [30e9 if peer in ("jax", "onnxruntime") else 60e9 for peer in self.peers]:
             slow = 8 if self.dtype == "bfloat16" and rate == 60e9 else 1  # PyTorch's gradients where the CPU has no bfloat16 instructions
             seconds += flops / rate * (1 + (2.5 * slow if self.backward else 0))
         return seconds / self.workers + 0.4
@@ -84,16 +84,29 @@ def full():
     cases += dense("ranks", [8192], dims=[64], peers=["allgather"], ranks=2, strategy="ring", rounds=4)
     cases += dense("threads", [4096], dims=[64], threads=2)
     cases += dense("threads", [4096], dims=[128], threads=2, backward=False)
-    cases += dense("types", [4096], dtype="bfloat16", backward=False, rounds=3)
-    cases += dense("types", [1024], dims=[64], dtype="bfloat16")
-    cases += dense("types", [4096], masks=[True], dtype="float16", peers=[], rounds=3)
     cases += dense("types", [2048], dims=[64], dtype="float64")
+    cases += dense("onnx", [1024, 4096], peers=["onnxruntime"], backward=False, rounds=3)
     cases += [dilated("longnet", 262144, backward=False, rounds=2)]
     cases += dense("jax", [2048, 4096], dims=[64], peers=["jax"], threads=2, rounds=3)
     cases += [Case("process", 16384, causal=True, generated=True, backward=False, rounds=3),
               Case("process-longnet", 262144, heads=4, causal=True, segments=LONGNET_SEGMENTS,
                    dilations=LONGNET_DILATIONS, generated=True, backward=False, rounds=3)]
     return cases
+
+
+def sixteen_bits(sequences):
+    """bfloat16 and float16 with gradients; of bfloat16 PyTorch with AMX, where the CPU has that, and without."""
+    cases = []
+    for sequence in sequences:
+        for dtype in ("bfloat16", "float16"):
+            peers = ["torch", "torch-avx512"] if dtype == "bfloat16" and has_amx() else ["torch"]
+            cases += dense("types", [sequence], dtype=dtype, peers=peers, rounds={1024: 9, 4096: 5}.get(sequence, 3))
+    return cases
+
+
+def has_amx():
+    with open("/proc/cpuinfo", encoding="utf-8") as about:
+        return " amx_bf16 " in about.read().replace("\n", " ")
 
 
 def quick():
@@ -104,6 +117,7 @@ def quick():
     cases += dense("threads", [2048], dims=[64], threads=2)
     cases += dense("types", [1024], dims=[64], masks=[True], dtype="bfloat16")
     cases += dense("types", [1024], dims=[64], masks=[True], dtype="float64")
+    cases += dense("onnx", [1024], dims=[64], peers=["onnxruntime"], backward=False)
     cases += dense("jax", [2048], dims=[64], masks=[True], peers=["jax"], threads=2)
     cases += [Case("process", 4096, causal=True, generated=True, backward=False)]
     for case in cases:

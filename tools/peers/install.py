@@ -13,6 +13,8 @@ import environment as venv  # noqa: E402: tools/venv/environment.py
 
 NUMBERS_WORK = "import numpy, h5py; print(numpy.__version__, h5py.__version__)"
 JAX = "jax>=0.5,<0.11"
+ONNX = ["onnxruntime>=1.20,<1.33", "onnx>=1.17,<1.24"]
+ONNX_WORKS = "import onnx, onnxruntime; print(onnxruntime.__version__)"
 JAX_WORKS = "import jax; jax.numpy.ones(2).block_until_ready(); print(jax.__version__)"
 
 
@@ -21,6 +23,13 @@ def install_jax(environment):
         say("installing JAX: about 150 MB, 520 MB unpacked")
         environment.pip(JAX, *venv.NUMBERS)
     return environment.command(environment.python, "-c", JAX_WORKS)
+
+
+def install_onnxruntime(environment):
+    if not environment.works(ONNX_WORKS):
+        say("installing ONNX Runtime: about 40 MB")
+        environment.pip(*ONNX, *venv.NUMBERS)
+    return environment.command(environment.python, "-c", ONNX_WORKS)
 
 
 def install(wanted):
@@ -33,7 +42,8 @@ def install(wanted):
             say(f"annulus alone: {failure}")
             return None, {}
         versions = {"numpy, h5py": environment.works(NUMBERS_WORK)}
-        for peer, put_in in (("torch", venv.Environment.install_torch), ("jax", install_jax)):
+        for peer, put_in in (("torch", venv.Environment.install_torch), ("jax", install_jax),
+                             ("onnxruntime", install_onnxruntime)):
             if peer not in wanted:
                 continue
             try:

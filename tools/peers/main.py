@@ -25,6 +25,7 @@ def arguments():
     parser = argparse.ArgumentParser(
         prog="run", description="Measures annulus and its peers in turn on the same input; one table, and JSON.")
     parser.add_argument("--quick", action="store_true", help="small cases, two rounds: about 3 minutes instead of 12")
+    parser.add_argument("--types", action="store_true", help="instead: bfloat16 and float16 beside PyTorch, 30 minutes")
     parser.add_argument("--long", action="store_true", help="instead: annulus alone, 16 Ki to 4 Mi rows")
     parser.add_argument("--only", metavar="NAME,...", default="",
                         help="only cases with one of these in their name, or with a peer of that name")
@@ -42,7 +43,9 @@ def arguments():
 
 
 def chosen_cases(options):
-    if options.long:
+    if options.types:
+        found = case_lists.sixteen_bits([1024] if options.quick else [1024, 4096, 8192])
+    elif options.long:
         found = case_lists.long_sequences(min(2, os.cpu_count() or 1), 262144 if options.quick else 1 << 22)
     else:
         found = case_lists.quick() if options.quick else case_lists.full()
@@ -53,10 +56,11 @@ def chosen_cases(options):
     return found
 
 
-def build_peak(cache):
-    """The multiply-add peak program, compiled for this machine; again when its source is newer."""
-    source, binary = HERE / "peak.cpp", Path(cache) / f"peak-{platform.node() or 'here'}"
-    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+def build_peak(name, cache):
+    """A peak program, compiled for this machine; again when its sources are newer."""
+    source, binary = HERE / f"{name}.cpp", Path(cache) / f"{name}-{platform.node() or 'here'}"
+    newest = max(path.stat().st_mtime for path in (source, HERE / "peak.hpp"))
+    if not binary.exists() or binary.stat().st_mtime < newest:
         Path(cache).mkdir(parents=True, exist_ok=True)
         aside = binary.with_suffix(f".{os.getpid()}")
         subprocess.run([os.environ.get("CXX", "g++"), "-O3", "-march=native", "-pthread", str(source), "-o", str(aside)],
@@ -65,10 +69,17 @@ def build_peak(cache):
     return str(binary)
 
 
+def cpu_name():
+    """Its own name for itself, and what it has for bfloat16."""
+    lines = [row.split(":") for row in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if ":" in row]
+    about = {key.strip(): value.strip() for key, value in lines}
+    has = [flag for flag in ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16") if flag in about.get("flags", "").split()]
+    numbers = [f"{key} {about[key]}" for key in ("cpu family", "model", "stepping") if key in about]
+    return f"{about.get('model name', platform.machine())} ({', '.join(numbers + has) or 'nothing for bfloat16'})"
+
+
 def machine(annulus, versions):
-    names = [row.split(":")[1].strip() for row in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-             if row.startswith("model name")]
-    return {"cpu": names[0] if names else platform.machine(), "cpus": os.cpu_count(), "load": os.getloadavg(),
+    return {"cpu": cpu_name(), "cpus": os.cpu_count(), "load": os.getloadavg(),
             "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "python": platform.python_version(), "versions": versions,
             "annulus": annulus.version()}
 
@@ -123,15 +134,16 @@ def main():
     try:
         limit = options.limit or (120 if options.quick else 300)
         annulus = Annulus(options.program, os.environ.get("PEERS_LAUNCHER", "mpirun"), workspace.resolve(), limit)
-        bench = Bench(annulus, workers, build_peak(cache), versions, limit)
+        peaks = {name: build_peak(name, cache) for name in ("peak", "peak_bfloat16")}
+        bench = Bench(annulus, workers, peaks, versions, limit)
         about = {"machine": machine(annulus, versions), "arguments": sys.argv[1:]}
-        seconds = options.seconds or (170 if options.quick else 700)
+        seconds = options.seconds or (170 if options.quick else 1800 if options.types else 700)
         records = measure_all(cases, bench, seconds, options.long, lambda so_far: write_json(options.json, about, so_far))
     finally:
         workers.keep_only([])
         shutil.rmtree(workspace, ignore_errors=True)
     if not options.long:
-        print("\n" + report.LEGEND, end="")
+        print(f"\n{report.LEGEND}{report.about(about['machine'], records)}", end="")
     say(f"{time.monotonic() - started:.0f} s; raw numbers in {options.json}")
     wrong = [r["case"]["name"] for r in records if "failed" in r
              or not all(check["equal"] for peer in r["checks"].values() for check in peer.values())]

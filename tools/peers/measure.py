@@ -11,12 +11,14 @@ GRADIENT_TOLERANCE = TOLERANCE | {"float64": 1e-11, "float32": 3e-5}
 FLOPS = {"forward": 4.0, "backward": 10.0, "forward+backward": 14.0}
 
 # The package that each peer is made of.
-PACKAGES = {"torch": "torch", "composed": "torch", "allgather": "torch", "jax": "jax"}
+PACKAGES = {"torch": "torch", "torch-avx512": "torch", "composed": "torch", "allgather": "torch", "jax": "jax",
+            "onnxruntime": "onnxruntime"}
 
 
 class Bench:
-    def __init__(self, annulus, workers, peak, versions, limit):
-        self.annulus, self.workers, self.peak, self.limit = annulus, workers, peak, limit
+    def __init__(self, annulus, workers, peaks, versions, limit):
+        """`peaks`: the programs that measure them, by name."""
+        self.annulus, self.workers, self.peaks, self.limit = annulus, workers, peaks, limit
         self.available = {peer for peer, package in PACKAGES.items() if package in versions}
 
     def case(self, case, seconds):
@@ -67,7 +69,7 @@ class Bench:
             if number > 0 and start + longest > deadline:
                 say(f"{case.name}: {number} of {case.rounds} rounds, the time is up")
                 return
-            this = {"peak": self.multiply_add_peak(case), "annulus": self.annulus.run(case, case.backward)}
+            this = {"peak": self.peak(case), "annulus": self.annulus.run(case, case.backward)}
             for peer, worker in peers.items():
                 measured = self.attempt(record, peer, lambda worker=worker: worker.measure(number == 0, self.limit))
                 if measured:
@@ -77,11 +79,19 @@ class Bench:
             record["rounds"].append(this)
             longest = max(longest, time.monotonic() - start)
 
-    def multiply_add_peak(self, case):
-        """The peak at this moment with as many threads as are at work, in the case's arithmetic."""
-        cpu, wall = map(float, launch([self.peak, str(case.workers), "0.15"], 60)["text"].split())
+    def peak(self, case):
+        """The peaks at this moment with as many threads as are at work: of multiply-adds in the case's arithmetic, and
+        for bfloat16 that of VDPBF16PS, 0 where the processor has none."""
+        cpu, wall = self.rates("peak", case)
         part = 0.5 if BYTES[case.dtype] == 8 else 1.0  # float64 vectors hold half as many numbers
-        return {"rate": cpu * part, "wall rate": wall * part}
+        measured = {"rate": cpu * part, "wall rate": wall * part}
+        if case.dtype == "bfloat16":
+            measured["bfloat16 rate"] = self.rates("peak_bfloat16", case)[0]
+        return measured
+
+    def rates(self, program, case):
+        """GFLOP per CPU second, and of wall time."""
+        return [float(rate) for rate in launch([self.peaks[program], str(case.workers), "0.15"], 60)["text"].split()]
 
 
 def add_totals(measured):

@@ -4,9 +4,9 @@ from statistics import median
 from measure import FLOPS
 
 MIB = 1 << 20
-HEADER = ("case", "pass", "who", "GFLOP/CPU s", "(min max)", "of peak", "CPU s", "wall s", "GFLOP/s", "+MiB", "difference",
+HEADER = ("case", "pass", "who", "GFLOP/CPU s", "(min max)", "of peak", "of bf16", "CPU s", "wall s", "GFLOP/s", "+MiB", "difference",
           "annulus/peer by CPU", "by wall")
-WIDTHS = (42, 16, 9, 11, 15, 7, 8, 8, 8, 7, 10, 20, 20)
+WIDTHS = (42, 16, 12, 11, 15, 7, 7, 8, 8, 8, 7, 10, 20, 20)
 
 
 def line(cells):
@@ -53,9 +53,10 @@ def summary(record, who, what):
     if not seconds:
         return None
     flops = FLOPS.get(what, FLOPS["forward"]) * record["case"]["head_dim"] * record["kept"] * 1e-9
-    peaks = [this["peak"]["rate"] for this in record["rounds"] if what in this.get(who, {})]
+    peaks = [this["peak"] for this in record["rounds"] if what in this.get(who, {})]
     rates = [flops / one["cpu"] for one in seconds]
-    return {"gflop": flops, "rates": rates, "of_peak": median(r / p for r, p in zip(rates, peaks)),
+    return {"gflop": flops, "rates": rates, "of_peak": median(r / p["rate"] for r, p in zip(rates, peaks)),
+            "of_bfloat16": [r / p["bfloat16 rate"] for r, p in zip(rates, peaks) if p.get("bfloat16 rate")],
             "cpu": median(one["cpu"] for one in seconds), "wall": median(one["wall"] for one in seconds),
             "ratio_cpu": ratios(record, who, what, "cpu") if who != "annulus" else [],
             "ratio_wall": ratios(record, who, what, "wall") if who != "annulus" else []}
@@ -73,7 +74,7 @@ def rows(record):
             low, high = min(numbers["rates"]), max(numbers["rates"])
             yield line((name, "whole process" if what == "process" else what, who,
                         f"{median(numbers['rates']):.1f}", f"({low:.1f} {high:.1f})", f"{numbers['of_peak']:.2f}",
-                        f"{numbers['cpu']:.3f}", f"{numbers['wall']:.3f}", f"{numbers['gflop'] / numbers['wall']:.1f}",
+                        f"{median(numbers['of_bfloat16']):.2f}" if numbers["of_bfloat16"] else "", f"{numbers['cpu']:.3f}", f"{numbers['wall']:.3f}", f"{numbers['gflop'] / numbers['wall']:.1f}",
                         extra_memory(record, who, what), worst_difference(record, who, what),
                         spread(numbers["ratio_cpu"]), spread(numbers["ratio_wall"])))
             name = ""
@@ -105,7 +106,21 @@ def long_line(cells):
 LEGEND = """\
 GFLOP/CPU s: useful flops (4 D per kept query, key and head forward, 10 D backward) per CPU second, median of the rounds.
 CPU s: annulus its kernels on all ranks, without messages (/run/kernel_cpu_seconds); a peer all its threads and ranks.
-of peak: share of the multiply-add peak measured in the same rounds with as many threads.  +MiB: memory above the inputs on
-the fullest rank, outputs included.  difference: largest from annulus' result / max(1, largest value); '!!' is too much.
+of peak: share of the multiply-add peak measured in the same rounds with as many threads.  of bf16: the same of the peak of
+VDPBF16PS, bfloat16 only.  +MiB: memory above the inputs on the fullest rank, outputs included.
+difference: largest from annulus' result / max(1, largest value); '!!' is too much.
 annulus/peer: ratio of rates, median (min max) over the rounds; above 1 annulus is faster.
 """
+
+
+def about(machine, records):
+    """What the numbers were measured on."""
+    text = f"\nCPU: {machine['cpu']}.  " + ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    for name, key in (("multiply-add", "rate"), ("VDPBF16PS", "bfloat16 rate")):
+        peaks = [this["peak"][key] for record in records for this in record.get("rounds", [])
+                 if key in this["peak"] and record["case"]["dtype"] != "float64"]
+        if peaks and max(peaks) > 0:
+            text += f"\nPeak, {name}: {spread(peaks, 0)} GFLOP per CPU second."
+        elif peaks:
+            text += f"\nPeak, {name}: this CPU has no such instruction, so the column is empty."
+    return text + "\n"

@@ -19,8 +19,9 @@ import h5py
 import numpy
 
 # Where each peer lives: module, class.
-PEERS = {"torch": ("peer_fused", "Fused"), "composed": ("peer_composed", "Composed"),
-         "allgather": ("peer_allgather", "AllGather"), "jax": ("peer_jax", "Jax")}
+PEERS = {"torch": ("peer_fused", "Fused"), "torch-avx512": ("peer_fused", "Fused"),
+         "composed": ("peer_composed", "Composed"), "allgather": ("peer_allgather", "AllGather"),
+         "jax": ("peer_jax", "Jax"), "onnxruntime": ("peer_onnxruntime", "OnnxRuntime")}
 # Shorter calls are repeated until so much CPU time has gone by, so that the clock's grain does not count.
 LEAST_SECONDS = 0.1
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from program import Failed, environment
 
 HERE = Path(__file__).resolve().parent
+# What a peer's processes are told beside the number of threads. PyTorch multiplies bfloat16 with oneDNN and with MKL:
+# both without AMX, with VDPBF16PS.
+SETTINGS = {"torch-avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "MKL_ENABLE_INSTRUCTIONS": "AVX512_E3"}}
 
 
 class Worker:
@@ -20,7 +23,7 @@ class Worker:
         self.processes = [
             subprocess.Popen([python, str(HERE / "worker.py"), peer, str(rank), str(ranks), str(rendezvous)],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
-                             env=environment(threads))
+                             env=environment(threads) | SETTINGS.get(peer, {}))
             for rank in range(ranks)]
 
     def ask(self, command, limit):

@@ -28,6 +28,8 @@ ANNULUS_INLINE Pack<float, N> widen(Shorts<N> x, const HalfBits*) {
   if constexpr (N == 16) return _mm512_cvtph_ps(bits_as<__m256i>(x));
 #elif defined(__F16C__)
   if constexpr (N == 8) return _mm256_cvtph_ps(bits_as<__m128i>(x));
+#elif defined(__aarch64__)
+  if constexpr (N == 4) return vcvt_f32_f16(bits_as<float16x4_t>(x));
 #endif
   const Words<N> u = __builtin_convertvector(x, Words<N>);
   const Words<N> sign = (u & 0x8000u) << 16, rest = u & 0x7fffu;
@@ -49,6 +51,8 @@ ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const HalfBits*) {
   if constexpr (N == 16) return bits_as<Shorts<N>>(_mm512_maskz_cvtps_ph(0xffff, x, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   if constexpr (N == 8) return bits_as<Shorts<N>>(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+  if constexpr (N == 4) return bits_as<Shorts<N>>(vcvt_f16_f32(x));
 #endif
   const auto u = bits_as<Words<N>>(x);
   const Words<N> sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;

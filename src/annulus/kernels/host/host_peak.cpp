@@ -3,6 +3,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include <time.h>
@@ -44,8 +46,13 @@ ANNULUS_PEAK(avx2_double, __attribute__((target("avx2,fma"))), __m256d, _mm256_f
 #endif
 typedef float FourFloats __attribute__((vector_size(16)));
 typedef double TwoDoubles __attribute__((vector_size(16)));
+#if defined(__aarch64__)
+ANNULUS_PEAK(baseline_float, , FourFloats, vfmaq_f32(y, sum[i], x))
+ANNULUS_PEAK(baseline_double, , TwoDoubles, vfmaq_f64(y, sum[i], x))
+#else
 ANNULUS_PEAK(baseline_float, , FourFloats, sum[i] * x + y)
 ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
+#endif
 #undef ANNULUS_PEAK
 
 struct Loop {

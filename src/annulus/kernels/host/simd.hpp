@@ -124,20 +124,22 @@ ANNULUS_INLINE bool any_above(Doubles a, Doubles b) { return _mm_movemask_pd(_mm
 #if defined(__aarch64__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return vfmaq_f32(c, a, b); }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return vfmaq_f64(c, a, b); }
+ANNULUS_INLINE bool any_above(Floats a, Floats b) { return vmaxvq_u32(vcgtq_f32(a, b)) != 0; }
+ANNULUS_INLINE bool any_above(Doubles a, Doubles b) { return vmaxvq_u32(bits_as<uint32x4_t>(vcgtq_f64(a, b))) != 0; }
 #else
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return a * b + c; }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return a * b + c; }
-#endif
-template <class V>
-ANNULUS_INLINE V larger(V a, V b) {
-  return a > b ? a : b;
-}
 template <class V>
 ANNULUS_INLINE bool any_above(V a, V b) {
   const auto above = a > b;
   bool any = false;
   for (unsigned i = 0; i < sizeof(V) / sizeof(above[0]); ++i) any |= above[i] != 0;
   return any;
+}
+#endif
+template <class V>
+ANNULUS_INLINE V larger(V a, V b) {
+  return a > b ? a : b;
 }
 #endif
 
