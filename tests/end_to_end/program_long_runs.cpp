@@ -1,5 +1,5 @@
-// Runs in units, `stream` in blocks and other strategies in slices, that are killed, stopped, starved and started again:
-// the same command finishes the rest, and the bits are those of a run that nobody disturbed.
+// Runs in units, `stream` in blocks and other strategies in slices, that are killed, stopped, starved and started
+// again: the same command finishes the rest, and the bits are those of a run that nobody disturbed.
 #include "launched.hpp"
 #include "results.hpp"
 
@@ -109,7 +109,7 @@ TEST_P(ProgramLongRuns, KilledAnywhereItGoesOn) {
     // On one rank every call is its own; on three the first rank makes about as many beside the others' units.
     const int ranks = i % 2 == 0 ? 1 : 3, at = 1 + int((long(i) * 7919 + 3) % (ranks == 1 ? calls : calls / 2));
     const std::string what = fmt::format("killed at call {} of {} on {} ranks", at, calls, ranks);
-    const Outcome killed = run(ranks, fmt::format("RECORD_KILL={} RECORD_RANK=0", at));
+    const Outcome killed = run(ranks, fmt::format("RECORD_KILL={} RECORD_RANK={}", at, i % ranks));
     if (killed.status == 0) {  // it made fewer calls
       expect_finished(killed, expected, what);
       continue;

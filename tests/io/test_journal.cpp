@@ -50,7 +50,7 @@ TEST(Journal, SaysWhatWasWritten) {
   EXPECT_TRUE(one.is_empty());
   EXPECT_FALSE(Journal::find(path).has_value()) << "without a head it says nothing";
   begin(one);
-  one.sign_on({7 << 20, "process 1"});
+  one.sign_on({7 << 20, 3, "process 1"});
   {
     Journal::Turn turn(one);
     turn.write("claim 0 3 " + std::to_string(7 << 20));
@@ -70,7 +70,8 @@ TEST(Journal, SaysWhatWasWritten) {
   EXPECT_EQ(other->done_in(1), 1);
   EXPECT_TRUE(other->is_stopped(99));
   EXPECT_FALSE(other->is_stopped(98));
-  EXPECT_EQ(other->worker(), " process 1");
+  EXPECT_EQ(other->worker(), "process 1");
+  EXPECT_FALSE(other->worker(3).has_value()) << "it is of this launch";
 }
 
 TEST(Journal, ClaimsEndWithTheirProcess) {
@@ -83,7 +84,7 @@ TEST(Journal, ClaimsEndWithTheirProcess) {
   const pid_t child = fork();
   if (child == 0) {
     Journal theirs(path);
-    theirs.sign_on({std::uint64_t(5) << 20, "the child"});
+    theirs.sign_on({std::uint64_t(5) << 20, 4, "the child"});
     Journal::Turn(theirs).write("claim 0 0 " + std::to_string(5 << 20));
     (void)!write(ready[1], "x", 1);
     pause();
@@ -178,7 +179,7 @@ TEST(Journal, TurnsOfManyProcessesDoNotMix) {
     const pid_t child = fork();
     if (child == 0) {  // takes free units until there are none
       Journal mine(path);
-      mine.sign_on({std::uint64_t(p + 1) << 20, "child"});
+      mine.sign_on({std::uint64_t(p + 1) << 20, 5, "child"});
       int taken = 0;
       for (bool found = true; found;) {
         found = false;

@@ -112,8 +112,8 @@ void Journal::take(const std::string& line) {
   } else if (word == "part") {
     part_ = rest();
   } else if (word == "owner") {
-    words >> id;
-    std::getline(words, owners_[id]);
+    words >> id >> owners_[id].launch >> std::ws;
+    std::getline(words, owners_[id].about);
   } else if (word == "claim") {
     words >> unit.phase >> unit.unit >> id;
     claims_[unit] = id;
@@ -140,9 +140,9 @@ bool Journal::is_claimed(const UnitName& unit) const {
   return claim->second == self_ || is_locked(file_, byte_of(claim->second));
 }
 
-std::optional<std::string> Journal::worker() const {
-  for (const auto& [id, about] : owners_) {
-    if (id != self_ && is_locked(file_, byte_of(id))) return about;
+std::optional<std::string> Journal::worker(std::uint64_t launch) const {
+  for (const auto& [id, owner] : owners_) {
+    if (id != self_ && owner.launch != launch && is_locked(file_, byte_of(id))) return owner.about;
   }
   return std::nullopt;
 }
@@ -155,7 +155,7 @@ void Journal::sign_on(const JournalOwner& owner) {
     alive_.emplace(std::move(*lock));
   }
   Turn turn(*this);
-  turn.write(fmt::format("owner {} {}", owner.id, owner.about));
+  turn.write(fmt::format("owner {} {} {}", owner.id, owner.launch, owner.about));
 }
 
 bool Journal::take_completion() {

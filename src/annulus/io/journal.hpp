@@ -4,7 +4,7 @@
 //   head {...}             what is computed: settings, input, version, cuts
 //   making                 the part file is being laid out: one that is there is ours
 //   part {...}             it is laid out (part_file.hpp)
-//   owner ID ABOUT         a process that takes units; while it lives it holds the lock on a byte that follows from ID
+//   owner ID LAUNCH ABOUT  a process that takes units; while it lives it holds the lock on a byte that follows from ID
 //   claim PHASE UNIT ID    it works on this one
 //   done PHASE UNIT        its numbers are in the part file, and on disk
 //   stop LAUNCH            the processes of this launch shall take no more
@@ -27,8 +27,10 @@ namespace annulus::io {
 
 using core::Index;
 
+/// Processes that were launched together have one launch.
 struct JournalOwner {
   std::uint64_t id = 0;
+  std::uint64_t launch = 0;
   std::string about;  ///< "process 4711 on n7, started ..."
 };
 
@@ -54,8 +56,8 @@ class Journal {
   bool is_making() const { return making_; }
   bool has_locks() const { return locks_; }
   bool is_recording() const { return recording_; }
-  /// Somebody works on the run: who.
-  std::optional<std::string> worker() const;
+  /// Somebody of another launch than this one works on the run: who.
+  std::optional<std::string> worker(std::uint64_t launch = 0) const;
 
   /// The journal stays locked while this lives; all that others have written is known then.
   class Turn {
@@ -105,7 +107,7 @@ class Journal {
   std::string head_, part_;
   bool making_ = false;
   bool recording_ = false;
-  std::map<std::uint64_t, std::string> owners_;
+  std::map<std::uint64_t, JournalOwner> owners_;
   std::map<UnitName, std::uint64_t> claims_;
   std::set<UnitName> done_;
   std::set<std::uint64_t> stopped_;

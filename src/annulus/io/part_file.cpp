@@ -100,6 +100,35 @@ PartLayout PartLayout::parse(const std::string& text) {
   return layout;
 }
 
+namespace {
+
+/// Where everything lies in a file that HDF5 has laid out; scratch gets its places behind that.
+PartLayout found_layout(const Descriptor& file, const std::string& path, const std::vector<PartTensor>& tensors) {
+  struct stat about {};
+  if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
+  PartLayout layout{Index(about.st_ino), Index(about.st_size), {}, {}};
+  const FileId open = open_alone(path, false);
+  Index end = 0, next = core::ceil_div(layout.bytes, alignment) * alignment;
+  for (const PartTensor& tensor : tensors) {
+    if (tensor.is_scratch) {
+      layout.offsets[tensor.spec.name] = next;
+      next += core::ceil_div(bytes_of(tensor.spec), alignment) * alignment;
+    } else {
+      const DatasetId dataset = open_dataset(open, path, tensor.spec.name);
+      layout.offsets[tensor.spec.name] = Index(comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset)));
+    }
+  }
+  std::vector<core::Interval> numbers = number_ranges(open, path);
+  numbers.push_back({layout.bytes, layout.bytes});
+  for (const core::Interval& range : numbers) {
+    if (range.begin > end) layout.bookkeeping.push_back({end, read_bytes(file, path, {end, range.begin})});
+    end = std::max(end, range.end);
+  }
+  return layout;
+}
+
+}  // namespace
+
 PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& result,
                              const std::vector<PartTensor>& tensors) {
   const comm::BlockingScope inside("the making of " + path);
@@ -110,37 +139,20 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
   const Index room = io::bytes_of(specs, aligned) + spare_bytes + scratch;
   check_free_space(path, room);
   const Descriptor file = new_file(path, result.hints);
-  struct stat replaced {};
-  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
-  reserve(file, path, room);
-  make_layout(path, specs, aligned);
-  if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
-  struct stat about {};
-  if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
-  PartLayout layout{Index(about.st_ino), Index(about.st_size), {}, {}};
-  {
-    const FileId open = open_alone(path, false);
-    for (const TensorSpec& spec : specs) {
-      const DatasetId dataset = open_dataset(open, path, spec.name);
-      layout.offsets[spec.name] = Index(comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset)));
-    }
-    Index end = 0;
-    std::vector<core::Interval> numbers = number_ranges(open, path);
-    numbers.push_back({layout.bytes, layout.bytes});
-    for (const core::Interval& range : numbers) {
-      if (range.begin > end) layout.bookkeeping.push_back({end, read_bytes(file, path, {end, range.begin})});
-      end = std::max(end, range.end);
-    }
+  try {
+    struct stat replaced {};
+    if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
+    reserve(file, path, room);
+    make_layout(path, specs, aligned);
+    if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
+    PartLayout layout = found_layout(file, path, tensors);
+    reserve(file, path, layout.bytes + alignment + scratch);
+    flush_to_disk(file, path);
+    return layout;
+  } catch (const core::Error&) {
+    if (file.is_named(path)) unlink(path.c_str());
+    throw;
   }
-  Index next = core::ceil_div(layout.bytes, alignment) * alignment;
-  for (const PartTensor& tensor : tensors) {
-    if (!tensor.is_scratch) continue;
-    layout.offsets[tensor.spec.name] = next;
-    next += core::ceil_div(bytes_of(tensor.spec), alignment) * alignment;
-  }
-  reserve(file, path, next);
-  flush_to_disk(file, path);
-  return layout;
 }
 
 PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors)

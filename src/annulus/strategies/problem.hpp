@@ -116,9 +116,10 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// The rounds in which a problem is computed: one for all pairs; if it is to be reproducible, one for each pair.
 ///
 /// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N rows
-/// adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all to one running softmax. The kernel takes the keys of a call from the last to the first, so a rank gives it of its
-/// own rows the keys up to the query, then the rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows
-/// those behind the query. Worked example: 12 rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
+/// adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all to one running softmax. The kernel takes
+/// the keys of a call from the last to the first, so a rank gives it of its own rows the keys up to the query, then the
+/// rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows those behind the query. Worked example: 12
+/// rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
 

@@ -150,15 +150,16 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
     if (!is_published(io::PartLayout::parse(journal->part()))) check_result();
     return;
   }
-  check_result();
-  if (exists(paths.part)) {
-    if (!journal->is_making()) {
-      fail(ErrorKind::failure, "{}: is in the way: the run keeps its numbers under that name until it is finished",
-           paths.part);
-    }
-    unlink(paths.part.c_str());  // of a launch that was killed while it laid it out
-  }
+  bool laid_out = false;
   try {
+    check_result();
+    if (exists(paths.part)) {
+      if (!journal->is_making()) {
+        fail(ErrorKind::failure, "{}: is in the way: the run keeps its numbers under that name until it is finished",
+             paths.part);
+      }
+      unlink(paths.part.c_str());  // of a launch that was killed while it laid it out
+    }
     turn.begin_anew();
     turn.write("head " + identity_text(job, cuts));
     turn.write("making");
@@ -166,18 +167,160 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
     io::OutputLocation where = io::location_of(job.run.settings.output);
     where.file = paths.result;
     const io::PartLayout layout = io::PartFile::lay_out(paths.part, where, tensors);
+    laid_out = true;
     turn.write("part " + layout.text());
     turn.flush();
   } catch (const core::Error&) {  // nothing has begun, and nothing stays
+    if (laid_out) unlink(paths.part.c_str());
     journal->remove();
     throw;
   }
-  turn.begin_anew();
-  turn.write("head " + identity_text(job, cuts));
-  turn.write("making");
+  io::flush_folder(paths.journal);
+}
+
+LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm)
+    : state_(std::make_unique<State>(job, cuts, comm)) {
+  State& s = *state_;
+  const std::vector<io::PartTensor> tensors = part_tensors(job, scratch);
+  s.launch = std::uint64_t(io::numbers_from_root(comm, [&] {
+                             const comm::BlockingScope inside("the making of " + s.paths.part);
+                             s.lay_out(tensors);
+                             return std::vector<Index>{Index(random_id())};
+                           }).at(0));
+  comm::agree(comm, [&] {
+    if (!s.journal) s.journal.emplace(s.paths.journal);
+    const io::PartLayout layout = io::PartLayout::parse(s.journal->part());
+    if (!s.is_published(layout)) {
+      s.part.emplace(s.paths.part, layout, tensors);
+      for (const io::PartTensor& tensor : tensors) s.rows.put(tensor.id, s.part->place(tensor.id));
+    }
+    for (const StoredTensor tensor : input_tensors(job)) s.rows.put(tensor, input_place(job, tensor));
+    s.found_finished = s.finished();
+    s.journal->sign_on({random_id(), s.launch,
+                        fmt::format("{}, process {} on {}, rank {} of {}", utc_now(), getpid(), comm::host_name(),
+                                    comm.rank(), comm.size())});
+  });
+  watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
+                 "annulus: stopped on request in the middle of a unit; those that are finished stay so: run again to "
+                 "continue\n");
+}
+
+LongRun::~LongRun() = default;
+
+bool LongRun::is_stopped() const { return state_->stopped; }
+
+Rest LongRun::rest() const {
+  const State& s = *state_;
+  const std::string there =
+      fmt::format("{} of {} parts of {} are finished and stay so", s.finished(), s.units(), s.paths.result);
+  if (s.stopped) return {"stopped on request: " + there + "; run again to continue", stopped_status};
+  if (const auto worker = s.journal->worker(s.launch)) return {fmt::format("{}; {} works on the rest", there, *worker)};
+  return {there + "; run again for the rest, which a process that is gone had begun", stopped_status};
+}
+
+core::RowSource& LongRun::source() { return state_->rows; }
+core::RowSink& LongRun::sink() { return *state_->part; }
+Index LongRun::found_finished() const { return state_->found_finished; }
+
+double LongRun::finished_share() const {
+  return double(state_->finished()) / double(std::max<Index>(1, state_->units()));
+}
+
+/// The first unit that nobody has; where there is none, whether one may come.
+std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
+  wait = false;
+  if (journal->is_stopped(launch)) {
+    stopped = true;
+    return std::nullopt;
+  }
+  for (std::size_t phase = 0; phase < cuts.phases.size(); ++phase) {
+    if (journal->done_in(Index(phase)) == cuts.phases[phase]) continue;
+    for (Index unit = 0; unit < cuts.phases[phase]; ++unit) {
+      const io::UnitName name{Index(phase), unit};
+      if (!journal->is_done(name) && !journal->is_claimed(name)) return Unit{phase, unit};
+    }
+    wait = phase + 1 < cuts.phases.size();  // for those that work on the last ones of this phase
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<Unit> LongRun::claim() {
+  State& s = *state_;
+  if (!s.part) return std::nullopt;
+  for (;;) {
+    bool wait = false;
+    {
+      io::Journal::Turn turn(*s.journal);
+      if (stop_requested() && !s.journal->is_stopped(s.launch)) turn.write(fmt::format("stop {}", s.launch));
+      const std::optional<Unit> unit = s.look_for_unit(wait);
+      if (unit) turn.write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
+      if (unit || !wait) return unit;
+    }
+    poll(nullptr, 0, /*ms=*/100);
+    comm::watchdog_progress();
+  }
+}
+
+void LongRun::State::note_done(const Unit& unit) {
+  io::Journal::Turn turn(*journal);
+  turn.write(fmt::format("done {} {}", unit.phase, unit.index));
   turn.flush();
-  io::OutputLocation where = io::location_of(job.run.settings.output);
-  where.file = paths.result;
-  const io::PartLayout layout = io::PartFile::lay_out(paths.part, where, tensors);
-  turn.write("part " + layout.text());
-  turn.flush();
+}
+
+void LongRun::finish(const Unit& unit) {
+  State& s = *state_;
+  s.part->flush();
+  if (s.job.input) io::check_unchanged(s.job.input->seen().path, s.job.input->seen().state);
+  s.note_done(unit);
+}
+
+std::optional<Unit> LongRun::claim_together() {
+  State& s = *state_;
+  if (!s.part) return std::nullopt;
+  const bool stop = s.comm.max(Index(stop_requested())) > 0;
+  if (stop) s.stopped = true;
+  const std::vector<Index> found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
+    if (stop) return {};
+    io::Journal::Turn turn(*s.journal);
+    bool wait = false;
+    const std::optional<Unit> unit = s.look_for_unit(wait);
+    if (!unit) return {};
+    turn.write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
+    return {Index(unit->phase), unit->index};
+  });
+  if (found.empty()) return std::nullopt;
+  return Unit{std::size_t(found.at(0)), found.at(1)};
+}
+
+void LongRun::finish_together(const Unit& unit) {
+  State& s = *state_;
+  comm::agree(s.comm, [&] {
+    s.part->flush();
+    if (s.job.input) io::check_unchanged(s.job.input->seen().path, s.job.input->seen().state);
+  });
+  io::on_root(s.comm, [&] { s.note_done(unit); });
+}
+
+bool LongRun::complete(const std::function<io::Record()>& record) {
+  State& s = *state_;
+  enum Found { unfinished, ours, done };
+  const Index found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
+                        if (!s.part) return {done};
+                        io::Journal::Turn turn(*s.journal);
+                        if (s.finished() < s.units() || !s.journal->take_completion()) return {unfinished};
+                        turn.write("record");
+                        turn.flush();
+                        return {ours};
+                      }).at(0);
+  s.stopped = s.comm.max(Index(s.stopped)) > 0;
+  if (found == unfinished) return false;
+  if (found == ours) {
+    const io::Record all = record();
+    io::on_root(s.comm, [&] { s.part->publish(s.paths.result, s.job.run.settings.output.overwrite, all); });
+  }
+  io::on_root(s.comm, [&] { s.journal->remove(); });
+  return true;
+}
+
+}  // namespace annulus::app

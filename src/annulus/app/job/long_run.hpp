@@ -37,6 +37,13 @@ struct Unit {
 /// another input or version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
 
+/// Why units are left, with what to do, and the exit status: 0 where another launch works on them, else that of a run
+/// that was stopped. No words: none are left.
+struct Rest {
+  std::string words;
+  int status = 0;
+};
+
 class LongRun {
  public:
   /// Lays out NAME.part and NAME.journal with these cuts, or opens those that are there (`cuts` are then what
@@ -79,7 +86,7 @@ class LongRun {
   bool complete(const std::function<io::Record()>& record);
   /// Behind complete(): a stop was asked for on some rank, and units are left. The same on every rank.
   bool is_stopped() const;
-  std::string rest() const;
+  Rest rest() const;
 
  private:
   struct State;

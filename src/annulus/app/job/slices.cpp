@@ -51,8 +51,8 @@ std::optional<RecordedSlices> slices_in(const Cuts& cuts) {
   return recorded;
 }
 
-std::string compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
-                           const std::function<io::Record()>& finish) {
+Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
+                    const std::function<io::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {
     io::FileRows rows;
     comm::agree(comm, [&] {
@@ -60,7 +60,7 @@ std::string compute_slices(const Job& job, const comm::Communicator& comm, Tally
     });
     SlicedRun slices(job, comm, rows, nullptr);
     for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
-    return "";
+    return {};
   }
   LongRun run(job, cuts_of(job), {}, comm);
   {
@@ -74,7 +74,7 @@ std::string compute_slices(const Job& job, const comm::Communicator& comm, Tally
     }
   }
   const comm::Scope scope("the completion of the result file");
-  return run.complete(finish) ? "" : run.rest();
+  return run.complete(finish) ? Rest{} : run.rest();
 }
 
 }  // namespace annulus::app

@@ -40,20 +40,17 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   return make_job(std::move(request), asked, comm);
 }
 
-/// From the checked job to its result; nothing where a part of it is left, of which stderr tells then. `finish` makes
-/// the record of what was measured.
+/// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
+/// was measured.
 std::optional<Measurements> compute_all(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                        const comm::Communicator& comm) {
-  if (job.is_streamed()) return compute_blocks(job, finish, comm);
+                                        const comm::Communicator& comm, Rest& rest) {
+  if (job.is_streamed()) return compute_blocks(job, finish, comm, rest);
   Tally tally;
   std::optional<Measurements> measured;
   const auto record = [&] { return finish(measured.emplace(tally.gathered(job, comm))); };
   if (job.slice_count() > 1) {
-    const std::string rest = compute_slices(job, comm, tally, record);
-    if (!rest.empty()) {
-      if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.c_str());
-      return std::nullopt;
-    }
+    rest = compute_slices(job, comm, tally, record);
+    if (!rest.words.empty()) return std::nullopt;
     if (!measured) measured = tally.gathered(job, comm);
     return measured;
   }
@@ -100,8 +97,12 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
     return {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job)),
             decisions(job)};
   };
-  const std::optional<Measurements> measured = compute_all(job, record, comm);
-  if (!measured) return stopped_status;
+  Rest rest;
+  const std::optional<Measurements> measured = compute_all(job, record, comm, rest);
+  if (!measured) {
+    if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
+    return comm.max(Index(rest.status)) > 0 ? stopped_status : 0;
+  }
   const std::vector<io::ReportEntry> ran = run_entries(job, comm);
   io::on_root(comm, [&] {
     if (report_file) io::write_report(*report_file, report(job, *measured, ran));
