@@ -33,8 +33,9 @@ enum class StoredTensor {
 };
 
 constexpr std::string_view name_of(StoredTensor tensor) {
-  constexpr std::string_view names[] = {"q",       "k",  "v",  "dout", "dlse",     "out",      "lse",        "normalizers",
-                                        "entropy", "dq", "dk", "dv",   "received", "top_rows", "top_weights"};
+  constexpr std::string_view names[] = {"q",   "k",   "v",           "dout",     "dlse",
+                                        "out", "lse", "normalizers", "entropy",  "dq",
+                                        "dk",  "dv",  "received",    "top_rows", "top_weights"};
   return names[std::size_t(tensor)];
 }
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "annulus/core/types.hpp"
 #include "annulus/comm/file_hints.hpp"
+#include "annulus/core/types.hpp"
 #include "annulus/io/yaml_tree.hpp"
 
 namespace annulus::io {

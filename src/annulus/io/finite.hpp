@@ -28,8 +28,7 @@ double largest_magnitude(const void* numbers, core::DType type, core::Index coun
 /// counts over this rank's (B, rows, ...). Where `info` is a part of the dataset, `first` is where it begins.
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
-                  const std::string& expected = "expected finite numbers",
-                  const std::vector<core::Index>& first = {});
+                  const std::string& expected = "expected finite numbers", const std::vector<core::Index>& first = {});
 
 /// Throws Error(failure) where what is kept of a matrix holds a NaN or infinity: "WHERE holds nan at [3, 7], ...". On
 /// this rank alone.

@@ -153,9 +153,10 @@ PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTe
     extents.resize(4, 1);
     const auto offset = layout_.offsets.find(tensor.spec.name);
     core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + tensor.spec.name; });
-    places_[tensor.id] = {file_,
-                          {fmt::format("{}: dataset {}", path_, tensor.spec.name), offset->second, extents,
-                           tensor.spec.order, tensor.spec.type.dtype().value_or(bits_of_int64), tensor.memory, /*is_finite=*/false}};
+    places_[tensor.id] = {
+        file_,
+        {fmt::format("{}: dataset {}", path_, tensor.spec.name), offset->second, extents, tensor.spec.order,
+         tensor.spec.type.dtype().value_or(bits_of_int64), tensor.memory, /*is_finite=*/false}};
   }
 }
 

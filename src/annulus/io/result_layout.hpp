@@ -11,8 +11,8 @@ namespace annulus::io {
 /// More than the layout of a file and the bookkeeping of a record take.
 inline constexpr Index spare_bytes = Index(1) << 18;
 
-/// Large datasets start at multiples of `step` bytes: file systems cut files into stripes and blocks, and two ranks that
-/// write to one wait for each other. Datasets of fewer than `from` bytes stand where there is room, so that small files
+/// Large datasets start at multiples of `step` bytes: file systems cut files into stripes and blocks, and two ranks
+/// that write to one wait for each other. Datasets of fewer than `from` bytes stand where there is room, so that small files
 /// stay small.
 struct Alignment {
   Index from = Index(16) << 20;

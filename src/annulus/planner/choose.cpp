@@ -208,9 +208,9 @@ std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& 
   });
   if (!size) return std::nullopt;
   SlicedCost sliced{*size, strategies::slices_of(cut.shape, *size), cost(*size)};
-  for (const auto number : {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds,
-                            &Cost::overhead_seconds, &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes,
-                            &Cost::messages}) {
+  for (const auto number :
+       {&Cost::seconds, &Cost::compute_seconds, &Cost::exposed_seconds, &Cost::copy_seconds, &Cost::overhead_seconds,
+        &Cost::received_bytes, &Cost::sent_bytes, &Cost::total_bytes, &Cost::messages}) {
     sliced.cost.*number *= double(sliced.slices);
   }
   return sliced;

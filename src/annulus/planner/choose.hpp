@@ -46,8 +46,8 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
                             const core::Machine& machine);
 
 /// The cheapest of these candidates of the problem that fits into the machine's memory per rank at once, else the
-/// cheapest that fits in slices; candidates within 5 % count as equal: then fewer bytes on the wire decide. The smallest
-/// where nothing fits.
+/// cheapest that fits in slices; candidates within 5 % count as equal: then fewer bytes on the wire decide. The
+/// smallest where nothing fits.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
 /// The fewest slices in which a candidate that has a cost, but does not fit, fits; nothing where there are none.

@@ -23,9 +23,8 @@ Slice slice_of(const core::Shape& shape, const SliceSize& size, Index i) {
 }
 
 Problem narrowed(const Problem& whole, const Slice& slice) {
-  Problem narrow = slice.kv_heads.size() == whole.shape.kv_heads
-                       ? whole
-                       : narrowed(whole, slice.query_heads(whole.shape.group()));
+  Problem narrow =
+      slice.kv_heads.size() == whole.shape.kv_heads ? whole : narrowed(whole, slice.query_heads(whole.shape.group()));
   narrow.shape.batch = slice.batch.size();
   return narrow;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/planner/slice_memory.hpp"
 
@@ -82,7 +82,8 @@ std::string describe_misfit(const Job& job, double least) {
   const core::Machine& machine = job.machine;
   return fmt::format(
       "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
-      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or strategy "
+      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or "
+      "strategy "
       "stream, which reads keys from the input file block by block",
       job.run.where("compute.memory_limit"), describe_shape(job.problem), job.strategy->name(), describe_bytes(least),
       job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),

@@ -47,9 +47,9 @@ std::vector<io::PartTensor> part_tensors(const Job& job, const std::vector<io::T
   const strategies::Problem& problem = job.problem;
   std::vector<io::PartTensor> all;
   const auto add = [&](const io::TensorSpec& spec, bool is_scratch) {
-    constexpr std::array known{StoredTensor::out,      StoredTensor::lse,      StoredTensor::normalizers,
-                               StoredTensor::entropy,  StoredTensor::dq,       StoredTensor::dk,
-                               StoredTensor::dv,       StoredTensor::received, StoredTensor::top_rows,
+    constexpr std::array known{StoredTensor::out,        StoredTensor::lse,      StoredTensor::normalizers,
+                               StoredTensor::entropy,    StoredTensor::dq,       StoredTensor::dk,
+                               StoredTensor::dv,         StoredTensor::received, StoredTensor::top_rows,
                                StoredTensor::top_weights};
     const auto* found = std::find_if(known.begin(), known.end(), [&](auto id) { return name_of(id) == spec.name; });
     core::require(found != known.end(), [&] { return spec.name + " cannot be made unit by unit"; });

@@ -114,7 +114,8 @@ std::vector<core::RowPiece> SliceWork::pieces_of(StoredTensor tensor, void* memo
       tensor == StoredTensor::received) {
     numbers = 1;
   }
-  if (tensor == StoredTensor::top_rows || tensor == StoredTensor::top_weights) numbers = job_.problem.statistics.top_keys;
+  if (tensor == StoredTensor::top_rows || tensor == StoredTensor::top_weights)
+    numbers = job_.problem.statistics.top_keys;
   const Index head_pitch = numbers * number_bytes, pitch = heads.size() * head_pitch;
   auto* to = static_cast<std::byte*>(memory);
   std::vector<core::RowPiece> pieces;

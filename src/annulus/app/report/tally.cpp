@@ -93,8 +93,7 @@ void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Com
     const ProgressLine::Work all{1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
     const Pass pass = run_pass(comm, work.name(kind), [&] {
       ProgressLine line(comm.is_root(), all);
-      return work.pass(kind,
-                       [&](double share, const std::string& where) { line.show(share, steps.scope + where); });
+      return work.pass(kind, [&](double share, const std::string& where) { line.show(share, steps.scope + where); });
     });
     tally.add(kind, pass, work);
   };

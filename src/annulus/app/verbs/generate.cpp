@@ -163,9 +163,8 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
   const Index row_bytes = numbers.batch * numbers.row_numbers * Index(core::bytes_of(numbers.type));
   const Index step = std::max<Index>(1, piece_bytes / row_bytes), most = core::ceil_div(numbers.sequence, comm.size());
   std::unique_ptr<std::byte[]> host;
-  comm::agree(comm, [&] {
-    host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(std::min(step, most) * row_bytes));
-  });
+  comm::agree(
+      comm, [&] { host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(std::min(step, most) * row_bytes)); });
   for (Index done = 0; done < most; done += step) {
     // Some ranks have a row less than others: they come with none.
     const core::Interval rows{std::min(mine.begin + done, mine.end), std::min(mine.begin + done + step, mine.end)};

@@ -93,7 +93,8 @@ void print_plan(const Job& job) {
       "most (!: too much)\n  MiB received and messages: busiest rank, exact{}{}; balance: its work over the mean\n",
       job.problem.gradients ? ", forward and backward pass" : "",
       estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
-  if (too_large) fmt::print("  passes: over batch entries and heads, and the memory of one, where all at once is too much\n");
+  if (too_large)
+    fmt::print("  passes: over batch entries and heads, and the memory of one, where all at once is too much\n");
 }
 
 /// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
