@@ -97,6 +97,25 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.output.report, "/data/report.json");
 }
 
+TEST(RunFile, HintsAndAlignment) {
+  const std::string text =
+      "input: {file: a.h5, hints: {romio_cb_read: enable}}\n"
+      "output: {file: b.h5, alignment: 4MiB, hints: {striping_factor: 8, note: 'a b'}}\n";
+  const RunFile run = parse_run_file(text, "/data/run.yaml", {});
+  const Settings& s = run.settings;
+  EXPECT_EQ(s.input.hints, (comm::FileHints{{"romio_cb_read", "enable"}}));
+  EXPECT_EQ(s.output.hints, (comm::FileHints{{"striping_factor", "8"}, {"note", "a b"}}));
+  EXPECT_EQ(s.output.alignment, 4 << 20);
+  const Settings again = parse_run_file(resolved_text(s), "/data/run.yaml", {}).settings;
+  EXPECT_EQ(again.input.hints, s.input.hints);
+  EXPECT_EQ(again.output.hints, s.output.hints);
+  EXPECT_EQ(again.output.alignment, s.output.alignment);
+  const Settings none = parse_run_file(good, "/data/run.yaml", {"output.hints={}", "output.alignment=auto"}).settings;
+  EXPECT_TRUE(none.output.hints.empty());
+  EXPECT_FALSE(none.output.alignment);
+  EXPECT_TRUE(differences(s, none).empty()) << "they change no numbers";
+}
+
 TEST(RunFile, GradientsOfTheInput) {
   const std::string text = "input: {file: a.h5, dout: /g/dout, dlse: /g/dlse}\noutput: {file: b.h5}\n";
   const Settings s = parse_run_file(text + "compute: {backward: true}\n", "/data/run.yaml", {}).settings;

@@ -29,6 +29,30 @@ TEST(Auto, LeavesOutWhatDoesNotFitIntoMemory) {
   EXPECT_NE(choose(problem, 8, 0, machine).reason.find("none fits"), std::string::npos);
 }
 
+TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
+  core::Machine machine = core::default_machine();
+  const Problem problem = problem_of(1 << 16, {{}}, true);
+  double least = 0;
+  for (const Candidate& one : candidates(problem, 8, machine)) {
+    if (one.cost && (least == 0 || one.cost->memory_bytes < least)) least = one.cost->memory_bytes;
+  }
+  machine.memory_per_rank = least;
+  const Choice enough = choose(problem, 8, 0, machine);
+  EXPECT_TRUE(enough.fits);
+  EXPECT_FALSE(enough.candidates[enough.taken].sliced) << "what fits at once goes first";
+  machine.memory_per_rank = 0.8 * least;
+  const Choice choice = choose(problem, 8, 0, machine);
+  EXPECT_TRUE(choice.fits);
+  const Candidate& taken = choice.candidates[choice.taken];
+  ASSERT_TRUE(taken.sliced) << choice.reason;
+  EXPECT_EQ(taken.sliced->slices, 2);
+  EXPECT_LE(taken.sliced->cost.memory_bytes, machine.memory_per_rank);
+  EXPECT_GE(taken.sliced->cost.seconds, 0.9 * taken.cost->seconds);
+  EXPECT_NE(choice.reason.find(" in 2 passes of "), std::string::npos) << choice.reason;
+  machine.memory_per_rank = 1000;
+  EXPECT_FALSE(choose(problem, 8, 0, machine).fits);
+}
+
 TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
   // Collecting rows costs all, and windows hold them once; memory keeps gathers out.
   core::Machine machine = core::default_machine();

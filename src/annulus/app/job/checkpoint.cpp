@@ -1,5 +1,7 @@
 #include "annulus/app/job/checkpoint.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -7,7 +9,9 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/io/temporary_name.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -24,6 +28,14 @@ struct FoundCheckpoint {
   Index steps;       ///< done
   io::RunFile made;  ///< with these settings
 };
+
+std::string previous_of(const std::string& checkpoint) { return io::follow_links(checkpoint) + ".previous"; }
+
+bool exists(const std::string& file) {
+  const comm::BlockingScope inside("the look at " + file);
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored);
+}
 
 FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
   try {
@@ -86,17 +98,43 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   return steps;
 }
 
+/// The checkpoint to go on from: the one that is named, or where nothing can be read of it the one before. Empty: there
+/// is none. One that is gone was removed by somebody who wants to begin anew: we replace, and never remove. On rank 0.
+std::string newest(const std::string& named, const TrainingJob& training) {
+  const std::string before = previous_of(named);
+  if (!exists(named)) return "";
+  if (!exists(before)) return named;
+  try {
+    look_at_checkpoint(named, training.request);
+    return named;
+  } catch (const core::Error& error) {
+    fmt::print(stderr, "annulus: warning: going on from the checkpoint before, {}: {}\n", before, error.what());
+  }
+  return before;
+}
+
 }  // namespace
+
+void keep_previous(const std::string& checkpoint) {
+  const std::string now = io::follow_links(checkpoint), before = previous_of(checkpoint);
+  const comm::BlockingScope inside("the keeping of " + now);
+  if (!exists(now)) return;
+  // A second name under which the file stays when the first one is given to the next: at no moment there is none.
+  const std::string second = before + "." + io::random_digits();
+  if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());
+  unlink(second.c_str());  // both names of one file: rename() leaves them
+}
+
+void remove_previous(const std::string& checkpoint) {
+  const comm::BlockingScope inside("the removal of " + previous_of(checkpoint));
+  unlink(previous_of(checkpoint).c_str());
+}
 
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
   const comm::Scope scope("the reading of the checkpoint");
-  const std::string& file = training.request.run.settings.train->checkpoint;
-  const bool there = io::numbers_from_root(comm, [&] {
-                       const comm::BlockingScope inside("the look at " + file);
-                       std::error_code ignored;
-                       return std::vector<Index>{std::filesystem::exists(file, ignored)};
-                     }).at(0) != 0;
-  if (!there) return std::nullopt;
+  const std::string file =
+      io::from_root(comm, [&] { return newest(training.request.run.settings.train->checkpoint, training); });
+  if (file.empty()) return std::nullopt;
   const io::FileState identity = io::agreed_state(file, comm);
   const Index steps =
       io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);

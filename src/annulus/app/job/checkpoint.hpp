@@ -2,7 +2,8 @@
 //
 // The file has the weights as wq, wk, wv, wo (bq, bk, bv, bo), whole, so that any number of ranks and any sharding goes
 // on from it; /loss with one number per step done, before that step; /run/settings; and, as attributes of the file,
-// fingerprints of the numbers that it was trained on. It appears complete or not at all, replacing the one before.
+// fingerprints of the numbers that it was trained on. It appears complete or not at all, replacing the one before,
+// which stays as NAME.previous: of two files one is whole, whatever happens to the other.
 #pragma once
 
 #include <optional>
@@ -33,10 +34,17 @@ struct TrainingJob {
   std::vector<TrainingData> data;
 };
 
-/// The state that the job's checkpoint holds, nothing when there is no such file; collective. Throws the same Error on
+/// The state that the job's checkpoint holds, or where nothing can be read of it the one before, with a warning; nothing
+/// when there is no such file; collective. Throws the same Error on
 /// every rank when the file is something else, was made with other settings, or was trained on other numbers. Where an
 /// older version made it, which did not say what numbers, rank 0 warns: to refuse would make the steps done worthless.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
+
+/// The checkpoint that is there stays as NAME.previous, until the next one but one is made; on one rank. Not where a
+/// file system has no links.
+void keep_previous(const std::string& checkpoint);
+/// A training that has come to its end needs it no more; on one rank.
+void remove_previous(const std::string& checkpoint);
 
 /// Datasets of a file with the weights, in the input's type or another, and this many losses.
 std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,

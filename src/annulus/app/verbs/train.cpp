@@ -138,6 +138,7 @@ class Training {
 
   void save() const {
     const comm::Scope here("the writing of " + settings_.checkpoint);
+    io::on_root(comm_, [&] { keep_previous(settings_.checkpoint); });
     io::OutputLocation where = io::location_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
     where.overwrite = true;
@@ -166,6 +167,7 @@ class Training {
                    per_rank({"steps_here", "1", "steps of the last launch"}, double(settings_.steps - first), comm_),
                    per_rank({"rows", "1", "rows of the sequence"}, double(layer_.rows().count()), comm_)},
                   command_line_, comm_);
+    io::on_root(comm_, [&] { remove_previous(settings_.checkpoint); });
     if (comm_.is_root()) print_line("result", job_.run.settings.output.file);
   }
 

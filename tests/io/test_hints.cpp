@@ -1,0 +1,157 @@
+// output.hints, input.hints and output.alignment: what MPI is told when a file is made, written and read, that a file
+// is still made exclusively, and where datasets start. MPI_File_open is ours and notes what it is called with.
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "annulus/io/input_file.hpp"
+#include "annulus/io/result_file.hpp"
+#include "annulus/io/result_layout.hpp"
+#include "annulus/io/tensor_file.hpp"
+#include "io/scratch.hpp"
+
+namespace {
+
+struct Opened {
+  std::string name;
+  int mode;
+  std::string hint;  // "mine"
+  bool alone;
+};
+std::vector<Opened> opened;
+
+}  // namespace
+
+extern "C" int MPI_File_open(MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file) {
+  char value[64] = "";
+  int found = 0;
+  if (info != MPI_INFO_NULL) MPI_Info_get(info, "mine", 63, value, &found);
+  opened.push_back({name, mode, found != 0 ? value : "", comm == MPI_COMM_SELF});
+  return PMPI_File_open(comm, name, mode, info, file);
+}
+
+namespace annulus::io {
+namespace {
+
+const core::Shape shape{1, 64, 2, 2, 16};
+
+std::vector<TensorSpec> specs() {
+  return {tensor_spec("q", core::DType::float32, shape, 2), tensor_spec("k", core::DType::float32, shape, 2),
+          tensor_spec("v", core::DType::float32, shape, 2)};
+}
+
+/// Makes a file of three tensors of ones.
+void make(const OutputLocation& where, const comm::Communicator& comm) {
+  ResultFile file(where, specs(), comm);
+  const core::Interval rows = core::even_part(shape.sequence, comm.size(), comm.rank());
+  const std::vector<float> ones(std::size_t(rows.size() * 32), 1);
+  file.write({{"q", ones.data()}, {"k", ones.data()}, {"v", ones.data()}}, {rows});
+  file.finish({});
+}
+
+Index offset_of(const std::string& file, const char* dataset) {
+  const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), open = H5Dopen2(id, dataset, H5P_DEFAULT);
+  const Index offset = Index(H5Dget_offset(open));
+  H5Dclose(open);
+  H5Fclose(id);
+  return offset;
+}
+
+/// A folder that rank 0 makes and all ranks use.
+class Hints : public ::testing::Test {
+ protected:
+  Hints() {
+    if (comm.is_root()) mine.emplace();
+    folder = comm.gather_all(mine ? mine->path() : "").front();
+  }
+  ~Hints() override { comm.barrier(); }
+  std::string path(const std::string& name) const { return folder + "/" + name; }
+
+  comm::Communicator comm{MPI_COMM_WORLD};
+  std::optional<test::ScratchFolder> mine;
+  std::string folder;
+};
+
+TEST_F(Hints, ReachMpiWhenTheFileIsMadeAndWritten) {
+  opened.clear();
+  make({path("made.h5"), false, {}, {{"mine", "7"}, {"striping_factor", "2"}}}, comm);
+  std::size_t made = 0;
+  for (const Opened& one : opened) {
+    EXPECT_EQ(one.hint, "7") << one.name;
+    if ((one.mode & MPI_MODE_CREATE) == 0) continue;
+    ++made;
+    EXPECT_TRUE(one.alone);
+    EXPECT_NE(one.mode & MPI_MODE_EXCL, 0) << "else it would take a file that is there";
+  }
+  EXPECT_EQ(made, comm.is_root() ? 1U : 0U);
+  EXPECT_EQ(opened.size(), made + 1);
+  EXPECT_TRUE(std::filesystem::exists(path("made.h5")));
+  const auto files = std::filesystem::directory_iterator(folder);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "MPI left something beside it";
+}
+
+TEST_F(Hints, AreNotNeeded) {
+  opened.clear();
+  make({path("plain.h5"), false}, comm);
+  ASSERT_EQ(opened.size(), 1U);
+  EXPECT_EQ(opened[0].mode & MPI_MODE_CREATE, 0) << "made without MPI, as ever";
+  EXPECT_EQ(opened[0].hint, "");
+}
+
+TEST_F(Hints, ReachMpiWhenTheInputIsRead) {
+  make({path("in.h5"), false}, comm);
+  InputSettings input;
+  input.file = path("in.h5");
+  input.hints = {{"mine", "read"}};
+  const TensorFile file(input, comm);
+  const core::Interval rows = core::even_part(shape.sequence, comm.size(), comm.rank());
+  std::vector<float> q(std::size_t(rows.size() * 32));
+  opened.clear();
+  file.read({{"/q", q.data()}}, {rows}, comm);
+  ASSERT_EQ(opened.size(), 1U);
+  EXPECT_EQ(opened[0].hint, "read");
+  EXPECT_EQ(q.front(), 1);
+}
+
+TEST_F(Hints, MakeAFileOnlyWhereNoneIs) {
+  if (comm.is_root()) {
+    const std::string there = path("there"), link = path("link");
+    std::ofstream(there) << "kept";
+    std::filesystem::create_symlink(path("nowhere"), link);
+    for (const std::string& taken : {there, link}) {
+      EXPECT_THROW(new_file(taken, {{"mine", "7"}}), core::Error) << taken;
+      EXPECT_THROW(new_file(taken, {}), core::Error) << taken;
+    }
+    EXPECT_EQ(std::filesystem::file_size(there), 4U);
+    EXPECT_FALSE(std::filesystem::exists(path("nowhere"))) << "a link was followed";
+  }
+  comm.barrier();
+}
+
+TEST_F(Hints, LargeDatasetsStartAtMultiplesOfTheAlignment) {
+  const std::string plain = path("plain.h5"), aligned = path("aligned.h5");
+  make({plain, false}, comm);
+  make({aligned, false, 4096}, comm);  // q, k and v have 8192 bytes each
+  if (comm.is_root()) {
+    bool is_aligned = true;
+    for (const char* name : {"q", "k", "v"}) {
+      EXPECT_EQ(offset_of(aligned, name) % 4096, 0) << name;
+      is_aligned = is_aligned && offset_of(plain, name) % 4096 == 0;
+    }
+    EXPECT_FALSE(is_aligned) << "small files stay small";
+    EXPECT_LT(std::filesystem::file_size(plain), std::filesystem::file_size(aligned));
+  }
+  const Alignment automatic, asked(4096);
+  EXPECT_EQ(automatic.from, 16 << 20);
+  EXPECT_EQ(automatic.step, 1 << 20);
+  EXPECT_EQ(bytes_of(specs(), asked), bytes_of(specs()) + 3 * 4096);
+  EXPECT_EQ(bytes_of(specs(), automatic), bytes_of(specs()));
+  comm.barrier();
+}
+
+}  // namespace
+}  // namespace annulus::io
