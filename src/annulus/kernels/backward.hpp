@@ -30,8 +30,8 @@ struct BackwardOperands {
 
 /// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q
 /// does (B, rows, H, D), dk and dv as k and v do (packed blocks too: same strides in numbers). Zero before the first
-/// call. No data: not wanted, dk and dv alike; then the product that makes it is left out, 3 of 5 remain for dq, 4 for dk
-/// and dv.
+/// call. No data: not wanted, dk and dv alike; then the product that makes it is left out, 3 of 5 remain for dq, 4 for
+/// dk and dv.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
