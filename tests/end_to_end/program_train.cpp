@@ -1,35 +1,8 @@
 // The attention layer through the program: runs with gradients, training, stopping and going on.
-#include "launched.hpp"
-#include "results.hpp"
+#include "layers.hpp"
 
 namespace annulus::test {
 namespace {
-
-const char* const deck = R"(
-input: {file: in.h5}
-attention: {segments: [16, all], dilations: [1, 2]}
-layer: {heads: 4, kv_heads: 2, bq: /bq, bk: /bk, bv: /bv, bo: /bo, rope: {base: 100}}
-train: {steps: 20, rate: 3, checkpoint: check.h5}
-output: {file: result.h5, overwrite: true}
-)";
-
-class Layers : public ProgramTest {
- protected:
-  void SetUp() override {
-    ProgramTest::SetUp();
-    const Outcome made = annulus(2,
-                                 "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --kv-heads 2 --head-dim "
-                                 "6 --batch 2 --dtype float64 --biases --seed 3");
-    ASSERT_EQ(made.status, 0) << made.err;
-    write("run.yaml", deck);
-  }
-  std::vector<double> result(const std::string& name) const { return numbers(folder / "result.h5", name); }
-  /// Trains from the input's weights, whatever was trained before.
-  Outcome train(int ranks, const std::string& more = "") const {
-    std::filesystem::remove(folder / "check.h5");
-    return annulus(ranks, "train run.yaml " + more);
-  }
-};
 
 const std::vector<std::string> outputs{"y", "dx", "dwq", "dwk", "dwv", "dwo", "dbq", "dbk", "dbv", "dbo"};
 
@@ -206,23 +179,6 @@ TEST_F(Layers, ToldToEndBesideADeadRankTheOthersDoBeforeTheBatchSystemKills) {
   EXPECT_EQ(files(), before) << "nothing half made";
 }
 
-TEST_F(Layers, FsdpKeepsLess) {
-  ASSERT_EQ(
-      annulus(0, "generate --output wide.h5 --layer 512 --sequence 16 --heads 16 --head-dim 32 --dtype float32").status,
-      0);
-  write("wide.yaml",
-        "input: {file: wide.h5}\nlayer: {heads: 16}\ncompute: {backward: true}\n"
-        "output: {file: result.h5, overwrite: true}\n");
-  std::map<std::string, double> peak;
-  for (const char* sharding : {"none", "fsdp"}) {
-    ASSERT_EQ(annulus(4, fmt::format("run wide.yaml --set layer.sharding={}", sharding)).status, 0);
-    for (const double bytes : result("/run/peak_bytes")) peak[sharding] = std::max(peak[sharding], bytes);
-  }
-  const double weight = 512 * 512 * 4;
-  EXPECT_GT(peak["none"], 4 * weight);
-  EXPECT_LT(peak["fsdp"], 3.5 * weight) << "a quarter of four weights, and no more than two gathered ones";
-}
-
 TEST_F(Layers, MistakesAreNamed) {
   const auto expect = [&](const std::string& arguments, int status, const std::vector<std::string>& words) {
     for (const int ranks : {0, 3}) {
@@ -338,57 +294,6 @@ TEST_F(Layers, DryRunTellsOfTheLayer) {
   }
   write("again.yaml", dry.out);  // what it prints is a run file that says the same
   EXPECT_EQ(annulus(2, "run again.yaml").status, 0);
-}
-
-TEST_F(Layers, MemoryIsWhatTheDryRunPredicts) {
-  ASSERT_EQ(annulus(0,
-                    "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --kv-heads 2 --head-dim 32 "
-                    "--biases")
-                .status,
-            0);
-  write("wide.yaml",
-        "input: {file: wide.h5}\nattention: {segments: [256, all], dilations: [1, 8]}\n"
-        "layer: {heads: 6, kv_heads: 2, bq: /bq, bo: /bo, rope: {base: 100}}\ncompute: {backward: true}\n"
-        "distribution: {strategy: ring}\noutput: {file: result.h5, overwrite: true}\n");
-  for (const int ranks : {1, 2, 3}) {
-    for (const char* sharding : {"none", "fsdp", "tensor"}) {
-      SCOPED_TRACE(fmt::format("{} on {}", sharding, ranks));
-      const Outcome dry =
-          annulus(0, fmt::format("run --dry-run --ranks {} wide.yaml --set layer.sharding={}", ranks, sharding));
-      ASSERT_EQ(annulus(ranks, fmt::format("run wide.yaml --set layer.sharding={}", sharding)).status, 0);
-      for (const std::string pass : {"/run/", "/run/backward/"}) {
-        const auto measured = result(pass + "peak_bytes"), predicted = result(pass + "predicted_peak_bytes");
-        double most = 0;
-        for (std::size_t p = 0; p < std::size_t(ranks); ++p) {
-          EXPECT_LE(measured[p], predicted[p]) << pass << " rank " << p;
-          EXPECT_GE(measured[p], 0.8 * predicted[p]) << pass << " rank " << p;
-          most = std::max(most, predicted[p]);
-        }
-        const std::string line = fmt::format("# {} ranks: at most {:.1f} MiB of memory", ranks, most / (1 << 20));
-        EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
-      }
-    }
-  }
-}
-
-TEST_F(Layers, MemoryOfTrainingIsWhatTheDryRunPredicts) {
-  ASSERT_EQ(annulus(0, "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --head-dim 32").status, 0);
-  write("wide.yaml",
-        "input: {file: wide.h5}\nattention: {segments: [256], dilations: [1]}\nlayer: {heads: 6, sharding: fsdp}\n"
-        "train: {steps: 2, rate: 1, checkpoint: check.h5}\ndistribution: {strategy: ring}\n"
-        "output: {file: result.h5}\n");
-  const Outcome trained = annulus(2, "train wide.yaml");
-  ASSERT_EQ(trained.status, 0) << trained.err;
-  double most = 0;
-  for (std::size_t p = 0; p < 2; ++p) {
-    const double measured = result("/run/peak_bytes")[p], predicted = result("/run/predicted_peak_bytes")[p];
-    EXPECT_LE(measured, predicted) << p;
-    EXPECT_GE(measured, 0.8 * predicted) << p;
-    most = std::max(most, predicted);
-  }
-  const Outcome dry = annulus(0, "run --dry-run --ranks 2 wide.yaml");
-  const std::string line = fmt::format("# training: at most {:.1f} MiB of memory", most / (1 << 20));
-  EXPECT_NE(dry.out.find(line), std::string::npos) << line << " is missing in:\n" << dry.out;
 }
 
 TEST_F(Layers, DryRunOfTrainingTellsOfBothPassesAndOfTensorShardingThatNoRowsTravel) {

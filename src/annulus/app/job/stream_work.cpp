@@ -77,15 +77,16 @@ class CheckedRows final : public core::RowSink {
   LseFindings& lse_;
 };
 
-/// Hop 0, and all others together.
-void add(const std::optional<core::RankMetrics>& unit, core::RankMetrics& all) {
+/// Hop 0, and all others together. Phase 1 goes over the triples of the backward pass a second time.
+void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetrics& all) {
   if (!unit) return;
-  all.rows += unit->rows;
+  if (phase == 0) all.rows += unit->rows;
   for (std::size_t h = 0; h < unit->hops.size(); ++h) {
     const core::HopMetrics& from = unit->hops[h];
     core::HopMetrics& to = all.hops[std::min<std::size_t>(h, 1)];
-    core::RankMetrics both{0, {to, from}};
-    to = both.total();
+    const core::Count kept = to.kept + (phase == 0 ? from.kept : 0);
+    to = core::RankMetrics{0, {to, from}}.total();
+    to.kept = kept;
   }
 }
 
@@ -144,8 +145,8 @@ void StreamWork::compute(const Unit& unit, core::RowSource& source, core::RowSin
   metrics_.units += 1;
   metrics_.peak_bytes = std::max(metrics_.peak_bytes, core::memory_ledger().peak());
   metrics_.predicted_bytes = std::max(metrics_.predicted_bytes, passes_.cost(phase, block).memory_bytes);
-  add(made.forward, metrics_.forward);
-  add(made.backward, metrics_.backward);
+  add(made.forward, phase, metrics_.forward);
+  add(made.backward, phase, metrics_.backward);
 }
 
 }  // namespace annulus::app

@@ -1,5 +1,6 @@
 #include "annulus/app/verbs/run_stream.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
@@ -60,8 +61,11 @@ Measurements measure(const Job& job, const StreamMetrics& metrics, double second
   const comm::Scope scope("the gathering of what was measured");
   Measurements measured;
   measured.ranks = comm.size();
+  // Passes take turns, block after block: each has the share of the time that it computed and waited.
+  const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
+  const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& of) {
-    Pass one{.metrics = {.attention = of}, .seconds = seconds, .peak_bytes = metrics.peak_bytes};
+    Pass one{.metrics = {.attention = of}, .seconds = seconds * busy(of) / both, .peak_bytes = metrics.peak_bytes};
     return gather(one, metrics.predicted_bytes, false, comm);
   };
   measured.forward = pass(metrics.forward);
