@@ -36,8 +36,8 @@ struct TrainingJob {
 
 /// The state that the job's checkpoint holds, or where nothing can be read of it the one before, with a warning;
 /// nothing when there is no such file; collective. Throws the same Error on every rank when the file is something else,
-/// was made with other settings, or was trained on other numbers. Where an older version made it, which did not say what
-/// numbers, rank 0 warns: to refuse would make the steps done worthless.
+/// was made with other settings, or was trained on other numbers. Where an older version made it, which did not say
+/// what numbers, rank 0 warns: to refuse would make the steps done worthless.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
 /// The checkpoint that is there stays as NAME.previous, until the next one but one is made; on one rank. Not where a
