@@ -29,8 +29,7 @@ void expect_right(const BackwardCase& test, const std::string& what) {
                                                                    : DType::float32;
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
-    expect_close(host_gradients(test, forward, {set}), expected,
-                 core::gradient_tolerance(arithmetic));
+    expect_close(host_gradients(test, forward, {set}), expected, core::gradient_tolerance(arithmetic));
   }
 }
 

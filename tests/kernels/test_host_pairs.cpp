@@ -39,7 +39,8 @@ void expect_right(const BackwardCase& test, const std::string& what) {
 
 TEST(HostPairs, HeadSizesAndMasks) {
   for (const Index D : {1, 2, 3, 7, 8, 15, 16, 31, 33, 40, 64, 65, 96, 128, 160, 255, 256}) {
-    for (const Mask mask : all_masks) expect_right(pair_case(53, 59, D, mask), fmt::format("D {} mask {}", D, int(mask)));
+    for (const Mask mask : all_masks)
+      expect_right(pair_case(53, 59, D, mask), fmt::format("D {} mask {}", D, int(mask)));
   }
 }
 
@@ -175,16 +176,16 @@ TEST(HostPairs, SumsAreThoseOfTheScalarModel) {
         for (const float p : sums.p) normalizers.insert(normalizers.end(), {0.0, double(p)});
         const auto view = [](const DeviceTensor& tensor) { return tensor.view; };
         const DeviceTensor q = to_device(test.q, test.type, rows, 1, D), k = to_device(test.k, test.type, 1, 1, D),
-                           dout = to_device(std::vector<double>(sums.dout.begin(), sums.dout.end()), test.type, rows, 1, D),
+                           dout = to_device(std::vector<double>(sums.dout.begin(), sums.dout.end()), test.type, rows, 1,
+                                            D),
                            made = to_device(normalizers, DType::float32, rows, 1, 2),
                            delta = to_device(std::vector<double>(std::size_t(rows)), DType::float32, rows, 1, 1),
                            dq = to_device(std::vector<double>(test.q.size()), DType::float32, rows, 1, D),
                            dk = to_device(std::vector<double>(test.k.size()), DType::float32, 1, 1, D),
                            dv = to_device(std::vector<double>(test.k.size()), DType::float32, 1, 1, D);
-        kernels::host::host_attend_backward(
-            test.calls[0], test.shape, rows, Precision::bfloat16,
-            {view(q), view(k), view(k), view(dout), view(made), view(delta), 1.0, 1.0},
-            {view(dq), view(dk), view(dv)}, {}, set);
+        kernels::host::host_attend_backward(test.calls[0], test.shape, rows, Precision::bfloat16,
+                                            {view(q), view(k), view(k), view(dout), view(made), view(delta), 1.0, 1.0},
+                                            {view(dq), view(dk), view(dv)}, {}, set);
         EXPECT_EQ(from_device(dv.buffer, D, DType::float32), std::vector<double>(sums.dv.begin(), sums.dv.end()))
             << name_of(set) << ", spread " << spread << ", " << rows << " rows";
       }

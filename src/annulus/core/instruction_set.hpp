@@ -21,8 +21,8 @@ std::string_view name_of(InstructionSet set);
 /// and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// What is used by itself at most. Intel's processors take twice as long for VDPBF16PS as for the two multiply-adds that
-/// it stands for (measured on Granite Rapids: 120 GFLOP/s beside 240), so there it is avx512.
+/// What is used by itself at most. Intel's processors take twice as long for VDPBF16PS as for the two multiply-adds
+/// that it stands for (measured on Granite Rapids: 120 GFLOP/s beside 240), so there it is avx512.
 InstructionSet preferred_limit();
 
 /// The last of them that limit_instruction_set() allows: what is used unless another one is asked for.

@@ -65,8 +65,8 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 /// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the numbers whose products they are made of; bfloat16: products
-/// of bfloat16, everything else float32.
+/// Type of scores, running sums and accumulators, and of the numbers whose products they are made of; bfloat16:
+/// products of bfloat16, everything else float32.
 enum class Precision { float64, float32, bfloat16 };
 
 /// Every one of them, for lists of choices and the tests' loops.
@@ -111,8 +111,8 @@ constexpr bool takes(Precision precision, DType stored) {
 /// Type of the log-sum-exp in memory and on file: float64 for float64 input, else float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// When the user says `auto`: float64 for float64 input; bfloat16 for bfloat16 input where the machines have products of
-/// it (instruction_set.hpp); else float32.
+/// When the user says `auto`: float64 for float64 input; bfloat16 for bfloat16 input where the machines have products
+/// of it (kernels::default_precision()); else float32.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;

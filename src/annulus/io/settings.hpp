@@ -49,7 +49,7 @@ struct AttentionSettings {
 
 struct ComputeSettings {
   bool gradients = false;                    ///< dq, dk, dv are made, too
-  std::optional<core::Precision> precision;  ///< empty: core::default_precision of the input's type
+  std::optional<core::Precision> precision;  ///< empty: kernels::default_precision
   bool reproducible = false;                 ///< the same bits for every number of ranks and threads
 };
 

@@ -36,6 +36,11 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
                 [&] { return fmt::format("the device back end takes no products of {}", name_of(precision)); });
 }
 
+core::Precision default_precision(Backend backend, core::DType stored) {
+  const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
+  return core::default_precision(stored, has_instruction && takes_products(backend, core::Precision::bfloat16));
+}
+
 bool takes_products(Backend backend, core::Precision precision) {
   return backend == Backend::host || precision != core::Precision::bfloat16;
 }

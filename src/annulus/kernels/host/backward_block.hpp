@@ -86,7 +86,7 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
     Vec<N> x[NV];
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      if constexpr (kPerWord<T> > 1) c[i][v] *= broadcast(factor);
+      if constexpr (kPerWord < T >> 1) c[i][v] *= broadcast(factor);
       x[v] = c[i][v] - shift;
     }
     exp2_of<N>(x);
@@ -144,7 +144,8 @@ __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stri
   }
 }
 
-/// One slab of dv (or dk) of MR keys takes in `rows` words of query rows, ascending: acc[i][...] += sum_u p[u][i] * rows_b[u].
+/// One slab of dv (or dk) of MR keys takes in `rows` words of query rows, ascending:
+/// acc[i][...] += sum_u p[u][i] * rows_b[u].
 ///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   acc [MR][NR]
 template <class T, int NV>
 __attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, Number<T>* acc) {

@@ -19,7 +19,7 @@ namespace annulus::kernels::host {
 
 /// Up to `capacity` query rows (a row is a (query row, head) pair) against keys, private to a thread: what E is made
 /// of. With D cut into slabs of NR columns:
-///   queries     [slab][capacity][NR]    Q, slabs of NR words of a row; rows beyond the real ones, up to `rows`, are zero
+///   queries     [slab][capacity][NR]    Q, NR words of a row each; rows beyond the real ones, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that give nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
 template <class T>

@@ -16,7 +16,7 @@ struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count) {
     const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
     const Index rows = layout.chunk_rows;
-    constexpr bool is_pair = kPerWord<T> > 1;
+    constexpr bool is_pair = kPerWord < T >> 1;
     const auto numbers = [&](Index many) { return scratch.take<N>(many); };
     const auto words = [&](Index many) { return scratch.take<T>(many); };
     dk_rows = scratch.take<N*>(all);

@@ -31,7 +31,7 @@ ANNULUS_INLINE void multiply_scores(const T* queries, const T* keys, int depth, 
 
 template <class T, int NV>
 ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKeys][NV]) {
-  if constexpr (kPerWord<T> > 1) {
+  if constexpr (kPerWord < T >> 1) {
     const auto wide = broadcast(factor);
 #pragma GCC unroll 8
     for (int j = 0; j < kScoreKeys; ++j)
@@ -132,7 +132,8 @@ ANNULUS_INLINE void add_value(const T* strip, const T* values, Vec<Number<T>> (&
   }
 }
 
-/// Adds the weighted values of `keys` words of keys to MR rows of one slab of NV vectors of the accumulator, key after key:
+/// Adds the weighted values of `keys` words of keys to MR rows of one slab of NV vectors of the accumulator, one after
+/// another:
 /// acc[i][...] += sum_j strip[j][i] * values[j][...].
 ///   strip [keys][kGroupRows]   values [keys][NR]   acc [MR][NR]
 template <class T, int NV>

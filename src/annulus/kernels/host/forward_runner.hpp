@@ -37,7 +37,7 @@ struct ForwardLayout {
     if (tile_keys == 0) tile_keys = std::max<Index>(1, fitting / strip) * strip;
     if (max_rows == 0) max_rows = std::max<Index>(1, tuning::host_panel_bytes / row_bytes);
   }
-  Index depth;      // words of a row
+  Index depth;  // words of a row
   Index columns;
   Index tile_keys;  // keys of a tile
   Index max_rows;   // query rows times heads of a task

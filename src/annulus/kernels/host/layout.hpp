@@ -41,7 +41,6 @@ constexpr int kTileKeys = 96;
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
 
-
 /// 96, 48, 24 or 12: a multiple of NR, and of MR = 6 or 12 for every NR >= 4.
 template <class T>
 constexpr int kKeyStep = 3 * kKeyBlock<T>;

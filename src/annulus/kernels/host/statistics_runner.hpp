@@ -47,12 +47,12 @@ struct StatisticsMemory {
   double* received;        // [slots][keys]
   ScoreRows<T> queries;
   ScoreKeys<T> keys;
-  int* slots;            // [rows of a chunk]
-  double* factors;       // [rows]
+  int* slots;                    // [rows of a chunk]
+  double* factors;               // [rows]
   Number<T>* thresholds;         // [rows]
   ListedRow<Number<T>>* listed;  // [rows]
-  PickedRows* picked;    // [rows][pairs]
-  Index document = 0;    // its first row
+  PickedRows* picked;            // [rows][pairs]
+  Index document = 0;            // its first row
 };
 
 /// Adds up in memory; one object serves all threads.

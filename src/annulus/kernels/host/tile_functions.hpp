@@ -114,8 +114,7 @@ struct TileFunctions {
   /// dk and dv row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
   /// Statistics of the same pairs: a key takes in row after row, ascending.
-  void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys,
-                         const StatisticSums<Number<T>>& sums);
+  void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<Number<T>>& sums);
 
   /// sum_d a[d] * b[d]; both of the storage type.
   Number<T> (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);

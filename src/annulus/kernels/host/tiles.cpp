@@ -229,8 +229,8 @@ void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* s
     for (int first = 0; first < tile.count; first += kStripKeys) {
       const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
       const Strip<T> strip{panels, row, tile.first + first, rows, keys, scores};
-      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth, tile.values + first / kPerWord<T> * kKeyBlock<T>,
-                             tile.capacity);
+      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth,
+                             tile.values + first / kPerWord<T> * kKeyBlock<T>, tile.capacity);
     }
   }
 }
