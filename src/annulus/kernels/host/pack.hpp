@@ -34,19 +34,23 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// Words w, w + 1, ... of a row, zero beyond head_dim. Pairs are as they lie in memory.
+/// A vector of words of a row. Pairs are as they lie in memory.
+template <class T, class Storage>
+ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
+  if constexpr (kPerWord<T> == 1)
+    return load_as<T>(row);
+  else
+    return load_unaligned<Vec<T>>(row);
+}
+/// Words w, w + 1, ... of a row, zero beyond head_dim.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
-  constexpr int n = kLanes<T>, numbers = n * kPerWord<T>;
+  constexpr int numbers = kLanes<T> * kPerWord<T>;
   const int d = w * kPerWord<T>, rest = head_dim - d;
-  if constexpr (kPerWord<T> == 1) {
-    return load_some_as<T>(row + d, rest);
-  } else {
-    if (rest >= numbers) return load_unaligned<Vec<T>>(row + d);
-    Storage padded[numbers] = {};
-    for (int i = 0; i < rest; ++i) padded[i] = row[d + i];
-    return load_unaligned<Vec<T>>(padded);
-  }
+  if (rest >= numbers) return load_whole_words<T>(row + d);
+  Storage padded[numbers] = {};
+  for (int i = 0; i < rest; ++i) padded[i] = row[d + i];
+  return load_whole_words<T>(padded);
 }
 
 /// Pairs are products' operands as they are: they take no factor.
@@ -140,7 +144,7 @@ void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   for (int i = 0; i < count; ++i, to += depth) {
     if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
     const auto* row = static_cast<const Storage*>(rows[i]);
-    for (int d = 0; d < whole; d += n) store_unaligned(to + d, load_words<T>(row, d, head_dim));
+    for (int d = 0; d < whole; d += n) store_unaligned(to + d, load_whole_words<T>(row + d * kPerWord<T>));
     if (whole == depth) continue;
     const Vec<T> rest = load_words<T>(row, whole, head_dim);
     for (int d = whole; d < depth; ++d) to[d] = T{rest[d - whole]};
