@@ -155,7 +155,7 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("run", "--set", "input.axes", "=", ""), ["bhsd", "bshd"])
         self.assertEqual(self.complete("run", "--set", "distribution.strategy", "=", "ring_"),
                          ["ring_bidirectional", "ring_blocking"])
-        self.assertEqual(self.complete("run", "--set", "compute.precision", "=", ""), ["auto", "float32", "float64"])
+        self.assertEqual(self.complete("run", "--set", "compute.precision", "=", ""), ["auto", "float32", "float64", "bfloat16"])
         self.assertEqual(self.complete("run", "--set", "input.file", "=", ""), [])
 
     def test_words_that_are_not_cut(self):

@@ -8,13 +8,17 @@
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
 // What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
 // its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
+// bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
+// ANNULUS_INSTRUCTION_SET bounds the instruction set as it does for the program.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <Kokkos_Core.hpp>
 #include <cmath>
+#include <cstdlib>
 
+#include "annulus/core/instruction_set.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
@@ -36,10 +40,11 @@ struct Case {
   DType type;
   Index n, heads, head_dim;
   bool causal;
+  bool products_as_stored = false;  ///< of bfloat16: products of bfloat16, not of float32
 
   core::Shape shape() const { return {1, n, heads, heads, head_dim}; }
   double scale() const { return 1 / std::sqrt(double(head_dim)); }
-  core::Precision precision() const { return core::default_precision(type); }
+  core::Precision precision() const { return core::default_precision(type, products_as_stored); }
   DType sums() const { return type == DType::float64 ? DType::float64 : DType::float32; }
   double flops() const {
     const double kept = causal ? 0.5 * double(n) * double(n + 1) : double(n) * double(n);
@@ -189,8 +194,9 @@ void register_statistics() {
 
 void register_case(const Case& c) {
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}/{}", c.backend == Backend::host ? "" : "team_",
-                                       c.backward ? "backward" : "forward", core::name_of(c.type), c.n, c.head_dim,
-                                       c.causal ? "causal" : "full");
+                                       c.backward ? "backward" : "forward",
+                                       c.products_as_stored ? "bfloat16_products" : core::name_of(c.type), c.n,
+                                       c.head_dim, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
       ->Unit(benchmark::kMillisecond)
       ->MeasureProcessCPUTime();
@@ -204,6 +210,7 @@ void register_cases() {
           for (const bool causal : {false, true}) {
             register_case({Backend::host, backward, type, n, 8, head_dim, causal});
             register_case({Backend::device, backward, type, n, 8, head_dim, causal});
+            if (type == DType::bfloat16) register_case({Backend::host, backward, type, n, 8, head_dim, causal, true});
           }
         }
       }
@@ -216,6 +223,9 @@ void register_cases() {
 
 int main(int argc, char** argv) {
   Kokkos::ScopeGuard kokkos(argc, argv);
+  if (const char* const name = std::getenv("ANNULUS_INSTRUCTION_SET"); name != nullptr) {
+    if (const auto set = annulus::core::instruction_set_called(name)) annulus::core::limit_instruction_set(*set);
+  }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("instruction set", std::string(annulus::kernels::host_instruction_set()));

@@ -53,17 +53,27 @@ TEST(Types, SizesAndNames) {
   EXPECT_EQ(bytes_of(DType::bfloat16), 2u);
   EXPECT_EQ(bytes_of(Precision::float64), 8u);
   EXPECT_EQ(bytes_of(Precision::float32), 4u);
+  EXPECT_EQ(bytes_of(Precision::bfloat16), 4u) << "of sums";
+  EXPECT_EQ(type_of(Precision::bfloat16), DType::float32);
   EXPECT_EQ(name_of(DType::float64), "float64");
   EXPECT_EQ(name_of(DType::float32), "float32");
   EXPECT_EQ(name_of(DType::float16), "float16");
   EXPECT_EQ(name_of(DType::bfloat16), "bfloat16");
   EXPECT_EQ(name_of(Precision::float64), "float64");
   EXPECT_EQ(name_of(Precision::float32), "float32");
+  EXPECT_EQ(name_of(Precision::bfloat16), "bfloat16");
 }
 
 TEST(Types, OnlyFloat64InputGivesFloat64LseAndSums) {
   EXPECT_EQ(lse_type(DType::float64), DType::float64);
   EXPECT_EQ(default_precision(DType::float64), Precision::float64);
+  EXPECT_EQ(default_precision(DType::bfloat16, true), Precision::bfloat16);
+  for (const DType type : {DType::float64, DType::float32, DType::float16}) {
+    EXPECT_EQ(default_precision(type, true), default_precision(type)) << name_of(type);
+    EXPECT_FALSE(takes(Precision::bfloat16, type)) << name_of(type);
+    EXPECT_TRUE(takes(Precision::float32, type)) << name_of(type);
+  }
+  EXPECT_TRUE(takes(Precision::bfloat16, DType::bfloat16));
   for (const DType type : {DType::float32, DType::float16, DType::bfloat16}) {
     EXPECT_EQ(lse_type(type), DType::float32);
     EXPECT_EQ(default_precision(type), Precision::float32);

@@ -42,6 +42,47 @@ TEST_F(Numbers, AScaleThatIsNoNumberOfThePrecisionIsRefused) {
                  {"the result's lse holds inf at [0, ", "stored as float32"});
 }
 
+TEST_F(Numbers, ProductsOfBfloat16AreMadeOfBfloat16) {
+  for (const char* type : {"float32", "float16", "float64"}) {
+    generate(std::string("--dtype ") + type);
+    expect_refused(deck("{segments: [all], dilations: [1]}", "{precision: bfloat16}"), 2,
+                   {"run.yaml:3:", "compute.precision: products of bfloat16", std::string("these are ") + type,
+                    "expected auto, float32 or float64"});
+  }
+  generate("--dtype bfloat16");
+  const std::string run =
+      deck("{segments: [8, all], dilations: [1, 2]}", "{precision: bfloat16, reproducible: true, backward: true}");
+  if (annulus(0, "info").out.find("host, ") == std::string::npos)
+    return expect_refused(run, 2, {"run.yaml:3:", "compute.precision: this build computes on a device"});
+  const std::string statistics = " --set output.statistics=[entropy,received,top]";
+  EXPECT_EQ(count(annulus(0, run + " --dry-run").out, "bfloat16 (axes bshd), products of bfloat16\n"), 1);
+  const std::vector<std::string> datasets{"out", "lse", "dq", "dk", "dv", "entropy", "received", "top_weights"};
+  std::vector<std::vector<double>> alone;
+  for (const int ranks : {1, 2, 3}) {
+    const Outcome ran = annulus(ranks, run + statistics + " --set distribution.strategy=ring");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(count(ran.out, ", products of bfloat16\n"), 1) << ran.out;
+    const Outcome checked = annulus(ranks, "verify" + run.substr(3) + statistics + " --set distribution.strategy=ring");
+    EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
+    for (std::size_t i = 0; i < datasets.size(); ++i) {
+      const std::vector<double> found = numbers(folder / "out.h5", datasets[i]);
+      if (ranks == 1) alone.push_back(found);
+      EXPECT_EQ(found, alone[i]) << datasets[i] << ", " << ranks << " ranks";
+    }
+  }
+}
+
+/// auto: where the instruction set has an instruction for them.
+TEST_F(Numbers, AutoTakesProductsOfBfloat16WhereThereIsAnInstruction) {
+  generate("--dtype bfloat16");
+  const std::string words = " " + deck("{segments: [all], dilations: [1]}") + " --dry-run";
+  for (const char* set : {"baseline", "avx2", "avx512", "avx512_bf16"}) {
+    const std::string program = std::string("env ANNULUS_INSTRUCTION_SET=") + set + " " + ANNULUS_PROGRAM;
+    const bool has = shell(program + " info").out.find("host, avx512_bf16 instructions") != std::string::npos;
+    EXPECT_EQ(count(shell(program + words).out, "products of bfloat16"), has ? 1 : 0) << set;
+  }
+}
+
 TEST_F(Numbers, ScoresThatMayOverflowAreRefused) {
   generate();
   spoil(folder / "in.h5", "q", 8 * 2 * 33, 1e30);
@@ -126,7 +167,8 @@ TEST_F(Numbers, EveryVerbThatSpeaksOfTilesObeysTheVariable) {
   for (const std::string& words : {std::string("info"), run, run + " --dry-run", "plan " + file}) {
     const Outcome wrong = shell("env ANNULUS_INSTRUCTION_SET=sse9 " + std::string(ANNULUS_PROGRAM) + " " + words);
     EXPECT_EQ(wrong.status, 2) << words;
-    EXPECT_EQ(count(wrong.err, "ANNULUS_INSTRUCTION_SET is 'sse9', expected baseline, avx2 or avx512"), 1) << wrong.err;
+    EXPECT_EQ(count(wrong.err, "ANNULUS_INSTRUCTION_SET is 'sse9', expected baseline, avx2, avx512 or avx512_bf16"), 1)
+        << wrong.err;
   }
   const Outcome info = shell("env ANNULUS_INSTRUCTION_SET=baseline " + std::string(ANNULUS_PROGRAM) + " info");
   EXPECT_EQ(count(info.out, "host, baseline instructions\n"), 1) << info.out;
@@ -156,7 +198,8 @@ TEST_F(Numbers, RanksOnDifferentMachinesUseWhatAllOfThemHave) {
   }
   const Outcome wrong = shell("env " + set + "sse9 " + ANNULUS_PROGRAM + " " + run);
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_NE(wrong.err.find("ANNULUS_INSTRUCTION_SET is \'sse9\', expected baseline, avx2 or avx512"), std::string::npos)
+  EXPECT_NE(wrong.err.find("ANNULUS_INSTRUCTION_SET is \'sse9\', expected baseline, avx2, avx512 or avx512_bf16"),
+            std::string::npos)
       << wrong.err;
 }
 

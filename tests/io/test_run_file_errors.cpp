@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Semantics", attention("  semantics: longnte\n"), "4:14",
             "one of longnet, paper, grouped, torchscale, did you mean 'longnet'?"},
         Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
-            "expected one of auto, float32, float64, did you mean 'float64'?"},
+            "expected one of auto, float32, float64, bfloat16, did you mean 'float64'?"},
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",
             "expected one of auto, contiguous, zigzag, block_cyclic, documents, did you mean 'zigzag'?"},
         Bad{"BlockSize", good + "distribution: {partition: block_cyclic, block_size: 0}\n", "3:53", "found '0'"},

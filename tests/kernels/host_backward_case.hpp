@@ -64,8 +64,8 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
     const Index numbers = shape.batch * of_rows * heads * D;
     if (!run.finished) return from_device(accumulator.buffer, numbers, wide);
     const DeviceTensor to = to_device(std::vector<double>(std::size_t(numbers), 1234.0), run.result, of_rows, heads, D);
-    host::host_finish_gradient(which, {shape.batch, of_rows, heads, heads, D}, accumulator.view, to.view, test.scale(),
-                               run.set);
+    host::host_finish_gradient(which, {shape.batch, of_rows, heads, heads, D}, test.precision, accumulator.view,
+                               to.view, test.scale(), run.set);
     return from_device(to.buffer, numbers, run.result);
   };
   return {result(kernels::Gradient::dq, dq, rows, shape.heads), result(kernels::Gradient::dk, dk, keys, shape.kv_heads),

@@ -100,8 +100,8 @@ ReferenceGradients backward_pass(Backend backend, const AttentionCase& problem, 
   const auto finished = [&](Gradient which, const DeviceTensor& from, Index heads) {
     const Index count = shape.batch * S * heads * D;
     const DeviceTensor to = to_device(std::vector<double>(std::size_t(count), 1234.0), problem.type, S, heads, D);
-    kernels::finish_gradient(backend, which, shape.batch, S, heads, D, from.view, to.view, problem.pattern.scale,
-                             output_scale);
+    kernels::finish_gradient(backend, which, shape.batch, S, heads, D, precision, from.view, to.view,
+                             problem.pattern.scale, output_scale);
     return from_device(to.buffer, count, problem.type);
   };
   return {finished(Gradient::dq, dq, H), finished(Gradient::dk, dk, shape.kv_heads),

@@ -24,11 +24,12 @@ void expect_right(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult forward = stored_forward(test);
   const Gradients expected = naive_gradients(test, forward);
   // dlse is kept as float32 beside float32 and narrower tensors, whatever the arithmetic.
-  const bool wide = test.precision == Precision::float64;
+  const DType arithmetic = test.precision == Precision::float64    ? DType::float64
+                           : test.precision == Precision::bfloat16 ? DType::bfloat16
+                                                                   : DType::float32;
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
-    expect_close(host_gradients(test, forward, {set}), expected,
-                 core::gradient_tolerance(wide ? DType::float64 : DType::float32));
+    expect_close(host_gradients(test, forward, {set}), expected, core::gradient_tolerance(arithmetic));
   }
 }
 
@@ -266,7 +267,8 @@ TEST(HostBackward, ResultsMayTakeThePlaceOfTheirAccumulators) {
   for (const Index D : {5, 40}) {
     const std::vector<double> sums = random_values(core::TensorId::q, 7 * 3 * D, DType::float32);
     const auto finish = [&](const DeviceTensor& from, const DeviceTensor& to) {
-      kernels::host::host_finish_gradient(kernels::Gradient::dq, {1, 7, 3, 3, D}, from.view, to.view, 0.25);
+      kernels::host::host_finish_gradient(kernels::Gradient::dq, {1, 7, 3, 3, D}, Precision::float32, from.view,
+                                          to.view, 0.25);
       return from_device(to.buffer, 7 * 3 * D, DType::float32);
     };
     const DeviceTensor from = to_device(sums, DType::float32, 7, 3, D);
@@ -326,14 +328,14 @@ BackwardCase bits_case(Index rows, Index keys, Index head_dim, Mask mask, Precis
   test.shape.heads = 2;
   test.calls[0].items[0].head_count = 2;
   test.precision = precision;
-  test.type = precision == Precision::float64 ? DType::float64 : DType::float32;
+  test.type = precision == Precision::bfloat16 ? DType::bfloat16 : core::type_of(precision);
   test.fill_all(3);
   return test;
 }
 
 TEST(HostBackwardBits, PairByPairIsTheSame) {
   for (const Mask mask : all_masks) {
-    for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const Precision precision : core::all_precisions) {
       for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
         SCOPED_TRACE(name_of(mask) + " " + std::string(name_of(precision)) + " " + std::string(name_of(set)));
         const BackwardCase test = bits_case(61, 113, 33, mask, precision);
@@ -346,8 +348,11 @@ TEST(HostBackwardBits, PairByPairIsTheSame) {
 }
 
 TEST(HostBackwardBits, AnyCutsAreTheSame) {
-  for (const Mask mask : all_masks) {
-    const BackwardCase test = bits_case(611, 947, 64, mask, Precision::float32);
+  for (const auto& [mask, precision] :
+       {std::pair(Mask::all, Precision::float32), std::pair(Mask::upto, Precision::float32),
+        std::pair(Mask::after, Precision::float32), std::pair(Mask::all, Precision::bfloat16),
+        std::pair(Mask::upto, Precision::bfloat16)}) {
+    const BackwardCase test = bits_case(611, 947, 64, mask, precision);
     const kernels::ReferenceResult forward = stored_forward(test);
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
       const Gradients expected = host_gradients(test, forward, {set, false});

@@ -290,8 +290,12 @@ INSTANTIATE_TEST_SUITE_P(Types, HostBits,
                          testing::Values(std::tuple{DType::float32, Precision::float32},
                                          std::tuple{DType::float64, Precision::float64},
                                          std::tuple{DType::float16, Precision::float32},
-                                         std::tuple{DType::bfloat16, Precision::float32}),
-                         [](const auto& info) { return std::string(name_of(std::get<0>(info.param))); });
+                                         std::tuple{DType::bfloat16, Precision::float32},
+                                         std::tuple{DType::bfloat16, Precision::bfloat16}),
+                         [](const auto& info) {
+                           const bool as_stored = std::get<1>(info.param) == Precision::bfloat16;
+                           return std::string(name_of(std::get<0>(info.param))) + (as_stored ? "_products" : "");
+                         });
 
 }  // namespace
 }  // namespace annulus::test

@@ -30,7 +30,7 @@ TEST(HostStatistics, HeadSizesMasksAndBothPrecisions) {
   Index keys = 0;
   for (const Index D : {1, 5, 17, 32, 80, 256}) {
     for (const Mask mask : all_masks) {
-      for (const Precision precision : core::all_precisions) {
+      for (const Precision precision : number_precisions) {
         const DType type = core::type_of(precision);
         expect_right(statistics_case(D, mask, type, precision), keys, fmt::format("D {}, {}", D, name_of(type)));
         keys = (keys + 3) % 11;
@@ -74,7 +74,7 @@ std::vector<double> naive_entropy(const WorkCase& test, const std::vector<double
 TEST(HostStatistics, Entropy) {
   for (const Index D : {5, 64}) {
     for (const Mask mask : all_masks) {
-      for (const Precision precision : core::all_precisions) {
+      for (const Precision precision : number_precisions) {
         WorkCase test = plain_case(200, 310, D, false);
         test.calls[0].items[0].mask = mask;
         test.type = core::type_of(precision);

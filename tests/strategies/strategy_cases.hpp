@@ -82,6 +82,12 @@ inline std::vector<Case> storage_cases() {
         pattern::Semantics::torchscale, {{16, 1}, {pattern::whole_document, 4}}, false, false};
     cases.push_back(make_case(std::string(core::name_of(type)) + " filled in", {2, 45, 4, 2, 24}, filled, {}, type));
   }
+  for (Case products : std::vector<Case>(cases)) {
+    if (products.problem.type != core::DType::bfloat16) continue;
+    products.problem.precision = core::Precision::bfloat16;
+    products.name += ", products of bfloat16";
+    if (kernels::takes_products(products.problem.backend, products.problem.precision)) cases.push_back(products);
+  }
   for (Case doubled : std::vector<Case>(cases)) {
     if (doubled.problem.type != core::DType::float32 || doubled.problem.pattern.causal) continue;
     doubled.problem.precision = core::Precision::float64;

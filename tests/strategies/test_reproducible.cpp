@@ -233,6 +233,12 @@ TEST(Reproducible, EveryStorageTypeAndPrecision) {
       cases.push_back(
           make(name, {2, 150, 4, 2, 24}, {Semantics::longnet, {{64, 1}, {all, 3}}, causal, false}, {}, type));
       if (type == core::DType::float64) continue;
+      if (core::takes(core::Precision::bfloat16, type) &&
+          kernels::takes_products(cases.back().problem.backend, core::Precision::bfloat16)) {
+        cases.push_back(cases.back());
+        cases.back().problem.precision = core::Precision::bfloat16;
+        cases.back().name += ", products of it";
+      }
       cases.push_back(cases.back());
       cases.back().problem.precision = core::Precision::float64;
       cases.back().name += ", float64 accumulation";

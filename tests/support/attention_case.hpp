@@ -37,11 +37,15 @@ auto with_storage(DType type, Visit&& visit) {
   return visit(double{});
 }
 
-/// Every storage type with every arithmetic.
+/// Arithmetic that takes tensors of every type.
+inline constexpr std::array number_precisions{core::Precision::float32, core::Precision::float64};
+
+/// Every storage type with every arithmetic that takes it.
 inline std::vector<std::pair<DType, core::Precision>> types_and_precisions() {
   std::vector<std::pair<DType, core::Precision>> all;
   for (const DType type : core::all_dtypes) {
-    for (const core::Precision precision : core::all_precisions) all.emplace_back(type, precision);
+    for (const core::Precision precision : core::all_precisions)
+      if (core::takes(precision, type)) all.emplace_back(type, precision);
   }
   return all;
 }

@@ -6,9 +6,17 @@
 namespace annulus::core {
 namespace {
 
-std::atomic<InstructionSet> limit{InstructionSet::avx512};
+constexpr int none = -1;
+std::atomic<int> limit{none};
 
 }  // namespace
+
+InstructionSet preferred_limit() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_is("intel")) return InstructionSet::avx512;
+#endif
+  return InstructionSet::avx512_bf16;
+}
 
 std::string_view name_of(InstructionSet set) {
   switch (set) {
@@ -18,6 +26,8 @@ std::string_view name_of(InstructionSet set) {
       return "avx2";
     case InstructionSet::avx512:
       return "avx512";
+    case InstructionSet::avx512_bf16:
+      return "avx512_bf16";
   }
   return "";
 }
@@ -31,19 +41,21 @@ std::vector<InstructionSet> usable_instruction_sets() {
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   if (avx2) usable.push_back(InstructionSet::avx2);
   if (avx512) usable.push_back(InstructionSet::avx512);
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) usable.push_back(InstructionSet::avx512_bf16);
 #endif
   return usable;
 }
 
 InstructionSet best_instruction_set() {
   static const InstructionSet best = usable_instruction_sets().back();
-  return std::min(best, limit.load());
+  if (limit == none) return std::min(best, preferred_limit());
+  return std::min(best, InstructionSet(limit.load()));
 }
 
-void limit_instruction_set(InstructionSet most) { limit = most; }
+void limit_instruction_set(InstructionSet most) { limit = int(most); }
 
 std::optional<InstructionSet> instruction_set_called(std::string_view name) {
-  for (const InstructionSet set : {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+  for (const InstructionSet set : all_instruction_sets) {
     if (name_of(set) == name) return set;
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 // Vector instruction sets that one binary holds code for, and those of them that this processor has.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -8,7 +9,11 @@
 namespace annulus::core {
 
 /// baseline: whatever the compiler assumes of every machine of this kind (SSE2 on x86-64, NEON on 64-bit Arm).
-enum class InstructionSet { baseline, avx2, avx512 };
+/// avx512_bf16: avx512 with products of bfloat16; what both compute has the same bits.
+enum class InstructionSet { baseline, avx2, avx512, avx512_bf16 };
+
+inline constexpr std::array all_instruction_sets{InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512,
+                                                 InstructionSet::avx512_bf16};
 
 std::string_view name_of(InstructionSet set);
 
@@ -16,11 +21,15 @@ std::string_view name_of(InstructionSet set);
 /// and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
+/// What is used by itself at most. Intel's processors take twice as long for VDPBF16PS as for the two multiply-adds
+/// that it stands for (measured on Granite Rapids: 120 GFLOP/s beside 240), so there it is avx512.
+InstructionSet preferred_limit();
+
 /// The last of them that limit_instruction_set() allows: what is used unless another one is asked for.
 InstructionSet best_instruction_set();
 
 /// From now on no better one than `most` is used, by any thread; for jobs whose ranks have to use the same. Before that
-/// there is no limit.
+/// the limit is preferred_limit().
 void limit_instruction_set(InstructionSet most);
 
 /// The set of this name, if there is one.

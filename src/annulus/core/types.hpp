@@ -65,15 +65,17 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 /// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators.
-enum class Precision { float64, float32 };
+/// Type of scores, running sums and accumulators, and of the numbers whose products they are made of; bfloat16:
+/// products of bfloat16, everything else float32.
+enum class Precision { float64, float32, bfloat16 };
 
 /// Every one of them, for lists of choices and the tests' loops.
 inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::float16, DType::bfloat16};
-inline constexpr std::array all_precisions{Precision::float32, Precision::float64};
+inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16};
 
 constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
 constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }
+/// Of sums.
 constexpr DType type_of(Precision type) { return type == Precision::float64 ? DType::float64 : DType::float32; }
 
 constexpr std::string_view name_of(DType type) {
@@ -89,13 +91,30 @@ constexpr std::string_view name_of(DType type) {
   }
   return "";
 }
-constexpr std::string_view name_of(Precision type) { return type == Precision::float64 ? "float64" : "float32"; }
+constexpr std::string_view name_of(Precision type) {
+  switch (type) {
+    case Precision::float64:
+      return "float64";
+    case Precision::float32:
+      return "float32";
+    case Precision::bfloat16:
+      return "bfloat16";
+  }
+  return "";
+}
+
+/// Whether it is there for tensors stored so: products of bfloat16 are taken of what is bfloat16 already.
+constexpr bool takes(Precision precision, DType stored) {
+  return precision != Precision::bfloat16 || stored == DType::bfloat16;
+}
 
 /// Type of the log-sum-exp in memory and on file: float64 for float64 input, else float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// Accumulation type when the user says `auto`: float64 for float64 input, else float32.
-constexpr Precision default_precision(DType input) {
+/// When the user says `auto`: float64 for float64 input; bfloat16 for bfloat16 input where the machines have products
+/// of it (kernels::default_precision()); else float32.
+constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
+  if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;
 }
 

@@ -126,7 +126,7 @@ void add_compute(Keys& keys) {
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,
                 one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
-                "{}: of sums; auto: float64 for float64 input, else float32");
+                "{}; of sums, bfloat16 of products; auto: by the input's type");
   compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
       .decides_result = false;
   compute

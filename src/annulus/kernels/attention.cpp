@@ -16,6 +16,7 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
     return fmt::format("q, k, v are stored as {}, {}, {}; expected one type", name_of(operands.q.type),
                        name_of(operands.k.type), name_of(operands.v.type));
   });
+  check_products(backend, state.precision, operands.q.type);
   if (!work.empty()) functions_of(backend).attend(work, operands, state, poll);
 }
 

@@ -23,7 +23,15 @@ enum class Backend { host, device };
 /// The back end that suits the default execution space.
 Backend default_backend();
 
-/// Instruction set the host tiles use on this machine, chosen when first asked: "avx512", "avx2" or "baseline".
+/// Whether a back end has products of this precision: of bfloat16 the host alone.
+bool takes_products(Backend backend, core::Precision precision);
+
+/// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
+/// instruction set that is used has an instruction for them.
+core::Precision default_precision(Backend backend, core::DType stored);
+
+/// Instruction set the host tiles use on this machine, chosen when first asked: "avx512_bf16",
+/// "avx512", "avx2" or "baseline".
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and an even

@@ -27,6 +27,24 @@ const BackendFunctions& functions_of(Backend backend) {
 #endif
 }
 
+void check_products(Backend backend, core::Precision precision, core::DType stored) {
+  core::require(core::takes(precision, stored), [&] {
+    return fmt::format("products of {} are taken of tensors of that type; these are {}", name_of(precision),
+                       name_of(stored));
+  });
+  core::require(takes_products(backend, precision),
+                [&] { return fmt::format("the device back end takes no products of {}", name_of(precision)); });
+}
+
+core::Precision default_precision(Backend backend, core::DType stored) {
+  const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
+  return core::default_precision(stored, has_instruction && takes_products(backend, core::Precision::bfloat16));
+}
+
+bool takes_products(Backend backend, core::Precision precision) {
+  return backend == Backend::host || precision != core::Precision::bfloat16;
+}
+
 #if !defined(ANNULUS_HAS_HOST_TILES)
 double multiply_add_peak(core::Precision) { return 0; }       // else host/host_peak.cpp
 void release_kept_memory() { device::release_kept_lists(); }  // else host/host_scratch.cpp

@@ -23,8 +23,9 @@ struct BackendFunctions {
                             const StatisticOperands& operands, const StatisticViews& statistics, const Poll& poll);
   Index (*attend_statistics_bytes)(const core::Shape& shape, Index rows, Index slots, Index pairs,
                                    core::Precision precision);
-  void (*finish_gradient)(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
-                          const core::TensorView& to, double scale, double output_scale);
+  void (*finish_gradient)(Gradient which, const core::Shape& shape, core::Precision precision,
+                          const core::TensorView& accumulator, const core::TensorView& to, double scale,
+                          double output_scale);
 };
 
 /// Of teams on the default execution space.
@@ -32,6 +33,9 @@ extern const BackendFunctions device_backend;
 /// Of the processor's vector units, with the best instruction set there is; only for tensors in host memory. Missing
 /// where the default execution space is a GPU.
 extern const BackendFunctions host_backend;
+
+/// Throws Error where the back end takes no products of this precision of tensors of this type.
+void check_products(Backend backend, core::Precision precision, core::DType stored);
 
 /// Throws Error(failure) where this build has no such back end.
 const BackendFunctions& functions_of(Backend backend);

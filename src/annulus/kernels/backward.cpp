@@ -16,7 +16,7 @@ void check(const BackwardOperands& operands, const GradientViews& gradients, cor
     return fmt::format("q, k, v, dout are stored as {}, {}, {}, {}; expected one type", name_of(operands.q.type),
                        name_of(operands.k.type), name_of(operands.v.type), name_of(operands.dout.type));
   });
-  const core::DType sums = precision == core::Precision::float64 ? core::DType::float64 : core::DType::float32;
+  const core::DType sums = core::type_of(precision);
   for (const TensorView& tensor : {operands.normalizers, operands.delta, gradients.dq, gradients.dk, gradients.dv}) {
     core::require(tensor.type == sums, [&] {
       return fmt::format(
@@ -37,6 +37,7 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll) {
   check(operands, gradients, precision);
+  check_products(backend, precision, operands.q.type);
   if (work.empty()) return;
   functions_of(backend).attend_backward(work, shape, rows, precision, operands, gradients, poll);
 }
@@ -46,8 +47,9 @@ Index attend_backward_bytes(Backend backend, const core::Shape& shape, Index row
 }
 
 void finish_gradient(Backend backend, Gradient which, Index batch, Index rows, Index heads, Index head_dim,
-                     const TensorView& accumulator, const TensorView& to, double scale, double output_scale) {
-  functions_of(backend).finish_gradient(which, {batch, rows, heads, heads, head_dim}, accumulator, to, scale,
+                     core::Precision precision, const TensorView& accumulator, const TensorView& to, double scale,
+                     double output_scale) {
+  functions_of(backend).finish_gradient(which, {batch, rows, heads, heads, head_dim}, precision, accumulator, to, scale,
                                         output_scale);
 }
 

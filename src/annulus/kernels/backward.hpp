@@ -63,9 +63,10 @@ enum class Gradient { dq, dk, dv };
 
 /// to = unit(which) * accumulator, rounded to `to`'s type; (B, rows, heads, D) both. They may be the same memory when
 /// the types have the same size. `scale` and `output_scale` as in BackwardOperands. Complete on return.
-///   backends may keep different units inside, so accumulators of one backend are finished by the same one
+///   backends may keep different units inside, so accumulators of one backend are finished by the same one, and in the
+///   same precision
 void finish_gradient(Backend backend, Gradient which, core::Index batch, core::Index rows, core::Index heads,
-                     core::Index head_dim, const core::TensorView& accumulator, const core::TensorView& to,
-                     double scale, double output_scale);
+                     core::Index head_dim, core::Precision precision, const core::TensorView& accumulator,
+                     const core::TensorView& to, double scale, double output_scale);
 
 }  // namespace annulus::kernels

@@ -59,6 +59,7 @@ void attend_statistics(Backend backend, const core::WorkList& work, const core::
     return fmt::format("q and k are stored as {} and {}; expected one type", name_of(operands.q.type),
                        name_of(operands.k.type));
   });
+  check_products(backend, precision, operands.q.type);
   if (!work.empty()) functions_of(backend).attend_statistics(work, shape, rows, precision, operands, statistics, poll);
 }
 

@@ -87,11 +87,20 @@ void check_scale(double scale, core::Precision precision) {
 }
 
 core::Precision make_precision(const std::string& name, DType type) {
-  if (name == "auto") return core::default_precision(type);
+  const kernels::Backend backend = kernels::default_backend();
+  if (name == "auto") return kernels::default_precision(backend, type);
   for (const core::Precision precision : core::all_precisions) {
-    if (core::name_of(precision) == name) return precision;
+    if (core::name_of(precision) != name) continue;
+    if (!core::takes(precision, type)) {
+      refuse("precision is {}: its products are made of tensors of that type only, and these are {}", name,
+             core::name_of(type));
+    }
+    if (!kernels::takes_products(backend, precision)) {
+      refuse("precision is {}: this build computes on a device, which has no such products", name);
+    }
+    return precision;
   }
-  refuse("precision is '{}', expected auto, float32 or float64", name);
+  refuse("precision is '{}', expected auto, float32, float64 or bfloat16", name);
 }
 
 void take_distribution(const Options& options, int ranks, strategies::Problem& problem) {

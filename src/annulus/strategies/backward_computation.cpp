@@ -24,7 +24,7 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
     const Index before = row * heads * problem.shape.head_dim * Index(core::bytes_of(type));
     return core::contiguous_view(buffer.at(before), type, rows.size(), heads, problem.shape.head_dim);
   };
-  kernels::finish_gradient(problem.backend, which, 1, rows.size(), heads, problem.shape.head_dim,
+  kernels::finish_gradient(problem.backend, which, 1, rows.size(), heads, problem.shape.head_dim, problem.precision,
                            view(sums, problem.sum_type(), rows.begin), view(result, problem.type, to), problem.scale,
                            problem.pattern.output_scale());
 }

@@ -15,7 +15,7 @@ bool Findings::good() const {
 }
 
 double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored) {
-  const core::DType sums = input.precision == core::Precision::float32 ? core::DType::float32 : core::DType::float64;
+  const core::DType sums = core::type_of(input.precision);
   return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});
 }
 

@@ -11,7 +11,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// P below which a key may be left out of a list that has room: it may have been 0 in the type of computation, or in
 /// that in which it is stored.
 double negligible(const VerifyInput& input) {
-  const bool narrow = input.precision == core::Precision::float32 || core::lse_type(input.type) == core::DType::float32;
+  const bool narrow = input.precision != core::Precision::float64 || core::lse_type(input.type) == core::DType::float32;
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
 }
 

@@ -29,7 +29,8 @@ std::string describe_shape(const Problem& problem) {
 
 std::string describe_tensors(const Request& request) {
   const std::string axes = request.input ? fmt::format(" (axes {})", io::name_of(request.order())) : "";
-  return describe_shape(request.problem) + axes;
+  const bool pairs = request.problem.precision == core::Precision::bfloat16;
+  return describe_shape(request.problem) + axes + (pairs ? ", products of bfloat16" : "");
 }
 
 std::string describe_layer(const Request& request) {

@@ -13,7 +13,8 @@ namespace annulus::app {
 std::string describe_pattern(const strategies::Problem& problem);
 /// "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const strategies::Problem& problem);
-/// The same, and how the input's axes lie: "..., float32 (axes bshd)".
+/// The same, and how the input's axes lie, and what products are made of where it is not float32 or float64:
+/// "..., bfloat16 (axes bshd), products of bfloat16".
 std::string describe_tensors(const Request& request);
 /// "width 512, rope base 10000, biases, sharding fsdp".
 std::string describe_layer(const Request& request);

@@ -15,7 +15,8 @@ void obey_variable() {
   if (name == nullptr || *name == '\0') return;
   const auto set = core::instruction_set_called(name);
   if (!set) {
-    core::fail(core::ErrorKind::usage, "the environment variable {} is '{}', expected baseline, avx2 or avx512",
+    core::fail(core::ErrorKind::usage,
+               "the environment variable {} is '{}', expected baseline, avx2, avx512 or avx512_bf16",
                instruction_set_variable, name);
   }
   core::limit_instruction_set(*set);

@@ -219,6 +219,9 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
   Job job(std::move(request));
   job.ranks = asked.ranks.value_or(comm.size());
   job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
+  if (!job.run.settings.compute.precision) {
+    job.problem.precision = kernels::default_precision(job.problem.backend, job.problem.type);
+  }
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =
       asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);

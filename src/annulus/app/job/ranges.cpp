@@ -63,10 +63,10 @@ std::string causes_of_no_number(const strategies::Problem& problem, int rank) {
   if (problem.type == core::DType::float16) {
     text += "; output in float16 ends at 65504: store tensors as bfloat16 or float32";
   }
-  if (problem.reproducible && problem.precision == core::Precision::float32) {
+  if (problem.reproducible && problem.precision != core::Precision::float64) {
     text += "; compute.reproducible: true in float32 wants |v| below about 2^42 (4.4e12)";
   }
-  if (problem.precision == core::Precision::float32) text += "; compute.precision: float64 has the wider range";
+  if (problem.precision != core::Precision::float64) text += "; compute.precision: float64 has the wider range";
   return text;
 }
 
@@ -85,14 +85,16 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
   const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
   const double products = most_q * most_k * dim;
-  if (factor * most_q <= most && factor * most_q * most_k * dim <= most) return;
+  // Products of bfloat16 are summed up before they are scaled.
+  const double scaled_first = problem.precision == core::Precision::bfloat16 ? 1 : factor;
+  if (scaled_first * most_q <= most && std::max(scaled_first, factor) * products <= most) return;
   throw comm::AgreedError(
       ErrorKind::failure,
       fmt::format(
           "scores may overflow {}: with |q| up to {:g}, |k| up to {:g} and {} numbers each, q.k may reach {:g}, "
           "times attention.scale ({:g}) and log2(e) at most {:.2g} fits. Make q, k or the scale smaller{}",
           core::name_of(problem.precision), most_q, most_k, problem.shape.head_dim, products, problem.scale, most,
-          problem.precision == core::Precision::float32 ? ", or use compute.precision: float64" : ""));
+          problem.precision != core::Precision::float64 ? ", or use compute.precision: float64" : ""));
 }
 
 void check_results(const Request& request, const std::vector<HostRows>& tensors,
@@ -147,7 +149,7 @@ void check_gradients_mean_something(const Job& job, const LseFindings& lse) {
       fmt::format("compute.backward: {}, and gradients would be rounding errors times attention.scale ({:g}); expected "
                   "|lse| below {:.2g}. Make q, k or the scale smaller{}",
                   coarse, job.problem.scale, coarse_from(job),
-                  job.problem.precision == core::Precision::float32 ? ", or use compute.precision: float64" : ""));
+                  job.problem.precision != core::Precision::float64 ? ", or use compute.precision: float64" : ""));
 }
 
 }  // namespace annulus::app

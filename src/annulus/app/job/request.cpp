@@ -44,6 +44,24 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   return problem;
 }
 
+/// Refuses products of bfloat16 of other tensors, which would be rounded unasked, and where the back end has none.
+void check_precision(const io::RunFile& run, const Problem& problem) {
+  const std::string where = run.where("compute.precision");
+  const std::string_view name = core::name_of(problem.precision);
+  if (!core::takes(problem.precision, problem.type)) {
+    core::fail(core::ErrorKind::usage,
+               "{}compute.precision: products of {} are made of tensors of that type only, and these are {}; expected "
+               "auto, float32 or float64",
+               where, name, core::name_of(problem.type));
+  }
+  if (!kernels::takes_products(problem.backend, problem.precision)) {
+    core::fail(core::ErrorKind::usage,
+               "{}compute.precision: this build computes on a device, which has no products of {} yet; "
+               "expected auto, float32 or float64",
+               where, name);
+  }
+}
+
 /// Refuses tensors so large that sums of bytes and rows over ranks and passes would leave 64 bits: 32 PiB for q, more
 /// memory than any machine has. Kept triples are counted in 128 bits.
 void check_size(const io::RunFile& run, const Problem& problem) {
@@ -209,6 +227,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   }
   comm::agree(comm, [&] {
     request.problem = make_problem(settings, request);
+    check_precision(request.run, request.problem);
     check_size(request.run, request.problem);
     check_lists(request.run, request.problem);
     check_scale(request.run, request.problem);

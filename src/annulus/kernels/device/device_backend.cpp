@@ -46,8 +46,9 @@ void statistics_by_teams(const core::WorkList& work, const core::Shape& shape, I
                                                   Tuning::team_size);
 }
 
-void gradient_by_teams(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
-                       const core::TensorView& to, double scale, double output_scale) {
+void gradient_by_teams(Gradient which, const core::Shape& shape, core::Precision /*precision*/,
+                       const core::TensorView& accumulator, const core::TensorView& to, double scale,
+                       double output_scale) {
   const double unit = which == Gradient::dv ? output_scale : scale;
   device::launch_gradient<Space>(shape, shape.sequence, accumulator, to, unit, Tuning::team_size);
 }

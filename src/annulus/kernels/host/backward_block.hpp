@@ -8,15 +8,17 @@
 
 #include "annulus/kernels/host/exp2.hpp"
 #include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/pairs.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
+/// Of sums; T is a word of what is multiplied, or their number.
 template <class T, int NV>
-using Block = Vec<T>[kRowBlock][NV];
+using Block = Vec<Number<T>>[kRowBlock][NV];
 
 /// c[i][...] += A(i) * B: A(i) = a[i * kRow], B the NV vectors at b.
 template <int kRow, class T, int NV>
-ANNULUS_INLINE void add_product(const T* a, const T* b, Block<T, NV>& c) {
+ANNULUS_INLINE void add_product(const T* a, const T* b, Vec<Number<T>> (&c)[kRowBlock][NV]) {
   Vec<T> row[NV];
 #pragma GCC unroll 2
   for (int v = 0; v < NV; ++v) row[v] = load<Vec<T>>(b + v * kLanes<T>);
@@ -24,17 +26,17 @@ ANNULUS_INLINE void add_product(const T* a, const T* b, Block<T, NV>& c) {
   for (int i = 0; i < kRowBlock; ++i) {
     const Vec<T> x = broadcast(a[i * kRow]);
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) accumulate(c[i][v], x, row[v]);
+    for (int v = 0; v < NV; ++v) multiply_add<T>(c[i][v], x, row[v]);
   }
 }
 
 /// c[i][...] += sum_k A(i, k) * B(k), k ascending: A(i, k) = a[i * kRow + k * kStep], B(k) = b[k * kNext + ...].
-/// `count` is a multiple of kUnroll.
+/// `count`, in words, is a multiple of kUnroll.
 template <int kRow, int kStep, int kNext, class T, int NV>
-ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Block<T, NV>& c) {
+ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T>> (&c)[kRowBlock][NV]) {
   for (int k = 0; k < count; k += kUnroll<T>, a += kStep * kUnroll<T>, b += kNext * kUnroll<T>) {
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll<T>; ++u) add_product<kRow>(a + u * kStep, b + u * kNext, c);
+    for (int u = 0; u < kUnroll<T>; ++u) add_product<kRow, T, NV>(a + u * kStep, b + u * kNext, c);
   }
 }
 
@@ -47,20 +49,20 @@ ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, con
   constexpr int nr = kKeyBlock<T>, step = kUnroll<T>;
   for (int d = step; d <= depth; d += step, panel += nr * step) {
 #pragma GCC unroll 4
-    for (int u = 0; u < step; ++u) add_product<nr>(rows + u, panel + u * nr, c);
+    for (int u = 0; u < step; ++u) add_product<nr, T, NV>(rows + u, panel + u * nr, c);
     rows += d % nr == 0 ? slab_stride - nr + step : step;
   }
 }
 
 template <class T, int NV>
-ANNULUS_INLINE void load_block(const T* from, Block<T, NV>& c) {
+ANNULUS_INLINE void load_block(const Number<T>* from, Block<T, NV>& c) {
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<T>>(from + i * kKeyBlock<T> + v * kLanes<T>);
+    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<Number<T>>>(from + i * kKeyBlock<T> + v * kLanes<T>);
 }
 template <class T, int NV>
-ANNULUS_INLINE void store_block(T* to, const Block<T, NV>& c) {
+ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i)
 #pragma GCC unroll 2
@@ -72,23 +74,28 @@ ANNULUS_INLINE void store_block(T* to, const Block<T, NV>& c) {
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked>
 __attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
-                                                 const T* shifts, const int* begin, const int* end, int first, T* p) {
+                                                 Number<T> factor, const Number<T>* shifts, const int* begin,
+                                                 const int* end, int first, Number<T>* p) {
+  using N = Number<T>;
   constexpr int n = kLanes<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(queries, slab_stride, keys, depth, c);
 #pragma GCC unroll 16
   for (int i = 0; i < kRowBlock; ++i) {
-    const Vec<T> shift = broadcast(shifts[i]);
-    Vec<T> x[NV];
+    const Vec<N> shift = broadcast(shifts[i]);
+    Vec<N> x[NV];
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) x[v] = c[i][v] - shift;
-    exp2_of<T>(x);
+    for (int v = 0; v < NV; ++v) {
+      if constexpr (kPerWord < T >> 1) c[i][v] *= broadcast(factor);
+      x[v] = c[i][v] - shift;
+    }
+    exp2_of<N>(x);
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
       if constexpr (kMasked) {
-        const Vec<IntOf<T>> key = count_up<T>() + IntOf<T>(first + v * n);
-        const auto seen = (key >= IntOf<T>(begin[i])) & (key < IntOf<T>(end[i]));
-        x[v] = seen ? x[v] : Vec<T>{};
+        const Vec<IntOf<N>> key = count_up<N>() + IntOf<N>(first + v * n);
+        const auto seen = (key >= IntOf<N>(begin[i])) & (key < IntOf<N>(end[i]));
+        x[v] = seen ? x[v] : Vec<N>{};
       }
       store(p + i * kStripStride<T> + v * n, x[v]);
     }
@@ -111,24 +118,51 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
   }
 }
 
-/// One slab of dv (or dk) of MR keys takes in `rows` query rows, ascending: acc[i][...] += sum_u p[u][i] * rows_b[u].
+/// The same of pairs, and P with it, both rounded: weights [MR][kStripStride] are E, ds[...] = P * (dP - delta[i]) with
+/// P = E * factors[i] unrounded.
+///   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
+template <class T, int NV>
+__attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
+                                                    const float* factors, const float* delta, const float* weights,
+                                                    T* p, T* ds, std::uint16_t* ds_rows) {
+  constexpr int n = kLanes<T>, stride = kStripStride<T>;
+  Block<T, NV> c = {};
+  row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
+#pragma GCC unroll 8
+  for (int i = 0; i < kRowBlock; i += 2) {
+    const Floats factor[2] = {broadcast(factors[i]), broadcast(factors[i + 1])};
+    const Floats shift[2] = {broadcast(delta[i]), broadcast(delta[i + 1])};
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) {
+      const Floats p0 = load<Floats>(weights + i * stride + v * n) * factor[0];
+      const Floats p1 = load<Floats>(weights + (i + 1) * stride + v * n) * factor[1];
+      const Rounded both(p0 * (c[i][v] - shift[0]), p1 * (c[i + 1][v] - shift[1]));
+      store(p + i / 2 * stride + v * n, Rounded(p0, p1).pairs());
+      store(ds + i / 2 * stride + v * n, both.pairs());
+      both.store_rows(ds_rows + i * stride + v * n, ds_rows + (i + 1) * stride + v * n);
+    }
+  }
+}
+
+/// One slab of dv (or dk) of MR keys takes in `rows` words of query rows, ascending:
+/// acc[i][...] += sum_u p[u][i] * rows_b[u].
 ///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   acc [MR][NR]
 template <class T, int NV>
-__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, T* acc) {
+__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, Number<T>* acc) {
   Block<T, NV> c;
   load_block<T, NV>(acc, c);
   add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, rows, c);
   store_block<T, NV>(acc, c);
 }
 
-/// One slab of dq of MR rows takes in `count` keys, descending: acc[i][...] += sum_j ds[i][j] * keys[j].
-///   ds [MR][kStripStride]   keys [count][NR]   acc [MR][NR]
+/// One slab of dq of MR rows takes in `count` words of keys, descending: acc[i][...] += sum_j ds[i][j] * keys[j].
+///   ds [MR][kStripStride / kPerWord]   keys [count][NR]   acc [MR][NR]
 template <class T, int NV>
-__attribute__((noinline)) void query_gradient_block(const T* ds, const T* keys, int count, T* acc) {
+__attribute__((noinline)) void query_gradient_block(const T* ds, const T* keys, int count, Number<T>* acc) {
   constexpr int nr = kKeyBlock<T>;
   Block<T, NV> c;
   load_block<T, NV>(acc, c);
-  add_products<kStripStride<T>, -1, -nr>(ds + count - 1, keys + std::int64_t(count - 1) * nr, count, c);
+  add_products<kStripStride<T> / kPerWord<T>, -1, -nr>(ds + count - 1, keys + std::int64_t(count - 1) * nr, count, c);
   store_block<T, NV>(acc, c);
 }
 

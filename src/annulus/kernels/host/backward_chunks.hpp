@@ -6,24 +6,32 @@
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
 // where a row's factor, which is all that E lacks of P, has gone into what else the row brings: it costs nothing here.
 // So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
+//
+// Words that are pairs keep what they are made of: Q, G and the row's factor are left out of the panels then,
+//   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
+//   dV += P^T dout    dK += dS^T q    dQ += dS K
+// with P and dS rounded to bfloat16 for the last three, and accumulators of dk hold dk / scale.
 #pragma once
+
+#include "annulus/kernels/host/words.hpp"
 
 namespace annulus::kernels::host {
 
 /// Up to `capacity` query rows (a row is a (query row, head) pair) against keys, private to a thread: what E is made
 /// of. With D cut into slabs of NR columns:
-///   queries     [slab][capacity][NR]    Q; rows beyond the real ones, up to `rows`, are zero
+///   queries     [slab][capacity][NR]    Q, NR words of a row each; rows beyond the real ones, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that give nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
 template <class T>
 struct ScoreRows {
   T* queries;
-  T* shift;
+  Number<T>* shift;
   int* begin;
   int* end;
   int rows;  // a multiple of row_step
   int capacity;
   int head_dim;
+  Number<T> score_factor;  // of pairs
 };
 
 /// `count` keys in ascending order, private to a thread; those beyond, up to `capacity`, are zero.
@@ -38,25 +46,29 @@ struct ScoreKeys {
 /// With what gradients need:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; none: not wanted
-///   delta    [capacity]               delta'
-///   factors  [capacity]               of dout: factor * output_scale
+///   added_queries, added_dout         the same two as dK and dV take them in: numbers in the same memory, pairs
+///            [slab][capacity / 2][NR] of two rows that follow each other
+///   delta    [capacity]               delta'; of pairs delta / output_scale
+///   factors  [capacity]               of dout, or of P: factor * output_scale
 template <class T>
 struct QueryChunk : ScoreRows<T> {
   T* dout;
-  T* dq;
-  T* delta;
-  T* factors;
+  T* added_queries;
+  T* added_dout;
+  Number<T>* dq;
+  Number<T>* delta;
+  Number<T>* factors;
 };
 
 ///   values    [panel][depth][NR]       like the keys
-///   key_rows  [slab][capacity][NR]     NR columns side by side
+///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys; none: not wanted
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
   T* values;
-  T* dk;
-  T* dv;
+  Number<T>* dk;
+  Number<T>* dv;
 };
 
 /// Where statistics of E go, for the rows and keys of two chunks.
@@ -75,11 +87,16 @@ struct StatisticSums {
   void* lists;
 };
 
-/// E and dS of one tile, [capacity of the queries][strip_stride] numbers each, in the caches from step to step.
+/// P (E of numbers) and dS of one tile, in the caches from step to step.
+///   p, ds    [capacity of the queries][strip_stride]      pairs: two rows share a word, [capacity / 2][strip_stride]
+///   ds_rows  dS once more: numbers ds itself, of pairs two keys share a word, [capacity][strip_stride / 2]
+///   weights  [MR][strip_stride]                           E of the rows at work; numbers: none
 template <class T>
 struct Strips {
   T* p;
   T* ds;
+  T* ds_rows;
+  Number<T>* weights;
 };
 
 }  // namespace annulus::kernels::host

@@ -16,25 +16,37 @@ struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count) {
     const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
     const Index rows = layout.chunk_rows;
-    const auto numbers = [&](Index many) { return scratch.take<T>(many); };
-    dk_rows = scratch.take<T*>(all);
-    dv_rows = scratch.take<T*>(all);
-    dq_rows = scratch.take<T*>(rows);
+    constexpr bool is_pair = kPerWord < T >> 1;
+    const auto numbers = [&](Index many) { return scratch.take<N>(many); };
+    const auto words = [&](Index many) { return scratch.take<T>(many); };
+    dk_rows = scratch.take<N*>(all);
+    dv_rows = scratch.take<N*>(all);
+    dq_rows = scratch.take<N*>(rows);
     operands = scratch.take<const void*>(std::max(all, rows));
     others = scratch.take<const void*>(std::max(all, rows));
-    strips = {numbers(rows * tiles.strip_stride), numbers(rows * tiles.strip_stride)};
-    keys = {{numbers(all * layout.depth), int(count), int(all)},
-            numbers(all * layout.columns),
-            numbers(all * layout.depth),
+    const Index strip = rows / kPerWord<T> * tiles.strip_stride;
+    strips = {words(strip), words(strip), nullptr, nullptr};
+    strips.ds_rows = is_pair ? words(strip) : strips.ds;
+    if (is_pair) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
+    keys = {{words(all * layout.depth), int(count), int(all)},
+            words(all / kPerWord<T> * layout.columns),
+            words(all * layout.depth),
             numbers(all * layout.columns),
             numbers(all * layout.columns)};
-    queries = {score_rows<T>(scratch, layout), numbers(rows * layout.columns), numbers(rows * layout.columns),
-               numbers(rows), numbers(rows)};
+    queries.ScoreRows<T>::operator=(score_rows<T>(scratch, layout));
+    queries.dout = words(rows * layout.row_words);
+    queries.added_queries = is_pair ? words(rows / kPerWord<T> * layout.columns) : queries.queries;
+    queries.added_dout = is_pair ? words(rows / kPerWord<T> * layout.columns) : queries.dout;
+    queries.dq = numbers(rows * layout.columns);
+    queries.delta = numbers(rows);
+    queries.factors = numbers(rows);
   }
 
-  T** dk_rows;            // [keys of the chunk] accumulators in memory
-  T** dv_rows;            // [keys]
-  T** dq_rows;            // [rows of a chunk]
+  using N = Number<T>;
+
+  N** dk_rows;            // [keys of the chunk] accumulators in memory
+  N** dv_rows;            // [keys]
+  N** dq_rows;            // [rows of a chunk]
   const void** operands;  // [max(keys, rows)] of k, later of q
   const void** others;    // [max(keys, rows)] of v, later of dout
   KeyChunk<T> keys;
@@ -47,6 +59,7 @@ template <class T>
 class GradientSums {
  public:
   using Memory = BackwardMemory<T>;
+  using N = Number<T>;
 
   GradientSums(const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, const WorkList& work,
                const BackwardOperands& operands, const GradientViews& gradients)
@@ -68,21 +81,26 @@ class GradientSums {
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);
       w.dq_rows[i] = accumulator(gradients_.dq, task.batch, row, head);
-      const T* const normalizer = accumulator(operands_.normalizers, task.batch, row, head);
+      const N* const normalizer = accumulator(operands_.normalizers, task.batch, row, head);
+      const N delta = *accumulator(operands_.delta, task.batch, row, head);
       q.shift[i] = normalizer[0];
-      q.delta[i] = normalizer[1] * *accumulator(operands_.delta, task.batch, row, head);
-      q.factors[i] = normalizer[1] * T(operands_.output_scale);
+      q.delta[i] = kPerWord<T> > 1 ? delta / N(operands_.output_scale) : normalizer[1] * delta;
+      q.factors[i] = normalizer[1] * N(operands_.output_scale);
     });
     std::fill(w.operands + count, w.operands + q.rows, zero_row);
     std::fill(w.others + count, w.others + q.rows, zero_row);
-    const Normalizer<T> none = no_normalizer<T>();
+    const Normalizer<N> none = no_normalizer<N>();
     std::fill(q.shift + count, q.shift + q.rows, none.shift);
-    std::fill(q.delta + count, q.delta + q.rows, T(0));
+    std::fill(q.delta + count, q.delta + q.rows, N(0));
     std::fill(q.factors + count, q.factors + q.rows, none.factor);
-    const auto pack = tiles_.pack_slabs[storage_index(operands_.q.type)];
-    const T score_factor = T(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
-    pack(w.operands, q.rows, q.head_dim, q.capacity, {&score_factor, 0}, q.queries);
+    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
+    const int storage = storage_index(operands_.q.type);
+    const auto pack = tiles_.pack_row_slabs[storage], pack_added = tiles_.pack_slabs[storage];
+    pack(w.operands, q.rows, q.head_dim, q.capacity, {&q.score_factor, 0}, q.queries);
     pack(w.others, q.rows, q.head_dim, q.capacity, {q.factors, 1}, q.dout);
+    if (kPerWord<T> == 1) return;
+    pack_added(w.operands, q.rows, q.head_dim, q.capacity / kPerWord<T>, {&q.score_factor, 0}, q.added_queries);
+    pack_added(w.others, q.rows, q.head_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
   }
 
   /// Works on the chunk; tasks of higher keys are done with these rows.
@@ -114,17 +132,17 @@ class GradientSums {
     const int d = w.queries.head_dim, capacity = w.keys.capacity, storage = storage_index(operands_.k.type);
     std::fill(w.operands + task.count, w.operands + capacity, zero_row);
     std::fill(w.others + task.count, w.others + capacity, zero_row);
-    const T one = 1;
+    const N one = 1;
     tiles_.pack_transposed[storage](w.operands, capacity, d, one, w.keys.keys);
-    tiles_.pack_slabs[storage](w.operands, capacity, d, capacity, {&one, 0}, w.keys.key_rows);
+    tiles_.pack_descending_slabs[storage](w.operands, capacity, d, capacity / kPerWord<T>, {&one, 0}, w.keys.key_rows);
     tiles_.pack_transposed[storage](w.others, capacity, d, one, w.keys.values);
     if (w.keys.dk == nullptr) return;
     tiles_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);
     tiles_.load_rows(w.dv_rows, w.keys.count, capacity, d, w.keys.dv);
   }
 
-  static T* accumulator(const TensorView& view, Index b, Index row, Index head) {
-    return view.data == nullptr ? nullptr : static_cast<T*>(address(view, b, row, head));
+  static N* accumulator(const TensorView& view, Index b, Index row, Index head) {
+    return view.data == nullptr ? nullptr : static_cast<N*>(address(view, b, row, head));
   }
 
   const TileFunctions<T>& tiles_;

@@ -8,16 +8,28 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
+/// dS of a row of pairs, key after key.
+ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
+  void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
+  return static_cast<std::uint16_t*>(first);
+}
+
 /// P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
 template <class T, int NV, bool kMasked>
 ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
                                int from) {
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
-  const std::int64_t panel = std::int64_t(tile + from) * depth, at = std::int64_t(row) * kStripStride<T> + from;
-  fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.p + at);
-  score_gradient_block<T, NV>(q.dout + row * nr, slab_stride, k.values + panel, depth, q.delta + row, strips.p + at,
-                              strips.ds + at);
+  const T *const dout = q.dout + row * nr, *const values = k.values + std::int64_t(tile + from) * depth;
+  const std::int64_t at = std::int64_t(row / kPerWord<T>) * kStripStride<T> + from;
+  if constexpr (kPerWord<T> == 1) {
+    fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.p + at);
+    score_gradient_block<T, NV>(dout, slab_stride, values, depth, q.delta + row, strips.p + at, strips.ds + at);
+  } else {
+    fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.weights);
+    score_gradient_pairs<T, NV>(dout, slab_stride, values, depth, q.factors + row, q.delta + row, strips.weights,
+                                strips.p + at, strips.ds + at, halves_of_row(strips, row) + from);
+  }
 }
 
 /// P and dS of MR rows for a tile of `keys` keys; zero in every place of the strips that no row of the group needs.
@@ -29,17 +41,16 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
     fill_panel<T, vectors(), is_masked()>(q, k, strips, row, tile, j);
   });
   if (panels.begin == 0 && panels.end == kTileKeys) return;
-  for (int i = row; i < row + kRowBlock; ++i) {
-    T *p = strips.p + i * kStripStride<T>, *ds = strips.ds + i * kStripStride<T>;
-    for (int z = 0; z < kTileKeys; z += n) {
-      if (z >= panels.begin && z < panels.end) continue;
-      store(p + z, Vec<T>{});
-      store(ds + z, Vec<T>{});
+  for (int z = 0; z < kTileKeys; z += n) {
+    if (z >= panels.begin && z < panels.end) continue;
+    for (int i = row / kPerWord<T>; i < (row + kRowBlock) / kPerWord<T>; ++i) {
+      store(strips.p + i * kStripStride<T> + z, Vec<T>{});
+      store(strips.ds + i * kStripStride<T> + z, Vec<T>{});
     }
   }
 }
 
-/// Query rows of the chunk that see one of the MR keys of each block of a tile, whole steps of kUnroll.
+/// Query rows of the chunk that see one of the MR keys of each block of a tile, whole steps of kUnrolledRows.
 struct Viewers {
   Range of[kTileKeys / kRowBlock];
 };
@@ -51,19 +62,20 @@ ANNULUS_INLINE Viewers viewers_of(const QueryChunk<T>& q, int tile, int keys) {
     const int key = tile + block;
     while (first < q.rows && q.end[first] <= key) ++first;
     while (last < q.rows && q.begin[last] < key + kRowBlock) ++last;
-    rows.of[block / kRowBlock] = {first / kUnroll<T> * kUnroll<T>, round_up(last, kUnroll<T>)};
+    rows.of[block / kRowBlock] = {first / kUnrolledRows<T> * kUnrolledRows<T>, round_up(last, kUnrolledRows<T>)};
   }
   return rows;
 }
 
 /// One slab of dV (or dK) of a tile's keys, block after block of MR keys, takes in P^T G (or dS^T Q).
 template <class T, int NV>
-ANNULUS_INLINE void add_to_slab(const Viewers& viewers, const T* p, const T* b, int keys, int block_stride, T* acc) {
+ANNULUS_INLINE void add_to_slab(const Viewers& viewers, const T* p, const T* b, int keys, int block_stride,
+                                Number<T>* acc) {
   for (int block = 0; block < keys; block += kRowBlock, acc += block_stride) {
     const Range rows = viewers.of[block / kRowBlock];
     if (rows.begin >= rows.end) continue;
-    key_gradient_block<T, NV>(p + rows.begin * kStripStride<T> + block, b + rows.begin * kKeyBlock<T>,
-                              rows.end - rows.begin, acc);
+    const int first = rows.begin / kPerWord<T>, words = (rows.end - rows.begin) / kPerWord<T>;
+    key_gradient_block<T, NV>(p + first * kStripStride<T> + block, b + first * kKeyBlock<T>, words, acc);
   }
 }
 
@@ -75,13 +87,13 @@ void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& 
   const int slabs = slab_count<T>(q.head_dim), block_stride = slabs * kRowBlock * nr;
   const std::int64_t first_block = std::int64_t(tile / kRowBlock) * block_stride;
   for (int s = 0; s < slabs; ++s) {
-    const std::int64_t acc = first_block + s * kRowBlock * nr, b = std::int64_t(s) * q.capacity * nr;
+    const std::int64_t acc = first_block + s * kRowBlock * nr, b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
     if (q.head_dim - s * nr > kLanes<T>) {
-      add_to_slab<T, 2>(viewers, strips.p, q.dout + b, keys, block_stride, k.dv + acc);
-      add_to_slab<T, 2>(viewers, strips.ds, q.queries + b, keys, block_stride, k.dk + acc);
+      add_to_slab<T, 2>(viewers, strips.p, q.added_dout + b, keys, block_stride, k.dv + acc);
+      add_to_slab<T, 2>(viewers, strips.ds, q.added_queries + b, keys, block_stride, k.dk + acc);
     } else {
-      add_to_slab<T, 1>(viewers, strips.p, q.dout + b, keys, block_stride, k.dv + acc);
-      add_to_slab<T, 1>(viewers, strips.ds, q.queries + b, keys, block_stride, k.dk + acc);
+      add_to_slab<T, 1>(viewers, strips.p, q.added_dout + b, keys, block_stride, k.dv + acc);
+      add_to_slab<T, 1>(viewers, strips.ds, q.added_queries + b, keys, block_stride, k.dk + acc);
     }
   }
 }
@@ -92,12 +104,12 @@ void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T
   const int slabs = slab_count<T>(q.head_dim);
   for (int row = 0; row < q.rows; row += kRowBlock) {
     const Range panels = panels_of(q, row, tile, keys);
-    const int count = panels.end - panels.begin;
+    const int first = panels.begin / kPerWord<T>, count = (panels.end - panels.begin) / kPerWord<T>;
     if (count == 0) continue;
-    const T* ds = strips.ds + std::int64_t(row) * kStripStride<T> + panels.begin;
+    const T* ds = strips.ds_rows + std::int64_t(row) * (kStripStride<T> / kPerWord<T>)+first;
     for (int s = 0; s < slabs; ++s) {
-      T* acc = q.dq + (std::int64_t(row / kRowBlock) * slabs + s) * kRowBlock * nr;
-      const T* rows = k.key_rows + (std::int64_t(s) * k.capacity + tile + panels.begin) * nr;
+      Number<T>* acc = q.dq + (std::int64_t(row / kRowBlock) * slabs + s) * kRowBlock * nr;
+      const T* rows = k.key_rows + ((std::int64_t(s) * k.capacity + tile) / kPerWord<T> + first) * nr;
       if (q.head_dim - s * nr > kLanes<T>)
         query_gradient_block<T, 2>(ds, rows, count, acc);
       else
@@ -110,6 +122,7 @@ void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T
 
 template <class T>
 void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
+  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
   for (int tile = (k.count - 1) / kTileKeys * kTileKeys; tile >= 0; tile -= kTileKeys) {
     const int keys = at_most(kTileKeys, k.count - tile);
@@ -120,7 +133,11 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
   }
 }
 
+#if !defined(ANNULUS_ONLY_PAIRS)
 template void add_chunks<float>(const QueryChunk<float>&, const KeyChunk<float>&, const Strips<float>&);
 template void add_chunks<double>(const QueryChunk<double>&, const KeyChunk<double>&, const Strips<double>&);
+#endif
+template void add_chunks<BFloat16Pair>(const QueryChunk<BFloat16Pair>&, const KeyChunk<BFloat16Pair>&,
+                                       const Strips<BFloat16Pair>&);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

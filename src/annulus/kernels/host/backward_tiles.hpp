@@ -6,7 +6,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// T is float or double.
+/// T is float, double or BFloat16Pair.
 template <class T>
 void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips);
 

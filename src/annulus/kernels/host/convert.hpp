@@ -39,11 +39,16 @@ ANNULUS_INLINE Pack<float, N> widen(Shorts<N> x, const HalfBits*) {
                                  select<N>(special, 0x7f800000u | (rest & 0x3ffu) << 13, bits_as<Words<N>>(scaled)));
 }
 
+/// Rounded to bfloat16, which is the upper half of each; the lower one may hold anything.
+template <int N>
+ANNULUS_INLINE Words<N> rounded_bits(Pack<float, N> x) {
+  const auto u = bits_as<Words<N>>(x);
+  const Words<N> rounded = u + 0x7fffu + (u >> 16 & 1u);
+  return select<N>((u & 0x7fffffffu) > 0x7f800000u, u | 0x400000u, rounded);
+}
 template <int N>
 ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const BFloat16Bits*) {
-  const auto u = bits_as<Words<N>>(x);
-  const Words<N> rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
-  return __builtin_convertvector(select<N>((u & 0x7fffffffu) > 0x7f800000u, u >> 16 | 0x40u, rounded), Shorts<N>);
+  return __builtin_convertvector(rounded_bits<N>(x) >> 16, Shorts<N>);
 }
 template <int N>
 ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const HalfBits*) {

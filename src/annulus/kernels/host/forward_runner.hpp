@@ -27,16 +27,18 @@ alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = 
 template <class T>
 struct ForwardLayout {
   ForwardLayout(const TileFunctions<T>& tiles, Index head_dim, const TileSizes& sizes)
-      : depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
+      : depth(core::ceil_div(core::ceil_div(head_dim, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
         columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block),
         tile_keys(sizes.keys),
         max_rows(sizes.rows) {
-    const Index strip = tiles.strip_keys, bytes = (depth + columns) * Index(sizeof(T));
-    const Index fitting = std::min(tuning::host_tile_bytes / bytes, tuning::host_tile_keys);
+    const Index strip = tiles.strip_keys, row_bytes = (depth + columns) * Index(sizeof(Number<T>)),
+                key_bytes = (depth + columns / kPerWord<T>)*Index(sizeof(T));
+    const Index fitting = std::min(tuning::host_tile_bytes / key_bytes, tuning::host_tile_keys);
     if (tile_keys == 0) tile_keys = std::max<Index>(1, fitting / strip) * strip;
-    if (max_rows == 0) max_rows = std::max<Index>(1, tuning::host_panel_bytes / bytes);
+    if (max_rows == 0) max_rows = std::max<Index>(1, tuning::host_panel_bytes / row_bytes);
   }
-  Index depth, columns;
+  Index depth;  // words of a row
+  Index columns;
   Index tile_keys;  // keys of a tile
   Index max_rows;   // query rows times heads of a task
 };
@@ -53,16 +55,16 @@ struct ForwardMemory {
         begin(scratch.take<Index>(padded_rows)),
         end(scratch.take<Index>(padded_rows)),
         addresses(scratch.take<const void*>(std::max(padded_rows, 2 * layout.tile_keys))),
-        scores(scratch.take<T>(Index(tiles.group_rows) * tiles.strip_keys)) {
+        scores(scratch.take<Number<T>>(Index(tiles.group_rows) * tiles.strip_keys)) {
     tile.keys =
         scratch.take<T>(core::ceil_div(layout.tile_keys, Index(tiles.key_step)) * tiles.key_step * layout.depth);
-    tile.values = scratch.take<T>(layout.tile_keys * layout.columns);
-    tile.capacity = int(layout.tile_keys);
+    tile.capacity = int(core::ceil_div(layout.tile_keys, kPerWord<T>));
+    tile.values = scratch.take<T>(tile.capacity * layout.columns);
     panels.queries = scratch.take<T>(padded_rows * layout.depth);
-    panels.acc = scratch.take<T>(padded_rows * layout.columns);
-    panels.max = scratch.take<T>(padded_rows);
-    panels.sum = scratch.take<T>(padded_rows);
-    panels.score_sum = entropy ? scratch.take<T>(padded_rows) : nullptr;
+    panels.acc = scratch.take<Number<T>>(padded_rows * layout.columns);
+    panels.max = scratch.take<Number<T>>(padded_rows);
+    panels.sum = scratch.take<Number<T>>(padded_rows);
+    panels.score_sum = entropy ? scratch.take<Number<T>>(padded_rows) : nullptr;
     panels.begin = begin;
     panels.end = end;
     panels.rows = rows;
@@ -74,7 +76,7 @@ struct ForwardMemory {
   Index* begin;            // [rows] positions of the keys that a row sees
   Index* end;              // [rows]
   const void** addresses;  // [max(padded_rows, 2 tile_keys)] of query rows, then accumulators, then keys and values
-  T* scores;
+  Number<T>* scores;
   KeyTile<T> tile = {};
   QueryPanels<T> panels = {};
 };
@@ -103,12 +105,16 @@ class ForwardRunner {
 
  private:
   using Work = ForwardMemory<T>;
+  using N = Number<T>;
+
+  N score_factor() const { return N(operands_.scale * std::numbers::log2e); }
 
   Work start(const Task& task) const {
     const Index rows = task.count * work_.items[task.item].head_count;
     Work w = Scratch::of_this_thread().fill([&](Scratch& s) { return Work(s, tiles_, layout_, rows, has_entropy()); });
     w.panels.head_dim = int(state_.shape.head_dim);
-    w.panels.exponent_bias = T(state_.exponent_bias);
+    w.panels.exponent_bias = N(state_.exponent_bias);
+    w.panels.score_factor = score_factor();
     return w;
   }
 
@@ -133,25 +139,24 @@ class ForwardRunner {
     }
     std::fill(w.addresses + i, w.addresses + w.padded_rows, zero_row);
     const Index packed = core::ceil_div(w.rows, Index(tiles_.query_block)) * tiles_.query_block;
-    const T factor = T(operands_.scale * std::numbers::log2e);
-    tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, packed, w.panels.head_dim, factor,
+    tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, packed, w.panels.head_dim, score_factor(),
                                                          w.panels.queries);
     load_state(w);
   }
 
   void load_state(Work& w) const {
-    const T* m = static_cast<const T*>(state_.m.data());
-    const T* l = static_cast<const T*>(state_.l.data());
-    const T* score_sum = static_cast<const T*>(state_.score_sum.data());
-    const T* acc = static_cast<const T*>(state_.acc.data());
-    std::fill_n(w.panels.sum, w.padded_rows, T(0));
-    if (has_entropy()) std::fill_n(w.panels.score_sum, w.padded_rows, T(0));
-    std::fill_n(w.panels.max, w.padded_rows, -std::numeric_limits<T>::infinity());
-    const auto rows = reinterpret_cast<const T**>(w.addresses);
+    const N* m = static_cast<const N*>(state_.m.data());
+    const N* l = static_cast<const N*>(state_.l.data());
+    const N* score_sum = static_cast<const N*>(state_.score_sum.data());
+    const N* acc = static_cast<const N*>(state_.acc.data());
+    std::fill_n(w.panels.sum, w.padded_rows, N(0));
+    if (has_entropy()) std::fill_n(w.panels.score_sum, w.padded_rows, N(0));
+    std::fill_n(w.panels.max, w.padded_rows, -std::numeric_limits<N>::infinity());
+    const auto rows = reinterpret_cast<const N**>(w.addresses);
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
       const bool empty = l[row] == 0;  // acc may hold anything then
-      rows[i] = empty ? reinterpret_cast<const T*>(zero_row) : acc + row * state_.shape.head_dim;
+      rows[i] = empty ? reinterpret_cast<const N*>(zero_row) : acc + row * state_.shape.head_dim;
       if (empty) continue;
       w.panels.max[i] = m[row];
       w.panels.sum[i] = l[row];
@@ -161,11 +166,11 @@ class ForwardRunner {
   }
 
   void store_rows(const Work& w) {
-    T* m = static_cast<T*>(state_.m.data());
-    T* l = static_cast<T*>(state_.l.data());
-    T* score_sum = static_cast<T*>(state_.score_sum.data());
-    T* acc = static_cast<T*>(state_.acc.data());
-    const auto rows = reinterpret_cast<T**>(const_cast<void**>(w.addresses));
+    N* m = static_cast<N*>(state_.m.data());
+    N* l = static_cast<N*>(state_.l.data());
+    N* score_sum = static_cast<N*>(state_.score_sum.data());
+    N* acc = static_cast<N*>(state_.acc.data());
+    const auto rows = reinterpret_cast<N**>(const_cast<void**>(w.addresses));
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
       m[row] = w.panels.max[i];
@@ -193,7 +198,7 @@ class ForwardRunner {
     w.tile.first = first;
     w.tile.count = int(count);
     const int d = w.panels.head_dim, storage = storage_index(operands_.k.type);
-    const T one = 1;
+    const N one = 1;
     tiles_.pack_rows[storage](keys, int(count), d, w.tile.keys);
     tiles_.pack_slabs[storage](values, int(count), d, w.tile.capacity, {&one, 0}, w.tile.values);
   }

@@ -25,7 +25,7 @@ void run_key_tasks(const char* label, const WorkList& work, const core::Shape& s
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,
                    const MakeSums& make_sums) {
   check_head_dim(shape);
-  core::with_precision(precision, [&](auto number) {
+  with_words(precision, [&](auto number) {
     using T = decltype(number);
     const auto& tiles = tiles_of<T>(set);
     const BackwardLayout<T> layout(tiles, shape, rows);
@@ -42,7 +42,7 @@ void run_key_tasks(const char* label, const WorkList& work, const core::Shape& s
 void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
                  InstructionSet set, const TileSizes& sizes) {
   check_head_dim(state.shape);
-  core::with_precision(state.precision, [&](auto number) {
+  with_words(state.precision, [&](auto number) {
     ForwardRunner<decltype(number)> runner(tiles_of<decltype(number)>(set), work, operands, state, sizes);
     const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads());
     run_on_threads("annulus::attend", Index(tasks.size()), poll,
@@ -52,7 +52,7 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
 
 Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
   if (rows == 0) return 0;
-  return threads() * core::with_precision(precision, [&](auto number) {
+  return threads() * with_words(precision, [&](auto number) {
            const auto& tiles = tiles_of<decltype(number)>(set);
            const ForwardLayout layout(tiles, shape.head_dim, {});
            const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
@@ -80,7 +80,7 @@ void host_attend_statistics(const WorkList& work, const core::Shape& shape, Inde
 
 Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index slots, Index pairs,
                                    core::Precision precision, InstructionSet set) {
-  return threads() * core::with_precision(precision, [&](auto number) {
+  return threads() * with_words(precision, [&](auto number) {
            const auto& tiles = tiles_of<decltype(number)>(set);
            const BackwardLayout layout(tiles, shape, rows);
            return Scratch::bytes_of(
@@ -89,7 +89,7 @@ Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index s
 }
 
 Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
-  return threads() * core::with_precision(precision, [&](auto number) {
+  return threads() * with_words(precision, [&](auto number) {
            const auto& tiles = tiles_of<decltype(number)>(set);
            const BackwardLayout layout(tiles, shape, rows);
            return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys); });

@@ -11,13 +11,16 @@ namespace annulus::kernels {
 namespace host {
 namespace {
 
-/// The table for T of the two.
+/// The table for T of the three.
 template <class T>
-const TileFunctions<T>& pick(const TileFunctions<float>& narrow, const TileFunctions<double>& wide) {
+const TileFunctions<T>& pick(const TileFunctions<float>& narrow, const TileFunctions<double>& wide,
+                             const TileFunctions<BFloat16Pair>& pairs) {
   if constexpr (std::is_same_v<T, double>) {
     return wide;
-  } else {
+  } else if constexpr (std::is_same_v<T, float>) {
     return narrow;
+  } else {
+    return pairs;
   }
 }
 
@@ -29,14 +32,17 @@ const TileFunctions<T>& tiles_of(InstructionSet set) {
   core::require(std::find(usable.begin(), usable.end(), set) != usable.end(),
                 [&] { return fmt::format("this processor or build has no {} tiles", name_of(set)); });
 #if defined(ANNULUS_HAS_X86_TILES)
-  if (set == InstructionSet::avx512) return pick<T>(avx512::float_tiles, avx512::double_tiles);
-  if (set == InstructionSet::avx2) return pick<T>(avx2::float_tiles, avx2::double_tiles);
+  if (set == InstructionSet::avx512_bf16)
+    return pick<T>(avx512::float_tiles, avx512::double_tiles, avx512_bf16::pair_tiles);
+  if (set == InstructionSet::avx512) return pick<T>(avx512::float_tiles, avx512::double_tiles, avx512::pair_tiles);
+  if (set == InstructionSet::avx2) return pick<T>(avx2::float_tiles, avx2::double_tiles, avx2::pair_tiles);
 #endif
-  return pick<T>(baseline::float_tiles, baseline::double_tiles);
+  return pick<T>(baseline::float_tiles, baseline::double_tiles, baseline::pair_tiles);
 }
 
 template const TileFunctions<float>& tiles_of<float>(InstructionSet);
 template const TileFunctions<double>& tiles_of<double>(InstructionSet);
+template const TileFunctions<BFloat16Pair>& tiles_of<BFloat16Pair>(InstructionSet);
 
 }  // namespace host
 
@@ -72,7 +78,8 @@ const BackendFunctions host_backend{
         [](const Shape& shape, core::Index rows, core::Index slots, core::Index pairs, Precision precision) {
           return host::host_attend_statistics_bytes(shape, rows, slots, pairs, precision);
         },
-    .finish_gradient = [](Gradient which, const Shape& shape, const TensorView& accumulator, const TensorView& to,
-                          double scale, double) { host::host_finish_gradient(which, shape, accumulator, to, scale); }};
+    .finish_gradient = [](Gradient which, const Shape& shape, Precision precision, const TensorView& accumulator,
+                          const TensorView& to, double scale,
+                          double) { host::host_finish_gradient(which, shape, precision, accumulator, to, scale); }};
 
 }  // namespace annulus::kernels

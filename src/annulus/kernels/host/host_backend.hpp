@@ -16,9 +16,16 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The table of T, float or double. Throws Error where the set is not usable here.
+/// The table of words T: float, double or BFloat16Pair. Throws Error where the set is not usable here.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
+
+/// Calls visit(Word{}) with the words that products of this precision are taken of.
+template <class Visit>
+auto with_words(core::Precision precision, Visit&& visit) {
+  if (precision == core::Precision::bfloat16) return visit(BFloat16Pair{});
+  return precision == core::Precision::float64 ? visit(double{}) : visit(float{});
+}
 
 /// Index of a storage type in a table's arrays.
 inline int storage_index(core::DType type) {
@@ -68,7 +75,9 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          InstructionSet set = best_instruction_set());
 
 /// (B, S, H, D) of `shape` both. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them.
-void host_finish_gradient(Gradient which, const core::Shape& shape, const core::TensorView& accumulator,
-                          const core::TensorView& to, double scale, InstructionSet set = best_instruction_set());
+/// With products of bfloat16 those of dk hold dk / scale instead.
+void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
+                          const core::TensorView& accumulator, const core::TensorView& to, double scale,
+                          InstructionSet set = best_instruction_set());
 
 }  // namespace annulus::kernels::host

@@ -113,9 +113,10 @@ void host_backward_delta(const core::Shape& shape, Index rows, const TensorView&
   }
 }
 
-void host_finish_gradient(Gradient which, const core::Shape& shape, const TensorView& accumulator, const TensorView& to,
-                          double scale, InstructionSet set) {
-  const double unit = which == Gradient::dq ? scale : which == Gradient::dk ? std::numbers::ln2 : 1;
+void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
+                          const TensorView& accumulator, const TensorView& to, double scale, InstructionSet set) {
+  const double unit_of_dk = precision == core::Precision::bfloat16 ? scale : std::numbers::ln2;
+  const double unit = which == Gradient::dq ? scale : which == Gradient::dk ? unit_of_dk : 1;
   if (accumulator.type == core::DType::float64) {
     finish_gradient_in(shape, accumulator, to, unit, tiles_of<double>(set));
   } else {

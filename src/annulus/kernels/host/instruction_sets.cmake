@@ -29,5 +29,8 @@ annulus_host_tiles(baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)
   annulus_host_tiles(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl)
+  # Only the tiles of pairs: numbers have the bits and the rates of avx512.
+  annulus_host_tiles(avx512_bf16 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16)
+  target_compile_definitions(annulus_tiles_avx512_bf16 PRIVATE ANNULUS_ONLY_PAIRS=1)
   target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_X86_TILES=1)
 endif()

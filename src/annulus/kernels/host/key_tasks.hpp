@@ -20,16 +20,21 @@ template <class T>
 struct BackwardLayout {
   BackwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, Index rows)
       : head_dim(shape.head_dim),
-        depth(core::ceil_div(head_dim, tiles.depth_step) * tiles.depth_step),
-        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block) {
-    const Index key_bytes = (2 * depth + 3 * columns) * Index(sizeof(T));
+        depth(core::ceil_div(core::ceil_div(head_dim, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
+        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block),
+        row_words(core::ceil_div(depth, tiles.column_block) * tiles.column_block) {
+    const Index key_bytes =
+        (2 * depth + columns / kPerWord<T>)*Index(sizeof(T)) + 2 * columns * Index(sizeof(Number<T>));
     const Index fitting = tuning::host_key_panel_bytes / key_bytes,
                 wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
     max_keys = std::max<Index>(1, std::max(fitting, wanted) / tiles.backward_key_step) * tiles.backward_key_step;
     const Index most = std::min(rows * shape.group(), tuning::host_query_chunk);
     chunk_rows = core::ceil_div(most, tiles.backward_row_step) * tiles.backward_row_step;
   }
-  Index head_dim, depth, columns;
+  Index head_dim;
+  Index depth;  // words of a row
+  Index columns;
+  Index row_words;   // those of slabs
   Index max_keys;    // keys of a task
   Index chunk_rows;  // query rows, times heads, of a chunk
 };
@@ -38,13 +43,14 @@ struct BackwardLayout {
 template <class T>
 ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
   const Index rows = layout.chunk_rows;
-  return {scratch.take<T>(rows * layout.columns),
-          scratch.take<T>(rows),
+  return {scratch.take<T>(rows * layout.row_words),
+          scratch.take<Number<T>>(rows),
           scratch.take<int>(rows),
           scratch.take<int>(rows),
           0,
           int(rows),
-          int(layout.head_dim)};
+          int(layout.head_dim),
+          0};
 }
 
 /// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest.

@@ -36,29 +36,38 @@ constexpr int kStripKeys = 96;
 /// Backward: keys of a tile, a multiple of MR and NR: what P and dS hold at a time.
 constexpr int kTileKeys = 96;
 
-/// Numbers from one row of P (or dS) to the next. Not a power of two: a column of a block would otherwise fall into few
+/// Words from one row of P (or dS) to the next. Not a power of two: a column of a block would otherwise fall into few
 /// sets of the first-level cache.
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
-
-/// Rows of queries are padded to this: whole groups of MR, and whole steps of kUnroll.
-constexpr int kRowStep = 12;
 
 /// 96, 48, 24 or 12: a multiple of NR, and of MR = 6 or 12 for every NR >= 4.
 template <class T>
 constexpr int kKeyStep = 3 * kKeyBlock<T>;
 static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
-static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0 && kRowStep % kRowBlock == 0);
+static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
+// Keys and rows of these blocks begin with whole words.
+static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
 /// Steps of the inner loops unrolled by hand: they run over whole multiples, over zeros at the end.
 template <class T>
-constexpr int kUnroll = kLanes<T> < 4 ? kLanes<T> : 4;
+constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
+
+/// Query rows of such a step.
+template <class T>
+constexpr int kUnrolledRows = kUnroll<T>* kPerWord<T>;
+
+/// Rows of queries are padded to this: whole groups of MR = 6 or 12, and whole steps of kUnroll. 12, of pairs 24.
+template <class T>
+constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledRows<T>);
+static_assert(12 % kRowBlock == 0);
 
 constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 
+/// Words of a row.
 template <class T>
 constexpr int padded_depth(int head_dim) {
-  return round_up(head_dim, kUnroll<T>);
+  return round_up((head_dim + kPerWord<T> - 1) / kPerWord<T>, kUnroll<T>);
 }
 /// Slabs of kKeyBlock columns of the values and the accumulator.
 template <class T>

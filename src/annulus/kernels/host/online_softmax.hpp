@@ -12,6 +12,7 @@
 
 #include "annulus/kernels/host/exp2.hpp"
 #include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/pairs.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
@@ -83,25 +84,31 @@ struct Sums {
 };
 
 /// Scores of N keys become weights, and `sums` takes them in. A key that a row does not see has score -inf, weight 0.
-template <class T, int N, bool kEntropy>
-ANNULUS_INLINE void weigh(T* scores, Vec<T> shift, Sums<T>& sums) {
+/// `words` may be where the scores are, or before.
+template <class Word, int N, bool kEntropy, class T = Number<Word>>
+ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& sums) {
   Vec<T> x[N], score[N];
   for (int j = 0; j < N; ++j) x[j] = load<Vec<T>>(scores + j * kGroupRows<T>);
   if constexpr (kEntropy) {
     for (int j = 0; j < N; ++j) score[j] = x[j] > -kInfinity<T> ? x[j] : Vec<T>{};
   }
   exp2_of<T>(x, shift);
-  for (int j = 0; j < N; ++j) store(scores + j * kGroupRows<T>, x[j]);
+  for (int j = 0; j < N; j += kPerWord<Word>) {
+    Vec<T> weights[kPerWord<Word>];
+    for (int i = 0; i < kPerWord<Word>; ++i) weights[i] = x[j + i];
+    store(words + j / kPerWord<Word> * kGroupRows<T>, words_of<Word>(weights));
+  }
   for (int j = 0; j < N; ++j) sums.weights += x[j];
   if constexpr (kEntropy) {
     for (int j = 0; j < N; ++j) accumulate(sums.scores, x[j], score[j]);
   }
 }
 
-/// Scores of `keys` keys, with the largest of every row, become weights.
+/// Scores of `keys` keys, whole words, with the largest of every row, become weights.
 ///   scores [keys][kGroupRows], of which a vector of rows is worked on
-template <class T, bool kEntropy>
-ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, Vec<T> most, T bias) {
+///   words  [keys / kPerWord][kGroupRows], where the scores are or before
+template <class Word, bool kEntropy, class T = Number<Word>>
+ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* words, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
   if (any_above(most, load<Vec<T>>(rows.max))) {
     if (any_above(most, broadcast(kLargest<T>))) cut_infinite_scores(scores, keys);
@@ -114,8 +121,10 @@ ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, int keys, 
   Sums<T> sums{load<Vec<T>>(rows.sum), {}};
   if constexpr (kEntropy) sums.scores = load<Vec<T>>(rows.score_sum);
   int j = 0;
-  for (; j + at_once <= keys; j += at_once) weigh<T, at_once, kEntropy>(scores + j * kGroupRows<T>, shift, sums);
-  for (; j < keys; ++j) weigh<T, 1, kEntropy>(scores + j * kGroupRows<T>, shift, sums);
+  constexpr int each = kPerWord<Word>, row = kGroupRows<T>;
+  for (; j + at_once <= keys; j += at_once)
+    weigh<Word, at_once, kEntropy>(scores + j * row, words + j / each * row, shift, sums);
+  for (; j < keys; j += each) weigh<Word, each, kEntropy>(scores + j * row, words + j / each * row, shift, sums);
   store(rows.sum, sums.weights);
   if constexpr (kEntropy) store(rows.score_sum, sums.scores);
 }

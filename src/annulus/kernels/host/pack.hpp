@@ -3,6 +3,7 @@
 
 #include "annulus/kernels/host/convert.hpp"
 #include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/pairs.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
@@ -33,11 +34,39 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// a[i] = numbers d, d + 1, ... of row i, then transposed: a[i] = number d + i of all rows. Zero beyond head_dim.
+/// A vector of words of a row. Pairs are as they lie in memory.
 template <class T, class Storage>
-ANNULUS_INLINE void load_transposed(const void* const* rows, int d, int head_dim, Vec<T> (&a)[kLanes<T>]) {
+ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
+  if constexpr (kPerWord<T> == 1)
+    return load_as<T>(row);
+  else
+    return load_unaligned<Vec<T>>(row);
+}
+/// Words w, w + 1, ... of a row, zero beyond head_dim.
+template <class T, class Storage>
+ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
+  constexpr int numbers = kLanes<T> * kPerWord<T>;
+  const int d = w * kPerWord<T>, rest = head_dim - d;
+  if (rest >= numbers) return load_whole_words<T>(row + d);
+  Storage padded[numbers] = {};
+  for (int i = 0; i < rest; ++i) padded[i] = row[d + i];
+  return load_whole_words<T>(padded);
+}
+
+/// Pairs are products' operands as they are: they take no factor.
+template <class T>
+ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
+  if constexpr (kPerWord<T> == 1)
+    return words * factor;
+  else
+    return words;
+}
+
+/// a[i] = words w, w + 1, ... of row i, then transposed: a[i] = word w + i of all rows. Zero beyond head_dim.
+template <class T, class Storage>
+ANNULUS_INLINE void load_transposed(const void* const* rows, int w, int head_dim, Vec<T> (&a)[kLanes<T>]) {
 #pragma GCC unroll 16
-  for (int i = 0; i < kLanes<T>; ++i) a[i] = load_some_as<T>(static_cast<const Storage*>(rows[i]) + d, head_dim - d);
+  for (int i = 0; i < kLanes<T>; ++i) a[i] = load_words<T>(static_cast<const Storage*>(rows[i]), w, head_dim);
   transpose<T>(a);
 }
 
@@ -51,7 +80,7 @@ ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_d
 
 /// kWidth rows side by side.
 template <class T, class Storage, int kWidth>
-void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, T factor, T* panels) {
+void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels) {
   constexpr int n = kLanes<T>;
   const int depth = padded_depth<T>(head_dim);
   for (std::int64_t first = 0; first < count; first += n) {
@@ -60,40 +89,65 @@ void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim
     for (int d = 0; d < depth; d += n) {
       Vec<T> a[n];
       load_transposed<T, Storage>(rows + first, d, head_dim, a);
-      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * kWidth, a[i] * factor);
+      for (int i = 0; i < n && d + i < depth; ++i) store(panel + (d + i) * kWidth, scaled<T>(a[i], factor));
     }
   }
 }
 
-/// Columns cut into slabs of NR side by side, zero beyond head_dim.
+/// Words of a row cut into slabs of NR side by side, zero beyond head_dim.
 template <class T, class Storage>
-void pack_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<T>& factors,
-                T* slabs) {
+void pack_row_slabs(const void* const* rows, int count, int head_dim, int capacity,
+                    const RowFactors<Number<T>>& factors, T* slabs) {
   constexpr int n = kLanes<T>, block = kKeyBlock<T>;
   constexpr int ahead = 8;
+  const int depth = (head_dim + kPerWord<T> - 1) / kPerWord<T>;
   for (int i = 0; i < count; ++i) {
     if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
     const auto* row = static_cast<const Storage*>(rows[i]);
-    const T factor = factors.of[i * factors.step];
+    const Number<T> factor = factors.of[i * factors.step];
     T* to = slabs + i * block;
-    for (int d = 0; d < head_dim; d += block, to += std::int64_t(capacity) * block)
+    for (int d = 0; d < depth; d += block, to += std::int64_t(capacity) * block)
       for (int v = 0; v < block; v += n)
-        store(to + v, load_some_as<T>(row + d + v, d + v < head_dim ? head_dim - d - v : 0) * factor);
+        store(to + v, scaled<T>(d + v < depth ? load_words<T>(row, d + v, head_dim) : Vec<T>{}, factor));
   }
 }
 
-/// Rows as they are, one after another, padded with zeros to `depth` numbers each.
+/// Numbers d, d + 1, ... of two rows in pairs, `odd` what is added first; zero beyond head_dim.
+ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, int d, int head_dim) {
+  const int rest = d < head_dim ? head_dim - d : 0;
+  return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
+}
+
+/// Columns of pairs of rows that follow each other, cut into slabs of NR side by side, zero beyond head_dim and behind
+/// the last row. Of the rows 2 i and 2 i + 1 the latter is added first where `kDescending`.
+template <bool kDescending>
+void pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
+                     BFloat16Pair* slabs) {
+  constexpr int n = kLanes<float>, block = kKeyBlock<float>, ahead = 8;
+  static constexpr BFloat16Bits none[kMaxHeadDim] = {};
+  for (int i = 0; i < count; i += 2) {
+    if (i + ahead + 1 < count) prefetch_rows<BFloat16Bits>(rows + i + ahead, 2, head_dim);
+    const auto* const first = static_cast<const BFloat16Bits*>(rows[i]);
+    const auto* const second = i + 1 < count ? static_cast<const BFloat16Bits*>(rows[i + 1]) : none;
+    BFloat16Pair* to = slabs + i / 2 * block;
+    for (int d = 0; d < head_dim; d += block, to += std::int64_t(capacity) * block)
+      for (int v = 0; v < block; v += n)
+        store(to + v, kDescending ? pair_up(second, first, d + v, head_dim) : pair_up(first, second, d + v, head_dim));
+  }
+}
+
+/// Rows as they are, one after another, padded with zeros to `depth` words each.
 template <class T, class Storage>
 void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   constexpr int n = kLanes<T>, ahead = 8;
-  const int depth = padded_depth<T>(head_dim), whole = head_dim / n * n;
+  const int depth = padded_depth<T>(head_dim), whole = head_dim / (n * kPerWord<T>)*n;
   for (int i = 0; i < count; ++i, to += depth) {
     if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
     const auto* row = static_cast<const Storage*>(rows[i]);
-    for (int d = 0; d < whole; d += n) store_unaligned(to + d, load_as<T>(row + d));
+    for (int d = 0; d < whole; d += n) store_unaligned(to + d, load_whole_words<T>(row + d * kPerWord<T>));
     if (whole == depth) continue;
-    const Vec<T> rest = load_some_as<T>(row + whole, head_dim - whole);
-    for (int d = whole; d < depth; ++d) to[d] = rest[d - whole];
+    const Vec<T> rest = load_words<T>(row, whole, head_dim);
+    for (int d = whole; d < depth; ++d) to[d] = T{rest[d - whole]};
   }
 }
 

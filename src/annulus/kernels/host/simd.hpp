@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "annulus/kernels/host/words.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -13,6 +15,7 @@
 #endif
 
 #define ANNULUS_INLINE static inline __attribute__((always_inline))
+#define ANNULUS_INLINE_MEMBER __attribute__((always_inline))
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
@@ -31,6 +34,10 @@ template <class T, int N>
 struct PackOf {
   typedef T type __attribute__((vector_size(N * sizeof(T))));
 };
+template <int N>
+struct PackOf<BFloat16Pair, N> {
+  typedef std::uint32_t type __attribute__((vector_size(N * sizeof(std::uint32_t))));
+};
 template <class T, int N>
 using Pack = typename PackOf<T, N>::type;
 
@@ -41,6 +48,7 @@ template <class T>
 using Vec = Pack<T, kLanes<T>>;
 using Floats = Vec<float>;
 using Doubles = Vec<double>;
+using Pairs = Vec<BFloat16Pair>;
 
 /// Integers as wide as T; a comparison of Vec<T> yields Vec<IntOf<T>>, -1 where it holds.
 template <class T>
@@ -88,6 +96,8 @@ template <class T>
 ANNULUS_INLINE Vec<T> broadcast(T x) {
   return x - Vec<T>{};
 }
+
+ANNULUS_INLINE Pairs broadcast(BFloat16Pair x) { return Pairs{} + x.bits; }
 
 /// The same bits as another type of the same size.
 template <class To, class From>

@@ -71,8 +71,9 @@ ANNULUS_INLINE void tell_of_large(const StatisticSums<T>& sums, int row, int key
 }  // namespace
 
 template <class T>
-void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<T>& sums) {
-  alignas(kVectorBytes) T p[kRowBlock * kStripStride<T>];
+void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums) {
+  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
+  alignas(kVectorBytes) Number<T> p[kRowBlock * kStripStride<T>];
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
   for (int tile = 0; tile < k.count; tile += kTileKeys) {
     const int keys = at_most(kTileKeys, k.count - tile);
@@ -92,7 +93,11 @@ void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const Statisti
   }
 }
 
+#if !defined(ANNULUS_ONLY_PAIRS)
 template void add_statistics<float>(const ScoreRows<float>&, const ScoreKeys<float>&, const StatisticSums<float>&);
 template void add_statistics<double>(const ScoreRows<double>&, const ScoreKeys<double>&, const StatisticSums<double>&);
+#endif
+template void add_statistics<BFloat16Pair>(const ScoreRows<BFloat16Pair>&, const ScoreKeys<BFloat16Pair>&,
+                                           const StatisticSums<float>&);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -6,8 +6,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// T is float or double.
+/// T is float, double or BFloat16Pair.
 template <class T>
-void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<T>& sums);
+void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

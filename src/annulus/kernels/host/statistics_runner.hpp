@@ -36,8 +36,8 @@ struct StatisticsMemory {
     keys = {scratch.take<T>(all * layout.depth), int(count), int(all)};
     this->slots = scratch.take<int>(rows);
     factors = scratch.take<double>(rows);
-    thresholds = scratch.take<T>(rows);
-    listed = scratch.take<ListedRow<T>>(rows);
+    thresholds = scratch.take<Number<T>>(rows);
+    listed = scratch.take<ListedRow<Number<T>>>(rows);
     picked = scratch.take<PickedRows>(rows * pairs);
   }
 
@@ -47,12 +47,12 @@ struct StatisticsMemory {
   double* received;        // [slots][keys]
   ScoreRows<T> queries;
   ScoreKeys<T> keys;
-  int* slots;            // [rows of a chunk]
-  double* factors;       // [rows]
-  T* thresholds;         // [rows]
-  ListedRow<T>* listed;  // [rows]
-  PickedRows* picked;    // [rows][pairs]
-  Index document = 0;    // its first row
+  int* slots;                    // [rows of a chunk]
+  double* factors;               // [rows]
+  Number<T>* thresholds;         // [rows]
+  ListedRow<Number<T>>* listed;  // [rows]
+  PickedRows* picked;            // [rows][pairs]
+  Index document = 0;            // its first row
 };
 
 /// Adds up in memory; one object serves all threads.
@@ -60,6 +60,7 @@ template <class T>
 class ProbabilitySums {
  public:
   using Memory = StatisticsMemory<T>;
+  using N = Number<T>;
 
   ProbabilitySums(const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, const WorkList& work,
                   const core::Shape& shape, Index rows, const StatisticOperands& operands,
@@ -90,7 +91,7 @@ class ProbabilitySums {
     std::fill(w.operands + task.count, w.operands + w.keys.capacity, zero_row);
     for (Index slot = 0; slot < operands_.slots; ++slot)
       std::fill(w.received + slot * w.keys.capacity + task.count, w.received + (slot + 1) * w.keys.capacity, 0.0);
-    tiles_.pack_transposed[storage_index(operands_.k.type)](w.operands, w.keys.capacity, w.queries.head_dim, T(1),
+    tiles_.pack_transposed[storage_index(operands_.k.type)](w.operands, w.keys.capacity, w.queries.head_dim, N(1),
                                                             w.keys.keys);
     return w;
   }
@@ -101,7 +102,7 @@ class ProbabilitySums {
     const bool lists = statistics_.top_keys > 0;
     rows.for_each([&](Index i, Index t, Index row, Index head) {
       w.operands[i] = address(operands_.q, task.batch, row, head);
-      const T* const normalizer = static_cast<const T*>(address(operands_.normalizers, task.batch, row, head));
+      const N* const normalizer = static_cast<const N*>(address(operands_.normalizers, task.batch, row, head));
       q.shift[i] = normalizer[0];
       w.factors[i] = double(normalizer[1]);
       w.slots[i] = int((operands_.first_head + head) % operands_.slots);
@@ -112,13 +113,13 @@ class ProbabilitySums {
       }
     });
     std::fill(w.operands + rows.count, w.operands + q.rows, zero_row);
-    std::fill(q.shift + rows.count, q.shift + q.rows, no_normalizer<T>().shift);
+    std::fill(q.shift + rows.count, q.shift + q.rows, no_normalizer<N>().shift);
     std::fill(w.factors + rows.count, w.factors + q.rows, 0.0);
     std::fill(w.slots + rows.count, w.slots + q.rows, w.slots[rows.count - 1]);
-    std::fill(w.thresholds + rows.count, w.thresholds + q.rows, T(1));
-    const T score_factor = T(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
-    tiles_.pack_slabs[storage_index(operands_.q.type)](w.operands, q.rows, q.head_dim, q.capacity, {&score_factor, 0},
-                                                       q.queries);
+    std::fill(w.thresholds + rows.count, w.thresholds + q.rows, N(1));
+    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
+    tiles_.pack_row_slabs[storage_index(operands_.q.type)](w.operands, q.rows, q.head_dim, q.capacity,
+                                                           {&q.score_factor, 0}, q.queries);
   }
 
   /// Works on the chunk; tasks of higher keys are done with its lists.
@@ -138,29 +139,29 @@ class ProbabilitySums {
 
  private:
   /// List number `at`, of row x of its document.
-  ListedRow<T> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
+  ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;
     for (Index i = 0; operands_.pairs > 1 && i < operands_.pairs; ++i) {
       picked[pairs] = picked_around(operands_.head_pairs[head * operands_.pairs + i], x);
       if (picked[pairs].contain(x)) ++pairs;
     }
-    return {{static_cast<T*>(statistics_.top_weights) + at * size, statistics_.top_rows + at * size, size},
+    return {{static_cast<N*>(statistics_.top_weights) + at * size, statistics_.top_rows + at * size, size},
             picked,
             pairs,
-            TopList<T>::caution(pairs)};
+            TopList<N>::caution(pairs)};
   }
 
-  static void admit(void* memory, int row, int key, T weight) {
+  static void admit(void* memory, int row, int key, N weight) {
     const Memory& w = *static_cast<const Memory*>(memory);
-    const ListedRow<T>& listed = w.listed[row];
+    const ListedRow<N>& listed = w.listed[row];
     const Index y = w.key_rows[key];
     int times = 1;
     if (listed.pairs > 1) {
       times = 0;
       for (int i = 0; i < listed.pairs; ++i) times += listed.picked[i].contain(y);
     }
-    listed.list.admit(T(times) * weight, w.document + y);
+    listed.list.admit(N(times) * weight, w.document + y);
     w.thresholds[row] = listed.list.last() * listed.caution;
   }
 

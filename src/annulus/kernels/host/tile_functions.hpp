@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "annulus/kernels/host/backward_chunks.hpp"
+#include "annulus/kernels/host/words.hpp"
 
 namespace annulus::kernels::host {
 
@@ -27,8 +28,8 @@ inline constexpr int kMaxHeadDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
 /// scores: G is a multiple of the score block's W rows and of the accumulator block's MR rows. With D padded to `depth`
-/// (queries) and cut into slabs of NR columns (accumulators):
-///   queries  [rows / W][depth][W]         already times scale * log2(e)
+/// words (queries) and cut into slabs of NR columns (accumulators):
+///   queries  [rows / W][depth][W]         numbers are already times scale * log2(e), pairs as they are
 ///   acc      [rows / MR][slab][MR][NR]
 ///   max      [rows]                       m: even integers, -inf while empty
 ///   sum      [rows]                       l times 2^bias
@@ -38,27 +39,28 @@ inline constexpr int kMaxHeadDim = 256;
 template <class T>
 struct QueryPanels {
   T* queries;
-  T* acc;
-  T* max;
-  T* sum;
-  T* score_sum;
+  Number<T>* acc;
+  Number<T>* max;
+  Number<T>* sum;
+  Number<T>* score_sum;
   const std::int64_t* begin;
   const std::int64_t* end;
   std::int64_t rows;
   int head_dim;
-  T exponent_bias;  // weights are 2^(score - m + exponent_bias)
+  Number<T> exponent_bias;  // weights are 2^(score - m + exponent_bias)
+  Number<T> score_factor;   // of pairs: what the sum over D is multiplied by
 };
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 ///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
-///   values  [slab][capacity][NR]    NR columns side by side
+///   values  [slab][capacity][NR]    NR columns side by side; a word is one of a key, or of two that follow each other
 template <class T>
 struct KeyTile {
   T* keys;
   T* values;
   std::int64_t first;
   int count;
-  int capacity;
+  int capacity;  // of a slab, in words: one or two keys each
 };
 
 /// What rows are multiplied by while they are packed: row i by of[i * step], where a step of 0 means one for all.
@@ -68,7 +70,7 @@ struct RowFactors {
   int step;
 };
 
-/// The operations of one instruction set in arithmetic type T. Rows are given as addresses of their first number.
+/// The operations of one instruction set on words T. Rows are given as addresses of their first number.
 template <class T>
 struct TileFunctions {
   int group_rows;         // G
@@ -77,53 +79,69 @@ struct TileFunctions {
   int column_block;       // NR, two vectors: value columns, or keys of a backward panel
   int key_step;           // forward tiles have room for a multiple of this many keys
   int strip_keys;         // keys that a group takes at a time
-  int depth_step;         // D is padded to a multiple of this
+  int depth_step;         // words of a row are padded to a multiple of this
   int backward_row_step;  // query rows of a chunk are padded to a multiple of this
   int backward_key_step;  // and its keys of this: the least common multiple of MR and NR
   int strip_stride;       // of P and dS
 
-  using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, T factor, T* panels);
+  // For a storage type that is not packed into words T there is nothing: pairs are made of bfloat16 only, and what they
+  // are packed with as a factor is left out.
+  using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels);
   /// [panel][depth][W] and [panel][depth][NR], every number times `factor`: `count` is a multiple of W or NR.
   Pack pack_queries[kStorageTypes];
   Pack pack_transposed[kStorageTypes];
   /// [key][depth]
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
-  /// [slab][capacity][NR], every number of row i times its factor.
-  void (*pack_slabs[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity,
-                                    const RowFactors<T>& factors, T* slabs);
+  using PackSlabs = void (*)(const void* const* rows, int count, int head_dim, int capacity,
+                             const RowFactors<Number<T>>& factors, T* slabs);
+  /// [slab][capacity][NR], every number of row i times its factor. In the words of a product's inner dimension:
+  ///   pack_slabs             words are numbers of one row, or of two that are added in this order
+  ///   pack_descending_slabs  the same, but the second is added first
+  ///   pack_row_slabs         words of one row side by side
+  PackSlabs pack_slabs[kStorageTypes];
+  PackSlabs pack_descending_slabs[kStorageTypes];
+  PackSlabs pack_row_slabs[kStorageTypes];
   /// Accumulators of `count` rows to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
   /// MR, and columns beyond head_dim with zeros.
-  void (*load_rows)(const T* const* rows, std::int64_t count, std::int64_t padded, int head_dim, T* blocks);
-  void (*store_rows)(const T* blocks, std::int64_t count, int head_dim, T* const* rows);
+  void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
+                    Number<T>* blocks);
+  void (*store_rows)(const Number<T>* blocks, std::int64_t count, int head_dim, Number<T>* const* rows);
 
   /// Forward: adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys
   /// numbers. [1] is for panels with a score_sum.
-  void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores);
+  void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Backward: adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to
   /// dk and dv row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
   /// Statistics of the same pairs: a key takes in row after row, ascending.
-  void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<T>& sums);
+  void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<Number<T>>& sums);
 
   /// sum_d a[d] * b[d]; both of the storage type.
-  T (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);
+  Number<T> (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);
   /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type: zeros have no sign.
-  void (*store_row[kStorageTypes])(const T* acc, int head_dim, T factor, void* out);
+  void (*store_row[kStorageTypes])(const Number<T>* acc, int head_dim, Number<T> factor, void* out);
 };
 
-// One pair of tables per compiled instruction set; which of them exist is known from ANNULUS_HAS_... and which can be
+// The tables of each compiled instruction set; which of them exist is known from ANNULUS_HAS_... and which can be
 // used from the processor (instruction_set.hpp). Memory handed to them is aligned to 64 bytes, storage rows are not.
 namespace baseline {
 extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
+extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace baseline
 namespace avx2 {
 extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
+extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx2
 namespace avx512 {
 extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
+extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512
+/// The tables of avx512 with an instruction for pairs: same bits.
+namespace avx512_bf16 {
+extern const TileFunctions<BFloat16Pair> pair_tiles;
+}  // namespace avx512_bf16
 
 }  // namespace annulus::kernels::host

@@ -18,6 +18,12 @@ namespace {
 struct Range {
   int begin;
   int end;
+
+  /// With the keys that share a word with these.
+  template <class T>
+  Range whole_words() const {
+    return {begin / kPerWord<T> * kPerWord<T>, round_up(end, kPerWord<T>)};
+  }
 };
 
 /// One group of rows before one strip of keys of a tile.
@@ -28,7 +34,10 @@ struct Strip {
   std::int64_t first_key;  // position in the piece
   int rows;                // real ones in the group; the others are copies of the last
   int keys;
-  T* scores;  // [kStripKeys][kGroupRows]
+  Number<T>* scores;  // [kStripKeys][kGroupRows]
+
+  /// What becomes of them, in the same memory: [kStripKeys / kPerWord][kGroupRows].
+  T* weights() const { return static_cast<T*>(static_cast<void*>(scores)); }
 
   int within(std::int64_t position) const {
     const std::int64_t key = position - first_key;
@@ -48,9 +57,10 @@ struct Strip {
 
 /// Masks the scores of keys [from, from + kScoreKeys) for vector number v of the group and returns the rows' maxima.
 template <class T>
-ANNULUS_INLINE Vec<T> mask_scores(const Strip<T>& strip, int v, int from, Vec<T> most) {
+ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from, Vec<Number<T>> most) {
+  using N = Number<T>;
   constexpr int n = kLanes<T>;
-  using Limits = Vec<IntOf<T>>;
+  using Limits = Vec<IntOf<N>>;
   Limits begin, end;
   for (int i = 0; i < n; ++i) {
     const int row = v * n + i < strip.rows ? v * n + i : strip.rows - 1;
@@ -58,10 +68,10 @@ ANNULUS_INLINE Vec<T> mask_scores(const Strip<T>& strip, int v, int from, Vec<T>
     end[i] = strip.within(strip.panels.end[strip.first_row + row]);
   }
   for (int j = from; j < from + kScoreKeys; ++j) {
-    T* const scores = strip.scores + j * kGroupRows<T> + v * n;
-    const Limits key = Limits{} + IntOf<T>(j);
+    N* const scores = strip.scores + j * kGroupRows<T> + v * n;
+    const Limits key = Limits{} + IntOf<N>(j);
     const auto seen = (key >= begin) & (key < end);
-    const Vec<T> score = seen ? load<Vec<T>>(scores) : broadcast(-kInfinity<T>);
+    const Vec<N> score = seen ? load<Vec<N>>(scores) : broadcast(-kInfinity<N>);
     store(scores, score);
     most = larger(score, most);
   }
@@ -70,12 +80,13 @@ ANNULUS_INLINE Vec<T> mask_scores(const Strip<T>& strip, int v, int from, Vec<T>
 
 /// Scores of a query block's vectors [first, first + NV) against keys [j, j + kScoreKeys).
 template <class T, bool kMaximum>
-ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, T* scores, Vec<T>* most, int vectors) {
+ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
+                                  Vec<Number<T>>* most, int vectors) {
   if constexpr (kQueryVectors == 3) {
-    if (vectors == 3) return score_block<T, 3, kMaximum>(queries, keys, depth, scores, most);
+    if (vectors == 3) return score_block<T, 3, kMaximum>(queries, keys, depth, factor, scores, most);
   }
-  if (vectors == 2) return score_block<T, 2, kMaximum>(queries, keys, depth, scores, most);
-  score_block<T, 1, kMaximum>(queries, keys, depth, scores, most);
+  if (vectors == 2) return score_block<T, 2, kMaximum>(queries, keys, depth, factor, scores, most);
+  score_block<T, 1, kMaximum>(queries, keys, depth, factor, scores, most);
 }
 
 /// Scores of query block number `block` of the group against the strip's keys, masked where a row must not look; most
@@ -83,22 +94,23 @@ ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, T*
 ///   AVX-512, 48 rows, causal, reversed keys: the first keys are seen by the last vector of rows only.
 template <class T>
 ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
-                                      Vec<T>* most) {
+                                      Vec<Number<T>>* most) {
   constexpr int n = kLanes<T>;
+  const Number<T> factor = strip.panels.score_factor;
   const int first_row = block * kQueryBlock<T>, v0 = block * kQueryVectors;
   const Range all = strip.seen_by_all(first_row, kQueryBlock<T>), any = strip.seen_by_any(first_row, kQueryBlock<T>);
   const T* queries = strip.panels.queries + (strip.first_row + first_row) * depth;
   for (int j = any.begin / kScoreKeys * kScoreKeys; j < any.end; j += kScoreKeys) {
-    T* const scores = strip.scores + j * kGroupRows<T> + first_row;
+    Number<T>* const scores = strip.scores + j * kGroupRows<T> + first_row;
     if (j >= all.begin && j + kScoreKeys <= all.end && first_row + kQueryBlock<T> <= round_up(strip.rows, n)) {
-      score_block<T, kQueryVectors, true>(queries, keys + j * depth, depth, scores, most + v0);
+      score_block<T, kQueryVectors, true>(queries, keys + j * depth, depth, factor, scores, most + v0);
       continue;
     }
     int first = 0, end = kQueryVectors;
     while (first < end && (visible[v0 + first].begin >= j + kScoreKeys || visible[v0 + first].end <= j)) ++first;
     while (end > first && (visible[v0 + end - 1].begin >= j + kScoreKeys || visible[v0 + end - 1].end <= j)) --end;
     if (first == end) continue;
-    score_vectors<T, false>(queries + first * n, keys + j * depth, depth, scores + first * n, most + v0 + first,
+    score_vectors<T, false>(queries + first * n, keys + j * depth, depth, factor, scores + first * n, most + v0 + first,
                             end - first);
     for (int v = v0 + first; v < v0 + end; ++v) most[v] = mask_scores(strip, v, j, most[v]);
   }
@@ -107,24 +119,26 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
 /// Weights outside of what a vector of rows sees are 0 for the row blocks that reach into it.
 template <class T>
 ANNULUS_INLINE void clear_weights(const Strip<T>& strip, int v, int begin, int end) {
-  for (int j = begin; j < end; ++j) store(strip.scores + j * kGroupRows<T> + v * kLanes<T>, Vec<T>{});
+  for (int j = begin / kPerWord<T>; j < end / kPerWord<T>; ++j)
+    store(strip.weights() + j * kGroupRows<T> + v * kLanes<T>, Vec<T>{});
 }
 
 template <class T>
-ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capacity, T* acc) {
+ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capacity, Number<T>* acc) {
   constexpr int block = kKeyBlock<T>;
   const int slabs = slab_count<T>(strip.panels.head_dim);
   for (int s = 0; s < slabs; ++s) {
     const T* slab = values + std::int64_t(s) * capacity * block;
     const bool wide = strip.panels.head_dim - s * block > kLanes<T>;
     for (int row = 0; row < strip.rows; row += kRowBlock) {
-      const Range seen = strip.seen_by_any(row, kRowBlock);
-      T* const to = acc + (row * slabs + s * kRowBlock) * block;
-      const T* const weights = strip.scores + seen.begin * kGroupRows<T> + row;
+      const Range seen = strip.seen_by_any(row, kRowBlock).template whole_words<T>();
+      const int first = seen.begin / kPerWord<T>, words = (seen.end - seen.begin) / kPerWord<T>;
+      Number<T>* const to = acc + (row * slabs + s * kRowBlock) * block;
+      const T* const weights = strip.weights() + first * kGroupRows<T> + row;
       if (wide)
-        value_block<T, 2>(weights, slab + seen.begin * block, seen.end - seen.begin, to);
+        value_block<T, 2>(weights, slab + first * block, words, to);
       else
-        value_block<T, 1>(weights, slab + seen.begin * block, seen.end - seen.begin, to);
+        value_block<T, 1>(weights, slab + first * block, words, to);
     }
   }
 }
@@ -133,24 +147,25 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capac
 /// as they are. False where a row has none yet or one has to rise: nothing but the strip has changed then.
 template <class T, bool kEntropy>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth) {
+  using N = Number<T>;
   constexpr int n = kLanes<T>, vectors = kQueryVectors;
   const int first_row = block * kQueryBlock<T>;
   const std::int64_t row = strip.first_row + first_row;
-  StandingRows<T, vectors> rows;
+  StandingRows<N, vectors> rows;
   for (int v = 0; v < vectors; ++v) {
-    const Vec<T> max = load<Vec<T>>(strip.panels.max + row + v * n);
-    if (any_above(broadcast(-kLargest<T>), max)) return false;
+    const Vec<N> max = load<Vec<N>>(strip.panels.max + row + v * n);
+    if (any_above(broadcast(-kLargest<N>), max)) return false;
     rows.shift[v] = max - strip.panels.exponent_bias;
-    rows.sum[v] = load<Vec<T>>(strip.panels.sum + row + v * n);
-    if constexpr (kEntropy) rows.score_sum[v] = load<Vec<T>>(strip.panels.score_sum + row + v * n);
+    rows.sum[v] = load<Vec<N>>(strip.panels.sum + row + v * n);
+    if constexpr (kEntropy) rows.score_sum[v] = load<Vec<N>>(strip.panels.score_sum + row + v * n);
     rows.most[v] = max;
   }
   const T* queries = strip.panels.queries + row * depth;
   for (int j = 0; j < strip.keys; j += kScoreKeys)
-    weight_block<T, vectors, kEntropy>(queries, keys + j * depth, depth, strip.scores + j * kGroupRows<T> + first_row,
-                                       rows);
+    weight_block<T, vectors, kEntropy>(queries, keys + j * depth, depth, strip.panels.score_factor,
+                                       strip.weights() + j / kPerWord<T> * kGroupRows<T> + first_row, rows);
   for (int v = 0; v < vectors; ++v)
-    if (any_above(rows.most[v], load<Vec<T>>(strip.panels.max + row + v * n))) return false;
+    if (any_above(rows.most[v], load<Vec<N>>(strip.panels.max + row + v * n))) return false;
   for (int v = 0; v < vectors; ++v) {
     store(strip.panels.sum + row + v * n, rows.sum[v]);
     if constexpr (kEntropy) store(strip.panels.score_sum + row + v * n, rows.score_sum[v]);
@@ -162,7 +177,7 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
 /// blocks.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
-  if (!kWeighsAtOnce<T>) return false;
+  if (!kWeighsAtOnce<Number<T>>) return false;
   const Range all = strip.seen_by_all(block * kQueryBlock<T>, kQueryBlock<T>);
   return all.begin == 0 && all.end == strip.keys && strip.keys % kScoreKeys == 0 &&
          (block + 1) * kQueryBlock<T> <= round_up(strip.rows, kLanes<T>);
@@ -170,19 +185,20 @@ ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
 
 template <class T, bool kEntropy>
 void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capacity) {
+  using N = Number<T>;
   constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
   const QueryPanels<T>& panels = strip.panels;
   const int depth = padded_depth<T>(panels.head_dim), slabs = slab_count<T>(panels.head_dim);
-  T* const acc = panels.acc + strip.first_row * slabs * kKeyBlock<T>;
-  const Range any = strip.seen_by_any(0, kGroupRows<T>);
-  if (any.begin >= any.end) return;
+  N* const acc = panels.acc + strip.first_row * slabs * kKeyBlock<T>;
+  const Range seen = strip.seen_by_any(0, kGroupRows<T>), any = seen.template whole_words<T>();
+  if (seen.begin >= seen.end) return;
 
-  Vec<T> most[vectors];
+  Vec<N> most[vectors];
   Range visible[vectors];
   for (int v = 0; v < vectors; ++v) {
-    most[v] = broadcast(-kInfinity<T>);
+    most[v] = broadcast(-kInfinity<N>);
     visible[v] = v * n < strip.rows ? strip.seen_by_any(v * n, n) : Range{any.end, any.end};
-    if (visible[v].begin >= visible[v].end) visible[v] = {any.end, any.end};
+    visible[v] = visible[v].begin < visible[v].end ? visible[v].template whole_words<T>() : Range{any.end, any.end};
   }
   bool weighed[vectors / kQueryVectors] = {};
   for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) {
@@ -193,60 +209,89 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capaci
     if (weighed[v / kQueryVectors]) continue;
     const Range range = visible[v];
     const std::int64_t row = strip.first_row + v * n;
-    const RunningRows<T> rows{
+    const RunningRows<N> rows{
         panels.max + row, panels.sum + row, kEntropy ? panels.score_sum + row : nullptr, acc, v * n, slabs};
     clear_weights(strip, v, any.begin, range.begin);
-    weigh_rows<T, kEntropy>(rows, strip.scores + range.begin * kGroupRows<T> + v * n, range.end - range.begin, most[v],
-                            panels.exponent_bias);
+    weigh_rows<T, kEntropy>(rows, strip.scores + range.begin * kGroupRows<T> + v * n,
+                            strip.weights() + range.begin / kPerWord<T> * kGroupRows<T> + v * n,
+                            range.end - range.begin, most[v], panels.exponent_bias);
     clear_weights(strip, v, range.end, any.end);
   }
   add_values(strip, values, capacity, acc);
 }
 
 template <class T, bool kEntropy>
-void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, T* scores) {
+void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores) {
+  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
   const int depth = padded_depth<T>(panels.head_dim);
   for (std::int64_t row = 0; row < panels.rows; row += kGroupRows<T>) {
     const int rows = panels.rows - row < kGroupRows<T> ? int(panels.rows - row) : kGroupRows<T>;
     for (int first = 0; first < tile.count; first += kStripKeys) {
       const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
       const Strip<T> strip{panels, row, tile.first + first, rows, keys, scores};
-      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth, tile.values + first * kKeyBlock<T>,
-                             tile.capacity);
+      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth,
+                             tile.values + first / kPerWord<T> * kKeyBlock<T>, tile.capacity);
     }
   }
 }
 
+/// What reads and writes rows of one storage type.
+template <class T, class Storage>
+consteval void take_storage(TileFunctions<T>& table, int index) {
+  table.pack_queries[index] = pack_side_by_side<T, Storage, kQueryBlock<T>>;
+  table.pack_transposed[index] = pack_side_by_side<T, Storage, kKeyBlock<T>>;
+  table.pack_rows[index] = pack_rows<T, Storage>;
+  table.pack_row_slabs[index] = pack_row_slabs<T, Storage>;
+  if constexpr (kPerWord<T> == 1) {
+    table.pack_slabs[index] = table.pack_descending_slabs[index] = table.pack_row_slabs[index];
+  } else {
+    table.pack_slabs[index] = pack_pair_slabs<false>;
+    table.pack_descending_slabs[index] = pack_pair_slabs<true>;
+  }
+  table.dot[index] = dot<Number<T>, Storage>;
+  table.store_row[index] = store_row<Number<T>, Storage>;
+}
+
 template <class T>
-constexpr TileFunctions<T> kTable = {
-    .group_rows = kGroupRows<T>,
-    .query_block = kQueryBlock<T>,
-    .row_block = kRowBlock,
-    .column_block = kKeyBlock<T>,
-    .key_step = kScoreKeys,
-    .strip_keys = kStripKeys,
-    .depth_step = kUnroll<T>,
-    .backward_row_step = kRowStep,
-    .backward_key_step = kKeyStep<T>,
-    .strip_stride = kStripStride<T>,
-    .pack_queries = {pack_side_by_side<T, double, kQueryBlock<T>>, pack_side_by_side<T, float, kQueryBlock<T>>,
-                     pack_side_by_side<T, HalfBits, kQueryBlock<T>>,
-                     pack_side_by_side<T, BFloat16Bits, kQueryBlock<T>>},
-    .pack_transposed = {pack_side_by_side<T, double, kKeyBlock<T>>, pack_side_by_side<T, float, kKeyBlock<T>>,
-                        pack_side_by_side<T, HalfBits, kKeyBlock<T>>, pack_side_by_side<T, BFloat16Bits, kKeyBlock<T>>},
-    .pack_rows = {pack_rows<T, double>, pack_rows<T, float>, pack_rows<T, HalfBits>, pack_rows<T, BFloat16Bits>},
-    .pack_slabs = {pack_slabs<T, double>, pack_slabs<T, float>, pack_slabs<T, HalfBits>, pack_slabs<T, BFloat16Bits>},
-    .load_rows = load_rows<T>,
-    .store_rows = store_rows<T>,
-    .add_tile = {add_tile<T, false>, add_tile<T, true>},
-    .add_chunks = add_chunks<T>,
-    .add_statistics = add_statistics<T>,
-    .dot = {dot<T, double>, dot<T, float>, dot<T, HalfBits>, dot<T, BFloat16Bits>},
-    .store_row = {store_row<T, double>, store_row<T, float>, store_row<T, HalfBits>, store_row<T, BFloat16Bits>}};
+consteval TileFunctions<T> table_of() {
+  TileFunctions<T> table = {.group_rows = kGroupRows<T>,
+                            .query_block = kQueryBlock<T>,
+                            .row_block = kRowBlock,
+                            .column_block = kKeyBlock<T>,
+                            .key_step = kScoreKeys,
+                            .strip_keys = kStripKeys,
+                            .depth_step = kUnroll<T>,
+                            .backward_row_step = kRowStep<T>,
+                            .backward_key_step = kKeyStep<T>,
+                            .strip_stride = kStripStride<T>,
+                            .pack_queries = {},
+                            .pack_transposed = {},
+                            .pack_rows = {},
+                            .pack_slabs = {},
+                            .pack_descending_slabs = {},
+                            .pack_row_slabs = {},
+                            .load_rows = load_rows<Number<T>>,
+                            .store_rows = store_rows<Number<T>>,
+                            .add_tile = {add_tile<T, false>, add_tile<T, true>},
+                            .add_chunks = add_chunks<T>,
+                            .add_statistics = add_statistics<T>,
+                            .dot = {},
+                            .store_row = {}};
+  if constexpr (kPerWord<T> == 1) {
+    take_storage<T, double>(table, 0);
+    take_storage<T, float>(table, 1);
+    take_storage<T, HalfBits>(table, 2);
+  }
+  take_storage<T, BFloat16Bits>(table, 3);
+  return table;
+}
 
 }  // namespace
 
-const TileFunctions<float> float_tiles = kTable<float>;
-const TileFunctions<double> double_tiles = kTable<double>;
+#if !defined(ANNULUS_ONLY_PAIRS)
+constinit const TileFunctions<float> float_tiles = table_of<float>();
+constinit const TileFunctions<double> double_tiles = table_of<double>();
+#endif
+constinit const TileFunctions<BFloat16Pair> pair_tiles = table_of<BFloat16Pair>();
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -44,11 +44,11 @@ ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Ran
 /// E of MR rows for NV vectors of keys, from number `key` of the chunk on.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked>
-ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, T* p) {
+ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, Number<T>* p) {
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim);
   probability_block<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
-                                    q.shift + row, q.begin + row, q.end + row, key, p);
+                                    q.score_factor, q.shift + row, q.begin + row, q.end + row, key, p);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET
