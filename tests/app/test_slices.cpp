@@ -200,12 +200,12 @@ TEST(Slices, WhateverComputesThem) {
 
 TEST(Slices, AreTheFewestThatFitAndStayInsideTheLimit) {
   const comm::Communicator comm(MPI_COMM_WORLD);
-  const Job whole = job({"input.generate.sequence=2003"}, comm);
+  const Job whole = job({"input.generate.sequence=16003"}, comm);
   const Index at_once = Index(whole.slice_bytes);
   Index before = 1;
   for (const Index share : {1, 2, 3, 5}) {
     const Index limit = at_once / share;
-    const Job cut = job({"input.generate.sequence=2003", fmt::format("compute.memory_limit={}", limit)}, comm);
+    const Job cut = job({"input.generate.sequence=16003", fmt::format("compute.memory_limit={}", limit)}, comm);
     ASSERT_EQ(cut.misfit, "");
     EXPECT_GE(cut.slice_count(), share);
     EXPECT_LE(cut.slice_count(), 9);
@@ -230,7 +230,7 @@ TEST(Slices, StayReproducibleWhereTheWholeIs) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const std::vector<std::string> ulysses{"distribution.strategy=ulysses", "compute.reproducible=true",
                                          "input.generate.heads=12", "input.generate.kv_heads=6",
-                                         "input.generate.sequence=1203"};
+                                         "input.generate.sequence=12003"};
   const Job whole = job(ulysses, comm);
   std::vector<std::string> limited = ulysses;
   limited.push_back(fmt::format("compute.memory_limit={}", Index(whole.slice_bytes / 4)));

@@ -224,11 +224,12 @@ TEST_F(Layers, ALossThatIsNoNumberBehindTheLastStepIsAnError) {
 }
 
 TEST_F(Layers, TheCheckpointBeforeStaysAndStandsInForADamagedOne) {
+  ASSERT_EQ(train(2, "--set train.steps=1").status, 0);
   Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +
                            " train run.yaml --set train.steps=1000000 --set train.save_every=1");
+  ASSERT_TRUE(run.reaches("goes on from", 2)) << run.err();
   ASSERT_TRUE(run.says("\nstep 4 ")) << run.out() << run.err();
-  run.send(0, SIGUSR1);
-  run.send(1, SIGUSR1);
+  run.send_launcher(SIGUSR1);
   EXPECT_EQ(run.status(60), 75) << run.err();
   const std::vector<double> newer = numbers(folder / "check.h5", "loss");
   const std::vector<double> older = numbers(folder / "check.h5.previous", "loss");

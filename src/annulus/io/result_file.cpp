@@ -142,7 +142,7 @@ ResultFile::ResultFile(const OutputLocation& location, std::vector<TensorSpec> t
     const comm::BlockingScope inside("the making of " + location.file);
     file_.emplace(location.file, location.overwrite, location.hints);
     const std::string& path = file_->unfinished().path();
-    check_free_space(file_->final_path(), bytes_of(tensors_, alignment));
+    check_free_space(file_->final_path(), bytes_of(tensors_));
     // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
     // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
     reserve(file_->descriptor(), path, bytes_of(tensors_, alignment) + spare_bytes);
