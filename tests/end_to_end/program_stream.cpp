@@ -55,8 +55,8 @@ TEST_F(ProgramStream, GivesTheBitsOfOtherStrategiesWhereReproducible) {
   ASSERT_EQ(annulus(0, run + "--set distribution.strategy=single").status, 0);
   const auto expected = result("out.h5");
   for (const char* rows : {"100", "1733"}) {
-    const Outcome outcome = annulus(
-        2, run + "--set output.file=more.h5 --set output.overwrite=true --set distribution.block_size=" + rows);
+    const Outcome outcome =
+        annulus(2, run + "--set output.file=more.h5 --set output.overwrite=true --set distribution.block_size=" + rows);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_TRUE(result("more.h5") == expected) << rows << " rows";
   }

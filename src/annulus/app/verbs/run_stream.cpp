@@ -77,8 +77,7 @@ Measurements measure(const Job& job, const StreamMetrics& metrics, double second
 
 }  // namespace
 
-std::optional<Measurements> compute_blocks(const Job& job,
-                                           const std::function<io::Record(const Measurements&)>& finish,
+std::optional<Measurements> compute_blocks(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
                                            const comm::Communicator& comm) {
   StreamWork work(job);
   std::optional<LongRun> long_run;
