@@ -107,7 +107,11 @@ TEST_F(ProgramStream, SaysWhatItCannotDo) {
   expect_refused("run run.yaml --set compute.memory_limit=1KiB", "compute.memory_limit: a block of");
   expect_refused("run run.yaml --set distribution.strategy=ring --set distribution.block_size=8",
                  "needs partition: block_cyclic, or strategy: stream");
-  write("bench.yaml", slurp(folder / "run.yaml") + "bench: {sweep: [{attention.causal: [true]}], file: sweep.h5}\n");
+  write("bench.yaml", R"(
+input: {generate: {sequence: 300, heads: 2, head_dim: 16}}
+distribution: {strategy: stream}
+bench: {sweep: [{attention.causal: [true]}], file: sweep.h5}
+)");
   const Outcome bench = annulus(0, "bench bench.yaml");
   EXPECT_NE(bench.status, 0);
   EXPECT_NE((bench.out + bench.err).find("only `annulus run` does"), std::string::npos) << bench.out << bench.err;
