@@ -152,6 +152,46 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   EXPECT_FALSE(result() == expected);
 }
 
+/// Seconds of work.
+const char* const longer =
+    "--set attention.segments=[all] --set attention.dilations=[1] --set input.generate.sequence=30001 --set "
+    "input.generate.batch=1 --set compute.backward=false --set compute.memory_limit=8MiB ";
+
+TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
+  const std::string launch = fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer;
+  const Outcome stopped = shell("timeout --preserve-status -s USR1 2 " + launch);
+  EXPECT_EQ(stopped.status, 75) << stopped.err;
+  EXPECT_LT(stopped.seconds, 2 + 20);
+  EXPECT_NE(stopped.err.find("run again to continue"), std::string::npos) << stopped.err;
+  EXPECT_EQ(files(), (std::vector<std::string>{"out.h5.journal", "out.h5.part", "run.yaml"}));
+  const Outcome rest = run(1, "", longer);
+  EXPECT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"}));
+  EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 20 ") + longer).status, 0);
+}
+
+/// As tasks of a job array do.
+TEST_F(ProgramTest, LaunchesShareTheBlocksOfOneStream) {
+  write("run.yaml", R"(
+input: {generate: {sequence: 20001, heads: 2, head_dim: 16}}
+compute: {memory_limit: 4MiB}
+distribution: {strategy: stream}
+output: {file: out.h5, report: none}
+)");
+  const std::string task = "env SLURM_ARRAY_TASK_ID=0 OMPI_MCA_odls_base_sigkill_timeout=0 " +
+                           fmt::format(ANNULUS_LAUNCH, 1) + " " ANNULUS_PROGRAM " run run.yaml";
+  const Outcome both = shell(fmt::format(
+      "({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} > b.txt 2>&1; echo status $? >> b.txt; wait", task));
+  EXPECT_EQ(both.status, 0) << both.err;
+  for (const char* words : {"a.txt", "b.txt"}) {
+    EXPECT_NE(slurp(folder / words).find("status 0"), std::string::npos) << slurp(folder / words);
+  }
+  EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "run.yaml"}));
+  EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0);
+  EXPECT_EQ(shell(task).status, 0) << "a task that comes when all is done";
+  EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "who is no task is told that it exists";
+}
+
 INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -128,6 +128,21 @@ struct LongRun::State {
     return !exists(paths.part) && exists(paths.result) && io::state_of(paths.result).inode == layout.inode;
   }
 
+  /// Another launch has completed the result: the journal is gone, and the part file has its name.
+  bool is_over() const {
+    return !journal->is_there() && !exists(paths.part) && exists(paths.result) &&
+           io::state_of(paths.result).inode == io::PartLayout::parse(journal->part()).inode;
+  }
+  /// Nothing where it is over.
+  std::optional<io::Journal::Turn> turn() {
+    try {
+      return std::optional<io::Journal::Turn>(std::in_place, *journal);
+    } catch (const core::Error&) {
+      if (is_over()) return std::nullopt;
+      throw;
+    }
+  }
+
   void lay_out(const std::vector<io::PartTensor>& tensors);
   std::optional<Unit> look_for_unit(bool& wait);
   void note_done(const Unit& unit);
@@ -211,6 +226,7 @@ bool LongRun::is_stopped() const { return state_->stopped; }
 
 Rest LongRun::rest() const {
   const State& s = *state_;
+  if (s.is_over()) return {s.paths.result + " is complete: another launch has done the rest"};
   const std::string there =
       fmt::format("{} of {} parts of {} are finished and stay so", s.finished(), s.units(), s.paths.result);
   if (s.stopped) return {"stopped on request: " + there + "; run again to continue", stopped_status};
@@ -251,10 +267,11 @@ std::optional<Unit> LongRun::claim() {
   for (;;) {
     bool wait = false;
     {
-      io::Journal::Turn turn(*s.journal);
-      if (stop_requested() && !s.journal->is_stopped(s.launch)) turn.write(fmt::format("stop {}", s.launch));
+      std::optional<io::Journal::Turn> turn = s.turn();
+      if (!turn) return std::nullopt;
+      if (stop_requested() && !s.journal->is_stopped(s.launch)) turn->write(fmt::format("stop {}", s.launch));
       const std::optional<Unit> unit = s.look_for_unit(wait);
-      if (unit) turn.write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
+      if (unit) turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
       if (unit || !wait) return unit;
     }
     poll(nullptr, 0, /*ms=*/100);
@@ -282,11 +299,12 @@ std::optional<Unit> LongRun::claim_together() {
   if (stop) s.stopped = true;
   const std::vector<Index> found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
     if (stop) return {};
-    io::Journal::Turn turn(*s.journal);
+    std::optional<io::Journal::Turn> turn = s.turn();
+    if (!turn) return {};
     bool wait = false;
     const std::optional<Unit> unit = s.look_for_unit(wait);
     if (!unit) return {};
-    turn.write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
+    turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
     return {Index(unit->phase), unit->index};
   });
   if (found.empty()) return std::nullopt;
@@ -307,10 +325,10 @@ bool LongRun::complete(const std::function<io::Record()>& record) {
   enum Found { unfinished, ours, done };
   const Index found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
                         if (!s.part) return {done};
-                        io::Journal::Turn turn(*s.journal);
-                        if (s.finished() < s.units() || !s.journal->take_completion()) return {unfinished};
-                        turn.write("record");
-                        turn.flush();
+                        std::optional<io::Journal::Turn> turn = s.turn();
+                        if (!turn || s.finished() < s.units() || !s.journal->take_completion()) return {unfinished};
+                        turn->write("record");
+                        turn->flush();
                         return {ours};
                       }).at(0);
   s.stopped = s.comm.max(Index(s.stopped)) > 0;

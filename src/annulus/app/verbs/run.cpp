@@ -1,5 +1,6 @@
 // `annulus run`: the main job, and its dry run.
 #include <cstdio>
+#include <cstdlib>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/slices.hpp"
@@ -16,6 +17,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/trace_file.hpp"
+#include "annulus/verify/result.hpp"
 
 namespace annulus::app {
 namespace {
@@ -26,6 +28,19 @@ struct Given {
   bool restart = false;
   std::optional<int> ranks, rank;  ///< of a dry run
 };
+
+/// A task of a job array finds the result that the others have made of this run file; collective.
+bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
+  const io::OutputSettings& output = job.run.settings.output;
+  const bool may_be = job.is_streamed() && output.writes_file() && !output.overwrite;
+  if (!may_be || comm.max(Index(std::getenv("SLURM_ARRAY_TASK_ID") != nullptr)) == 0) return false;
+  try {
+    verify::look_at_result(job.run, job.results, comm);
+    return true;
+  } catch (const comm::AgreedError&) {  // there is none, or another one
+    return false;
+  }
+}
 
 Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
@@ -83,6 +98,11 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
     core::require_device();
   });
   const io::Settings& settings = job.run.settings;
+  if (is_finished_by_others(job, comm)) {
+    if (comm.is_root())
+      std::fprintf(stderr, "annulus: %s is complete: other tasks made it\n", settings.output.file.c_str());
+    return 0;
+  }
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
