@@ -69,6 +69,20 @@ class Warned(InterruptedJob):
         self.assertEqual(job.told().count("stopped on request by signal USR1; nothing was kept but"), 1, job.told())
         self.expect_nothing_left(job)
 
+    def test_a_warned_run_in_blocks_goes_back_to_the_queue_and_on(self):
+        blocks = ("--set", "distribution.strategy=stream", "--set", "compute.memory_limit=24MiB")
+        job = self.submit(self.account, "generic/long.sbatch", "run.yaml", *blocks, directory=self.work,
+                          options=["--nodes=2", *TWO_RANKS])
+        self.wait_for_words(job, " %  ")
+        self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
+        until(60, lambda: job.get("Restarts") == "1", lambda: "the requeue\n" + job.told())
+        self.wait_for_words(job, "are finished and stay so; run again to continue")
+        job.wait_for("COMPLETED", 120)
+        self.assertIn("restart 1\n", job.told())
+        direct = self.run_undisturbed(1, self.work / "run.yaml", *blocks)
+        self.assertEqual(differences(self.work / "result.h5", direct), "")
+        self.expect_nothing_left(job, ["direct.h5", "result.h5"])
+
     def test_a_warning_to_one_rank_ends_all_with_75(self):
         job = self.submit_run()
         self.wait_for_words(job, " %  ")

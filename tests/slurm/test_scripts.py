@@ -105,6 +105,16 @@ class Scripts(ClusterTest):
                              ("input.generate.sequence", {"512", "1024", "2048"})):
             self.assertEqual(set(self.column(folder / "sweep.h5", f"/cases/{name}")), values, name)
 
+    def test_long(self):
+        account = self.new_account("generic")
+        folder = account.new_folder("work")
+        (folder / "run.yaml").write_text(RUN.replace("strategy: ring", "strategy: stream").replace(
+            "reproducible: true", "reproducible: true, memory_limit: 8MiB").replace("2048", "16384"))
+        job = self.submit(account, "generic/long.sbatch", "run.yaml", directory=folder, options=["--array=0-3"])
+        job.wait_for("COMPLETED", 120)
+        self.assertEqual(len(job.states()), 4)
+        self.expect_same_as_direct(folder / "run.yaml")
+
     def test_train(self):
         account = self.new_account("generic")
         folder = account.new_folder("work")
