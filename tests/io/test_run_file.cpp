@@ -352,8 +352,7 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
     }
     EXPECT_TRUE(!key.required || fallback.empty()) << key.name << " is required and has a default";
     EXPECT_EQ(comment, key.range) << key.name;
-    const bool no_use =
-        key.name == "input.axes" || key.name == "input.hints" || key.name == "output.top_keys";
+    const bool no_use = key.name == "input.axes" || key.name == "input.hints" || key.name == "output.top_keys";
     EXPECT_EQ(key.text(alone).empty(), !key.has_section(alone) || fallback.empty() || no_use);
   }
   EXPECT_EQ(listed.size(), run_file_keys().size()) << "reference.yaml has keys the code does not know";

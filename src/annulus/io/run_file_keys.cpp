@@ -94,8 +94,7 @@ void add_input(Keys& keys) {
               "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
   input.field("documents", &I::documents, optional("none", text()),
               "none, or a dataset of ascending row offsets 0 ... sequence of packed documents");
-  Key<Settings>& told =
-      input.field("hints", &I::hints, hints(), "{}, like romio_cb_read: enable");
+  Key<Settings>& told = input.field("hints", &I::hints, hints(), "{}, like romio_cb_read: enable");
   told.decides_result = false;
   told.has_use = [](const Settings& s) { return s.input.file.has_value(); };
 }
@@ -188,9 +187,8 @@ void add_output(Keys& keys) {
       output.field("top_keys", &O::top_keys, whole(1, max_top_keys), "rows that statistic top lists of each row, {}");
   top_keys.decides_result = true;
   top_keys.has_use = [](const Settings& s) { return s.output.tells(Statistic::top); };
-  output.field(
-      "alignment", &O::alignment, optional("auto", bytes()),
-      "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets as large start at multiples");
+  output.field("alignment", &O::alignment, optional("auto", bytes()),
+               "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets as large start at multiples");
   output.field("hints", &O::hints, hints(), "{}, like striping_factor: 8; the file is made with them");
   output.field("report", &O::report, optional("none", path()), "none, or path of a JSON file");
   output.field("trace", &O::trace, optional("none", path()),

@@ -26,8 +26,8 @@ struct QueryRow {
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Shows every row its keys, each once, in stretches of rows of k and v: visit(i, p, k, v) for row i and key p, with the
-/// vectors (D) of the row's key/value head. On this rank alone.
+/// Shows every row its keys, each once, in stretches of rows of k and v: visit(i, p, k, v) for row i and key p, with
+/// the vectors (D) of the row's key/value head. On this rank alone.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,

@@ -100,8 +100,8 @@ using WantedRows = std::vector<kernels::RowRun>;
 /// Those of them inside `rows`, ascending, each once.
 std::vector<Index> rows_in(const WantedRows& wanted, Interval rows);
 
-/// How rows are read: `rows` at most at a time, and rows that nobody wants are read, too, where fewer than `gap` of them
-/// lie between others: to read on is quicker than to begin anew.
+/// How rows are read: `rows` at most at a time, and rows that nobody wants are read, too, where fewer than `gap` of
+/// them lie between others: to read on is quicker than to begin anew.
 struct ReadSteps {
   Index rows = 1;
   Index gap = 1;
