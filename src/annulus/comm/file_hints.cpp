@@ -14,13 +14,13 @@ HintsInfo::HintsInfo(const FileHints& hints) {
   for (const auto& [name, value] : hints) {
     const int code = blocking("MPI_Info_set", MPI_Info_set, info_, name.c_str(), value.c_str());
     if (code == MPI_SUCCESS) continue;
-    MPI_Info_free(&info_);
+    blocking("MPI_Info_free", MPI_Info_free, &info_);
     core::fail(core::ErrorKind::failure, "MPI-IO hint {}: {}: {}", name, value, mpi_error(code));
   }
 }
 
 HintsInfo::~HintsInfo() {
-  if (info_ != MPI_INFO_NULL) MPI_Info_free(&info_);
+  if (info_ != MPI_INFO_NULL) blocking_quietly("MPI_Info_free", MPI_Info_free, &info_);
 }
 
 void make_file(const std::string& path, const FileHints& hints) {

@@ -12,8 +12,8 @@ namespace annulus::io {
 inline constexpr Index spare_bytes = Index(1) << 18;
 
 /// Large datasets start at multiples of `step` bytes: file systems cut files into stripes and blocks, and two ranks
-/// that write to one wait for each other. Datasets of fewer than `from` bytes stand where there is room, so that small files
-/// stay small.
+/// that write to one wait for each other. Datasets of fewer than `from` bytes stand where there is room, so that small
+/// files stay small.
 struct Alignment {
   Index from = Index(16) << 20;
   Index step = Index(1) << 20;  ///< the stripe of Lustre, unless it is told otherwise; a multiple of others' blocks
