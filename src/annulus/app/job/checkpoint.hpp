@@ -34,8 +34,8 @@ struct TrainingJob {
   std::vector<TrainingData> data;
 };
 
-/// The state that the job's checkpoint holds, or where nothing can be read of it the one before, with a warning; nothing
-/// when there is no such file; collective. Throws the same Error on
+/// The state that the job's checkpoint holds, or where nothing can be read of it the one before, with a warning;
+/// nothing when there is no such file; collective. Throws the same Error on
 /// every rank when the file is something else, was made with other settings, or was trained on other numbers. Where an
 /// older version made it, which did not say what numbers, rank 0 warns: to refuse would make the steps done worthless.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);

@@ -16,7 +16,8 @@ class SliceWork : public AttentionWork {
   /// Waits for what is being read.
   ~SliceWork() override;
 
-  /// Begins to read everything that the slice reads, which read_inputs() and read_gradients() then wait for. Collective.
+  /// Begins to read everything that the slice reads, which read_inputs() and read_gradients() then wait for;
+  /// collective.
   void begin_reading();
   void read_inputs() override;
   void read_gradients() override;
