@@ -60,16 +60,16 @@ class LongRunTest : public ::testing::Test {
     if (unit.phase == 0) {
       const core::RowPiece to = piece(rows, D, out);
       for (Index i = 0; i < Index(out.size()); ++i) out[std::size_t(i)] = value(rows.begin, i);
-      run.sink().write(StoredTensor::out, {to});
+      run.sink()->write(StoredTensor::out, {to});
       const core::RowPiece scratch = piece(rows, 2, normalizers);
       for (Index i = 0; i < Index(normalizers.size()); ++i) normalizers[std::size_t(i)] = float(rows.begin * H * 2 + i);
-      run.sink().write(StoredTensor::normalizers, {scratch});
+      run.sink()->write(StoredTensor::normalizers, {scratch});
       return;
     }
     run.source().wait(run.source().start(StoredTensor::normalizers, {piece(rows, 2, normalizers)}));
     const core::RowPiece to = piece(rows, 1, lse);
     for (std::size_t i = 0; i < lse.size(); ++i) lse[i] = normalizers[2 * i] + normalizers[2 * i + 1];
-    run.sink().write(StoredTensor::lse, {to});
+    run.sink()->write(StoredTensor::lse, {to});
   }
   /// `most` units of this rank.
   static Index work(LongRun& run, Index most = 1000) {

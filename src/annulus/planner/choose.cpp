@@ -227,7 +227,13 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
-  for (Candidate& one : choice.candidates) one.sliced = cut_to_fit(one, problem, ranks, machine);
+  // The search takes a second a candidate at tens of thousands of ranks: then only where it decides something.
+  constexpr int many_ranks = 1024;
+  const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
+                                    [&](const Candidate& one) { return fits(one, machine); });
+  for (Candidate& one : choice.candidates) {
+    if (ranks <= many_ranks || !any_fits) one.sliced = cut_to_fit(one, problem, ranks, machine);
+  }
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });

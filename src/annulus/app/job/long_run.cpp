@@ -235,7 +235,7 @@ Rest LongRun::rest() const {
 }
 
 core::RowSource& LongRun::source() { return state_->rows; }
-core::RowSink& LongRun::sink() { return *state_->part; }
+core::RowSink* LongRun::sink() { return state_->part ? &*state_->part : nullptr; }
 Index LongRun::found_finished() const { return state_->found_finished; }
 
 double LongRun::finished_share() const {

@@ -73,7 +73,8 @@ class LongRun {
 
   /// What the units read: the run's input (or what is generated), and results and scratch of phases before.
   core::RowSource& source();
-  core::RowSink& sink();
+  /// Where they write; nullptr where the result is complete already.
+  core::RowSink* sink();
 
   /// Share of the units that are finished, as far as this rank knows.
   double finished_share() const;

@@ -64,7 +64,7 @@ Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally
   }
   LongRun run(job, cuts_of(job), {}, comm);
   {
-    SlicedRun slices(job, comm, run.source(), &run.sink());
+    SlicedRun slices(job, comm, run.source(), run.sink());
     while (const std::optional<Unit> unit = run.claim_together()) {
       slices.compute(unit->index, tally);
       const comm::Scope scope("the flushing of a pass");

@@ -110,12 +110,12 @@ std::vector<io::TensorSpec> StreamWork::scratch() const {
 
 void StreamWork::run(LongRun& long_run, const strategies::Progress& progress) {
   while (const std::optional<Unit> unit = long_run.claim()) {
-    compute(*unit, long_run.source(), &long_run.sink(), long_run.finished_share(), progress);
+    compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
     const comm::BlockingScope inside("the flushing of a block's results");
     long_run.finish(*unit);
   }
   metrics_.read = long_run.source().traffic();
-  if (metrics_.units > 0) metrics_.written = long_run.sink().traffic();
+  if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
 }
 
 void StreamWork::run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {

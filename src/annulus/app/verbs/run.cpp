@@ -94,7 +94,10 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
     return dry_run(job, given.rank, comm);
   }
   comm::agree(comm, [&] {
-    if (!job.misfit.empty()) core::fail(core::ErrorKind::usage, "{}", job.misfit);
+    // What is free is an estimate, and the user's own limit a promise.
+    if (!job.misfit.empty() && job.run.settings.compute.memory_limit) {
+      core::fail(core::ErrorKind::usage, "{}", job.misfit);
+    }
     core::require_device();
   });
   const io::Settings& settings = job.run.settings;
@@ -103,6 +106,7 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
       std::fprintf(stderr, "annulus: %s is complete: other tasks made it\n", settings.output.file.c_str());
     return 0;
   }
+  if (comm.is_root() && !job.misfit.empty()) std::fprintf(stderr, "annulus: warning: %s\n", job.misfit.c_str());
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
