@@ -132,7 +132,7 @@ class Bash(unittest.TestCase):
 
     def test_an_option_is_offered_once_unless_it_is_repeated(self):
         offered = self.complete("run", "--set", "compute.backward", "=", "true", "--dry-run", "a.yaml", "--")
-        self.assertEqual(offered, ["--help", "--rank", "--ranks", "--set"])
+        self.assertEqual(offered, ["--help", "--rank", "--ranks", "--restart", "--set"])
 
     def test_run_files(self):
         self.assertEqual(self.complete("run", ""), ["a.yaml", "b.yml", "my runs.d"])
@@ -155,7 +155,8 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("run", "--set", "input.axes", "=", ""), ["bhsd", "bshd"])
         self.assertEqual(self.complete("run", "--set", "distribution.strategy", "=", "ring_"),
                          ["ring_bidirectional", "ring_blocking"])
-        self.assertEqual(self.complete("run", "--set", "compute.precision", "=", ""), ["auto", "float32", "float64", "bfloat16"])
+        self.assertEqual(self.complete("run", "--set", "compute.precision", "=", ""),
+                         ["auto", "bfloat16", "float32", "float64"])
         self.assertEqual(self.complete("run", "--set", "input.file", "=", ""), [])
 
     def test_words_that_are_not_cut(self):

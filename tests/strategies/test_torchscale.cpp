@@ -169,7 +169,7 @@ TEST(Torchscale, CasesOfAllTestsHaveFilledInKeys) {
       ++cases;
     }
   }
-  EXPECT_EQ(cases, 8 + 1 + 5 + 1);
+  EXPECT_EQ(cases, 8 + 1 + 6 + 1);
 }
 
 Inputs random_inputs(const Case& one, double key_factor) {
