@@ -45,7 +45,19 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
+/// Blocks times blocks that are looked at to price a cut: a second's worth.
+constexpr Index most_lookups = Index(1) << 17;
+
 }  // namespace
+
+strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const Problem& problem, int phase, Index block) {
+  constexpr Index most_rows = Index(1) << 28;
+  if (phase == 0 || problem.shape.sequence <= most_rows) return passes.cost(phase, block);
+  UnitCost cost = passes.cost(0, block);
+  cost.products = 4;
+  cost.bytes_read *= 2;
+  return cost;
+}
 
 std::string why_no_stream(const Problem& problem) {
   const strategies::Statistics& told = problem.statistics;
@@ -56,10 +68,14 @@ std::string why_no_stream(const Problem& problem) {
 StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
   const BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
   StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
-  const double entries = double(problem.shape.batch);
+  // What a block reads is looked up block by block: of many, those at equal distances stand for the others.
+  const Index samples =
+      std::clamp<Index>(most_lookups / passes.blocks(), std::min<Index>(8, passes.blocks()), passes.blocks());
+  const double entries = double(problem.shape.batch) * double(passes.blocks()) / double(samples);
   for (int phase = 0; phase < passes.phases(); ++phase) {
-    for (Index block = 0; block < passes.blocks(); ++block) {
-      const UnitCost unit = passes.cost(phase, block);
+    for (Index i = 0; i < samples; ++i) {
+      const Index block = samples == 1 ? 0 : i * (passes.blocks() - 1) / (samples - 1);
+      const UnitCost unit = unit_cost(passes, problem, phase, block);
       const double seconds = seconds_of(problem, double(unit.kept), unit.products, machine);
       cut.memory_bytes = std::max(cut.memory_bytes, double(unit.memory_bytes));
       cut.unit_seconds = std::max(cut.unit_seconds, seconds);

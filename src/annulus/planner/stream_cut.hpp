@@ -26,6 +26,11 @@ struct StreamCut {
 /// Why there is no such cut of a problem; empty: there is one.
 std::string why_no_stream(const strategies::Problem& problem);
 
+/// What a unit takes. The query rows that read a block's keys are counted row by row: of very long sequences they are
+/// taken to be as many as the keys that its queries read, with q, out and dout in place of k and v.
+strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const strategies::Problem& problem, int phase,
+                               Index block);
+
 /// A cut into blocks of so many rows; `dlse`: with gradients of the LSE.
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 

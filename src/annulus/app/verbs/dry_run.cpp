@@ -64,7 +64,7 @@ void print_blocks(const Job& job) {
                                       : "forward",
                "block", "rows", "GFLOP", "memory", "reads", "writes", "is");
     for (Index block = 0; block < std::min<Index>(passes.blocks(), rows_shown); ++block) {
-      const strategies::UnitCost unit = passes.cost(phase, block);
+      const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
       fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
                  2e-9 * unit.products * double(job.problem.shape.head_dim) * double(unit.kept),
                  describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),

@@ -13,15 +13,12 @@
 namespace annulus::app {
 namespace {
 
-ProgressLine::Work all_work(const StreamWork& work, const Job& job) {
-  double flops = 0;
-  for (int phase = 0; phase < work.passes().phases(); ++phase) {
-    for (Index block = 0; block < work.passes().blocks(); ++block) {
-      const strategies::UnitCost cost = work.passes().cost(phase, block);
-      flops += 2.0 * cost.products * double(job.problem.shape.head_dim) * double(cost.kept);
-    }
-  }
-  return {1e-9 * flops * double(job.problem.shape.batch), "GFLOP"};
+/// Products of all phases, of D multiply-adds for each kept triple.
+ProgressLine::Work all_work(const Job& job) {
+  const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
+  const pattern::StoredRows all({{0, job.problem.shape.sequence}});
+  const double kept = double(strategies::kept_of(job.problem, all));
+  return {2e-9 * products * double(job.problem.shape.head_dim) * kept, "GFLOP"};
 }
 
 /// What every rank has in /run beside what passes measure.
@@ -89,7 +86,7 @@ std::optional<Measurements> compute_blocks(const Job& job, const std::function<i
   }
   const double begun = long_run ? long_run->finished_share() : 0;
   const Pass pass = run_pass(comm, "the blocks", [&] {
-    ProgressLine progress(comm.is_root(), all_work(work, job), begun);
+    ProgressLine progress(comm.is_root(), all_work(job), begun);
     if (long_run) {
       work.run(*long_run, progress.shown());
     } else {
