@@ -24,18 +24,13 @@
 #include <string>
 #include <string_view>
 
+#include "preloaded.hpp"
+
 namespace {
 
-std::string_view variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
+using annulus::test::variable;
 
-bool is_our_rank() {
-  std::string_view rank = variable("OMPI_COMM_WORLD_RANK");
-  if (rank.empty()) rank = variable("PMI_RANK");
-  return variable("RECORD_RANK") == (rank.empty() ? "0" : rank);
-}
+bool is_our_rank() { return annulus::test::is_rank_of("RECORD_RANK"); }
 
 template <class Function>
 Function real(const char* name) {

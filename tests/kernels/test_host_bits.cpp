@@ -179,21 +179,17 @@ TEST_P(HostBits, SameForAnyCutOfRowsKeysTilesAndTasks) {
   }
 }
 
-/// Two passes over one comb, each into a state of its own, merged: what pair after pair does.
-Bits run_merged(const HostCase& test, const std::vector<std::vector<WorkList>>& passes, InstructionSet set) {
+/// Passes over one comb, one after another into the same state: what pair after pair does.
+Bits run_passes(const HostCase& test, const std::vector<std::vector<WorkList>>& passes, InstructionSet set) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  kernels::State merged(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
-  poison(merged.acc);
   kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
+  poison(state.acc);
   for (const auto& calls : passes) {
-    state.clear();
-    poison(state.acc);
     for (const WorkList& list : calls)
       kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale()}, state, {}, set);
-    kernels::merge_states(kernels::Backend::host, state, merged);
   }
   const Index numbers = test.query_numbers(), states = numbers / shape.head_dim;
   const DeviceTensor out =
@@ -201,11 +197,11 @@ Bits run_merged(const HostCase& test, const std::vector<std::vector<WorkList>>& 
   const DType lse_type = core::lse_type(test.type);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(states)), lse_type, test.query_rows, shape.heads, 1);
-  kernels::host::host_finish(merged, {out.view, lse.view}, 1, set);
+  kernels::host::host_finish(state, {out.view, lse.view}, 1, set);
   return {from_device(out.buffer, numbers, test.type), from_device(lse.buffer, states, lse_type)};
 }
 
-TEST(HostMerge, PassesMergeLikeOneSoftmaxWithTheSameBitsForAnyCut) {
+TEST(HostPasses, MakeOneSoftmaxWithTheSameBitsForAnyCut) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     const DType type = precision == Precision::float32 ? DType::float32 : DType::float64;
     for (unsigned seed = 0; seed < 12; ++seed) {
@@ -218,18 +214,17 @@ TEST(HostMerge, PassesMergeLikeOneSoftmaxWithTheSameBitsForAnyCut) {
       test.calls = whole_calls(comb);
       test.calls.push_back(second[0]);
       const InstructionSet set = kernels::host::best_instruction_set();
-      const Bits merged = run_merged(test, {whole_calls(comb), second}, set);
+      const Bits whole = run_passes(test, {whole_calls(comb), second}, set);
       const kernels::ReferenceResult expected = naive_answer(test);
-      EXPECT_TRUE(close_to(merged.out, expected.out, core::forward_tolerance(type) * 10)) << seed;
-      EXPECT_TRUE(close_to(merged.lse, expected.lse, core::forward_tolerance(type) * 10)) << seed;
-      EXPECT_EQ(run_merged(test, {random_calls(dice, comb), second}, set), merged) << seed;
-      EXPECT_EQ(run_merged(test, {second, random_calls(dice, comb)}, set), merged) << "two states in any order";
-      EXPECT_EQ(run_merged(test, {{}, whole_calls(comb), {}, second}, set), merged) << "empty states change nothing";
+      EXPECT_TRUE(close_to(whole.out, expected.out, core::forward_tolerance(type) * 10)) << seed;
+      EXPECT_TRUE(close_to(whole.lse, expected.lse, core::forward_tolerance(type) * 10)) << seed;
+      EXPECT_EQ(run_passes(test, {random_calls(dice, comb), second}, set), whole) << seed;
+      EXPECT_EQ(run_passes(test, {{}, whole_calls(comb), {}, second}, set), whole) << "empty passes change nothing";
     }
   }
 }
 
-TEST(HostMerge, StatesOfRowsWithoutKeysAndFarApartAreNoNan) {
+TEST(HostPasses, OverRowsWithoutKeysAndFarApartAreNoNan) {
   HostCase test = plain_case(2, 2, 1, false);
   test.q = {1, -1};
   test.k = {3000, -3000};
@@ -239,10 +234,10 @@ TEST(HostMerge, StatesOfRowsWithoutKeysAndFarApartAreNoNan) {
   add_items(second[0], test, 0, 1, 1, 2, Mask::all, 2);  // and key 1, score -3000; row 1 sees none
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     for (const auto& passes : {std::vector{first, second}, std::vector{second, first}}) {
-      const Bits merged = run_merged(test, passes, set);
-      EXPECT_EQ(merged.out, (std::vector<double>{5, 0}));
-      EXPECT_NEAR(merged.lse[0], 3000, 1e-3);
-      EXPECT_EQ(merged.lse[1], -std::numeric_limits<double>::infinity());
+      const Bits whole = run_passes(test, passes, set);
+      EXPECT_EQ(whole.out, (std::vector<double>{5, 0}));
+      EXPECT_NEAR(whole.lse[0], 3000, 1e-3);
+      EXPECT_EQ(whole.lse[1], -std::numeric_limits<double>::infinity());
     }
   }
 }
@@ -276,14 +271,6 @@ TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
   }
   EXPECT_THROW(kernels::State({1, 0, 2, 2, 8}, 3, Precision::float32, 0, false, core::Buffer("out", 4 * 3 * 2 * 8 - 4)),
                core::Error);
-}
-
-TEST(HostMerge, RefusesStatesOfOtherShapes) {
-  const core::Shape shape{1, 0, 2, 2, 8};
-  const kernels::State few(shape, 3, Precision::float32), biased(shape, 4, Precision::float32, 64);
-  kernels::State into(shape, 4, Precision::float32);
-  EXPECT_THROW(kernels::merge_states(kernels::Backend::host, few, into), core::Error);
-  EXPECT_THROW(kernels::merge_states(kernels::Backend::host, biased, into), core::Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, HostBits,

@@ -17,6 +17,17 @@ struct HopMetrics {
   Index bytes_received = 0;
   Index rows_received = 0;
   Count kept = 0;  ///< kept (query, key, head) triples, batch entries included
+
+  HopMetrics& operator+=(const HopMetrics& other) {
+    compute_seconds += other.compute_seconds;
+    kernel_cpu_seconds += other.kernel_cpu_seconds;
+    wait_seconds += other.wait_seconds;
+    bytes_sent += other.bytes_sent;
+    bytes_received += other.bytes_received;
+    rows_received += other.rows_received;
+    kept += other.kept;
+    return *this;
+  }
 };
 
 struct RankMetrics {
@@ -25,15 +36,7 @@ struct RankMetrics {
 
   HopMetrics total() const {
     HopMetrics sum;
-    for (const HopMetrics& hop : hops) {
-      sum.compute_seconds += hop.compute_seconds;
-      sum.kernel_cpu_seconds += hop.kernel_cpu_seconds;
-      sum.wait_seconds += hop.wait_seconds;
-      sum.bytes_sent += hop.bytes_sent;
-      sum.bytes_received += hop.bytes_received;
-      sum.rows_received += hop.rows_received;
-      sum.kept += hop.kept;
-    }
+    for (const HopMetrics& hop : hops) sum += hop;
     return sum;
   }
 };

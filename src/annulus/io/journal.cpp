@@ -11,6 +11,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
+#include "annulus/io/fingerprint.hpp"
 #include "annulus/io/location.hpp"
 
 namespace annulus::io {
@@ -23,14 +24,11 @@ using core::fail;
 constexpr long long turn_byte = 1LL << 60, completion_byte = turn_byte + 1;
 long long byte_of(std::uint64_t owner) { return (1LL << 61) + (long long)(owner >> 16); }
 
-/// CRC-32 (IEEE 802.3), by bits: journals are short.
 std::uint32_t checksum(const std::string& text) {
-  std::uint32_t sum = ~0u;
-  for (const char one : text) {
-    sum ^= static_cast<unsigned char>(one);
-    for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0xedb88320u : 0);
-  }
-  return ~sum;
+  std::vector<Index> words(1 + (text.size() + sizeof(Index) - 1) / sizeof(Index), 0);
+  words[0] = Index(text.size());
+  std::memcpy(words.data() + 1, text.data(), text.size());
+  return std::uint32_t(fingerprint(words));
 }
 
 std::string sealed(const std::string& line) { return fmt::format("{:08x} {}\n", checksum(line), line); }

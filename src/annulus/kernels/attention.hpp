@@ -81,11 +81,6 @@ class State {
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// Adds `from` to `into`, both over the same rows, heads and precision, of the same exponent bias and sums: as if
-/// `into` had seen the keys of `from` last, but the sums are added as wholes. m becomes the larger one, the other side
-/// is scaled by an exact power of two. Complete on return.
-void merge_states(Backend backend, const State& from, State& into);
-
 /// How products of float32 numbers may be taken where a GPU's matrix units do it (kernels/cuda): in float32, after
 /// rounding to TF32's 11 bits, or as three such products, which are exact to 2^-21.
 enum class Float32Products { plain, tf32, three_tf32 };

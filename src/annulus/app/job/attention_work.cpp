@@ -3,46 +3,13 @@
 
 #include <algorithm>
 
+#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/finite.hpp"
 #include "annulus/io/generated.hpp"
 
 namespace annulus::app {
-namespace {
-
 using core::StoredTensor;
-
-const std::string& dataset_of(const io::InputSettings& input, StoredTensor tensor) {
-  switch (tensor) {
-    case StoredTensor::q:
-      return input.q;
-    case StoredTensor::k:
-      return input.k;
-    case StoredTensor::v:
-      return input.v;
-    case StoredTensor::dout:
-      return input.dout;
-    default:
-      return *input.dlse;
-  }
-}
-
-core::TensorId id_of(StoredTensor tensor) {
-  switch (tensor) {
-    case StoredTensor::q:
-      return core::TensorId::q;
-    case StoredTensor::k:
-      return core::TensorId::k;
-    case StoredTensor::v:
-      return core::TensorId::v;
-    case StoredTensor::dout:
-      return core::TensorId::dout;
-    default:
-      return core::TensorId::dlse;
-  }
-}
-
-}  // namespace
 
 AttentionWork::AttentionWork(const Job& job, const comm::Communicator& comm) : job_(job), comm_(comm) {
   for (const PassKind pass : passes_of(job.problem)) {
@@ -233,7 +200,7 @@ void AttentionWork::fill(std::vector<Input>& inputs) {
     return;
   }
   for (Input& one : inputs) {
-    io::fill_generated(*input.generate, id_of(one.tensor), rows().intervals(), one.host.data());
+    io::fill_generated(*input.generate, seeded_id(one.tensor), rows().intervals(), one.host.data());
   }
 }
 

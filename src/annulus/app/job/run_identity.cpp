@@ -14,36 +14,6 @@ using Json = nlohmann::ordered_json;
 
 std::string program() { return fmt::format("{} ({})", annulus::version, annulus::git_commit); }
 
-const std::string& dataset_of(const io::InputSettings& input, StoredTensor tensor) {
-  switch (tensor) {
-    case StoredTensor::q:
-      return input.q;
-    case StoredTensor::k:
-      return input.k;
-    case StoredTensor::v:
-      return input.v;
-    case StoredTensor::dout:
-      return input.dout;
-    default:
-      return *input.dlse;
-  }
-}
-
-core::TensorId id_of(StoredTensor tensor) {
-  switch (tensor) {
-    case StoredTensor::q:
-      return core::TensorId::q;
-    case StoredTensor::k:
-      return core::TensorId::k;
-    case StoredTensor::v:
-      return core::TensorId::v;
-    case StoredTensor::dout:
-      return core::TensorId::dout;
-    default:
-      return core::TensorId::dlse;
-  }
-}
-
 /// A hash of some rows of every tensor, the first and the last among them.
 std::string sampled_rows(const Request& request) {
   constexpr Index samples = 16;
@@ -119,20 +89,6 @@ std::vector<std::string> changes(const std::string& identity, const Request& req
   compare(before.at("decided"), settings_json(request), "");
   compare(before.at("input"), input_json(request), "input's ");
   return lines;
-}
-
-std::vector<StoredTensor> input_tensors(const Request& request) {
-  std::vector<StoredTensor> all{StoredTensor::q, StoredTensor::k, StoredTensor::v};
-  if (!request.problem.gradients) return all;
-  all.push_back(StoredTensor::dout);
-  if (request.run.settings.input.dlse) all.push_back(StoredTensor::dlse);
-  return all;
-}
-
-io::FileRows::Place input_place(const Request& request, StoredTensor tensor) {
-  const io::InputSettings& input = request.run.settings.input;
-  if (request.input) return io::place_of(request.input->seen(), dataset_of(input, tensor));
-  return io::MadeTensor{*input.generate, id_of(tensor)};
 }
 
 }  // namespace annulus::app

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/app/job/long_run.hpp"
-#include "annulus/io/file_rows.hpp"
 
 namespace annulus::app {
 
@@ -17,10 +17,5 @@ Cuts cuts_of(const std::string& identity);
 
 /// What is another now: "attention.causal: true -> false". On this rank alone. Throws Error(failure).
 std::vector<std::string> changes(const std::string& identity, const Request& request);
-
-/// Place of an input tensor's rows: in its file, or made from a seed. On this rank alone. Throws Error(failure).
-io::FileRows::Place input_place(const Request& request, core::StoredTensor tensor);
-/// Those that the request reads.
-std::vector<core::StoredTensor> input_tensors(const Request& request);
 
 }  // namespace annulus::app

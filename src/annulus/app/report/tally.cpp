@@ -10,16 +10,6 @@
 namespace annulus::app {
 namespace {
 
-void add(core::HopMetrics& sum, const core::HopMetrics& hop) {
-  sum.compute_seconds += hop.compute_seconds;
-  sum.kernel_cpu_seconds += hop.kernel_cpu_seconds;
-  sum.wait_seconds += hop.wait_seconds;
-  sum.bytes_sent += hop.bytes_sent;
-  sum.bytes_received += hop.bytes_received;
-  sum.rows_received += hop.rows_received;
-  sum.kept += hop.kept;
-}
-
 bool is_made(PassKind kind, const strategies::Problem& problem) {
   const std::vector<PassKind> all = passes_of(problem);
   return std::find(all.begin(), all.end(), kind) != all.end();
@@ -41,7 +31,7 @@ void Tally::add(PassKind kind, const Pass& pass, const Work& work) {
   const std::vector<core::HopMetrics>& hops = pass.metrics.attention.hops;
   std::vector<core::HopMetrics>& sums = sum.pass.metrics.attention.hops;
   sums.resize(std::max(sums.size(), hops.size()));
-  for (std::size_t h = 0; h < hops.size(); ++h) app::add(sums[h], hops[h]);
+  for (std::size_t h = 0; h < hops.size(); ++h) sums[h] += hops[h];
 }
 
 void Tally::add(const LseFindings& lse) {
