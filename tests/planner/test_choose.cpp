@@ -302,11 +302,15 @@ TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
     const auto can = reproducible_strategies(gradients);
     EXPECT_EQ(offered, (std::set<std::string_view>(can.begin(), can.end())));
   }
-  Problem problem = problem_of(1 << 16, {{}}, true);  // dense causal: zigzag would win by far
+  Problem problem = problem_of(1 << 16, {{}}, true);  // dense causal: zigzag wins by far, in parts
   problem.reproducible = true;
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;  // not to gather
-  EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::contiguous);
+  EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::zigzag);
+  std::map<std::string_view, PartitionKind> kinds;
+  for (const Candidate& one : candidates(problem, 8, machine)) kinds[one.strategy->name()] = one.partition;
+  EXPECT_EQ(kinds["rotation"], PartitionKind::zigzag);
+  EXPECT_EQ(kinds["ring_blocking"], PartitionKind::contiguous);
 }
 
 TEST(Auto, KnowsWhatPassesCost) {

@@ -35,7 +35,8 @@ void Exchange::start_receive(const Message& message, int tag) {
   }
   Staged& block = incoming_.emplace_back(message.block);
   arriving_.push_back(&block);
-  comm::start_receive(requests_, comm_, message.peer, tag, block.block().first_row(), Datatype::rows(block.block()));
+  comm::start_receive(requests_, comm_, message.peer, tag + message.kind, block.block().first_row(),
+                      Datatype::rows(block.block()));
 }
 
 void Exchange::start_send(const Message& message, int tag) {
@@ -47,7 +48,7 @@ void Exchange::start_send(const Message& message, int tag) {
   Staged& block = outgoing_.emplace_back(message.block);
   arriving_.push_back(nullptr);
   block.load();
-  comm::start_send(requests_, comm_, message.peer, tag, block);
+  comm::start_send(requests_, comm_, message.peer, tag + message.kind, block);
 }
 
 void Exchange::start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag) {

@@ -21,19 +21,24 @@ void start_send(Requests& requests, const Communicator& comm, int peer, int tag,
 struct Message {
   int peer = 0;
   RowBlock block;
+  int kind = 0;  ///< added to the tag: tells messages of several exchanges between two ranks apart
 };
+
+/// What carries an exchange's messages: whatever the transport says, or MPI in any case.
+enum class Carrier { any, mpi };
 
 /// Sends and receives of one hop. Use: start(), progress() now and then while computing, wait() before touching the
 /// blocks. Between start() and wait() the sent rows must not change and the received rows must not be read.
 class Exchange {
  public:
   /// Collective where NCCL carries messages, for each communicator's first one; see channel_of().
-  explicit Exchange(const Communicator& comm) : comm_(comm), nccl_(channel_of(comm)) {}
+  explicit Exchange(const Communicator& comm, Carrier carrier = Carrier::any)
+      : comm_(comm), nccl_(carrier == Carrier::any ? channel_of(comm) : nullptr) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Posts the receives first, then the sends, and returns at once. `tag` tells hops apart; several messages from one
-  /// rank to another match in the order of their two lists.
+  /// Posts the receives first, then the sends, and returns at once. `tag` tells hops apart; several messages of one
+  /// kind from one rank to another match in the order of their two lists.
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
   /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();

@@ -11,6 +11,13 @@ StoredRows::StoredRows(std::vector<Interval> intervals) {
     begins_.push_back(count_);
     count_ += interval.size();
   }
+  held_ = count_;
+}
+
+StoredRows::StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals) : StoredRows(intervals) {
+  held_ = whole.held_;
+  const std::vector<Interval> at = places(whole, *this);
+  for (std::size_t i = 0; i < at.size(); ++i) begins_[i] = at[i].begin;
 }
 
 std::size_t StoredRows::first_behind(Index row) const {
@@ -74,11 +81,12 @@ Partition root_partition(Index n, int ranks) {
 
 StoredRows taken(const StoredRows& rows, Interval part) {
   std::vector<Interval> intervals;
-  for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
-    const Interval whole = rows.intervals()[i];
-    const Index before = whole.begin - rows.stored_begin(i);  // global row less stored row
-    const Interval inside = core::intersect(whole, {part.begin + before, part.end + before});
+  Index before = 0;  // rows in front of the interval
+  for (const Interval& whole : rows.intervals()) {
+    const Index first = whole.begin - before;  // global row less place
+    const Interval inside = core::intersect(whole, {part.begin + first, part.end + first});
     if (!inside.empty()) intervals.push_back(inside);
+    before += whole.size();
   }
   return StoredRows(std::move(intervals));
 }

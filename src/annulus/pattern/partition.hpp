@@ -40,9 +40,14 @@ class StoredRows {
  public:
   StoredRows() = default;
   explicit StoredRows(std::vector<Interval> intervals);
+  /// Some rows of a block, in the places that they have there: ascending, disjoint, each interval inside one of
+  /// `whole`.
+  StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
   Index count() const { return count_; }
+  /// Rows of the block that stores them: their number, but of some rows of a block.
+  Index held() const { return held_; }
   /// Stored row of the first row of interval `i`.
   Index stored_begin(std::size_t i) const { return begins_[i]; }
   /// Place of the first interval that ends behind `row`, found by bisection; intervals().size() where none does.
@@ -52,6 +57,7 @@ class StoredRows {
   std::vector<Interval> intervals_;
   std::vector<Index> begins_;
   Index count_ = 0;
+  Index held_ = 0;
 };
 
 /// The rows of every rank; together they are 0 ... n-1, each row once.
@@ -73,7 +79,8 @@ Partition block_cyclic_partition(Index n, int ranks, Index block);
 /// All n rows on rank 0.
 Partition root_partition(Index n, int ranks);
 
-/// Stored rows `part` of `rows`. Worked example: stored rows [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
+/// Rows `part` of `rows`, counted in the order in which they are stored, as a block of their own. Worked example: rows
+/// [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
 StoredRows taken(const StoredRows& rows, Interval part);
 
 /// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.

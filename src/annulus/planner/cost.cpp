@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "annulus/pattern/counts.hpp"
-#include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/planner/group_counts.hpp"
 #include "annulus/planner/rank_counts.hpp"
 #include "annulus/strategies/computation.hpp"
@@ -19,7 +18,7 @@ void add_hops(const Problem& problem, const Partition& partition, const Traffic&
               RankCounts& counts) {
   add_traffic(traffic, kv_bytes(problem, 1.0), counts);
   counts.copied = counts.sent;
-  const Index hops = Index(partition.size()) - 1;
+  const Index hops = Index(parts_of(problem, partition).size()) - 1;
   const double buffers = channels * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
   counts.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
 }
@@ -89,40 +88,6 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
 }
 
 }  // namespace
-
-pattern::TrafficCounts traffic_of(const Problem& problem, const Partition& partition) {
-  using pattern::TrafficCounts;
-  TrafficCounts all;
-  for (const Problem& pass : rounds_of(problem)) {
-    const TrafficCounts one = traffic_counts(pass.layout(), partition);
-    for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
-      for (const auto number : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
-        add<Index>((all.*kind).*number, (one.*kind).*number, 1);
-      }
-      (all.*kind).largest = std::max((all.*kind).largest, (one.*kind).largest);
-    }
-    all.accuracy = std::max(all.accuracy, one.accuracy);
-  }
-  return all;
-}
-
-pattern::TrafficCounts backward_traffic(const Problem& problem, const Partition& partition) {
-  if (!problem.reproducible) return traffic_counts(problem.layout(), partition, pattern::CountedTraffic::rows_and_sums);
-  pattern::TrafficCounts traffic = traffic_of(problem, partition);
-  traffic.ring_sums = traffic.ring;
-  // What arrives leaves again, forward or back; the own sums leave and come back: both ways are the same bytes.
-  for (const Problem& pass : rounds_of(problem)) {
-    const pattern::Layout layout = pass.layout();
-    const pattern::OrderedRoute route(layout, partition, partition);
-    for (std::size_t p = 0; p < partition.size(); ++p) {
-      const Index back = route.rows_sent_back(int(p));
-      traffic.ring_sums.received[p] += back;
-      traffic.ring_sums.messages[p] += back > 0;
-    }
-  }
-  traffic.ring_sums.sent = traffic.ring_sums.received;
-  return traffic;
-}
 
 Counted count(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts kept(problem.layout());

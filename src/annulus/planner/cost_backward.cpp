@@ -69,7 +69,7 @@ double channel_bytes(const Problem& problem, const Ways& ways, Index most, Index
 
 void add_hops(const Problem& problem, const Partition& partition, const Ways& ways, int channels, RankCounts& counts) {
   add_ways(problem, ways, counts);
-  const Index hops = Index(partition.size()) - 1;
+  const Index hops = Index(parts_of(problem, partition).size()) - 1;
   const Index most = most_rows(partition);
   const double buffers = hops == 0 ? 0 : channels * channel_bytes(problem, ways, most, hops);
   counts.memory = double(backward_memory(problem, most, Index(buffers)));

@@ -39,6 +39,9 @@ void add(std::vector<Number>& to, const std::vector<Index>& counts, Number facto
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * Number(counts[p]);
 }
 
+/// Where rows go from part to part (strategies::ordered_parts()), the parts; else the partition itself.
+pattern::Partition parts_of(const Problem& problem, const pattern::Partition& partition);
+
 /// Adds an exchange of rows of one head: `bytes` each, of all batch entries.
 void add_traffic(const pattern::Traffic& traffic, double bytes, RankCounts& counts);
 

@@ -60,7 +60,8 @@ HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machi
     const auto at = std::size_t(p);
     for (std::size_t s = 0; s < keys.steps(p); ++s) {
       for (std::size_t channel = 0; channel < keys.channels(); ++channel) {
-        compute[at][s] += rate * double(kept_between(problem, keys.rows(p), keys.form(p, s, channel).rows));
+        if (s == 0 && !keys.computes_own(channel)) continue;
+        compute[at][s] += rate * double(kept_between(problem, keys.queries(p, channel), keys.form(p, s, channel).rows));
       }
       for (const Transfer& one : keys.transfers(p, s).received) {
         transfer[at][s] += link.seconds_per_message + double(one.bytes) * link.seconds_per_byte;

@@ -5,6 +5,7 @@
 
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/documents_partition.hpp"
+#include "annulus/pattern/parts.hpp"
 #include "annulus/pattern/shared_documents.hpp"
 #include "annulus/strategies/problem.hpp"
 
@@ -84,20 +85,46 @@ Partition distributed_partition(const Problem& problem, int ranks) {
               ranks);
 }
 
-Partition ordered_partition(Problem problem, int ranks) {
+namespace {
+
+/// The partition of a problem that may be cut in other ways than those that `why_not` has an answer to.
+Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
-    std::erase_if(kinds, [&](PartitionKind kind) { return !why_out_of_order(cut_as(problem, kind), ranks).empty(); });
+    std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
+}
+
+}  // namespace
+
+Partition ordered_partition(Problem problem, int ranks) {
+  return best_but(why_out_of_order, std::move(problem), ranks);
+}
+
+Partition parted_partition(Problem problem, int ranks) {
+  return best_but(why_no_ordered_parts, std::move(problem), ranks);
+}
+
+std::optional<Partition> ordered_parts(const Problem& problem, const Partition& partition) {
+  std::optional<Partition> parts = pattern::ordered_parts(problem.documents, partition);
+  if (parts && parts->size() > partition.size() && !problem.pattern.causal) return std::nullopt;
+  return parts;
+}
+
+std::string why_no_ordered_parts(const Problem& problem, int ranks) {
+  std::string why = why_out_of_order(problem, ranks);
+  if (why.empty() || ordered_parts(problem, make(problem, *problem.partition, ranks))) return "";
+  return why;
 }
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {
-    return "rows of a rank that do not follow one another bring keys out of order; expected contiguous";
+    return fmt::format("rows of a rank that do not follow one another bring keys out of order; expected contiguous{}",
+                       problem.pattern.causal ? ", or with ring and rotation zigzag" : "");
   }
   const auto pieces = pattern::shared_pieces(problem.documents, make(problem, kind, ranks));
   const auto document = pattern::document_out_of_order(pieces);

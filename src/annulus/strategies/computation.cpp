@@ -87,15 +87,15 @@ kernels::State Computation::empty_states(core::Buffer acc) const {
           std::move(acc)};
 }
 
-void Computation::add(const KeyBlock& block, core::Mask part, const std::string& where, core::HopMetrics& metrics,
-                      const std::function<void()>& poll) {
+void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries, core::Mask part,
+                      const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const kernels::Operands operands{queries_view(), block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
   // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
-  for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
+  for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
     kernels::attend(problem_.backend, list, operands, state_, poll_and_tell);

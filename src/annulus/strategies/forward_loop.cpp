@@ -5,14 +5,17 @@
 namespace annulus::strategies {
 namespace {
 
-/// One round over all steps.
-void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, Computation& computation) {
+/// One round over all steps. `block_in_hand`: of the rank's rows, where they are worked on in blocks, the one in hand.
+void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, Computation& computation,
+               const pattern::StoredRows* block_in_hand) {
   const std::size_t steps = round.steps(setting.rank());
   const auto poll = steps > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
   const auto add = [&](std::size_t s, core::Mask part) {
     for (std::size_t channel = 0; channel < round.channels(); ++channel) {
       if (const KeyBlock* block = keys.block(s, channel)) {
-        computation.add(*block, part, keys.scope(s), setting.hop(keys.hop(s)), poll);
+        const pattern::StoredRows& queries =
+            block_in_hand != nullptr ? *block_in_hand : round.queries(setting.rank(), channel);
+        computation.add(*block, queries, part, keys.scope(s), setting.hop(keys.hop(s)), poll);
       }
     }
   };
@@ -47,7 +50,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensor
       computation.begin(round.problem());
       keys->begin(r);
       metrics.hops.resize(std::max(metrics.hops.size(), round.hops(site.rank())));
-      add_round(round, setting, *keys, computation);
+      add_round(round, setting, *keys, computation, blocks > 1 ? &queries : nullptr);
     }
     keys->finish();
     computation.finish(metrics.hops.back());

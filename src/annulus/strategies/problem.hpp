@@ -175,6 +175,13 @@ pattern::Partition ordered_partition(Problem problem, int ranks);
 /// Why the problem's own partition keeps them from being reproducible; empty: it does not.
 std::string why_out_of_order(const Problem& problem, int ranks);
 
+/// The same for strategies whose rows may go from part to part.
+pattern::Partition parted_partition(Problem problem, int ranks);
+std::string why_no_ordered_parts(const Problem& problem, int ranks);
+/// Parts of a partition in whose order keys and sums can go (pattern/parts.hpp); none: they cannot. Without causality
+/// a part would need the keys behind its own, too, which come round from the last part: only ranks in order bring them.
+std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
+
 /// Which kind a partition is of, that a strategy has made where it may choose.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 

@@ -48,13 +48,14 @@ core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType ty
   return core::contiguous_view(buffer.data(), type, queries_.count(), problem_.shape.heads, numbers);
 }
 
-void SumComputation::add(const KeyBlock& block, const GradientBlock& into, core::Mask part, const std::string& where,
-                         core::HopMetrics& metrics, const std::function<void()>& poll) {
+void SumComputation::add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into,
+                         core::Mask part, const std::string& where, core::HopMetrics& metrics,
+                         const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, callers_poll_);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
-  for (const core::WorkList& list : pattern::work_lists(layout_, queries_, block.rows, part)) {
+  for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
     if (list.empty()) continue;
     core::timed_compute(metrics, [&] { attend(list, block, into, poll_and_tell); });
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;

@@ -37,10 +37,10 @@ class SumComputation {
   const GradientBlock& own() const { return own_; }
   /// Begins one of rounds_of(problem); sums go on from round to round.
   void begin(const Problem& pass);
-  /// Adds what `part` of the block's keys and the rank's queries give each other: to what the queries have, and to
-  /// `into`, which has the form of `block`. `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const GradientBlock& into, core::Mask part, const std::string& where,
-           core::HopMetrics& metrics, const std::function<void()>& poll = {});
+  /// Adds what `part` of the block's keys and the rank's queries, or some of them, give each other: to what the queries
+  /// have, and to `into`, which has the form of `block`. `poll` keeps messages moving meanwhile.
+  void add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into, core::Mask part,
+           const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
  protected:
   virtual void attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,

@@ -100,13 +100,13 @@ class Printer {
     core::Count kept = 0;
     for (std::size_t channel = 0; has_keys && channel < keys.channels(); ++channel) {
       const strategies::KeyBlock block = keys.form(rank_, s, channel);
-      if (block.rows.count() == 0 || (s == 0 && channel > 0)) continue;  // channels begin with the same own rows
+      if (block.rows.count() == 0 || (s == 0 && !keys.computes_own(channel))) continue;
       const int owner = keys.owner(rank_, s, channel);
       owners.push_back(owner == strategies::every_rank ? "all"
                        : s == 0                        ? fmt::format("{} (own)", owner)
                                                        : std::to_string(owner));
       forms.push_back(rows_text(block.rows, problem_.shape.kv_heads));
-      kept += strategies::kept_between(keys.problem(), rows(), block.rows);
+      kept += strategies::kept_between(keys.problem(), keys.queries(rank_, channel), block.rows);
     }
     fmt::print("# {:>5}  {:<10} {:>16}  {:>5.1f} %  ", s, fmt::format("{}", fmt::join(owners, ", ")),
                fmt::format("{}", fmt::join(forms, " + ")), 100 * double(kept) / std::max(1.0, all_work()));

@@ -72,7 +72,7 @@ struct Entry {
 
 const GradientHop& OrderedSlice::travel(std::size_t s) const {
   Known& known = known_[s % known_.size()];
-  if (known.step != s) known = {s, route_.step(rank_, int(s))};
+  if (known.step != s) known = {s, route_.step(part(), int(s))};
   return known.travel;
 }
 

@@ -11,14 +11,16 @@
 
 namespace annulus::strategies {
 
-/// A slice's part in one of rounds_of(problem), for one rank: step s = 0 ... P - 1 works on the rows of rank - s. Keys
-/// and route are not copied.
+/// What a channel of the keys does in one of rounds_of(problem), for one rank: it works on a slice of every part's
+/// rows, in step s = 0, 1, ... on that of the part s below its own. Most often parts are the ranks' rows
+/// (KeyRound::parts()). Keys and route are not copied.
 class OrderedSlice {
  public:
   OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
       : keys_(keys), channel_(channel), route_(route), rank_(rank) {}
 
-  std::size_t steps() const { return std::size_t(keys_.ranks()); }
+  std::size_t steps() const { return keys_.parts().size(); }
+  int part() const { return keys_.part(rank_, channel_); }
   /// The way of its sums behind step s; valid until another two steps have been asked for.
   const pattern::GradientHop& travel(std::size_t s) const;
   /// The form of K and V of the slice that step s works on; holds nothing where this rank gets none of them.

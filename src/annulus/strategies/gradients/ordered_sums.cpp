@@ -6,19 +6,26 @@
 
 namespace annulus::strategies {
 
+namespace {
+
+constexpr std::size_t ordered_kinds = 4;  // of tags: of K and V, and of the sums of each slice
+
+}  // namespace
+
 Index ordered_slices(HopMode mode, std::size_t ranks) { return mode == HopMode::overlapped && ranks > 1 ? 2 : 1; }
 
 OrderedSumRound::OrderedSumRound(const KeyRound& keys) : keys_(keys), layout_(keys.problem().layout()) {
-  const Index slices = Index(keys.channels());
+  const Index slices = Index(keys.slices());
   for (Index i = 0; i < slices; ++i) routes_.emplace_back(keys, layout_, slices, i);
 }
 
 Transfers OrderedSumRound::transfers(int rank, std::size_t s) const {
   Transfers all;
-  for (const Route& route : routes_) {
-    const pattern::GradientHop hop = route.route.step(rank, int(s));
-    const auto of = [&](int peer, const pattern::PackedRows& packed) -> Transfer {
-      return {peer, pattern::head_rows(packed), gradient_bytes(keys_.problem(), packed)};
+  for (std::size_t channel = 0; channel < channels(); ++channel) {
+    const pattern::GradientHop hop = routes_[slice_of(channel)].route.step(keys_.part(rank, channel), int(s));
+    const auto of = [&](int part, const pattern::PackedRows& packed) -> Transfer {
+      if (rank_of(part) == rank) return {};
+      return {rank_of(part), pattern::head_rows(packed), gradient_bytes(keys_.problem(), packed)};
     };
     all.send(of(hop.next, hop.send_forward));
     all.send(of(hop.owner, hop.send_back));
@@ -28,9 +35,15 @@ Transfers OrderedSumRound::transfers(int rank, std::size_t s) const {
   return all;
 }
 
+int OrderedSumRound::kind(int to_part, bool back) const {
+  if (!has_parts()) return 0;
+  const bool late = to_part >= keys_.ranks();
+  return hop_tag(0, ordered_kinds * (late + 2 * back));
+}
+
 std::vector<Index> OrderedSumRound::buffer_bytes(int rank) const {
   Index bytes = 0;
-  for (std::size_t i = 0; i < slices(); ++i) bytes += ordered_bytes(keys_.problem(), slice(rank, i)).total();
+  for (std::size_t i = 0; i < channels(); ++i) bytes += ordered_bytes(keys_.problem(), slice(rank, i)).total();
   return {bytes};
 }
 
@@ -41,11 +54,11 @@ std::unique_ptr<GradientSink> OrderedSumPlan::sink(const Setting& setting) const
 void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
   finish();
-  const OrderedSumRound& plan = plan_.round(round);
-  for (std::size_t i = 0; i < plan.slices(); ++i) {
-    slices_.push_back(plan.slice(setting_.rank(), i));
+  round_ = &plan_.round(round);
+  for (std::size_t channel = 0; channel < round_->channels(); ++channel) {
+    slices_.push_back(round_->slice(setting_.rank(), channel));
     sums_.emplace_back(setting_.problem, slices_.back(), own);
-    exchanges_.emplace_back(setting_.comm());
+    exchanges_.emplace_back(setting_.comm(), round_->has_parts() ? comm::Carrier::mpi : comm::Carrier::any);
   }
 }
 
@@ -66,12 +79,22 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
   core::timed_wait(hop, "post", [&] {
     sends = sums.outgoing(s);
     receives = sums.incoming(s);
-    exchanges_[channel].start(sends, receives, hop_tag(s, channel + 1));
+    // From messages between parts to those between their ranks; behind the one that goes forward, that which goes back.
+    for (std::size_t i = 0; i < 2; ++i) {
+      sends[i].kind = round_->kind(sends[i].peer, i == 1);
+      receives[i].kind = round_->kind(slices_[channel].part(), i == 1);
+      for (comm::Message* const message : {&sends[i], &receives[i]}) message->peer = round_->rank_of(message->peer);
+    }
+    exchanges_[channel].start(sends, receives, hop_tag(s, round_->slice_of(channel) + 1));
     if (plan_.mode() == HopMode::blocking) exchanges_[channel].wait();
   });
-  for (const comm::Message& message : sends) hop.bytes_sent += message.block.bytes();
-  for (const comm::Message& message : receives) hop.bytes_received += message.block.bytes();
-  hop.rows_received += pattern::head_rows(sums.hop(s).receive_forward) + pattern::head_rows(sums.hop(s).receive_back);
+  const pattern::GradientHop& travel = sums.hop(s);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (sends[i].peer != setting_.rank()) hop.bytes_sent += sends[i].block.bytes();
+    if (receives[i].peer == setting_.rank()) continue;
+    hop.bytes_received += receives[i].block.bytes();
+    hop.rows_received += pattern::head_rows(i == 0 ? travel.receive_forward : travel.receive_back);
+  }
 }
 
 void OrderedSums::arrive(std::size_t channel, std::size_t s) {

@@ -10,6 +10,11 @@
 // A rank can start on a block only when the rank below is done with it. So every rank's rows are worked on in two
 // slices, higher rows first (the order of keys asks for that): the sums of one travel while the kernel works on the
 // other.
+//
+// Rows that go up through the ranks and back down (zigzag; causal alone) are taken for 2 P ranks, parts, each of which
+// has two: part v gets the keys of v - 1, v - 2, ..., 0, and the sums of its rows go to v + 1, ..., 2 P - 1 and come
+// home, also where the next part is the same rank's. Worked example: 12 rows on 2 ranks, [0, 3) and [9, 12) on rank 0:
+// row 1 takes in queries 1 2 | 3 4 5 and 6 7 8 of rank 1 | 9 10 11, from the sums' start to their end at home.
 #pragma once
 
 #include <deque>
@@ -23,23 +28,31 @@ namespace annulus::strategies {
 /// Slices of every rank's rows, for messages that travel in this way.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// Channel i of the keys is slice i. Behind each slice of a step its sums leave, and those for the next step are asked
+/// Channels are those of the keys. Behind each slice of a step its sums leave, and those for the next step are asked
 /// for.
 class OrderedSumRound final : public SumRound {
  public:
   explicit OrderedSumRound(const KeyRound& keys);
 
-  std::size_t steps(int) const override { return keys_.partition().size(); }
+  std::size_t steps(int) const override { return keys_.parts().size(); }
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
-  std::size_t slices() const { return routes_.size(); }
-  OrderedSlice slice(int rank, std::size_t i) const { return {keys_, i, routes_[i].route, rank}; }
+  std::size_t channels() const { return keys_.channels(); }
+  bool has_parts() const { return keys_.parts().size() > keys_.partition().size(); }
+  OrderedSlice slice(int rank, std::size_t channel) const {
+    return {keys_, channel, routes_[slice_of(channel)].route, rank};
+  }
+  int rank_of(int part) const { return pattern::rank_of_part(part, keys_.ranks()); }
+  /// Tells apart the messages of step s that one of a rank's parts sends `to_part` of another one: of each slice
+  /// one goes forward and one back.
+  int kind(int to_part, bool back) const;
+  std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
 
  private:
   struct Route {
     Route(const KeyRound& keys, const pattern::Layout& layout, Index slices, Index i)
-        : rows(pattern::slice_of(keys.partition(), slices, i)), route(layout, keys.partition(), rows) {}
+        : rows(pattern::slice_of(keys.parts(), slices, i)), route(layout, keys.parts(), rows) {}
 
     const pattern::Partition rows;
     const pattern::OrderedRoute route;
@@ -72,7 +85,7 @@ class OrderedSums final : public GradientSink {
   std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
   void leave(std::size_t s, std::size_t channel) override;
   void progress() override;
-  void settle(std::size_t channel) override { arrive(channel, setting_.partition.size() - 1); }
+  void settle(std::size_t channel) override { arrive(channel, slices_[channel].steps() - 1); }
   void finish() override;
 
  private:
@@ -81,6 +94,7 @@ class OrderedSums final : public GradientSink {
 
   const Setting setting_;
   const OrderedSumPlan& plan_;
+  const OrderedSumRound* round_ = nullptr;
   GradientBlock own_;
   std::deque<OrderedSlice> slices_;
   std::deque<SliceSums> sums_;

@@ -8,6 +8,7 @@ HopChannel::HopChannel(const HopRound& round, std::size_t channel, int rank, voi
     : round_(round),
       channel_(channel),
       rank_(rank),
+      part_(round.part(rank, channel)),
       bytes_(round.buffers(rank, channel)),
       own_(round.form(rank, 0, channel)) {
   for (std::size_t i = 0; i < 2; ++i) receive_[i] = core::Buffer("hop buffers", bytes_.receive[i]);
@@ -23,12 +24,12 @@ const KeyBlock* HopChannel::block(std::size_t s) const {
 /// A message that passes on exactly what the hop before brought leaves from the receive buffer; all others are
 /// collected first.
 void HopChannel::begin(std::size_t h) {
-  hop_ = round_.hops_of(channel_).hop(rank_, int(h));
+  hop_ = round_.hops_of(channel_).hop(part_, int(h));
   h_ = h;
   const Problem& problem = round_.problem();
   const Index rows = pattern::head_rows(hop_.send), unit = problem.head_row_bytes();
-  const bool passes_on = round_.hops_of(channel_).passes_on(rank_, int(h));
-  outgoing_ = {hop_.send_to, kv_block(problem, passes_on ? in_hand_.data : send_.data(), rows, unit)};
+  const bool passes_on = round_.hops_of(channel_).passes_on(part_, int(h));
+  outgoing_ = {round_.rank_of(hop_.send_to), kv_block(problem, passes_on ? in_hand_.data : send_.data(), rows, unit)};
   if (passes_on || rows == 0) return;
   const KeyBlock& source = hop_.send_own ? own_ : in_hand_;
   const Index parts = 2 * problem.shape.batch;
@@ -39,14 +40,16 @@ void HopChannel::begin(std::size_t h) {
 
 comm::Message HopChannel::incoming() const {
   const Index rows = pattern::head_rows(hop_.receive);
-  return {hop_.receive_from,
+  return {round_.rank_of(hop_.receive_from),
           kv_block(round_.problem(), receive_[h_ % 2].data(), rows, round_.problem().head_row_bytes())};
 }
 
 void HopChannel::take(std::size_t h, core::HopMetrics& metrics) {
-  metrics.bytes_sent += packed_bytes(round_.problem(), hop_.send);
-  metrics.bytes_received += packed_bytes(round_.problem(), hop_.receive);
-  metrics.rows_received += pattern::head_rows(hop_.receive);
+  if (round_.rank_of(hop_.send_to) != rank_) metrics.bytes_sent += packed_bytes(round_.problem(), hop_.send);
+  if (round_.rank_of(hop_.receive_from) != rank_) {
+    metrics.bytes_received += packed_bytes(round_.problem(), hop_.receive);
+    metrics.rows_received += pattern::head_rows(hop_.receive);
+  }
   if (h + 1 >= bytes_.sending_hops) send_ = {};
   in_hand_ = {receive_[h % 2].data(), pattern::head_rows(hop_.receive), pattern::KeyRows::packed(hop_.receive)};
 }

@@ -26,7 +26,7 @@ class HopChannel {
  private:
   const HopRound& round_;
   const std::size_t channel_;
-  const int rank_;
+  const int rank_, part_;
   const BufferBytes bytes_;
   std::array<core::Buffer, 2> receive_;
   core::Buffer send_;

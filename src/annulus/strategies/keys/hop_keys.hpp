@@ -8,10 +8,15 @@ namespace annulus::strategies {
 /// Tag of a hop's messages. Messages that may be in flight beside K and V have a `kind` of their own, from 1 on.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
+/// Messages between parts of one rank, and in two directions at once, are MPI's: NCCL matches them in one order.
+inline comm::Carrier carrier_of(const HopPlan& plan) {
+  return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
+}
+
 class HopKeys final : public SourceOf<HopRound> {
  public:
   HopKeys(const Setting& setting, const HopPlan& plan)
-      : SourceOf(setting), plan_(plan), own_(own_block(setting.tensors, setting.rows())), exchange_(setting.comm()) {}
+      : SourceOf(setting), plan_(plan), exchange_(setting.comm(), carrier_of(plan)) {}
 
   void begin(std::size_t round) override;
   const KeyBlock* block(std::size_t s, std::size_t channel) const override { return channels_[channel].block(s); }
@@ -28,7 +33,6 @@ class HopKeys final : public SourceOf<HopRound> {
   Messages messages(std::size_t h);
 
   const HopPlan& plan_;
-  const KeyBlock own_;
   std::deque<HopChannel> channels_;  // a deque: a channel does not move, messages and blocks point into it
   comm::Exchange exchange_;          // behind the channels: when an error unwinds, messages end before their buffers do
 };

@@ -34,23 +34,32 @@ class HopRound final : public KeyRound {
  public:
   /// All rows of every rank in each direction.
   HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions);
-  /// Every rank's rows in slices, each a channel of its own, higher rows first (gradients/ordered_sums.hpp).
-  HopRound(const Problem& round, const pattern::Partition& partition, const Direction& direction, Index slices);
+  /// Every part's rows in slices, each a channel of its own, higher rows first (gradients/ordered_sums.hpp). A rank of
+  /// two parts has the channels of both, those of the part with the later rows first. Parts are not copied.
+  HopRound(const Problem& round, const pattern::Partition& partition, const pattern::Partition& parts,
+           const Direction& direction, Index slices);
+
+  const pattern::Partition& parts() const override { return parts_; }
+  int part(int rank, std::size_t channel) const override;
+  bool has_parts() const { return parts_.size() > partition().size(); }
+  int rank_of(int part) const { return pattern::rank_of_part(part, ranks()); }
 
   std::size_t steps(int rank) const override;
-  std::size_t channels() const override { return channels_.size(); }
+  std::size_t channels() const override { return channels_.size() * parts_.size() / partition().size(); }
   std::string scope(int rank, std::size_t s) const override;
   int owner(int rank, std::size_t s, std::size_t channel) const override;
   KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
-  const pattern::Hops& hops_of(std::size_t channel) const { return channels_[channel].hops; }
-  bool has(int rank, std::size_t channel, std::size_t h) const { return int(h) < channels_[channel].hops.count(rank); }
-  /// Of every rank's rows, those that travel in a channel.
-  const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel].rows; }
-  /// Channels that share the own rows leave the work on them to the first.
-  bool computes_own(std::size_t channel) const { return is_sliced_ || channel == 0; }
+  /// Hops between parts.
+  const pattern::Hops& hops_of(std::size_t channel) const { return channels_[channel % channels_.size()].hops; }
+  bool has(int rank, std::size_t channel, std::size_t h) const {
+    return int(h) < hops_of(channel).count(part(rank, channel));
+  }
+  /// Of every part's rows, those that travel in a channel.
+  const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
+  bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;
 
  private:
@@ -64,11 +73,13 @@ class HopRound final : public KeyRound {
     const pattern::Partition rows;
     const pattern::Hops hops;
   };
-  std::deque<Channel> channels_;  // a deque: hops point to the rows beside them
+  const pattern::Partition& parts_;
+  std::deque<Channel> channels_;  // of one part; a deque: hops point to the rows beside them
   const bool is_sliced_;
 };
 
-/// A plan of rounds in hops; `slices` above 1 cut every rank's rows for a single direction.
+/// A plan of rounds in hops. For keys in order, and in slices, it takes a single direction; rows of a reproducible
+/// problem that do not follow one another from rank to rank go from part to part then, where messages overlap.
 class HopPlan final : public KeyPlan {
  public:
   HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, HopMode mode,
@@ -79,8 +90,10 @@ class HopPlan final : public KeyPlan {
   const HopRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const Setting& setting) const override;
   HopMode mode() const { return mode_; }
+  bool has_parts() const { return parts_.has_value(); }
 
  private:
+  const std::optional<pattern::Partition> parts_;  // where they are not the ranks' rows
   std::deque<HopRound> rounds_;
   HopMode mode_;
 };

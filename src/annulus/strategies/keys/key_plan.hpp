@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "annulus/pattern/parts.hpp"
 #include "annulus/strategies/computation.hpp"
 
 namespace annulus::strategies {
@@ -38,8 +39,8 @@ inline Index sum_bytes(const Problem& problem, Index head_rows) {
 
 /// One of the rounds, for all ranks; what a step is costs as much as the rows that it touches. A step has a block of
 /// keys in each channel, or none in some: channels are rings side by side (the word is NCCL's), one for each direction
-/// (ring_bidirectional has two) or one for each slice of the rows (gradients/ordered_sums.hpp). Problem and partition
-/// are not copied.
+/// (ring_bidirectional has two), or one for each slice (gradients/ordered_sums.hpp) of each of a rank's parts. Problem
+/// and partition are not copied.
 class KeyRound {
  public:
   KeyRound(const Problem& problem, const pattern::Partition& partition)
@@ -53,10 +54,22 @@ class KeyRound {
   int ranks() const { return int(partition_.size()); }
   const pattern::StoredRows& rows(int rank) const { return partition_[std::size_t(rank)]; }
 
+  /// The partition's parts (pattern/parts.hpp) where sums go from part to part in order, and the one for whose queries
+  /// a rank's channel brings keys: most often the rank's rows.
+  virtual const pattern::Partition& parts() const { return partition_; }
+  virtual int part(int rank, std::size_t) const { return rank; }
+  const pattern::StoredRows& queries(int rank, std::size_t channel) const {
+    return parts()[std::size_t(part(rank, channel))];
+  }
+  /// Channels of each part.
+  std::size_t slices() const { return channels() * partition_.size() / parts().size(); }
+
   /// Steps of a rank, step 0 included.
   virtual std::size_t steps(int) const { return 1; }
   /// Blocks that a step may have.
   virtual std::size_t channels() const { return 1; }
+  /// Channels whose step 0 has the same own rows leave the work on them to the first.
+  virtual bool computes_own(std::size_t channel) const { return channel == 0; }
   /// Entries of the metrics that the round needs, and the one that step s counts in.
   virtual std::size_t hops(int rank) const { return steps(rank); }
   virtual std::size_t hop(int, std::size_t s) const { return s; }

@@ -21,5 +21,7 @@ StrategyEntry stream();
 inline std::string never_mind(const Problem&, int) { return ""; }
 /// Keys that come rank after rank come in order where every document's rows follow one another from rank to rank.
 inline std::string unless_contiguous(const Problem& problem, int ranks) { return why_out_of_order(problem, ranks); }
+/// The same where they come part after part, of a rank that has an early part and a late one.
+inline std::string unless_parts(const Problem& problem, int ranks) { return why_no_ordered_parts(problem, ranks); }
 
 }  // namespace annulus::strategies

@@ -10,13 +10,13 @@ StrategyEntry ring() {
   return {
       .name = "ring",
       .description = "pass K and V from neighbour to neighbour, overlapped with compute (O(n/P) memory)",
-      .partition = ordered_partition,
+      .partition = parted_partition,
       .communication = {CommunicationPattern::ring, true},
       .forward = hops(HopMode::overlapped, {upwards}),
       .backward = hops_and_sums(HopMode::overlapped, {upwards}),
       .backward_in_order = hops_in_order(HopMode::overlapped, upwards),
-      .why_not_reproducible = unless_contiguous,
-      .why_no_reproducible_gradients = unless_contiguous,
+      .why_not_reproducible = unless_parts,
+      .why_no_reproducible_gradients = unless_parts,
   };
 }
 

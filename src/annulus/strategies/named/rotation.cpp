@@ -15,13 +15,13 @@ StrategyEntry rotation() {
   return {
       .name = "rotation",
       .description = "hop d reads straight from rank p-d exactly the rows needed: fewest bytes, no forwarding",
-      .partition = ordered_partition,
+      .partition = parted_partition,
       .communication = {CommunicationPattern::direct, true},
       .forward = hops(HopMode::overlapped, {straight}),
       .backward = hops_and_sums(HopMode::overlapped, {straight}),
       .backward_in_order = hops_in_order(HopMode::overlapped, straight),
-      .why_not_reproducible = unless_contiguous,
-      .why_no_reproducible_gradients = unless_contiguous,
+      .why_not_reproducible = unless_parts,
+      .why_no_reproducible_gradients = unless_parts,
   };
 }
 

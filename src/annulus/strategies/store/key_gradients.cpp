@@ -30,7 +30,7 @@ class KeySums {
                                     make_delta(problem_, queries.rows.count(), queries.tensors), expected_,
                                     progress_ ? of_block : progress_, Wanted::of_keys);
     computation.begin(round);
-    computation.add(keys_, sums_, part, scope, metrics_.hops[hop]);
+    computation.add(keys_, queries.rows, sums_, part, scope, metrics_.hops[hop]);
   }
   core::Buffer take() { return std::move(memory_); }
 

@@ -1,0 +1,54 @@
+#include "annulus/pattern/parts.hpp"
+
+#include "annulus/pattern/shared_documents.hpp"
+
+namespace annulus::pattern {
+namespace {
+
+/// `rows` without `cut`, which lie inside them; both ascending.
+std::vector<Interval> without(const std::vector<Interval>& rows, const std::vector<Interval>& cut) {
+  std::vector<Interval> rest;
+  auto next = cut.begin();
+  for (Interval one : rows) {
+    for (; next != cut.end() && next->end <= one.end; ++next) {
+      rest.push_back({one.begin, next->begin});
+      one.begin = next->end;
+    }
+    rest.push_back(one);
+  }
+  return rest;
+}
+
+/// What goes down again of a document's pieces, ascending, by rank: those of a rank that has one already, and of the
+/// one rank that has both chunks in the middle as one piece its second half.
+void add_second(const SharedPiece* begin, const SharedPiece* end, std::vector<std::vector<Interval>>& second) {
+  const auto below = [](const SharedPiece& a, const SharedPiece& b) { return a.rank < b.rank; };
+  const SharedPiece* const top = std::max_element(begin, end, below);
+  const bool is_whole = top + 1 != end && top[1].rank != top->rank;
+  if (is_whole) second[std::size_t(top->rank)].push_back({top->rows.begin + (top->rows.size() + 1) / 2, top->rows.end});
+  for (const SharedPiece* one = top + 1; one < end; ++one) second[std::size_t(one->rank)].push_back(one->rows);
+}
+
+}  // namespace
+
+std::optional<Partition> ordered_parts(const Documents& documents, const Partition& partition) {
+  const std::vector<SharedPiece> pieces = shared_pieces(documents, partition);
+  if (!document_out_of_order(pieces)) return partition;
+  const std::size_t ranks = partition.size();
+  std::vector<std::vector<Interval>> second(ranks);
+  for (const SharedPiece *begin = pieces.data(), *all = begin + pieces.size(); begin < all;) {
+    const SharedPiece* end = begin + 1;
+    while (end < all && end->document == begin->document) ++end;
+    add_second(begin, end, second);
+    begin = end;
+  }
+  Partition parts(2 * ranks);
+  for (std::size_t p = 0; p < ranks; ++p) {
+    parts[p] = StoredRows(partition[p], without(partition[p].intervals(), second[p]));
+    parts[2 * ranks - 1 - p] = StoredRows(partition[p], second[p]);
+  }
+  if (document_out_of_order(shared_pieces(documents, parts))) return std::nullopt;
+  return parts;
+}
+
+}  // namespace annulus::pattern
