@@ -2,6 +2,7 @@
 // clear.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "planned_candidates.hpp"
@@ -307,7 +308,7 @@ TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;  // not to gather
   EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::zigzag);
-  std::map<std::string_view, PartitionKind> kinds;
+  std::map<std::string_view, std::optional<PartitionKind>> kinds;
   for (const Candidate& one : candidates(problem, 8, machine)) kinds[one.strategy->name()] = one.partition;
   EXPECT_EQ(kinds["rotation"], PartitionKind::zigzag);
   EXPECT_EQ(kinds["ring_blocking"], PartitionKind::contiguous);
