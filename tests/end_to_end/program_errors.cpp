@@ -136,7 +136,8 @@ TEST_F(Errors, WhatCannotBeReproducible) {
   const auto asked = [&](const std::string& distribution) {
     return deck("input: {file: in.h5}\ncompute: {reproducible: true}\ndistribution: {" + distribution + "}\n" + rest);
   };
-  expect(asked("strategy: ring, partition: zigzag"), 2, {"run.yaml:3:32", "zigzag", "ring", "contiguous"});
+  expect(asked("strategy: ring_blocking, partition: zigzag"), 2,
+         {"run.yaml:3:41", "zigzag", "ring_blocking", "contiguous, or with ring and rotation zigzag"});
   expect(asked("partition: block_cyclic, strategy: rotation"), 2, {"run.yaml:3:16", "block_cyclic", "contiguous"}, {0});
   expect(asked("strategy: ring_bidirectional"), 2, {"run.yaml:3:16", "ascending", "expected auto, single, allgather"});
   expect(asked("strategy: allgather_overlap"), 2, {"run.yaml:3:16", "arrive", "rotation"}, {0});

@@ -44,7 +44,7 @@ TEST(RunFile, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(s.attention.scale, std::nullopt);
   EXPECT_FALSE(s.compute.gradients);
   EXPECT_EQ(s.compute.precision, std::nullopt);
-  EXPECT_FALSE(s.compute.reproducible);
+  EXPECT_EQ(s.compute.reproducible, false);
   EXPECT_EQ(s.distribution.strategy, "auto");
   EXPECT_FALSE(s.distribution.local_below) << "auto";
   EXPECT_EQ(s.distribution.transport, comm::Transport::mpi);
@@ -83,7 +83,7 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.attention.scale, 0.125);
   EXPECT_TRUE(s.compute.gradients);
   EXPECT_EQ(s.compute.precision, Precision::float64);
-  EXPECT_TRUE(s.compute.reproducible);
+  EXPECT_EQ(s.compute.reproducible, true);
   EXPECT_EQ(s.distribution.strategy, "hybrid");
   EXPECT_EQ(s.distribution.ulysses_ranks, 4);
   EXPECT_EQ(s.distribution.partition, pattern::PartitionKind::contiguous);

@@ -60,8 +60,10 @@ std::vector<std::string> notes_on(const Problem& problem) {
   return notes;
 }
 
-std::string describe_reproducible(const Problem& problem) {
-  const std::size_t rounds = strategies::rounds_of(problem).size();
+std::string describe_bits(const Job& job) {
+  if (!job.why_other_bits.empty()) return "depend on the number of ranks: " + job.why_other_bits;
+  if (!job.problem.reproducible) return "";
+  const std::size_t rounds = strategies::rounds_of(job.problem).size();
   return fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
                      rounds == 1 ? "" : "es, one per pair");
 }

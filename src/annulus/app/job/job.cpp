@@ -146,6 +146,27 @@ void check_reproducible(const Job& job) {
              job.run.where("distribution.strategy"), strategy.name(), reason, can);
 }
 
+/// compute.reproducible: auto. The same bits where the strategy and the cut that are taken anyway can give them, in the
+/// memory that there is; else Job::why_other_bits.
+void decide_bits(Job& job) {
+  strategies::Problem problem = job.problem;
+  problem.reproducible = true;
+  if (!problem.partition) problem.partition = kind_of(problem, job.strategy->partition(job.problem, job.ranks));
+  job.why_other_bits = job.layer ? "a layer's depend on it" : why_not_reproducible(*job.strategy, problem, job.ranks);
+  if (!job.why_other_bits.empty()) return;
+  const pattern::Partition partition = job.strategy->partition(problem, job.ranks);
+  const auto fits = [&](const strategies::Problem& one) {
+    return job.is_streamed() ||
+           planner::slice_memory(*job.strategy, one, partition, strategies::whole_of(one.shape), job.machine).alone <=
+               job.machine.memory_per_rank;
+  };
+  if (!fits(problem) && fits(job.problem)) {
+    job.why_other_bits = "they take more memory than there is";
+    return;
+  }
+  job.problem = std::move(problem);
+}
+
 /// Where not even one K/V head of one batch entry fits.
 std::string describe_misfit(const Job& job, double least) {
   const core::Machine& machine = job.machine;
@@ -185,6 +206,10 @@ void decide_slices(Job& job, const Asked& asked) {
     auto size = strategies::largest_slices(job.problem.shape,
                                            [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
     if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
+    if (size && !job.run.settings.compute.reproducible && !keeps_bits(job, *size)) {
+      job.problem.reproducible = false;
+      job.why_other_bits = "passes of fewer heads do not keep them";
+    }
     while (size && !keeps_bits(job, *size)) {
       *size = {1, size->kv_heads - 1};
       if (size->kv_heads > 0) continue;
@@ -233,6 +258,7 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
   comm::agree(comm, [&] {
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
+    if (!job.run.settings.compute.reproducible) decide_bits(job);
     check_reproducible(job);
     if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);

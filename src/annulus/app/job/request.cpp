@@ -36,7 +36,7 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   problem.backend = kernels::default_backend();
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
-  problem.reproducible = settings.compute.reproducible;
+  problem.reproducible = settings.compute.reproducible.value_or(false);
   problem.gradients = settings.compute.gradients || settings.train.has_value();
   const io::OutputSettings& output = settings.output;
   problem.statistics = {output.tells(io::Statistic::entropy), output.tells(io::Statistic::received),
@@ -168,7 +168,7 @@ std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
 
 /// What can be said before any file of tensors is opened.
 void check_settings(const io::RunFile& run, Purpose purpose) {
-  if (run.settings.layer && run.settings.compute.reproducible) {
+  if (run.settings.layer && run.settings.compute.reproducible.value_or(false)) {
     core::fail(
         core::ErrorKind::usage,
         "{}compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "

@@ -256,7 +256,7 @@ void print_summary(const Job& job, const Measurements& measured) {
   if (job.choice) print_line("auto", job.choice->reason);
   if (job.slice_count() > 1) print_line("passes", describe_passes(job));
   for (const std::string& note : notes_on(job.problem)) print_line("note", note);
-  if (job.problem.reproducible) print_line("bits", describe_reproducible(job.problem));
+  if (const std::string bits = describe_bits(job); !bits.empty()) print_line("bits", bits);
   const PassMeasurements& forward = measured.forward;
   const auto seconds = [](const char* name, const std::optional<PassMeasurements>& pass) {
     return pass ? fmt::format("{:.3f} s {}, ", pass->seconds, name) : "";

@@ -108,7 +108,7 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
   fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
              machine.memory_source.empty() ? machine.source : machine.memory_source);
   if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
-  if (job.problem.reproducible) fmt::print("# reproducible: {}\n", describe_reproducible(job.problem));
+  if (const std::string bits = describe_bits(job); !bits.empty()) fmt::print("# bits: {}\n", bits);
   if (rank && job.layer && job.layer->sharding == layer::Sharding::tensor) {
     fmt::print("# every rank computes all rows of its heads: the attention moves nothing\n");
     return 0;
