@@ -34,9 +34,13 @@ std::string rows_text(const pattern::KeyRows& rows, Index heads) {
 std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
   if (all.empty()) return "-";
   Index bytes = 0;
-  for (const Transfer& one : all) bytes += one.bytes;
+  std::set<int> ranks;
+  for (const Transfer& one : all) {
+    bytes += one.bytes;
+    ranks.insert(one.rank);
+  }
   const std::string size = describe_bytes(double(bytes));
-  if (all.size() > 1) return fmt::format("{} {} {} ranks", size, word, all.size());
+  if (ranks.size() > 1) return fmt::format("{} {} {} ranks", size, word, ranks.size());
   return all[0].rank == strategies::every_rank ? fmt::format("{} {} all", size, word)
                                                : fmt::format("{} {} {}", size, word, all[0].rank);
 }
@@ -102,9 +106,10 @@ class Printer {
       const strategies::KeyBlock block = keys.form(rank_, s, channel);
       if (block.rows.count() == 0 || (s == 0 && !keys.computes_own(channel))) continue;
       const int owner = keys.owner(rank_, s, channel);
-      owners.push_back(owner == strategies::every_rank ? "all"
-                       : s == 0                        ? fmt::format("{} (own)", owner)
-                                                       : std::to_string(owner));
+      const std::string name = owner == strategies::every_rank ? "all"
+                               : s == 0                        ? fmt::format("{} (own)", owner)
+                                                               : std::to_string(owner);
+      if (owners.empty() || owners.back() != name) owners.push_back(name);
       forms.push_back(rows_text(block.rows, problem_.shape.kv_heads));
       kept += strategies::kept_between(keys.problem(), keys.queries(rank_, channel), block.rows);
     }
