@@ -1,5 +1,6 @@
 """annulus.attention on arrays of NumPy and JAX: results by the definition, layouts, memory, mistakes, threads, Ctrl-C."""
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -258,7 +259,14 @@ def test_ctrl_c_ends_it():
     assert process.stdout.readline() == "begins\n"
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[0] == "ended\n" and process.returncode == 0
+    try:
+        told = process.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired as late:
+        threads = [(task.name, (task / "comm").read_text(), (task / "wchan").read_text(), (task / "stat").read_text())
+                   for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]
+        process.kill()
+        raise AssertionError(f"told {process.communicate()[0]!r} so far, threads {threads}") from late
+    assert told == "ended\n" and process.returncode == 0
 
 
 def test_a_forked_process_is_told_why_it_cannot():
