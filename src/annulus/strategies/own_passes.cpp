@@ -51,7 +51,7 @@ class OwnSumPlan final : public SumPlan {
   std::unique_ptr<GradientSink> sink(const Setting&) const override { return std::make_unique<OwnSums>(); }
 
  private:
-  const SumRound round_;
+  const SumRound round_{};
 };
 
 }  // namespace

@@ -5,11 +5,13 @@ namespace {
 
 using core::StoredTensor;
 
+using Place = core::Buffer Tensors::*;  // in a declaration nvcc puts it into parentheses, which g++ warns of
+
 /// The tensors of a block, and where they lie in it: numbers of more bytes come first, so that all are aligned.
 struct Part {
   StoredTensor tensor;
   Index head_bytes;
-  core::Buffer Tensors::*place;
+  Place place;
 };
 
 std::vector<Part> parts_of(const Problem& problem, bool dlse) {
