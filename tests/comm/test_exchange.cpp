@@ -53,6 +53,31 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
              [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
 }
 
+/// A large message that nobody asks for yet does not keep a rank from what has come. Kinds tell the messages apart.
+TEST(Exchange, WaitsForWhatComesAlone) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+  const Index rows = 100000;
+  Block large(1, rows), small(1, 2), large_in(1, rows), small_in(1, 2);
+  large.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
+  small.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c) + 0.5; });
+  Exchange out(comm, Carrier::mpi), in(comm, Carrier::mpi);
+  out.start({{next, large.rows({0, rows}), 1024}, {next, small.rows({0, 2}), 2048}},
+            {{before, small_in.rows({0, 2}), 2048}}, 3);
+  out.wait_received();
+  EXPECT_EQ(small_in.at(0, 1, 0), stamp(before, 0, 1, 0) + 0.5);
+  comm.barrier();
+  in.start({}, {{before, large_in.rows({0, rows}), 1024}}, 3);
+  in.wait();
+  out.wait();
+  EXPECT_EQ(large_in.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1));
+  pass_round(comm, [&](const Message& send, const Message& receive) {  // and it serves again
+    out.start({send}, {receive}, 4);
+    out.wait_received();
+    out.wait();
+  });
+}
+
 TEST(Exchange, EmptyRowsMeanNoMessage) {
   const Communicator comm(MPI_COMM_WORLD);
   Block block(2, 3);

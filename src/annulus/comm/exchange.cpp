@@ -70,8 +70,19 @@ void Exchange::start(const std::vector<Message>& sends, const std::vector<Messag
 void Exchange::progress() {
   if (nccl_ != nullptr) nccl_->progress();
   requests_.advance([this](std::size_t i) {
-    if (arriving_[i] != nullptr) arriving_[i]->store();
+    if (arriving_[i] == nullptr) return;
+    arriving_[i]->store();
+    ++stored_;
   });
+}
+
+void Exchange::wait_received() {
+  if (nccl_ != nullptr) return wait();
+  requests_.wait([this] {
+    progress();
+    return stored_ == incoming_.size();
+  });
+  for (; arrived_ < incoming_.size(); ++arrived_) incoming_[arrived_].arrive();
 }
 
 void Exchange::wait() {
@@ -80,11 +91,12 @@ void Exchange::wait() {
     groups_.clear();
     return;
   }
+  wait_received();
   requests_.wait([this] {
     progress();
     return requests_.empty();
   });
-  for (Staged& staged : incoming_) staged.arrive();
+  stored_ = arrived_ = 0;
   arriving_.clear();
   incoming_.clear();
   outgoing_.clear();

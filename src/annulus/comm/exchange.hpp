@@ -28,7 +28,8 @@ struct Message {
 enum class Carrier { any, mpi };
 
 /// Sends and receives of one hop. Use: start(), progress() now and then while computing, wait() before touching the
-/// blocks. Between start() and wait() the sent rows must not change and the received rows must not be read.
+/// blocks, or wait_received() before the received ones. Until then sent rows must not change and received rows must not
+/// be read.
 class Exchange {
  public:
   /// Collective where NCCL carries messages, for each communicator's first one; see channel_of().
@@ -42,7 +43,9 @@ class Exchange {
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
   /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();
-  /// Returns when all messages are complete and received rows lie where they belong.
+  /// Returns when received rows lie where they belong; messages that leave may still be under way.
+  void wait_received();
+  /// Returns when all messages are complete.
   void wait();
   /// The same exchange without overlap: even ranks send then receive, odd ranks receive then send, one message after
   /// another.
@@ -58,6 +61,8 @@ class Exchange {
   std::deque<Staged> outgoing_;  // a deque: messages in flight keep their addresses
   std::deque<Staged> incoming_;
   std::vector<Staged*> arriving_;  // where request i puts rows; null: it sends
+  std::size_t stored_ = 0;         // of the incoming, those that MPI is done with
+  std::size_t arrived_ = 0;        // and those that kernels may read
   Requests requests_;  // declared after the buffers: when an error unwinds, messages end before their buffers do
 };
 

@@ -73,6 +73,7 @@ std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t channe
 /// Sends what step s leaves behind, and asks for what the next one needs.
 void OrderedSums::leave(std::size_t s, std::size_t channel) {
   SliceSums& sums = sums_[channel];
+  if (s > 0) end_sends(channel, s - 1);  // out of the buffer that is filled now
   sums.leave(s);
   core::HopMetrics& hop = setting_.hop(s + 1);
   std::vector<comm::Message> sends, receives;
@@ -99,8 +100,19 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
 
 void OrderedSums::arrive(std::size_t channel, std::size_t s) {
   const comm::Scope here(fmt::format("sums of step {}", s));
-  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait(); });
+  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait_received(); });
   sums_[channel].settle(s);
+}
+
+void OrderedSums::end_sends(std::size_t channel, std::size_t s) {
+  const comm::Scope here(fmt::format("sums of step {}", s));
+  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait(); });
+}
+
+void OrderedSums::settle(std::size_t channel) {
+  const std::size_t last = slices_[channel].steps() - 1;
+  arrive(channel, last);
+  end_sends(channel, last);
 }
 
 void OrderedSums::progress() {

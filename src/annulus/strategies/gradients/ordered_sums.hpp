@@ -85,12 +85,14 @@ class OrderedSums final : public GradientSink {
   std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
   void leave(std::size_t s, std::size_t channel) override;
   void progress() override;
-  void settle(std::size_t channel) override { arrive(channel, slices_[channel].steps() - 1); }
+  void settle(std::size_t channel) override;
   void finish() override;
 
  private:
-  /// Ends the messages that step s left behind in a channel.
+  /// Returns when what comes in a channel behind step s is here. Not what leaves: the rank that gets it may be busy.
   void arrive(std::size_t channel, std::size_t s);
+  /// The same of what left behind step s.
+  void end_sends(std::size_t channel, std::size_t s);
 
   const Setting setting_;
   const OrderedSumPlan& plan_;
