@@ -167,6 +167,15 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     EXPECT_EQ(run.status(20), 75) << run.err();
     EXPECT_NE(run.err().find("run again to continue"), std::string::npos) << run.err();
   }
+  {
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer);
+    ASSERT_TRUE(run.reaches("rows", 2)) << run.err();
+    const auto at_work = [&] { return slurp(folder / "out.h5.journal").find("rank 1 of 2") != std::string::npos; };
+    ASSERT_TRUE(run.reaches(at_work, 2)) << run.err();
+    run.send(1, SIGINT);
+    EXPECT_EQ(run.status(20), 1) << run.err();
+    EXPECT_EQ(run.err().find("nothing was kept"), std::string::npos) << run.err();
+  }
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5.journal", "out.h5.part", "run.yaml"}));
   const Outcome rest = run(1, "", longer);
   EXPECT_EQ(rest.status, 0) << rest.err;
@@ -184,8 +193,11 @@ output: {file: out.h5, report: none}
 )");
   const std::string task = "env SLURM_ARRAY_TASK_ID=0 OMPI_MCA_odls_base_sigkill_timeout=0 " +
                            fmt::format(ANNULUS_LAUNCH, 1) + " " ANNULUS_PROGRAM " run run.yaml";
-  const Outcome both = shell(fmt::format(
-      "({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} > b.txt 2>&1; echo status $? >> b.txt; wait", task));
+  // They begin at the same time, and each would cut it by its own memory: the blocks are those of the first.
+  const Outcome both = shell(
+      fmt::format("({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} --set compute.memory_limit=5MiB > b.txt 2>&1; "
+                  "echo status $? >> b.txt; wait",
+                  task));
   EXPECT_EQ(both.status, 0) << both.err;
   for (const char* words : {"a.txt", "b.txt"}) {
     EXPECT_NE(slurp(folder / words).find("status 0"), std::string::npos) << slurp(folder / words);

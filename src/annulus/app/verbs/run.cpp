@@ -83,7 +83,7 @@ std::optional<Measurements> compute_all(const Job& job, const std::function<io::
   return measured;
 }
 
-int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
+int run_once(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const Job job = job_of(given, comm);
   if (given.dry_run) {
     const int parts = job.is_streamed() ? int(job.partition.size()) : job.ranks;
@@ -122,7 +122,13 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
             decisions(job)};
   };
   Rest rest;
-  const std::optional<Measurements> measured = compute_all(job, record, comm, rest);
+  std::optional<Measurements> measured;
+  try {
+    measured = compute_all(job, record, comm, rest);
+  } catch (const comm::AgreedError&) {  // others completed it between our look and our first step
+    if (!is_finished_by_others(job, comm)) throw;
+    rest.words = settings.output.file + " is complete: other tasks made it";
+  }
   if (!measured) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
     return comm.max(Index(rest.status)) > 0 ? stopped_status : 0;
@@ -134,6 +140,15 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   if (comm.is_root()) print_summary(job, *measured);
   if (trace) trace->finish(identity(title_of(job)));  // last: without it the result is as good
   return 0;
+}
+
+int run(Given given, const comm::Communicator& comm, const std::string& command_line) {
+  try {
+    return run_once(given, comm, command_line);
+  } catch (const BegunMeanwhile&) {
+    given.restart = false;  // what was to be forgotten is, and what is there was begun behind that
+    return run_once(given, comm, command_line);
+  }
 }
 
 }  // namespace
