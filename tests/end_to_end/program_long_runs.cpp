@@ -179,6 +179,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5.journal", "out.h5.part", "run.yaml"}));
   const Outcome rest = run(1, "", longer);
   EXPECT_EQ(rest.status, 0) << rest.err;
+  EXPECT_NE(rest.err.find("annulus: going on: "), std::string::npos) << rest.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"}));
   EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 20 ") + longer).status, 0);
 }
@@ -189,7 +190,7 @@ TEST_F(ProgramTest, LaunchesShareTheBlocksOfOneStream) {
 input: {generate: {sequence: 20001, heads: 2, head_dim: 16}}
 compute: {memory_limit: 4MiB}
 distribution: {strategy: stream}
-output: {file: out.h5, report: none}
+output: {file: out.h5, report: report.json}
 )");
   const std::string task = "env SLURM_ARRAY_TASK_ID=0 OMPI_MCA_odls_base_sigkill_timeout=0 " +
                            fmt::format(ANNULUS_LAUNCH, 1) + " " ANNULUS_PROGRAM " run run.yaml";
@@ -202,7 +203,7 @@ output: {file: out.h5, report: none}
   for (const char* words : {"a.txt", "b.txt"}) {
     EXPECT_NE(slurp(folder / words).find("status 0"), std::string::npos) << slurp(folder / words);
   }
-  EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "run.yaml"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "report.json", "run.yaml"}));
   EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0);
   EXPECT_EQ(shell(task).status, 0) << "a task that comes when all is done";
   EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "who is no task is told that it exists";

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
 
@@ -257,6 +258,9 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
                         fmt::format("{}, process {} on {}, rank {} of {}", utc_now(), getpid(), comm::host_name(),
                                     comm.rank(), comm.size())});
   });
+  if (comm.is_root() && s.found_finished > 0) {
+    fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());
+  }
   end_on_signals(comm, "what is finished stays so: run again to continue");
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
                  "annulus: stopped on request in the middle of a unit; those that are finished stay so: run again to "

@@ -15,6 +15,7 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/trace_file.hpp"
 #include "annulus/verify/result.hpp"
@@ -112,8 +113,12 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   comm::choose_transport(settings.distribution.transport, comm);
   std::optional<io::NewFile> report_file;  // on rank 0
+  // Launches may share a run in units: its report is of the one that completes it.
+  const bool is_shared = job.is_streamed() || job.slice_count() > 1;
+  const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   io::on_root(comm, [&] {
-    if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
+    if (!settings.output.report) return;
+    is_shared ? io::check_location(*settings.output.report, settings.output.overwrite) : make_report();
   });
   std::optional<io::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
@@ -135,6 +140,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   const std::vector<io::ReportEntry> ran = run_entries(job, comm);
   io::on_root(comm, [&] {
+    if (settings.output.report && !report_file) make_report();
     if (report_file) io::write_report(*report_file, report(job, *measured, ran));
   });
   if (comm.is_root()) print_summary(job, *measured);
