@@ -170,7 +170,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   {
     Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer);
     ASSERT_TRUE(run.reaches("rows", 2)) << run.err();
-    const auto at_work = [&] { return slurp(folder / "out.h5.journal").find("rank 1 of 2") != std::string::npos; };
+    const auto at_work = [&] { return count(slurp(folder / "out.h5.journal"), "rank 1 of 2") == 2; };
     ASSERT_TRUE(run.reaches(at_work, 2)) << run.err();
     run.send(1, SIGINT);
     EXPECT_EQ(run.status(20), 1) << run.err();

@@ -241,6 +241,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
                          s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
   }
   s.launch = std::uint64_t(launch.at(0));
+  end_on_signals(comm, "what is finished stays so: run again to continue");
   comm::agree(comm, [&] {
     if (!s.journal) {
       std::optional<io::Journal> found = io::Journal::find(s.paths.journal);
@@ -261,7 +262,6 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
   if (comm.is_root() && s.found_finished > 0) {
     fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());
   }
-  end_on_signals(comm, "what is finished stays so: run again to continue");
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
                  "annulus: stopped on request in the middle of a unit; those that are finished stay so: run again to "
                  "continue\n");
