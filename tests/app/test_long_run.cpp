@@ -171,10 +171,11 @@ TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
   std::string journal;
   {
     LongRun run(job, cuts(), scratch(job), comm_);
-    work(run);
-    comm_.barrier();
-    if (comm_.is_root()) journal = content(result() + ".journal");
-    EXPECT_TRUE(run.complete([&] { return record(); }));
+    comm_.sum(work(run));
+    EXPECT_TRUE(run.complete([&] {
+      if (comm_.is_root()) journal = content(result() + ".journal");
+      return record();
+    }));
   }
   // Killed between the renaming and the removal of the journal.
   if (comm_.is_root()) std::ofstream(result() + ".journal") << journal;
@@ -230,6 +231,59 @@ TEST_F(LongRunTest, OtherSettingsAreRefusedUntilItIsForgotten) {
   comm_.barrier();
   EXPECT_FALSE(std::filesystem::exists(result() + ".part"));
   EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
+}
+
+/// Launches that begin together find nothing recorded: the first one may lay out another run, or cut it otherwise.
+TEST_F(LongRunTest, WhatAnotherLaunchHasBegunMeanwhileIsNotTakenForOurs) {
+  const Job job = this->job(), other = this->job({"attention.causal=false"});
+  LongRun run(job, cuts(), scratch(job), comm_);
+  const std::string error = test::common_error(comm_, [&] { LongRun(other, cuts(), scratch(other), comm_); });
+  EXPECT_NE(error.find("attention.causal: true -> false"), std::string::npos) << error;
+  Cuts finer = cuts();
+  finer.phases[0] = units + 1;
+  EXPECT_THROW(LongRun(job, finer, scratch(job), comm_), BegunMeanwhile);
+  EXPECT_EQ(comm_.sum(work(run)), units + 2);
+  EXPECT_TRUE(run.complete([&] { return record(); }));
+  check_result();
+}
+
+TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {
+  const Job job = this->job();
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    work(run, 1);
+  }
+  comm_.barrier();
+  const std::string part = result() + ".part";
+  const auto error = [&] { return test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }); };
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    if (comm_.is_root()) std::filesystem::rename(from, to);
+    comm_.barrier();
+  };
+  rename(part, result());
+  EXPECT_NE(error().find("unfinished"), std::string::npos) << error();
+  rename(result(), result() + ".elsewhere");
+  EXPECT_NE(error().find(part + ": is gone"), std::string::npos) << error();
+  rename(result() + ".elsewhere", part);
+  LongRun run(job, cuts(), scratch(job), comm_);
+  comm_.sum(work(run));
+  EXPECT_TRUE(run.complete([&] { return record(); }));
+  check_result();
+}
+
+/// What is cut off would be read as zeros.
+TEST_F(LongRunTest, AFileThatWasCutShortIsNotTaken) {
+  const Job job = this->job();
+  {
+    LongRun run(job, cuts(), scratch(job), comm_);
+    work(run, 1);
+  }
+  comm_.barrier();
+  const std::string part = result() + ".part";
+  if (comm_.is_root()) std::filesystem::resize_file(part, std::filesystem::file_size(part) - 10000);  // in scratch
+  comm_.barrier();
+  const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
+  EXPECT_NE(error.find("was cut short"), std::string::npos) << error;
 }
 
 TEST_F(LongRunTest, ARunThatIsAtWorkIsNotForgotten) {

@@ -167,9 +167,19 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     EXPECT_EQ(run.status(20), 75) << run.err();
     EXPECT_NE(run.err().find("run again to continue"), std::string::npos) << run.err();
   }
+  {
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer);
+    ASSERT_TRUE(run.reaches("rows", 2)) << run.err();
+    const auto at_work = [&] { return count(slurp(folder / "out.h5.journal"), "rank 1 of 2") == 2; };
+    ASSERT_TRUE(run.reaches(at_work, 2)) << run.err();
+    run.send(1, SIGINT);
+    EXPECT_EQ(run.status(20), 1) << run.err();
+    EXPECT_EQ(run.err().find("nothing was kept"), std::string::npos) << run.err();
+  }
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5.journal", "out.h5.part", "run.yaml"}));
   const Outcome rest = run(1, "", longer);
   EXPECT_EQ(rest.status, 0) << rest.err;
+  EXPECT_NE(rest.err.find("annulus: going on: "), std::string::npos) << rest.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"}));
   EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 20 ") + longer).status, 0);
 }
@@ -180,17 +190,20 @@ TEST_F(ProgramTest, LaunchesShareTheBlocksOfOneStream) {
 input: {generate: {sequence: 20001, heads: 2, head_dim: 16}}
 compute: {memory_limit: 4MiB}
 distribution: {strategy: stream}
-output: {file: out.h5, report: none}
+output: {file: out.h5, report: report.json}
 )");
   const std::string task = "env SLURM_ARRAY_TASK_ID=0 OMPI_MCA_odls_base_sigkill_timeout=0 " +
                            fmt::format(ANNULUS_LAUNCH, 1) + " " ANNULUS_PROGRAM " run run.yaml";
-  const Outcome both = shell(fmt::format(
-      "({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} > b.txt 2>&1; echo status $? >> b.txt; wait", task));
+  // They begin at the same time, and each would cut it by its own memory: the blocks are those of the first.
+  const Outcome both = shell(
+      fmt::format("({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} --set compute.memory_limit=5MiB > b.txt 2>&1; "
+                  "echo status $? >> b.txt; wait",
+                  task));
   EXPECT_EQ(both.status, 0) << both.err;
   for (const char* words : {"a.txt", "b.txt"}) {
     EXPECT_NE(slurp(folder / words).find("status 0"), std::string::npos) << slurp(folder / words);
   }
-  EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "run.yaml"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "report.json", "run.yaml"}));
   EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0);
   EXPECT_EQ(shell(task).status, 0) << "a task that comes when all is done";
   EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "who is no task is told that it exists";

@@ -236,6 +236,14 @@ TEST_F(Layers, TheCheckpointBeforeStaysAndStandsInForADamagedOne) {
   ASSERT_GE(newer.size(), 4u);
   EXPECT_EQ(older.size(), newer.size() - 1);
   EXPECT_TRUE(std::equal(older.begin(), older.end(), newer.begin()));
+  // A torn one does not take the place of the one before: killed while it writes the next, a training had none.
+  write("check.h5", "torn");
+  Launched again(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +
+                             " train run.yaml --set train.steps=1000000 --set train.save_every=1000000");
+  ASSERT_TRUE(again.reaches("goes on from", 2)) << again.err();
+  again.send_launcher(SIGUSR1);
+  EXPECT_EQ(again.status(60), 75) << again.err();
+  EXPECT_TRUE(numbers(folder / "check.h5.previous", "loss") == older);
   write("check.h5", "torn");
   const Outcome further = annulus(2, fmt::format("train run.yaml --set train.steps={}", newer.size() + 1));
   EXPECT_EQ(further.status, 0) << further.err;

@@ -155,6 +155,31 @@ TEST(Journal, OthersFilesAreLeftAlone) {
   EXPECT_NE(error_of([&] { Journal journal(path); }).find("FIFO"), std::string::npos);
 }
 
+/// A journal of ours that can be read no more is not taken for an empty one: that would be emptied.
+TEST(Journal, ADamagedOneIsLeftAlone) {
+  const ScratchFolder folder;
+  const std::string path = folder / "out.h5.journal";
+  {
+    Journal journal(path);
+    begin(journal);
+  }
+  std::string damaged = content(path);
+  damaged.insert(damaged.find('\n'), "\r");
+  put(path, damaged);
+  EXPECT_NE(error_of([&] { Journal journal(path); }).find("is damaged"), std::string::npos);
+  EXPECT_NE(error_of([&] { Journal::find(path); }).find("is damaged"), std::string::npos);
+  EXPECT_EQ(content(path), damaged);
+}
+
+/// Else what it said is finished would be made again and again.
+TEST(Journal, OneThatIsCutShortMeanwhileIsNoticed) {
+  const ScratchFolder folder;
+  Journal journal(folder / "out.h5.journal");
+  begin(journal);
+  put(folder / "out.h5.journal", "");
+  EXPECT_NE(error_of([&] { Journal::Turn turn(journal); }).find("was cut short"), std::string::npos);
+}
+
 TEST(Journal, OneThatIsReplacedMeanwhileIsNoticed) {
   const ScratchFolder folder;
   const std::string path = folder / "out.h5.journal";

@@ -92,6 +92,13 @@ void Journal::read_new() {
     fail(ErrorKind::failure, "{}: is in the way: a run keeps its journal under that name, and this is none", path_);
   }
   std::size_t begin = 0;
+  const std::size_t first = text.find('\n');
+  if (read_ == 0 && first != std::string::npos && !opened(text.substr(0, first))) {
+    fail(ErrorKind::failure,
+         "{}: is damaged: its first line does not have its checksum; what it said is finished cannot be told any more. "
+         "Remove it, and the .part file beside it, to begin anew",
+         path_);
+  }
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     if (const auto line = opened(text.substr(begin, end - begin))) take(*line);
   }
@@ -171,6 +178,11 @@ Journal::Turn::Turn(Journal& journal) : journal_(journal) {
   if (journal.locks_) lock_.emplace(journal.file_, turn_byte);
   if (!journal.is_there()) {
     fail(ErrorKind::failure, "{}: the journal of this run was removed or replaced meanwhile", journal.path_);
+  }
+  struct stat about {};
+  if (fstat(journal.file_.id(), &about) == 0 && Index(about.st_size) < journal.read_) {
+    fail(ErrorKind::failure, "{}: the journal of this run was cut short meanwhile: {} bytes, expected at least {}",
+         journal.path_, about.st_size, journal.read_);
   }
   journal.read_new();
 }

@@ -165,27 +165,42 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
   }
 }
 
-PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors)
+PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch)
     : path_(std::move(path)),
       layout_(std::move(layout)),
       file_(std::make_shared<const Descriptor>(path_, O_RDWR | O_NOFOLLOW)) {
-  check();
+  bytes_ = layout_.bytes;
   for (const PartTensor& tensor : tensors) {
     std::vector<Index> extents = reordered(tensor.spec.extents, tensor.spec.order);
     extents.resize(4, 1);
     const auto offset = layout_.offsets.find(tensor.spec.name);
     core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + tensor.spec.name; });
+    if (tensor.is_scratch && has_scratch) bytes_ = std::max(bytes_, offset->second + bytes_of(tensor.spec));
     places_[tensor.id] = {
         file_,
         {fmt::format("{}: dataset {}", path_, tensor.spec.name), offset->second, extents, tensor.spec.order,
          tensor.spec.type.dtype().value_or(bits_of_int64), tensor.memory, /*is_finite=*/false}};
   }
+  check(bytes_);
 }
 
-void PartFile::check() const {
-  if (Index(file_->identity().inode) == layout_.inode && file_->is_named(path_)) return;
-  fail(ErrorKind::failure, "{}: is not the file that this run laid out (inode {}, expected {}); it is left as it is",
-       path_, file_->identity().inode, layout_.inode);
+/// It is ours, under its name, and has so many bytes at least: what is cut off would be read as zeros.
+void PartFile::check(Index bytes) const {
+  struct stat about {};
+  if (fstat(file_->id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path_, std::strerror(errno));
+  if (Index(about.st_ino) != layout_.inode) {
+    fail(ErrorKind::failure, "{}: is not the file that this run laid out (inode {}, expected {}); it is left as it is",
+         path_, about.st_ino, layout_.inode);
+  }
+  if (!file_->is_named(path_)) {
+    fail(ErrorKind::failure, "{}: was removed, renamed or replaced while the run wrote it", path_);
+  }
+  if (Index(about.st_size) < bytes) {
+    fail(ErrorKind::failure,
+         "{}: was cut short: it has {} bytes, expected at least {}; what was finished is lost, begin anew with annulus "
+         "run --restart",
+         path_, about.st_size, bytes);
+  }
 }
 
 void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) {
@@ -194,13 +209,13 @@ void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece
 }
 
 void PartFile::flush() const {
-  check();
+  check(bytes_);
   flush_to_disk(*file_, path_);
 }
 
 void PartFile::undo_record() const {
   const comm::BlockingScope inside("the look at " + path_);
-  check();
+  check(layout_.bytes);
   for (const PartLayout::Bytes& one : layout_.bookkeeping) {
     const int code = write_all(*file_, one.bytes.data(), one.bytes.size(), one.begin);
     if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", path_, std::strerror(code));
@@ -214,7 +229,7 @@ void PartFile::publish(const std::string& final_path, bool overwrite, const Reco
   undo_record();
   extend(*file_, path_, io::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
   add_record(path_, record);
-  check();
+  check(layout_.bytes);
   NewFile(final_path, overwrite, path_).publish();
 }
 

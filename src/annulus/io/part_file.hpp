@@ -50,8 +50,9 @@ class PartFile final : public core::RowSink {
   static PartLayout lay_out(const std::string& path, const OutputLocation& result,
                             const std::vector<PartTensor>& tensors);
 
-  /// Opens one that was laid out. Throws Error(failure) where another file is there.
-  PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors);
+  /// Opens one that was laid out. Throws Error(failure) where another file is there, or not all of it; scratch is gone
+  /// once the record was begun.
+  PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
@@ -69,10 +70,11 @@ class PartFile final : public core::RowSink {
   void publish(const std::string& final_path, bool overwrite, const Record& record) const;
 
  private:
-  void check() const;
+  void check(Index bytes) const;
 
   std::string path_;
   PartLayout layout_;
+  Index bytes_ = 0;  // at least, until the record is begun
   std::shared_ptr<const Descriptor> file_;
   std::map<core::StoredTensor, RawTensor> places_;
   core::RowTraffic traffic_;

@@ -113,14 +113,26 @@ std::string newest(const std::string& named, const TrainingJob& training) {
   return before;
 }
 
+/// Whether it may take the place of the one before: of a torn one nothing can be read.
+bool is_whole(const std::string& file, const TrainingJob& training) {
+  try {
+    look_at_checkpoint(file, training.request);
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-void keep_previous(const std::string& checkpoint) {
+void keep_previous(const TrainingJob& training) {
+  const std::string& checkpoint = training.request.run.settings.train->checkpoint;
   const std::string now = io::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
-  if (!exists(now)) return;
+  if (!exists(now) || !is_whole(now, training)) return;
   // A second name under which the file stays when the first one is given to the next: at no moment there is none.
-  const std::string second = before + "." + io::random_digits();
+  io::remove_leftovers(before);  // of a process that was killed between the two
+  const std::string second = io::temporary_name(before);
   if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());
   unlink(second.c_str());  // both names of one file: rename() leaves them
 }

@@ -40,9 +40,9 @@ struct TrainingJob {
 /// what numbers, rank 0 warns: to refuse would make the steps done worthless.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// The checkpoint that is there stays as NAME.previous, until the next one but one is made; on one rank. Not where a
-/// file system has no links.
-void keep_previous(const std::string& checkpoint);
+/// The checkpoint that is there stays as NAME.previous, until the next one but one is made, unless nothing can be read
+/// of it; on one rank. Not where a file system has no links.
+void keep_previous(const TrainingJob& training);
 /// A training that has come to its end needs it no more; on one rank.
 void remove_previous(const std::string& checkpoint);
 

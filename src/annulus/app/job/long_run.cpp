@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
 
@@ -82,6 +83,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     std::optional<io::Journal> journal = io::Journal::find(paths.journal);
     if (!journal) return "";
     if (restart) {
+      const io::Journal::Turn turn(*journal);  // nobody begins anew, or goes on, between our look and the end of it
       if (const auto worker = journal->worker()) {
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
              *worker);
@@ -124,15 +126,16 @@ struct LongRun::State {
     for (std::size_t phase = 0; phase < cuts.phases.size(); ++phase) count += journal->done_in(Index(phase));
     return count;
   }
-  bool is_published(const io::PartLayout& layout) const {
+  bool has_result_name(const io::PartLayout& layout) const {
     return !exists(paths.part) && exists(paths.result) && io::state_of(paths.result).inode == layout.inode;
+  }
+  /// By us: whoever gives an unfinished file the result's name does not make it a result.
+  bool is_published(const io::PartLayout& layout) const {
+    return journal->is_recording() && finished() == units() && has_result_name(layout);
   }
 
   /// Another launch has completed the result: the journal is gone, and the part file has its name.
-  bool is_over() const {
-    return !journal->is_there() && !exists(paths.part) && exists(paths.result) &&
-           io::state_of(paths.result).inode == io::PartLayout::parse(journal->part()).inode;
-  }
+  bool is_over() const { return !journal->is_there() && has_result_name(io::PartLayout::parse(journal->part())); }
   /// Nothing where it is over.
   std::optional<io::Journal::Turn> turn() {
     try {
@@ -143,16 +146,49 @@ struct LongRun::State {
     }
   }
 
-  void lay_out(const std::vector<io::PartTensor>& tensors);
+  io::Journal::Turn open_journal();
+  bool lay_out(const std::vector<io::PartTensor>& tensors);
+  bool go_on(const io::PartLayout& layout) const;
   std::optional<Unit> look_for_unit(bool& wait);
   void note_done(const Unit& unit);
 };
 
-/// On rank 0: makes journal and part file, unless another launch has.
-void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
+/// Locked, and under its name: another launch may remove it between the opening and the locking.
+io::Journal::Turn LongRun::State::open_journal() {
+  for (;;) {
+    journal.emplace(paths.journal);
+    try {
+      return io::Journal::Turn(*journal);
+    } catch (const core::Error&) {
+      if (journal->is_there()) throw;
+    }
+  }
+}
+
+/// Whether what another launch has laid out is this run. It may have come behind our look at recorded_cuts().
+bool LongRun::State::go_on(const io::PartLayout& layout) const {
+  const std::vector<std::string> found = changes(journal->head(), job);
+  if (!found.empty()) refuse(paths, found);
+  if (!(cuts_of(journal->head()) == cuts)) return false;
+  if (is_published(layout)) return true;
+  if (has_result_name(layout)) {
+    fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
+         paths.result, paths.part);
+  }
+  if (!exists(paths.part)) {
+    fail(ErrorKind::failure,
+         "{}: is gone, with all that {} says is finished: put it back, or begin anew with annulus run --restart",
+         paths.part, paths.journal);
+  }
+  io::check_location(paths.result, job.run.settings.output.overwrite);
+  return true;
+}
+
+/// On rank 0: makes journal and part file, unless another launch has; false where that has cut the run in other units.
+bool LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
   const auto check_result = [&] { io::check_location(paths.result, job.run.settings.output.overwrite); };
   if (!exists(paths.journal)) check_result();  // before anything is made
-  journal.emplace(paths.journal);
+  io::Journal::Turn turn = open_journal();
   if (!journal->has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
     fail(
         ErrorKind::failure,
@@ -160,17 +196,15 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
         "or put output.file on another file system",
         paths.journal);
   }
-  io::Journal::Turn turn(*journal);
-  if (!journal->is_empty()) {
-    if (!is_published(io::PartLayout::parse(journal->part()))) check_result();
-    return;
-  }
+  if (!journal->is_empty()) return go_on(io::PartLayout::parse(journal->part()));
   bool laid_out = false;
   try {
     check_result();
     if (exists(paths.part)) {
       if (!journal->is_making()) {
-        fail(ErrorKind::failure, "{}: is in the way: the run keeps its numbers under that name until it is finished",
+        fail(ErrorKind::failure,
+             "{}: is in the way: the run keeps its numbers under that name until it is finished; remove it if it is of "
+             "a run whose journal is gone",
              paths.part);
       }
       unlink(paths.part.c_str());  // of a launch that was killed while it laid it out
@@ -191,22 +225,32 @@ void LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
     throw;
   }
   io::flush_folder(paths.journal);
+  return true;
 }
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm)
     : state_(std::make_unique<State>(job, cuts, comm)) {
   State& s = *state_;
   const std::vector<io::PartTensor> tensors = part_tensors(job, scratch);
-  s.launch = std::uint64_t(io::numbers_from_root(comm, [&] {
-                             const comm::BlockingScope inside("the making of " + s.paths.part);
-                             s.lay_out(tensors);
-                             return std::vector<Index>{Index(random_id())};
-                           }).at(0));
+  const std::vector<Index> launch = io::numbers_from_root(comm, [&] {
+    const comm::BlockingScope inside("the making of " + s.paths.part);
+    return s.lay_out(tensors) ? std::vector<Index>{Index(random_id())} : std::vector<Index>{};
+  });
+  if (launch.empty()) {
+    throw BegunMeanwhile(ErrorKind::failure,
+                         s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
+  }
+  s.launch = std::uint64_t(launch.at(0));
+  end_on_signals(comm, "what is finished stays so: run again to continue");
   comm::agree(comm, [&] {
-    if (!s.journal) s.journal.emplace(s.paths.journal);
+    if (!s.journal) {
+      std::optional<io::Journal> found = io::Journal::find(s.paths.journal);
+      if (!found) fail(ErrorKind::failure, "{}: the journal of this run was removed meanwhile", s.paths.journal);
+      s.journal.emplace(std::move(*found));
+    }
     const io::PartLayout layout = io::PartLayout::parse(s.journal->part());
     if (!s.is_published(layout)) {
-      s.part.emplace(s.paths.part, layout, tensors);
+      s.part.emplace(s.paths.part, layout, tensors, /*has_scratch=*/!s.journal->is_recording());
       for (const io::PartTensor& tensor : tensors) s.rows.put(tensor.id, s.part->place(tensor.id));
     }
     for (const StoredTensor tensor : input_tensors(job)) s.rows.put(tensor, input_place(job, tensor));
@@ -215,6 +259,9 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
                         fmt::format("{}, process {} on {}, rank {} of {}", utc_now(), getpid(), comm::host_name(),
                                     comm.rank(), comm.size())});
   });
+  if (comm.is_root() && s.found_finished > 0) {
+    fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());
+  }
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
                  "annulus: stopped on request in the middle of a unit; those that are finished stay so: run again to "
                  "continue\n");

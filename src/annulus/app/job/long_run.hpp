@@ -24,6 +24,7 @@ struct Cuts {
   std::string strategy;
   std::map<std::string, Index> numbers;
   std::vector<Index> phases;
+  bool operator==(const Cuts&) const = default;
 };
 
 struct Unit {
@@ -44,11 +45,18 @@ struct Rest {
   int status = 0;
 };
 
+/// Launches that begin at the same time find nothing recorded, and cut as memory and ranks of each say. The first one's
+/// cuts count: recorded_cuts() gives them now.
+class BegunMeanwhile : public comm::AgreedError {
+ public:
+  using comm::AgreedError::AgreedError;
+};
+
 class LongRun {
  public:
   /// Lays out NAME.part and NAME.journal with these cuts, or opens those that are there (`cuts` are then what
   /// recorded_cuts() gave). `scratch` are tensors that are stored beside the result for later phases and are no part of
-  /// it. Collective; throws the same Error on every rank.
+  /// it. Collective; throws the same Error on every rank, BegunMeanwhile where those that are there have other cuts.
   LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm);
   ~LongRun();
   LongRun(const LongRun&) = delete;

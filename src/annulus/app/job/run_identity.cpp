@@ -78,6 +78,9 @@ Cuts cuts_of(const std::string& identity) {
 
 std::vector<std::string> changes(const std::string& identity, const Request& request) {
   const Json before = Json::parse(identity);
+  if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
+    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // keys may differ, too
+  }
   const io::RunFile made = io::parse_run_file(before.at("settings"), "the journal", {});
   std::vector<std::string> lines = io::differences(made.settings, request.run.settings);
   const auto compare = [&](const Json& then, const Json& now, const std::string& what) {

@@ -15,6 +15,7 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/trace_file.hpp"
 #include "annulus/verify/result.hpp"
@@ -83,7 +84,7 @@ std::optional<Measurements> compute_all(const Job& job, const std::function<io::
   return measured;
 }
 
-int run(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
+int run_once(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const Job job = job_of(given, comm);
   if (given.dry_run) {
     const int parts = job.is_streamed() ? int(job.partition.size()) : job.ranks;
@@ -112,8 +113,12 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
   comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
   comm::choose_transport(settings.distribution.transport, comm);
   std::optional<io::NewFile> report_file;  // on rank 0
+  // Launches may share a run in units: its report is of the one that completes it.
+  const bool is_shared = job.is_streamed() || job.slice_count() > 1;
+  const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   io::on_root(comm, [&] {
-    if (settings.output.report) report_file.emplace(*settings.output.report, settings.output.overwrite);
+    if (!settings.output.report) return;
+    is_shared ? io::check_location(*settings.output.report, settings.output.overwrite) : make_report();
   });
   std::optional<io::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
@@ -122,18 +127,34 @@ int run(const Given& given, const comm::Communicator& comm, const std::string& c
             decisions(job)};
   };
   Rest rest;
-  const std::optional<Measurements> measured = compute_all(job, record, comm, rest);
+  std::optional<Measurements> measured;
+  try {
+    measured = compute_all(job, record, comm, rest);
+  } catch (const comm::AgreedError&) {  // others completed it between our look and our first step
+    if (!is_finished_by_others(job, comm)) throw;
+    rest.words = settings.output.file + " is complete: other tasks made it";
+  }
   if (!measured) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
     return comm.max(Index(rest.status)) > 0 ? stopped_status : 0;
   }
   const std::vector<io::ReportEntry> ran = run_entries(job, comm);
   io::on_root(comm, [&] {
+    if (settings.output.report && !report_file) make_report();
     if (report_file) io::write_report(*report_file, report(job, *measured, ran));
   });
   if (comm.is_root()) print_summary(job, *measured);
   if (trace) trace->finish(identity(title_of(job)));  // last: without it the result is as good
   return 0;
+}
+
+int run(Given given, const comm::Communicator& comm, const std::string& command_line) {
+  try {
+    return run_once(given, comm, command_line);
+  } catch (const BegunMeanwhile&) {
+    given.restart = false;  // what was to be forgotten is, and what is there was begun behind that
+    return run_once(given, comm, command_line);
+  }
 }
 
 }  // namespace

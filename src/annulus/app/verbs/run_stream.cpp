@@ -1,7 +1,6 @@
 #include "annulus/app/verbs/run_stream.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/stream_work.hpp"
@@ -80,10 +79,6 @@ std::optional<Measurements> compute_blocks(const Job& job, const std::function<i
   std::optional<LongRun> long_run;
   if (job.run.settings.output.writes_file()) long_run.emplace(job, work.cuts(), work.scratch(), comm);
   const Index found = long_run ? long_run->found_finished() : 0, all = work.passes().units() * work.passes().phases();
-  if (found > 0 && comm.is_root()) {
-    std::fprintf(stderr, "annulus: going on: %lld of %lld parts are there\n", static_cast<long long>(found),
-                 static_cast<long long>(all));
-  }
   const double begun = long_run ? long_run->finished_share() : 0;
   const Pass pass = run_pass(comm, "the blocks", [&] {
     ProgressLine progress(comm.is_root(), all_work(job), begun);

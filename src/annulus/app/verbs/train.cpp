@@ -138,7 +138,7 @@ class Training {
 
   void save() const {
     const comm::Scope here("the writing of " + settings_.checkpoint);
-    io::on_root(comm_, [&] { keep_previous(settings_.checkpoint); });
+    io::on_root(comm_, [&] { keep_previous(training_); });
     io::OutputLocation where = io::location_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
     where.overwrite = true;
