@@ -244,7 +244,8 @@ def test_other_threads_wait_their_turn_and_python_goes_on():
 def test_ctrl_c_ends_it():
     """A call of minutes."""
     process = subprocess.Popen([sys.executable, "-P", "-c", textwrap.dedent("""
-        import annulus, numpy as np
+        import annulus, signal, numpy as np
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
         x = np.ones((1, 1, 1, 1), "f4")
         annulus.attention(x, x, x)
         x = np.zeros((1, 400_000, 4, 64), "f4")
