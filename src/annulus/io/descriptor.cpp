@@ -19,7 +19,10 @@ const char* kind_of_file(const struct stat& about) {
 
 Descriptor::Descriptor(const std::string& path, int flags, mode_t mode)
     : id_(open(path.c_str(), flags | O_CLOEXEC, mode)) {
-  if (id_ < 0) core::fail(core::ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
+  if (id_ >= 0) return;
+  const bool is_link = errno == ELOOP && (flags & O_NOFOLLOW) != 0;
+  core::fail(core::ErrorKind::failure, "{}: cannot be opened: {}", path,
+             is_link ? "it is a link, and links are not followed here" : std::strerror(errno));
 }
 
 Descriptor::~Descriptor() {
