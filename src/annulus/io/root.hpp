@@ -49,7 +49,7 @@ std::vector<Index> numbers_from_root(const comm::Communicator& comm, Work&& work
     return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Index));
   });
   std::vector<Index> numbers(bytes.size() / sizeof(Index));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
 }
 
