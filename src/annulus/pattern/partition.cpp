@@ -11,11 +11,9 @@ StoredRows::StoredRows(std::vector<Interval> intervals) {
     begins_.push_back(count_);
     count_ += interval.size();
   }
-  held_ = count_;
 }
 
 StoredRows::StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals) : StoredRows(intervals) {
-  held_ = whole.held_;
   const std::vector<Interval> at = places(whole, *this);
   for (std::size_t i = 0; i < at.size(); ++i) begins_[i] = at[i].begin;
 }

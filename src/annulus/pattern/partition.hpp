@@ -46,8 +46,6 @@ class StoredRows {
 
   const std::vector<Interval>& intervals() const { return intervals_; }
   Index count() const { return count_; }
-  /// Rows of the block that stores them: their number, but of some rows of a block.
-  Index held() const { return held_; }
   /// Stored row of the first row of interval `i`.
   Index stored_begin(std::size_t i) const { return begins_[i]; }
   /// Place of the first interval that ends behind `row`, found by bisection; intervals().size() where none does.
@@ -57,7 +55,6 @@ class StoredRows {
   std::vector<Interval> intervals_;
   std::vector<Index> begins_;
   Index count_ = 0;
-  Index held_ = 0;
 };
 
 /// The rows of every rank; together they are 0 ... n-1, each row once.

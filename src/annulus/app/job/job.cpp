@@ -147,8 +147,13 @@ void check_reproducible(const Job& job) {
 }
 
 /// compute.reproducible: auto. The same bits where the strategy and the cut that are taken anyway can give them, in the
-/// memory that there is; else Job::why_other_bits.
-void decide_bits(Job& job) {
+/// memory that there is; else Job::why_other_bits. A run that goes on does as it began.
+void decide_bits(Job& job, const Asked& asked) {
+  if (asked.reproducible) {
+    job.problem.reproducible = *asked.reproducible;
+    if (!*asked.reproducible) job.why_other_bits = "so was this run begun";
+    return;
+  }
   strategies::Problem problem = job.problem;
   problem.reproducible = true;
   if (!problem.partition) problem.partition = kind_of(problem, job.strategy->partition(job.problem, job.ranks));
@@ -258,7 +263,7 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
   comm::agree(comm, [&] {
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
-    if (!job.run.settings.compute.reproducible) decide_bits(job);
+    if (!job.run.settings.compute.reproducible) decide_bits(job, asked);
     check_reproducible(job);
     if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);

@@ -56,6 +56,7 @@ struct Asked {
   planner::StreamOffer stream = planner::StreamOffer::never;
   std::optional<Index> block_rows{};  ///< strategy stream goes on with blocks that an earlier launch cut
   std::optional<RecordedSlices> recorded{};
+  std::optional<bool> reproducible{};  ///< what an earlier launch took compute.reproducible: auto for
 };
 
 /// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().

@@ -93,7 +93,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
       journal->remove();
       return "";
     }
-    const std::vector<std::string> found = changes(journal->head(), request);
+    const std::vector<std::string> found = changes(journal->head(), request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found);
     const std::string& named = request.run.settings.distribution.strategy;
     const Cuts cuts = cuts_of(journal->head());
@@ -167,7 +167,7 @@ io::Journal::Turn LongRun::State::open_journal() {
 
 /// Whether what another launch has laid out is this run. It may have come behind our look at recorded_cuts().
 bool LongRun::State::go_on(const io::PartLayout& layout) const {
-  const std::vector<std::string> found = changes(journal->head(), job);
+  const std::vector<std::string> found = changes(journal->head(), job, /*is_decided=*/true);
   if (!found.empty()) refuse(paths, found);
   if (!(cuts_of(journal->head()) == cuts)) return false;
   if (is_published(layout)) return true;

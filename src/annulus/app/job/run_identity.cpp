@@ -53,19 +53,22 @@ Json input_json(const Request& request) {
   return input;
 }
 
-Json settings_json(const Request& request) {
+/// Of a request that is no job yet without what only a job decides.
+Json settings_json(const Request& request, bool is_decided) {
   const strategies::Problem& problem = request.problem;
-  return {{"program", program()},
-          {"compute.precision", std::string(core::name_of(problem.precision))},
-          {"compute.reproducible", problem.reproducible ? "true" : "false"},
-          {"instruction set", std::string(kernels::host_instruction_set())}};
+  const io::ComputeSettings& asked = request.run.settings.compute;
+  Json settings{{"program", program()}};
+  if (is_decided || asked.precision) settings["compute.precision"] = core::name_of(problem.precision);
+  if (is_decided || asked.reproducible) settings["compute.reproducible"] = problem.reproducible ? "true" : "false";
+  if (is_decided) settings["instruction set"] = kernels::host_instruction_set();
+  return settings;
 }
 
 }  // namespace
 
 std::string identity_text(const Request& request, const Cuts& cuts) {
   const Json all{{"settings", io::resolved_text(request.run.settings)},
-                 {"decided", settings_json(request)},
+                 {"decided", settings_json(request, /*is_decided=*/true)},
                  {"input", input_json(request)},
                  {"cuts", {{"strategy", cuts.strategy}, {"numbers", cuts.numbers}, {"phases", cuts.phases}}}};
   return all.dump();
@@ -76,7 +79,7 @@ Cuts cuts_of(const std::string& identity) {
   return {cuts.at("strategy"), cuts.at("numbers"), cuts.at("phases")};
 }
 
-std::vector<std::string> changes(const std::string& identity, const Request& request) {
+std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided) {
   const Json before = Json::parse(identity);
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
     return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // keys may differ, too
@@ -89,7 +92,7 @@ std::vector<std::string> changes(const std::string& identity, const Request& req
       if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
     }
   };
-  compare(before.at("decided"), settings_json(request), "");
+  compare(before.at("decided"), settings_json(request, is_decided), "");
   compare(before.at("input"), input_json(request), "input's ");
   return lines;
 }

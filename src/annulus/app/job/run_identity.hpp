@@ -16,6 +16,7 @@ std::string identity_text(const Request& request, const Cuts& cuts);
 Cuts cuts_of(const std::string& identity);
 
 /// What is another now: "attention.causal: true -> false". On this rank alone. Throws Error(failure).
-std::vector<std::string> changes(const std::string& identity, const Request& request);
+/// `is_decided`: also what a job decides, where the run file leaves it open and of the ranks' processors.
+std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided);
 
 }  // namespace annulus::app
