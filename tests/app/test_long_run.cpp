@@ -83,6 +83,14 @@ class LongRunTest : public ::testing::Test {
     }
     return done;
   }
+  /// A launch that ends behind a unit of every rank.
+  void leave_behind_a_unit(const Job& job) {
+    {
+      LongRun run(job, cuts(), scratch(job), comm_);
+      work(run, 1);
+    }
+    comm_.barrier();
+  }
   io::Record record() const { return {"settings: none\n", {}, {{"software", "annulus"}}}; }
 
   void check_result() {
@@ -271,11 +279,7 @@ TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
 
 TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {
   const Job job = this->job();
-  {
-    LongRun run(job, cuts(), scratch(job), comm_);
-    work(run, 1);
-  }
-  comm_.barrier();
+  leave_behind_a_unit(job);
   const std::string part = result() + ".part";
   const auto error = [&] { return test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); }); };
   const auto rename = [&](const std::string& from, const std::string& to) {
@@ -296,11 +300,7 @@ TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {
 /// What is cut off would be read as zeros.
 TEST_F(LongRunTest, AFileThatWasCutShortIsNotTaken) {
   const Job job = this->job();
-  {
-    LongRun run(job, cuts(), scratch(job), comm_);
-    work(run, 1);
-  }
-  comm_.barrier();
+  leave_behind_a_unit(job);
   const std::string part = result() + ".part";
   if (comm_.is_root()) std::filesystem::resize_file(part, std::filesystem::file_size(part) - 10000);  // in scratch
   comm_.barrier();
