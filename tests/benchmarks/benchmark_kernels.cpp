@@ -206,7 +206,7 @@ void register_cases() {
   for (const bool backward : {false, true}) {
     for (const DType type : {DType::float32, DType::bfloat16, DType::float16, DType::float64}) {
       for (const Index n : {1024, 2048, 4096}) {
-        for (const Index head_dim : {32, 64, 80, 128, 256}) {
+        for (const Index head_dim : {32, 33, 40, 64, 72, 80, 96, 128, 160, 256}) {
           for (const bool causal : {false, true}) {
             register_case({Backend::host, backward, type, n, 8, head_dim, causal});
             register_case({Backend::device, backward, type, n, 8, head_dim, causal});

@@ -1,4 +1,5 @@
-// The two register-blocked products: scores with query rows across the lanes, outputs with value columns across them.
+// The register-blocked product of the forward pass, query rows across the lanes: scores take a broadcast number of a key,
+// outputs one of a column of the values.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -7,28 +8,32 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Scores of NV vectors of rows against kScoreKeys keys: c[j][v] = sum_d queries[d][v] * keys[j][d], in ascending d
-/// (of pairs the odd one first). Those of pairs still lack the score factor.
-///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
-template <class T, int NV>
-ANNULUS_INLINE void multiply_scores(const T* queries, const T* keys, int depth, Vec<Number<T>> (&c)[kScoreKeys][NV]) {
-  for (int d = 0; d < depth; d += kUnroll<T>) {
-#pragma GCC unroll 4
-    for (int u = 0; u < kUnroll<T>; ++u) {
-      Vec<T> rows[NV];
+/// C columns of products for NV vectors of rows: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (of pairs the
+/// odd one first).
+///   rows [count][kRows], the first of the vectors   columns [C][stride]
+template <class T, int kRows, int C, int NV>
+ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int stride, int count,
+                                        Vec<Number<T>> (&c)[C][NV]) {
+  const auto add = [&](const T* row, int k) ANNULUS_INLINE_MEMBER {
+    Vec<T> x[NV];
 #pragma GCC unroll 3
-      for (int v = 0; v < NV; ++v) rows[v] = load<Vec<T>>(queries + v * kLanes<T>);
+    for (int v = 0; v < NV; ++v) x[v] = load<Vec<T>>(row + v * kLanes<T>);
 #pragma GCC unroll 8
-      for (int j = 0; j < kScoreKeys; ++j) {
-        const Vec<T> key = broadcast(keys[j * depth + d + u]);
+    for (int j = 0; j < C; ++j) {
+      const Vec<T> number = broadcast(columns[j * stride + k]);
 #pragma GCC unroll 3
-        for (int v = 0; v < NV; ++v) multiply_add<T>(c[j][v], key, rows[v]);
-      }
-      queries += kQueryBlock<T>;
+      for (int v = 0; v < NV; ++v) multiply_add<T>(c[j][v], number, x[v]);
     }
+  };
+  int k = 0;
+  for (; k + kUnroll<T> <= count; k += kUnroll<T>, rows += kUnroll<T> * kRows) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll<T>; ++u) add(rows + u * kRows, k + u);
   }
+  for (; k < count; ++k, rows += kRows) add(rows, k);
 }
 
+/// Those of pairs still lack the score factor.
 template <class T, int NV>
 ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKeys][NV]) {
   if constexpr (kPerWord < T >> 1) {
@@ -40,14 +45,15 @@ ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKe
   }
 }
 
-/// Those scores, stored. With kMaximum, row_max takes them in.
+/// Scores of NV vectors of rows against kScoreKeys keys, stored. With kMaximum, row_max takes them in.
+///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
 ///   strip [kScoreKeys][kGroupRows]
 template <class T, int NV, bool kMaximum>
 __attribute__((noinline)) void score_block(const T* queries, const T* keys, int depth, Number<T> factor,
                                            Number<T>* strip, Vec<Number<T>>* row_max) {
   constexpr int n = kLanes<T>;
   Vec<Number<T>> c[kScoreKeys][NV] = {};
-  multiply_scores<T, NV>(queries, keys, depth, c);
+  add_column_products<T, kQueryBlock<T>, kScoreKeys, NV>(queries, keys, depth, depth, c);
   finish_scores<T, NV>(factor, c);
 #pragma GCC unroll 3
   for (int v = 0; v < NV; ++v) {
@@ -85,7 +91,7 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
                                             StandingRows<Number<T>, NV>& rows) {
   constexpr int n = kLanes<T>;
   Vec<Number<T>> c[kScoreKeys][NV] = {};
-  multiply_scores<T, NV>(queries, keys, depth, c);
+  add_column_products<T, kQueryBlock<T>, kScoreKeys, NV>(queries, keys, depth, depth, c);
   finish_scores<T, NV>(factor, c);
 #pragma GCC unroll 3
   for (int v = 0; v < NV; ++v) {
@@ -118,43 +124,22 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
   for (int v = 0; v < NV; ++v) rows.sum[v] = sum[v];
 }
 
-/// c[i] += strip[i] * values for the MR rows and NV vectors of a word of keys.
-template <class T, int NV>
-ANNULUS_INLINE void add_value(const T* strip, const T* values, Vec<Number<T>> (&c)[kRowBlock][NV]) {
-  Vec<T> b[NV];
-#pragma GCC unroll 2
-  for (int v = 0; v < NV; ++v) b[v] = load<Vec<T>>(values + v * kLanes<T>);
-#pragma GCC unroll 16
-  for (int i = 0; i < kRowBlock; ++i) {
-    const Vec<T> a = broadcast(strip[i]);
-#pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) multiply_add<T>(c[i][v], a, b[v]);
-  }
-}
-
-/// Adds the weighted values of `keys` words of keys to MR rows of one slab of NV vectors of the accumulator, one after
-/// another:
-/// acc[i][...] += sum_j strip[j][i] * values[j][...].
-///   strip [keys][kGroupRows]   values [keys][NR]   acc [MR][NR]
-template <class T, int NV>
-__attribute__((noinline)) void value_block(const T* strip, const T* values, int keys, Number<T>* acc) {
-  constexpr int n = kLanes<T>, row = kGroupRows<T>, block = kKeyBlock<T>;
-  Vec<Number<T>> c[kRowBlock][NV];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRowBlock; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<Number<T>>>(acc + i * block + v * n);
-  for (; keys >= kUnroll<T>; keys -= kUnroll<T>) {
-#pragma GCC unroll 4
-    for (int u = 0; u < kUnroll<T>; ++u) add_value<T, NV>(strip + u * row, values + u * block, c);
-    strip += kUnroll<T> * row;
-    values += kUnroll<T> * block;
-  }
-  for (; keys > 0; --keys, strip += row, values += block) add_value<T, NV>(strip, values, c);
-#pragma GCC unroll 16
-  for (int i = 0; i < kRowBlock; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v) store(acc + i * block + v * n, c[i][v]);
+/// Adds the weighted values of `words` words of keys to NV vectors of rows, C columns, one key after another:
+/// acc[i][...] += sum_j weights[j][...] * values[i][j].
+///   weights [words][kGroupRows]   values [C][stride]   acc [C][kGroupRows]
+template <class T, int C, int NV>
+__attribute__((noinline)) void value_block(const T* weights, const T* values, int stride, int words, Number<T>* acc) {
+  constexpr int n = kLanes<T>, row = kGroupRows<T>;
+  Vec<Number<T>> c[C][NV];
+#pragma GCC unroll 8
+  for (int i = 0; i < C; ++i)
+#pragma GCC unroll 3
+    for (int v = 0; v < NV; ++v) c[i][v] = load<Vec<Number<T>>>(acc + i * row + v * n);
+  add_column_products<T, row, C, NV>(weights, values, stride, words, c);
+#pragma GCC unroll 8
+  for (int i = 0; i < C; ++i)
+#pragma GCC unroll 3
+    for (int v = 0; v < NV; ++v) store(acc + i * row + v * n, c[i][v]);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -100,10 +100,13 @@ ANNULUS_INLINE void store_as(Storage* p, Vec<T> x) {
 /// The first `count` numbers of p, zero in the other lanes; reads nothing beyond them.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_some_as(const Storage* p, int count) {
-  if (count >= kLanes<T>) return load_as<T>(p);
-  Storage padded[kLanes<T>] = {};
-  for (int i = 0; i < count; ++i) padded[i] = p[i];
-  return load_as<T>(padded);
+  constexpr int n = kLanes<T>;
+  if (count >= n) return load_as<T>(p);
+  if constexpr (sizeof(Storage) == 2) {
+    return __builtin_convertvector(widen<n>(load_some<Shorts<n>>(p, count), p), Vec<T>);
+  } else {
+    return __builtin_convertvector((load_some<Pack<Storage, n>>(p, count)), Vec<T>);
+  }
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

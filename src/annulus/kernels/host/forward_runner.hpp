@@ -27,8 +27,8 @@ alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = 
 template <class T>
 struct ForwardLayout {
   ForwardLayout(const TileFunctions<T>& tiles, Index head_dim, const TileSizes& sizes)
-      : depth(core::ceil_div(core::ceil_div(head_dim, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
-        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block),
+      : depth(core::ceil_div(head_dim, kPerWord<T>)),
+        columns(core::ceil_div(head_dim, tiles.column_step) * tiles.column_step),
         tile_keys(sizes.keys),
         max_rows(sizes.rows) {
     const Index strip = tiles.strip_keys, row_bytes = (depth + columns) * Index(sizeof(Number<T>)),
@@ -58,7 +58,7 @@ struct ForwardMemory {
         scores(scratch.take<Number<T>>(Index(tiles.group_rows) * tiles.strip_keys)) {
     tile.keys =
         scratch.take<T>(core::ceil_div(layout.tile_keys, Index(tiles.key_step)) * tiles.key_step * layout.depth);
-    tile.capacity = int(core::ceil_div(layout.tile_keys, kPerWord<T>));
+    tile.capacity = int(scratch.whole_lines<T>(core::ceil_div(layout.tile_keys, kPerWord<T>)));
     tile.values = scratch.take<T>(tile.capacity * layout.columns);
     panels.queries = scratch.take<T>(padded_rows * layout.depth);
     panels.acc = scratch.take<Number<T>>(padded_rows * layout.columns);
@@ -156,13 +156,13 @@ class ForwardRunner {
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
       const bool empty = l[row] == 0;  // acc may hold anything then
-      rows[i] = empty ? reinterpret_cast<const N*>(zero_row) : acc + row * state_.shape.head_dim;
+      rows[i] = empty ? nullptr : acc + row * state_.shape.head_dim;
       if (empty) continue;
       w.panels.max[i] = m[row];
       w.panels.sum[i] = l[row];
       if (has_entropy()) w.panels.score_sum[i] = score_sum[row];
     }
-    tiles_.load_rows(rows, w.rows, w.padded_rows, w.panels.head_dim, w.panels.acc);
+    tiles_.load_columns(rows, w.rows, w.padded_rows, w.panels.head_dim, w.panels.acc);
   }
 
   void store_rows(const Work& w) {
@@ -178,7 +178,7 @@ class ForwardRunner {
       if (has_entropy()) score_sum[row] = w.panels.score_sum[i];
       rows[i] = acc + row * state_.shape.head_dim;
     }
-    tiles_.store_rows(w.panels.acc, w.rows, w.panels.head_dim, rows);
+    tiles_.store_columns(w.panels.acc, w.rows, w.panels.head_dim, rows);
   }
 
   /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see. A piece is
@@ -198,9 +198,8 @@ class ForwardRunner {
     w.tile.first = first;
     w.tile.count = int(count);
     const int d = w.panels.head_dim, storage = storage_index(operands_.k.type);
-    const N one = 1;
     tiles_.pack_rows[storage](keys, int(count), d, w.tile.keys);
-    tiles_.pack_slabs[storage](values, int(count), d, w.tile.capacity, {&one, 0}, w.tile.values);
+    tiles_.pack_values[storage](values, int(count), d, w.tile.capacity, w.tile.values);
   }
 
   const TileFunctions<T>& tiles_;

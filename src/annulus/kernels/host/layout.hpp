@@ -5,15 +5,16 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Block of MR rows x 2 vectors of accumulators; two vectors of keys (or values) and a broadcast number beside them.
+/// Backward: a block of MR rows x 2 vectors of accumulators; two vectors of keys (or values) and a broadcast number beside
+/// them.
 ///   16 registers: 6 x 2 + 2 + 1 = 15.   32 registers: 12 x 2 + 2 + 1 = 27.
 constexpr int kRowBlock = kVectorRegisters == 32 ? 12 : 6;
 
 template <class T>
 constexpr int kKeyBlock = 2 * kLanes<T>;
 
-/// Scores are computed with query rows across the lanes: a block of 3 (2) vectors of rows x 8 (6) keys, a broadcast
-/// number of a key beside them.
+/// Forward: query rows lie across the lanes. A block of 3 (2) vectors of rows x 8 (6) keys, or columns of the values, and
+/// a broadcast number of one beside them.
 ///   16 registers: 2 x 6 + 2 + 1 = 15.   32 registers: 3 x 8 + 3 + 1 = 28.
 constexpr int kQueryVectors = kVectorRegisters == 32 ? 3 : 2;
 constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
@@ -21,14 +22,18 @@ constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
 template <class T>
 constexpr int kQueryBlock = kQueryVectors* kLanes<T>;
 
-constexpr int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divisor(b, a % b); }
+/// Accumulators have a multiple of this many columns: a block of one column would wait for its own multiply-adds.
+constexpr int kColumnStep = 2;
 
-/// Rows that a strip of scores is shared by: whole query blocks and whole row blocks. 48 in float, 24 in double on
-/// AVX-512 (3 vectors, or 4 and 2 row blocks) and AVX2.
+/// Rows that a strip of scores is shared by: three cache lines of them, 48 in float, 24 in double, whole query blocks of
+/// every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
 template <class T>
-constexpr int kGroupRows = kQueryBlock<T>* kRowBlock / greatest_divisor(kQueryBlock<T>, kRowBlock);
+constexpr int kGroupRows = 192 / int(sizeof(Number<T>));
 template <class T>
 constexpr int kGroupVectors = kGroupRows<T> / kLanes<T>;
+static_assert(kGroupVectors<float> % kQueryVectors == 0 && kGroupVectors<double> % kQueryVectors == 0);
+
+constexpr int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divisor(b, a % b); }
 
 /// Keys of a strip: 48 rows of them in float take 18 KiB of the first-level cache.
 constexpr int kStripKeys = 96;
@@ -49,7 +54,7 @@ static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
 // Keys and rows of these blocks begin with whole words.
 static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
-/// Steps of the inner loops unrolled by hand: they run over whole multiples, over zeros at the end.
+/// Steps of the inner loops unrolled by hand. Those of the backward pass run over whole multiples, over zeros at the end.
 template <class T>
 constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
 
@@ -63,13 +68,20 @@ constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledR
 static_assert(12 % kRowBlock == 0);
 
 constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
+constexpr int at_least(int x, int least) { return x < least ? least : x; }
+constexpr int at_most(int x, int most) { return x > most ? most : x; }
 
 /// Words of a row.
 template <class T>
-constexpr int padded_depth(int head_dim) {
-  return round_up((head_dim + kPerWord<T> - 1) / kPerWord<T>, kUnroll<T>);
+constexpr int row_words(int head_dim) {
+  return (head_dim + kPerWord<T> - 1) / kPerWord<T>;
 }
-/// Slabs of kKeyBlock columns of the values and the accumulator.
+/// The same in the panels of the backward pass.
+template <class T>
+constexpr int padded_depth(int head_dim) {
+  return round_up(row_words<T>(head_dim), kUnroll<T>);
+}
+/// Slabs of kKeyBlock columns of the accumulators of the backward pass.
 template <class T>
 constexpr int slab_count(int head_dim) {
   return (head_dim + kKeyBlock<T> - 1) / kKeyBlock<T>;

@@ -27,25 +27,22 @@ constexpr int kHeadroom = 16;
 ANNULUS_INLINE float maximum_for(float x) { return 2 * __builtin_ceilf(x / 2) + kHeadroom; }
 ANNULUS_INLINE double maximum_for(double x) { return 2 * __builtin_ceil(x / 2) + kHeadroom; }
 
-/// A vector of rows of QueryPanels: m, sums, and the number of the first row in its group.
+/// A vector of rows of QueryPanels: m, sums and accumulators.
 template <class T>
 struct RunningRows {
   T* max;
   T* sum;
   T* score_sum;  // or none
-  T* acc;        // of the group: [row block][slab][MR][NR]
-  int first_row;
-  int slabs;
+  T* acc;        // [columns][kGroupRows], the first of the vector
+  int columns;
 };
 
-/// Brings row number `row` of a group to another scale. The factor is the square of `root`, a power of two: it may be
-/// too small for a number of its own where the the exponent is biased, and then has to come in two steps.
+/// Brings row number i of the vector to another scale. The factor is the square of `root`, a power of two: it may be
+/// too small for a number of its own where the exponent is biased, and then has to come in two steps.
 template <class T>
-void rescale_accumulator(T* acc, int slabs, int row, T root) {
-  constexpr int block = kKeyBlock<T>;
-  T* first = acc + (row / kRowBlock * slabs * kRowBlock + row % kRowBlock) * block;
-  for (int s = 0; s < slabs; ++s, first += kRowBlock * block)
-    for (int j = 0; j < block; j += kLanes<T>) store(first + j, load<Vec<T>>(first + j) * root * root);
+void rescale_accumulator(const RunningRows<T>& rows, int i, T root) {
+  T* number = rows.acc + i;
+  for (int column = 0; column < rows.columns; ++column, number += kGroupRows<T>) *number = *number * root * root;
 }
 
 /// Raises m above the scores `most` of those rows that need it and brings their sums and accumulators to the new scale.
@@ -62,7 +59,7 @@ void raise_maxima(const RunningRows<T>& rows, const T* most) {
     rows.sum[i] *= root[0][0];
     rows.sum[i] *= root[0][0];
     if (rows.score_sum != nullptr) rows.score_sum[i] = rows.score_sum[i] * root[0][0] * root[0][0];
-    rescale_accumulator(rows.acc, rows.slabs, rows.first_row + i, root[0][0]);
+    rescale_accumulator(rows, i, root[0][0]);
   }
 }
 

@@ -42,15 +42,20 @@ ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   else
     return load_unaligned<Vec<T>>(row);
 }
+/// The first `count` numbers there, in pairs.
+ANNULUS_INLINE Pairs load_some_pairs(const BFloat16Bits* row, int count) {
+  return bits_as<Pairs>(load_some<Shorts<2 * kLanes<float>>>(row, count));
+}
 /// Words w, w + 1, ... of a row, zero beyond head_dim.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
   constexpr int numbers = kLanes<T> * kPerWord<T>;
   const int d = w * kPerWord<T>, rest = head_dim - d;
   if (rest >= numbers) return load_whole_words<T>(row + d);
-  Storage padded[numbers] = {};
-  for (int i = 0; i < rest; ++i) padded[i] = row[d + i];
-  return load_whole_words<T>(padded);
+  if constexpr (kPerWord<T> == 1)
+    return load_some_as<T>(row + d, rest);
+  else
+    return load_some_pairs(row + d, rest);
 }
 
 /// Pairs are products' operands as they are: they take no factor.
@@ -75,14 +80,14 @@ template <class Storage>
 ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_dim) {
   for (int i = 0; i < count; ++i)
     for (int byte = 0; byte < head_dim * int(sizeof(Storage)); byte += 64)
-      __builtin_prefetch(static_cast<const char*>(rows[i]) + byte);
+      __builtin_prefetch(static_cast<const char*>(rows[i]) + byte, 0, 2);
 }
 
-/// kWidth rows side by side.
-template <class T, class Storage, int kWidth>
+/// kWidth rows side by side, their words padded with zeros to a multiple of kDepthStep.
+template <class T, class Storage, int kWidth, int kDepthStep>
 void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels) {
   constexpr int n = kLanes<T>;
-  const int depth = padded_depth<T>(head_dim);
+  const int depth = round_up(row_words<T>(head_dim), kDepthStep);
   for (std::int64_t first = 0; first < count; first += n) {
     if (first + 2 * n <= count) prefetch_rows<Storage>(rows + first + n, n, head_dim);
     T* panel = panels + first / kWidth * kWidth * depth + first % kWidth;
@@ -136,11 +141,42 @@ void pack_pair_slabs(const void* const* rows, int count, int head_dim, int capac
   }
 }
 
-/// Rows as they are, one after another, padded with zeros to `depth` words each.
+/// Words of key i, columns d, d + 1, ...: a number of a row, or of two rows that follow each other, the first added
+/// first.
+template <class T, class Storage>
+ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, int head_dim) {
+  if constexpr (kPerWord<T> == 1)
+    return load_words<T>(static_cast<const Storage*>(rows[i]), d, head_dim);
+  else
+    return pair_up(static_cast<const Storage*>(rows[2 * i]), static_cast<const Storage*>(rows[2 * i + 1]), d, head_dim);
+}
+
+/// Rows of values become columns, each `capacity` words from the next.
+template <class T, class Storage>
+void pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
+  constexpr int n = kLanes<T>, at_once = n * kPerWord<T>;
+  static constexpr Storage none[kMaxHeadDim] = {};
+  const int columns = round_up(head_dim, kColumnStep);
+  for (int first = 0; first < count; first += at_once) {
+    const void* some[at_once];
+    for (int i = 0; i < at_once; ++i) some[i] = first + i < count ? rows[first + i] : none;
+    if (first + 2 * at_once <= count) prefetch_rows<Storage>(rows + first + at_once, at_once, head_dim);
+    T* const to = values + first / kPerWord<T>;
+    for (int d = 0; d < columns; d += n) {
+      Vec<T> a[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) a[i] = load_value_words<T, Storage>(some, i, d, head_dim);
+      transpose<T>(a);
+      for (int i = 0; i < n && d + i < columns; ++i) store(to + std::int64_t(d + i) * capacity, a[i]);
+    }
+  }
+}
+
+/// Rows as they are, one after another, the last word padded with zeros.
 template <class T, class Storage>
 void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   constexpr int n = kLanes<T>, ahead = 8;
-  const int depth = padded_depth<T>(head_dim), whole = head_dim / (n * kPerWord<T>)*n;
+  const int depth = row_words<T>(head_dim), whole = head_dim / (n * kPerWord<T>)*n;
   for (int i = 0; i < count; ++i, to += depth) {
     if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
     const auto* row = static_cast<const Storage*>(rows[i]);
@@ -148,6 +184,50 @@ void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
     if (whole == depth) continue;
     const Vec<T> rest = load_words<T>(row, whole, head_dim);
     for (int d = whole; d < depth; ++d) to[d] = T{rest[d - whole]};
+  }
+}
+
+/// Where row i of accumulators begins in [group][column][kGroupRows].
+template <class T, class Number>
+ANNULUS_INLINE Number* group_row(Number* groups, std::int64_t i, int columns) {
+  return groups + i / kGroupRows<T> * kGroupRows<T> * columns + i % kGroupRows<T>;
+}
+
+template <class T>
+void load_columns(const T* const* rows, std::int64_t count, std::int64_t padded, int head_dim, T* groups) {
+  constexpr int n = kLanes<T>;
+  static constexpr T none[kMaxHeadDim] = {};
+  const int columns = round_up(head_dim, kColumnStep);
+  for (std::int64_t first = 0; first < padded; first += n) {
+    const void* some[n];
+    bool empty = true;
+    for (int i = 0; i < n; ++i) {
+      const T* const row = first + i < count ? rows[first + i] : nullptr;
+      some[i] = row == nullptr ? none : row;
+      empty &= row == nullptr;
+    }
+    T* const to = group_row<T>(groups, first, columns);
+    for (int d = 0; d < columns; d += n) {
+      Vec<T> a[n] = {};
+      if (!empty) load_transposed<T, T>(some, d, head_dim, a);
+      for (int i = 0; i < n && d + i < columns; ++i) store(to + (d + i) * kGroupRows<T>, a[i]);
+    }
+  }
+}
+
+template <class T>
+void store_columns(const T* groups, std::int64_t count, int head_dim, T* const* rows) {
+  constexpr int n = kLanes<T>;
+  const int columns = round_up(head_dim, kColumnStep);
+  for (std::int64_t first = 0; first < count; first += n) {
+    const T* const from = group_row<T>(groups, first, columns);
+    for (int d = 0; d < head_dim; d += n) {
+      Vec<T> a[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) a[i] = d + i < columns ? load<Vec<T>>(from + (d + i) * kGroupRows<T>) : Vec<T>{};
+      transpose<T>(a);
+      for (int i = 0; i < n && first + i < count; ++i) store_some(rows[first + i] + d, a[i], head_dim - d);
+    }
   }
 }
 
@@ -176,14 +256,8 @@ void store_rows(const T* blocks, std::int64_t count, int head_dim, T* const* row
   constexpr int n = kLanes<T>, nr = kKeyBlock<T>;
   for (std::int64_t i = 0; i < count; ++i) {
     const T* from = block_row<T>(blocks, i, head_dim);
-    for (int d = 0; d < head_dim; d += n) {
-      const T* part = from + d / nr * kRowBlock * nr + d % nr;
-      if (d + n <= head_dim) {
-        store_unaligned(rows[i] + d, load<Vec<T>>(part));
-      } else {
-        for (int j = 0; d + j < head_dim; ++j) rows[i][d + j] = part[j];
-      }
-    }
+    for (int d = 0; d < head_dim; d += n)
+      store_some(rows[i] + d, load<Vec<T>>(from + d / nr * kRowBlock * nr + d % nr), head_dim - d);
   }
 }
 

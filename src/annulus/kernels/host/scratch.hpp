@@ -32,8 +32,14 @@ class Scratch {
   template <class T>
   T* take(core::Index count) {
     T* taken = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
-    used_ += core::ceil_div(count * core::Index(sizeof(T)), cache_line) * cache_line;
+    used_ += whole_lines<T>(count) * core::Index(sizeof(T));
     return taken;
+  }
+  /// `count` or more numbers of T that fill cache lines.
+  template <class T>
+  static core::Index whole_lines(core::Index count) {
+    constexpr core::Index each = cache_line / core::Index(sizeof(T));
+    return core::ceil_div(count, each) * each;
   }
 
   /// The calling thread's own.

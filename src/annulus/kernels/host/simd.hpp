@@ -108,6 +108,56 @@ ANNULUS_INLINE To bits_as(From x) {
   return y;
 }
 
+/// The first `count` lanes at any address, zero in the others; nothing beyond them is read or written.
+template <class V>
+ANNULUS_INLINE V copy_some(const void* p, int count) {
+  constexpr int lane = sizeof(V{}[0]), lanes = sizeof(V) / lane;
+  V x = {};
+  if (count >= lanes) return load_unaligned<V>(p);
+  for (int i = 0; i < count; ++i)
+    __builtin_memcpy(reinterpret_cast<char*>(&x) + i * lane, static_cast<const char*>(p) + i * lane, lane);
+  return x;
+}
+#if defined(__AVX512F__)
+ANNULUS_INLINE unsigned first_lanes(int count) { return count >= 32 ? ~0u : (1u << (count < 0 ? 0 : count)) - 1; }
+template <class V>
+ANNULUS_INLINE V load_some(const void* p, int count) {
+  constexpr int lane = sizeof(V{}[0]), bytes = sizeof(V);
+  const unsigned some = first_lanes(count);
+  if constexpr (bytes == 64 && lane == 8) {
+    return bits_as<V>(_mm512_maskz_loadu_epi64(__mmask8(some), p));
+  } else if constexpr (bytes == 64 && lane == 4) {
+    return bits_as<V>(_mm512_maskz_loadu_epi32(__mmask16(some), p));
+  } else if constexpr (bytes == 64 && lane == 2) {
+    return bits_as<V>(_mm512_maskz_loadu_epi16(some, p));
+  } else if constexpr (bytes == 32 && lane == 4) {
+    return bits_as<V>(_mm256_maskz_loadu_epi32(__mmask8(some), p));
+  } else if constexpr (bytes == 32 && lane == 2) {
+    return bits_as<V>(_mm256_maskz_loadu_epi16(__mmask16(some), p));
+  } else if constexpr (bytes == 16 && lane == 2) {
+    return bits_as<V>(_mm_maskz_loadu_epi16(__mmask8(some), p));
+  } else {
+    return copy_some<V>(p, count);
+  }
+}
+ANNULUS_INLINE void store_some(float* p, Floats x, int count) {
+  _mm512_mask_storeu_ps(p, __mmask16(first_lanes(count)), x);
+}
+ANNULUS_INLINE void store_some(double* p, Doubles x, int count) {
+  _mm512_mask_storeu_pd(p, __mmask8(first_lanes(count)), x);
+}
+#else
+template <class V>
+ANNULUS_INLINE V load_some(const void* p, int count) {
+  return copy_some<V>(p, count);
+}
+template <class T>
+ANNULUS_INLINE void store_some(T* p, Vec<T> x, int count) {
+  if (count >= kLanes<T>) return store_unaligned(p, x);
+  for (int i = 0; i < count; ++i) p[i] = x[i];
+}
+#endif
+
 // a * b + c, rounded once where the machine can; larger(a, b) = a > b ? a : b, so b where one of them is NaN.
 #if defined(__AVX512F__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }

@@ -27,10 +27,10 @@ inline constexpr int kStorageTypes = 4;
 inline constexpr int kMaxHeadDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
-/// scores: G is a multiple of the score block's W rows and of the accumulator block's MR rows. With D padded to `depth`
-/// words (queries) and cut into slabs of NR columns (accumulators):
+/// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or padded to an even
+/// number of columns (accumulators):
 ///   queries  [rows / W][depth][W]         numbers are already times scale * log2(e), pairs as they are
-///   acc      [rows / MR][slab][MR][NR]
+///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty
 ///   sum      [rows]                       l times 2^bias
 ///   score_sum [rows]                      those weights times their scores; nullptr: not wanted
@@ -53,14 +53,14 @@ struct QueryPanels {
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 ///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
-///   values  [slab][capacity][NR]    NR columns side by side; a word is one of a key, or of two that follow each other
+///   values  [column][capacity]      zero beyond D; a word is a number of a key, or of two that follow each other
 template <class T>
 struct KeyTile {
   T* keys;
   T* values;
   std::int64_t first;
   int count;
-  int capacity;  // of a slab, in words: one or two keys each
+  int capacity;  // of a column, in words: one or two keys each; whole vectors
 };
 
 /// What rows are multiplied by while they are packed: row i by of[i * step], where a step of 0 means one for all.
@@ -76,10 +76,11 @@ struct TileFunctions {
   int group_rows;         // G
   int query_block;        // W
   int row_block;          // MR
-  int column_block;       // NR, two vectors: value columns, or keys of a backward panel
+  int column_block;       // NR, two vectors: backward, columns of a slab, or keys of a panel
   int key_step;           // forward tiles have room for a multiple of this many keys
   int strip_keys;         // keys that a group takes at a time
-  int depth_step;         // words of a row are padded to a multiple of this
+  int depth_step;         // backward: words of a row are padded to a multiple of this
+  int column_step;        // forward: columns of values and accumulators are padded to a multiple of this
   int backward_row_step;  // query rows of a chunk are padded to a multiple of this
   int backward_key_step;  // and its keys of this: the least common multiple of MR and NR
   int strip_stride;       // of P and dS
@@ -92,6 +93,8 @@ struct TileFunctions {
   Pack pack_transposed[kStorageTypes];
   /// [key][depth]
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
+  /// [column][capacity], zero behind the last row in its vector; `capacity` is whole vectors.
+  void (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
   using PackSlabs = void (*)(const void* const* rows, int count, int head_dim, int capacity,
                              const RowFactors<Number<T>>& factors, T* slabs);
   /// [slab][capacity][NR], every number of row i times its factor. In the words of a product's inner dimension:
@@ -101,7 +104,12 @@ struct TileFunctions {
   PackSlabs pack_slabs[kStorageTypes];
   PackSlabs pack_descending_slabs[kStorageTypes];
   PackSlabs pack_row_slabs[kStorageTypes];
-  /// Accumulators of `count` rows to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
+  /// Accumulators of `count` rows to and from [group][column][G]; loading fills rows up to `padded`, whole groups, rows
+  /// without an address and columns beyond head_dim with zeros.
+  void (*load_columns)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
+                       Number<T>* groups);
+  void (*store_columns)(const Number<T>* groups, std::int64_t count, int head_dim, Number<T>* const* rows);
+  /// The same to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
   /// MR, and columns beyond head_dim with zeros.
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);

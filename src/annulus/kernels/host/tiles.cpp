@@ -116,29 +116,81 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
   }
 }
 
-/// Weights outside of what a vector of rows sees are 0 for the row blocks that reach into it.
-template <class T>
-ANNULUS_INLINE void clear_weights(const Strip<T>& strip, int v, int begin, int end) {
-  for (int j = begin / kPerWord<T>; j < end / kPerWord<T>; ++j)
-    store(strip.weights() + j * kGroupRows<T> + v * kLanes<T>, Vec<T>{});
+/// Columns of the values that a block takes: all of them shared out evenly, so that no block is left with too few
+/// accumulators to keep the multiply-adds busy.
+///   AVX2, 6 at most: 32 = 6 + 6 + 6 + 6 + 4 + 4
+ANNULUS_INLINE int next_columns(int columns) {
+  const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
+  return round_up((columns + blocks - 1) / blocks, kColumnStep);
 }
 
+template <class T, int NV>
+ANNULUS_INLINE void add_columns(int columns, const T* weights, const T* values, int stride, int words, Number<T>* acc) {
+  if constexpr (kScoreKeys == 8) {
+    if (columns == 8) return value_block<T, 8, NV>(weights, values, stride, words, acc);
+  }
+  if (columns == 6) return value_block<T, 6, NV>(weights, values, stride, words, acc);
+  if (columns == 4) return value_block<T, 4, NV>(weights, values, stride, words, acc);
+  value_block<T, 2, NV>(weights, values, stride, words, acc);
+}
+
+/// Words of keys [begin, end) of a strip, all of which the vectors of rows [first, last) see.
+struct Span {
+  int begin, end, first, last;
+};
+
+/// What the vectors of a query block, from number v0, see of a strip, in ascending spans. Neither begin nor end ever
+/// ascends from one row to the next, so the vectors that see a key follow one another.
+///   AVX-512, 48 rows, causal, reversed keys: the first span is seen by the last vector of rows only.
+ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
+  const int v_end = v0 + kQueryVectors;
+  for (int at = 0;; at = to++->end) {
+    Span next = {kStripKeys, kStripKeys, v_end, v0};
+    for (int v = v0; v < v_end; ++v) {
+      const int begin = at_least(visible[v].begin, at);
+      if (begin < visible[v].end && begin < next.begin) next.begin = begin;
+    }
+    if (next.begin == kStripKeys) return to;
+    for (int v = v0; v < v_end; ++v) {
+      const Range range = visible[v];
+      if (range.begin > next.begin) {
+        next.end = at_most(next.end, range.begin);
+      } else if (range.end > next.begin) {
+        next.end = at_most(next.end, range.end);
+        next.first = at_most(next.first, v);
+        next.last = v + 1;
+      }
+    }
+    *to = next;
+  }
+}
+
+/// Adds the weighted values of a strip to the accumulators of its group; visible are the words of keys that each vector
+/// of rows sees.
 template <class T>
-ANNULUS_INLINE void add_values(const Strip<T>& strip, const T* values, int capacity, Number<T>* acc) {
-  constexpr int block = kKeyBlock<T>;
-  const int slabs = slab_count<T>(strip.panels.head_dim);
-  for (int s = 0; s < slabs; ++s) {
-    const T* slab = values + std::int64_t(s) * capacity * block;
-    const bool wide = strip.panels.head_dim - s * block > kLanes<T>;
-    for (int row = 0; row < strip.rows; row += kRowBlock) {
-      const Range seen = strip.seen_by_any(row, kRowBlock).template whole_words<T>();
-      const int first = seen.begin / kPerWord<T>, words = (seen.end - seen.begin) / kPerWord<T>;
-      Number<T>* const to = acc + (row * slabs + s * kRowBlock) * block;
-      const T* const weights = strip.weights() + first * kGroupRows<T> + row;
-      if (wide)
-        value_block<T, 2>(weights, slab + first * block, words, to);
-      else
-        value_block<T, 1>(weights, slab + first * block, words, to);
+ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, const T* values, int stride,
+                               Number<T>* acc) {
+  Span spans[2 * kGroupVectors<T>];
+  Span* end = spans;
+  for (int v = 0; v * kLanes<T> < strip.rows; v += kQueryVectors) end = append_spans(visible, v, end);
+  const int all = round_up(strip.panels.head_dim, kColumnStep);
+  for (int column = 0, columns; column < all; column += columns) {
+    columns = next_columns(all - column);
+    for (const Span* span = spans; span < end; ++span) {
+      const int row = span->first * kLanes<T>, words = span->end - span->begin;
+      const T* const weights = strip.weights() + span->begin * kGroupRows<T> + row;
+      const T* const from = values + std::int64_t(column) * stride + span->begin;
+      Number<T>* const to = acc + column * kGroupRows<T> + row;
+      switch (span->last - span->first) {
+        case 1:
+          add_columns<T, 1>(columns, weights, from, stride, words, to);
+          break;
+        case 2:
+          add_columns<T, 2>(columns, weights, from, stride, words, to);
+          break;
+        default:
+          add_columns<T, kQueryVectors>(columns, weights, from, stride, words, to);
+      }
     }
   }
 }
@@ -184,21 +236,21 @@ ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
 }
 
 template <class T, bool kEntropy>
-void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capacity) {
+void add_strip(const Strip<T>& strip, const T* keys, const T* values, int stride) {
   using N = Number<T>;
   constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
   const QueryPanels<T>& panels = strip.panels;
-  const int depth = padded_depth<T>(panels.head_dim), slabs = slab_count<T>(panels.head_dim);
-  N* const acc = panels.acc + strip.first_row * slabs * kKeyBlock<T>;
-  const Range seen = strip.seen_by_any(0, kGroupRows<T>), any = seen.template whole_words<T>();
+  const int depth = row_words<T>(panels.head_dim), columns = round_up(panels.head_dim, kColumnStep);
+  N* const acc = panels.acc + strip.first_row * columns;
+  const Range seen = strip.seen_by_any(0, kGroupRows<T>);
   if (seen.begin >= seen.end) return;
 
   Vec<N> most[vectors];
   Range visible[vectors];
   for (int v = 0; v < vectors; ++v) {
     most[v] = broadcast(-kInfinity<N>);
-    visible[v] = v * n < strip.rows ? strip.seen_by_any(v * n, n) : Range{any.end, any.end};
-    visible[v] = visible[v].begin < visible[v].end ? visible[v].template whole_words<T>() : Range{any.end, any.end};
+    visible[v] = v * n < strip.rows ? strip.seen_by_any(v * n, n) : Range{0, 0};
+    visible[v] = visible[v].begin < visible[v].end ? visible[v].template whole_words<T>() : Range{0, 0};
   }
   bool weighed[vectors / kQueryVectors] = {};
   for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) {
@@ -209,28 +261,27 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int capaci
     if (weighed[v / kQueryVectors]) continue;
     const Range range = visible[v];
     const std::int64_t row = strip.first_row + v * n;
-    const RunningRows<N> rows{
-        panels.max + row, panels.sum + row, kEntropy ? panels.score_sum + row : nullptr, acc, v * n, slabs};
-    clear_weights(strip, v, any.begin, range.begin);
+    const RunningRows<N> rows{panels.max + row, panels.sum + row, kEntropy ? panels.score_sum + row : nullptr,
+                              acc + v * n, columns};
     weigh_rows<T, kEntropy>(rows, strip.scores + range.begin * kGroupRows<T> + v * n,
                             strip.weights() + range.begin / kPerWord<T> * kGroupRows<T> + v * n,
                             range.end - range.begin, most[v], panels.exponent_bias);
-    clear_weights(strip, v, range.end, any.end);
   }
-  add_values(strip, values, capacity, acc);
+  for (int v = 0; v < vectors; ++v) visible[v] = {visible[v].begin / kPerWord<T>, visible[v].end / kPerWord<T>};
+  add_values(strip, visible, values, stride, acc);
 }
 
 template <class T, bool kEntropy>
 void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores) {
   const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
-  const int depth = padded_depth<T>(panels.head_dim);
+  const int depth = row_words<T>(panels.head_dim);
   for (std::int64_t row = 0; row < panels.rows; row += kGroupRows<T>) {
     const int rows = panels.rows - row < kGroupRows<T> ? int(panels.rows - row) : kGroupRows<T>;
     for (int first = 0; first < tile.count; first += kStripKeys) {
       const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
       const Strip<T> strip{panels, row, tile.first + first, rows, keys, scores};
-      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth,
-                             tile.values + first / kPerWord<T> * kKeyBlock<T>, tile.capacity);
+      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth, tile.values + first / kPerWord<T>,
+                             tile.capacity);
     }
   }
 }
@@ -238,9 +289,10 @@ void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* s
 /// What reads and writes rows of one storage type.
 template <class T, class Storage>
 consteval void take_storage(TileFunctions<T>& table, int index) {
-  table.pack_queries[index] = pack_side_by_side<T, Storage, kQueryBlock<T>>;
-  table.pack_transposed[index] = pack_side_by_side<T, Storage, kKeyBlock<T>>;
+  table.pack_queries[index] = pack_side_by_side<T, Storage, kQueryBlock<T>, 1>;
+  table.pack_transposed[index] = pack_side_by_side<T, Storage, kKeyBlock<T>, kUnroll<T>>;
   table.pack_rows[index] = pack_rows<T, Storage>;
+  table.pack_values[index] = pack_values<T, Storage>;
   table.pack_row_slabs[index] = pack_row_slabs<T, Storage>;
   if constexpr (kPerWord<T> == 1) {
     table.pack_slabs[index] = table.pack_descending_slabs[index] = table.pack_row_slabs[index];
@@ -261,15 +313,19 @@ consteval TileFunctions<T> table_of() {
                             .key_step = kScoreKeys,
                             .strip_keys = kStripKeys,
                             .depth_step = kUnroll<T>,
+                            .column_step = kColumnStep,
                             .backward_row_step = kRowStep<T>,
                             .backward_key_step = kKeyStep<T>,
                             .strip_stride = kStripStride<T>,
                             .pack_queries = {},
                             .pack_transposed = {},
                             .pack_rows = {},
+                            .pack_values = {},
                             .pack_slabs = {},
                             .pack_descending_slabs = {},
                             .pack_row_slabs = {},
+                            .load_columns = load_columns<Number<T>>,
+                            .store_columns = store_columns<Number<T>>,
                             .load_rows = load_rows<Number<T>>,
                             .store_rows = store_rows<Number<T>>,
                             .add_tile = {add_tile<T, false>, add_tile<T, true>},

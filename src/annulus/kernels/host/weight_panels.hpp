@@ -12,8 +12,6 @@ struct Range {
   int begin;
   int end;
 };
-ANNULUS_INLINE int at_least(int x, int least) { return x < least ? least : x; }
-ANNULUS_INLINE int at_most(int x, int most) { return x > most ? most : x; }
 
 /// Whole panels (their halves at the end) of the tile's keys that a group of MR rows needs, from the tile's first key.
 template <class T>
