@@ -1,5 +1,5 @@
-// The register-blocked product of the forward pass, query rows across the lanes: scores take a broadcast number of a key,
-// outputs one of a column of the values.
+// The register-blocked product of the forward pass, query rows across the lanes: scores take a broadcast number of a
+// key, outputs one of a column of the values.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"

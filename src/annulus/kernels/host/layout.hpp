@@ -5,16 +5,16 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Backward: a block of MR rows x 2 vectors of accumulators; two vectors of keys (or values) and a broadcast number beside
-/// them.
+/// Backward: a block of MR rows x 2 vectors of accumulators; two vectors of keys (or values) and a broadcast number
+/// beside them.
 ///   16 registers: 6 x 2 + 2 + 1 = 15.   32 registers: 12 x 2 + 2 + 1 = 27.
 constexpr int kRowBlock = kVectorRegisters == 32 ? 12 : 6;
 
 template <class T>
 constexpr int kKeyBlock = 2 * kLanes<T>;
 
-/// Forward: query rows lie across the lanes. A block of 3 (2) vectors of rows x 8 (6) keys, or columns of the values, and
-/// a broadcast number of one beside them.
+/// Forward: query rows lie across the lanes. A block of 3 (2) vectors of rows x 8 (6) keys, or columns of the values,
+/// and a broadcast number of one beside them.
 ///   16 registers: 2 x 6 + 2 + 1 = 15.   32 registers: 3 x 8 + 3 + 1 = 28.
 constexpr int kQueryVectors = kVectorRegisters == 32 ? 3 : 2;
 constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
@@ -25,8 +25,8 @@ constexpr int kQueryBlock = kQueryVectors* kLanes<T>;
 /// Accumulators have a multiple of this many columns: a block of one column would wait for its own multiply-adds.
 constexpr int kColumnStep = 2;
 
-/// Rows that a strip of scores is shared by: three cache lines of them, 48 in float, 24 in double, whole query blocks of
-/// every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
+/// Rows that a strip of scores is shared by: three cache lines of them, 48 in float, 24 in double, whole query blocks
+/// of every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
 template <class T>
 constexpr int kGroupRows = 192 / int(sizeof(Number<T>));
 template <class T>
@@ -54,7 +54,8 @@ static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
 // Keys and rows of these blocks begin with whole words.
 static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
-/// Steps of the inner loops unrolled by hand. Those of the backward pass run over whole multiples, over zeros at the end.
+/// Steps of the inner loops unrolled by hand. Those of the backward pass run over whole multiples, over zeros at the
+/// end.
 template <class T>
 constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
 
