@@ -1,6 +1,7 @@
 // Buffers, the ledger that counts them, and copies to and from the device.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "annulus/core/buffer.hpp"
 #include "annulus/core/error.hpp"
+#include "annulus/core/huge_pages.hpp"
 #include "annulus/core/memory.hpp"
 
 namespace annulus::core {
@@ -57,6 +59,29 @@ TEST(Buffer, APartKeepsTheWhole) {
   }
   EXPECT_EQ(memory_ledger().current(), before + 100);
   EXPECT_EQ(Buffer().first(0).bytes(), 0);
+}
+
+TEST(Buffer, LargeHostMemoryBeginsWithAHugePageAndCountsWhatWasAsked) {
+  constexpr Index page = huge_page_bytes;
+  EXPECT_EQ(in_huge_pages(page / 2 - 1), page / 2 - 1);
+  EXPECT_EQ(in_huge_pages(page / 2), page);
+  EXPECT_EQ(in_huge_pages(3 * page), 3 * page);
+  EXPECT_EQ(in_huge_pages(3 * page + 1), 3 * page + 1);
+  EXPECT_EQ(in_huge_pages(4 * page - 1), 4 * page);
+  const Index before = memory_ledger().current();
+  for (const Index bytes : {page / 2, page - 1, page, 5 * page / 2 + 1, 3 * page + 7}) {
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 3; ++i) {
+      buffers.emplace_back("buffer test", bytes);
+      fill_zero(buffers.back().data(), bytes);
+    }
+    for (const Buffer& buffer : buffers) {
+      if (device_is_host()) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % std::uintptr_t(page), 0u);
+      fill_zero(buffer.data(), buffer.bytes());
+    }
+    EXPECT_EQ(memory_ledger().current(), before + 3 * bytes);
+  }
+  EXPECT_EQ(memory_ledger().current(), before);
 }
 
 TEST(Buffer, CopiesThereAndBack) {

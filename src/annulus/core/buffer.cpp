@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/huge_pages.hpp"
 #include "annulus/core/memory.hpp"
 
 namespace annulus::core {
@@ -19,18 +20,28 @@ using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const bool of_kokkos = Kokkos::is_initialized();
+  // Large host memory begins with a huge page; what lies before it is never touched.
+  const Index whole = in_huge_pages(bytes);
+  const bool huge = device_is_host() && whole >= huge_page_bytes;
+  const std::size_t asked = std::size_t(huge ? whole + huge_page_bytes : bytes);
+  void* memory = nullptr;
   try {
-    data_ = of_kokkos ? Kokkos::kokkos_malloc<Space>(purpose, std::size_t(bytes))
-                      : std::malloc(std::size_t(bytes));  // no kernel will see it (kokkos_compat.hpp)
-  } catch (const std::exception&) {  // Kokkos reports the address space's own words; ours name the purpose
-    data_ = nullptr;
+    memory = of_kokkos ? Kokkos::kokkos_malloc<Space>(purpose, asked)
+                       : std::malloc(asked);  // no kernel will see it (kokkos_compat.hpp)
+  } catch (const std::exception&) {           // Kokkos reports the address space's own words; ours name the purpose
   }
-  if (data_ == nullptr) {
+  if (memory == nullptr) {
     fail(ErrorKind::failure, "no memory for {}: {} bytes asked, {} bytes held by this rank already", purpose, bytes,
          memory_ledger().current());
   }
+  data_ = memory;
+  if (huge) {
+    std::size_t room = asked;
+    std::align(std::size_t(huge_page_bytes), std::size_t(whole), data_, room);
+    ask_for_huge_pages(data_, whole);
+  }
   memory_ledger().add(purpose, bytes);
-  owner_ = std::shared_ptr<void>(data_, [purpose = std::move(purpose), bytes, of_kokkos](void* pointer) {
+  owner_ = std::shared_ptr<void>(memory, [purpose = std::move(purpose), bytes, of_kokkos](void* pointer) {
     of_kokkos ? Kokkos::kokkos_free<Space>(pointer) : std::free(pointer);
     memory_ledger().remove(purpose, bytes);
   });

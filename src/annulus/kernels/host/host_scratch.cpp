@@ -13,22 +13,25 @@ namespace {
 constexpr const char* purpose = "kernel scratch";
 }
 
-Scratch::~Scratch() { ::operator delete (memory_, std::align_val_t{cache_line}); }
+void Scratch::free() const { ::operator delete(memory_, std::align_val_t(alignment(size_))); }
+
+Scratch::~Scratch() { free(); }
 
 void Scratch::start(core::Index bytes) {
   used_ = 0;
   if (bytes <= size_) return;
   auto* larger =
-      static_cast<std::byte*>(::operator new (std::size_t(bytes), std::align_val_t{cache_line}, std::nothrow));
+      static_cast<std::byte*>(::operator new(std::size_t(bytes), std::align_val_t(alignment(bytes)), std::nothrow));
   if (!larger) core::fail(core::ErrorKind::failure, "not enough memory for {}: {} bytes for a thread", purpose, bytes);
-  ::operator delete (memory_, std::align_val_t{cache_line});
+  core::ask_for_huge_pages(larger, bytes);
+  free();
   core::memory_ledger().add(purpose, bytes - size_);
   memory_ = larger;
   size_ = bytes;
 }
 
 void Scratch::release() {
-  ::operator delete (memory_, std::align_val_t{cache_line});
+  free();
   core::memory_ledger().remove(purpose, size_);
   memory_ = nullptr;
   size_ = used_ = 0;

@@ -1,7 +1,7 @@
 // Memory of one thread for the panels of its task, kept from task to task and call to call.
 #pragma once
 
-#include "annulus/core/types.hpp"
+#include "annulus/core/huge_pages.hpp"
 
 namespace annulus::kernels::host {
 
@@ -25,7 +25,7 @@ class Scratch {
   static core::Index bytes_of(const Make& make) {
     Scratch measure;
     make(measure);
-    return measure.used_;
+    return core::in_huge_pages(measure.used_);
   }
 
   /// `count` numbers of T, aligned to a cache line.
@@ -49,6 +49,12 @@ class Scratch {
   void release();
 
  private:
+  /// Of memory of so many bytes.
+  static core::Index alignment(core::Index bytes) {
+    return bytes >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
+  }
+  void free() const;
+
   /// Makes room for `bytes` and forgets what was taken.
   void start(core::Index bytes);
 
