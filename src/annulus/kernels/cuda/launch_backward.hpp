@@ -7,7 +7,7 @@
 namespace annulus::kernels::cuda {
 
 template <class Block>
-void launch_side(const core::WorkList& list, Index batch, BackwardTask task, const Poll& poll) {
+void launch_side(const core::WorkList& list, Index batch, typename Block::Task task, const Poll& poll) {
   const device::DeviceWork work(list, batch, Block::owner, Block::rows);
   task.work = work.view();
   run_all<Block>("annulus::attend_backward", work, task, poll);
@@ -26,7 +26,9 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
     using Queries = BackwardBlock<Engine, Number, device::Owner::queries, query_table[entry]>;
     using Keys = BackwardBlock<Engine, Number, device::Owner::keys, key_table[entry]>;
     if (!can_run<Queries>() || !can_run<Keys>()) return false;
-    const BackwardTask task{{}, operands, gradients, float(operands.scale * std::numbers::log2e), int(shape.head_dim)};
+    using Sum = typename Queries::Sum;
+    const BackwardTask<Sum> task{
+        {}, operands, gradients, Sum(operands.scale * std::numbers::log2e), int(shape.head_dim)};
     if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
     if (gradients.dk.data != nullptr) launch_side<Keys>(list, shape.batch, task, poll);
     return true;

@@ -34,4 +34,17 @@ inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, f
 inline constexpr TileSizes query_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 64, false}};
 inline constexpr TileSizes key_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 32, false}};
 
+/// The same as TF32 or three of it: rows of 512 bytes at D = 128, and the block's own and two stages of what it meets
+/// are there in both operands, so that 64 + 2 x 32 of them take 130 KiB.
+inline constexpr TileSizes query_sizes_32[] = {{32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}};
+inline constexpr TileSizes key_sizes_32[] = {{32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}};
+
+/// The same of float64: sums take twice the registers, and a warp has rows of 8.
+inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
+inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}};
+
+/// Shared memory that a block may have on sm_90, which all tiles fit into; smaller GPUs leave the larger ones to the
+/// portable kernels.
+inline constexpr int most_shared_bytes = 227 * 1024;
+
 }  // namespace annulus::kernels::cuda
