@@ -50,25 +50,21 @@ void twin_attend_backward(const core::WorkList& list, const core::Shape& shape, 
   }
 }
 
-/// The gradients by the block programs of both sides for one kind of products (cuda_kinds.hpp).
+/// The gradients by the block programs for one kind of products (cuda_kinds.hpp).
 template <class Products>
 Gradients twin_gradients(const BackwardCase& test, const BackwardAnswer& known, TwinRun& how) {
   return gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {
-    const auto run = [&](auto block) {
+    Products::with_backward_blocks(test.shape.head_dim, [&](auto block) {
       twin_attend_backward<decltype(block)>(list, test.shape, tensors, test.scale(), test.output_scale, how);
-    };
-    Products::template with_backward_block<kernels::device::Owner::queries>(test.shape.head_dim, run);
-    Products::template with_backward_block<kernels::device::Owner::keys>(test.shape.head_dim, run);
+    });
   });
 }
 
-/// Shared memory of the larger one of the two blocks for this head size.
+/// Shared memory of the largest one of the blocks for this head size.
 template <class Products>
 int backward_shared_bytes(Index head_dim) {
   int bytes = 0;
-  const auto look = [&](auto block) { bytes = std::max(bytes, decltype(block)::shared_bytes); };
-  Products::template with_backward_block<kernels::device::Owner::queries>(head_dim, look);
-  Products::template with_backward_block<kernels::device::Owner::keys>(head_dim, look);
+  Products::with_backward_blocks(head_dim, [&](auto block) { bytes = std::max(bytes, decltype(block)::shared_bytes); });
   return bytes;
 }
 

@@ -34,13 +34,22 @@ struct Kind {
     if (head_dim <= table[entry].columns) return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry]>{});
     if constexpr (entry + 1 < std::size(table)) with_block<entry + 1>(head_dim, visit);
   }
-  /// The same of the backward pass.
-  template <kernels::device::Owner owner, std::size_t entry = 0, class Visit>
-  static void with_backward_block(Index head_dim, const Visit& visit) {
-    constexpr const auto& sizes = owner == kernels::device::Owner::queries ? query_table : key_table;
-    if (head_dim <= sizes[entry].columns)
-      return visit(kernels::cuda::BackwardBlock<Engine, Number, owner, sizes[entry]>{});
-    if constexpr (entry + 1 < std::size(sizes)) with_backward_block<owner, entry + 1>(head_dim, visit);
+  /// The same of the backward pass, whose launch takes several blocks, one after the other.
+  template <std::size_t entry = 0, class Visit>
+  static void with_backward_blocks(Index head_dim, const Visit& visit) {
+    using namespace kernels::cuda;
+    constexpr TileSizes queries = query_table[entry], keys = key_table[entry];
+    if (head_dim <= queries.columns) {
+      visit(BackwardBlock<Engine, Number, Adds::dq, queries>{});
+      if constexpr (keys.columns <= most_columns_of_both) {
+        visit(BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>{});
+      } else {
+        visit(BackwardBlock<Engine, Number, Adds::dk, keys>{});
+        visit(BackwardBlock<Engine, Number, Adds::dv, keys>{});
+      }
+    } else if constexpr (entry + 1 < std::size(query_table)) {
+      with_backward_blocks<entry + 1>(head_dim, visit);
+    }
   }
   static kernels::ReferenceResult twin(const WorkCase& test, TwinRun& how) {
     kernels::ReferenceResult answer;
@@ -54,14 +63,14 @@ struct BFloat16Products : Kind<kernels::cuda::Engine16, core::BFloat16, DType::b
   static constexpr double tolerance = core::forward_tolerance(DType::bfloat16);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::bfloat16);
   static constexpr Index head_dims[] = {8, 40, 64, 80, 128, 192, 256};
-  static constexpr Index backward_dims[] = {8, 64, 80};
+  static constexpr Index backward_dims[] = {8, 64, 80, 136, 256};
 };
 struct Float16Products : Kind<kernels::cuda::Engine16, core::Half, DType::float16, kernels::cuda::sizes_16,
                               kernels::cuda::query_sizes_16, kernels::cuda::key_sizes_16> {
   static constexpr double tolerance = core::forward_tolerance(DType::float16);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float16);
   static constexpr Index head_dims[] = {32, 128};
-  static constexpr Index backward_dims[] = {8, 64, 80};
+  static constexpr Index backward_dims[] = {8, 128};
 };
 /// Ten bits of mantissa, as float16 has.
 struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_32,
@@ -69,7 +78,7 @@ struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, ker
   static constexpr double tolerance = core::forward_tolerance(DType::float16);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float16);
   static constexpr Index head_dims[] = {4, 64, 80, 256};
-  static constexpr Index backward_dims[] = {4, 64, 80};
+  static constexpr Index backward_dims[] = {4, 64, 80, 132};
 };
 struct ThreeTf32Products
     : Kind<kernels::cuda::Engine3xTf32, float, DType::float32, kernels::cuda::sizes_32, kernels::cuda::query_sizes_32,

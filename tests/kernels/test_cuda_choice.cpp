@@ -103,10 +103,10 @@ TEST(CudaChoice, BackwardTakesWhatForwardTakes) {
 
 TEST(CudaChoice, BackwardLeavesTheRest) {
   EXPECT_EQ(BackwardCall{.any_cut = true}.why_not(), "the same bits for any cut are asked for");
-  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 128}}.why_not()), "");
-  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 136}}.why_not()), "head size 136 is more than 128");
-  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 132}, .type = DType::float32, .precision = Precision::tf32}.why_not()),
-            "head size 132 is more than 128");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 256}}.why_not()), "");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 264}}.why_not()), "head size 264 is more than 256");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 260}, .type = DType::float32, .precision = Precision::tf32}.why_not()),
+            "head size 260 is more than 256");
   EXPECT_EQ(
       (BackwardCall{.shape = {1, 0, 1, 1, 130}, .type = DType::float64, .precision = Precision::float64}.why_not()),
       "head size 130 is more than 128");

@@ -103,7 +103,7 @@ class CudaBackwardOnGpu : public testing::Test {
 TYPED_TEST_SUITE(CudaBackwardOnGpu, AllProducts);
 
 TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
-  for (const Index head_dim : {8, 64, 80, 128}) {
+  for (const Index head_dim : TypeParam::backward_dims) {
     for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
       this->expect_right(awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask),
                          "D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));

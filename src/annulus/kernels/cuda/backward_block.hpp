@@ -3,7 +3,7 @@
 //
 //   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V where the block owns queries; K, V and Q, dO where keys
 //   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded as the engine takes them
-//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
+//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y', or one of them
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
 // forward pass (forward_memory.hpp), tile after tile from the last row down. Each row's sums are one block's: nothing
@@ -19,6 +19,9 @@
 #include "annulus/kernels/numbers.hpp"
 
 namespace annulus::kernels::cuda {
+
+/// Whose gradients a block adds to: of the queries that it owns, or of the keys.
+enum class Adds { dq, dk_and_dv, dk, dv };
 
 template <class Sum>
 struct BackwardTask {
@@ -75,7 +78,7 @@ struct BackwardMemory {
 };
 
 /// sizes.keys: rows met in a tile, keys or queries.
-template <template <class, int> class EngineOf, class Number, device::Owner kOwner, TileSizes sizes>
+template <template <class, int> class EngineOf, class Number, Adds adds, TileSizes sizes>
 class BackwardBlock {
  public:
   using Engine = EngineOf<Number, sizes.columns>;
@@ -83,7 +86,7 @@ class BackwardBlock {
   using Sum = typename Engine::Sum;
   using Task = BackwardTask<Sum>;
   using Memory = BackwardMemory<Engine, sizes>;
-  static constexpr device::Owner owner = kOwner;
+  static constexpr device::Owner owner = adds == Adds::dq ? device::Owner::queries : device::Owner::keys;
   static constexpr int threads = sizes.warps * warp_size;
   static constexpr int rows = Memory::rows;
   static constexpr int shared_bytes = Memory::bytes;
@@ -118,7 +121,8 @@ class BackwardBlock {
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
-  static constexpr int gradients = owns_queries ? 1 : 2;
+  static constexpr bool makes_ds = adds != Adds::dv, makes_dv = adds == Adds::dk_and_dv || adds == Adds::dv;
+  static constexpr int gradients = adds == Adds::dk_and_dv ? 2 : 1;
   using Sums = typename Engine::Sums;
   using Numbers = QueryNumbers<Sum>;
   static_assert(shared_bytes <= most_shared_bytes);
@@ -175,7 +179,7 @@ class BackwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_owned() {
-      for (int which = 0; which < 2; ++which) {
+      for (int which = 0; which < (makes_ds ? 2 : 1); ++which) {
         copy_rows<typename Engine::Tile, Stored, rows, threads>(machine_, Memory::own_table(which, 0),
                                                                 Memory::own + Shared(which) * Memory::own_bytes, count_,
                                                                 task_.head_dim);
@@ -212,11 +216,11 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
       Sums s[row_tiles][met_pieces], w[row_tiles][met_pieces];
       multiply(Memory::own, Memory::stage(tile, 0), s);
-      multiply(Memory::own + Memory::own_bytes, Memory::stage(tile, 1), w);
+      if constexpr (makes_ds) multiply(Memory::own + Memory::own_bytes, Memory::stage(tile, 1), w);
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) weigh(tile, r, s[r], w[r]);
-      add_products(Memory::stage(tile, 0), w, sums_[0]);
-      if constexpr (!owns_queries) add_products(Memory::stage(tile, 1), s, sums_[1]);
+      if constexpr (makes_ds) add_products(Memory::stage(tile, 0), w, sums_[0]);
+      if constexpr (makes_dv) add_products(Memory::stage(tile, 1), s, sums_[gradients - 1]);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void add_to_gradients() {
@@ -228,8 +232,9 @@ class BackwardBlock {
           const int i = row_of(r, part);
           if (i >= count_) continue;
           const device::ItemRow row = owned_row(facts.item, begin_ + i);
-          add_row(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row, sums_[0][r], part);
-          if constexpr (!owns_queries) add_row(task_.gradients.dv, facts.batch, row, sums_[gradients - 1][r], part);
+          if constexpr (makes_ds)
+            add_row(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row, sums_[0][r], part);
+          if constexpr (makes_dv) add_row(task_.gradients.dv, facts.batch, row, sums_[gradients - 1][r], part);
         }
       }
     }
@@ -281,7 +286,7 @@ class BackwardBlock {
       }
     }
 
-    /// S becomes P and W becomes dS.
+    /// S becomes P and, where it is made, W becomes dS.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int tile, int r, Sums (&s)[met_pieces], Sums (&w)[met_pieces]) {
       const Sum score_factor = task_.score_factor, output_scale = Sum(task_.operands.output_scale);
       for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x *= score_factor; });
@@ -296,9 +301,12 @@ class BackwardBlock {
             Numbers query;
             if constexpr (owns_queries) query = own_[r][i / 2];
             if constexpr (!owns_queries) query = machine_.template load<Numbers>(Memory::numbers(tile, j));
-            Sum &p = s[piece][half][i], &ds = w[piece][half][i];
+            Sum& p = s[piece][half][i];
             p = query.factor * machine_.exp2(p - query.shift);
-            ds = p * (output_scale * ds - query.delta);
+            if constexpr (makes_ds) {
+              Sum& ds = w[piece][half][i];
+              ds = p * (output_scale * ds - query.delta);
+            }
           }
         }
       }
