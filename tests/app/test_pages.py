@@ -156,7 +156,7 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("run", "--set", "distribution.strategy", "=", "ring_"),
                          ["ring_bidirectional", "ring_blocking"])
         self.assertEqual(self.complete("run", "--set", "compute.precision", "=", ""),
-                         ["auto", "bfloat16", "float32", "float64"])
+                         ["3xtf32", "auto", "bfloat16", "float32", "float64", "tf32"])
         self.assertEqual(self.complete("run", "--set", "input.file", "=", ""), [])
 
     def test_words_that_are_not_cut(self):

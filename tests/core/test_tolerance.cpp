@@ -25,6 +25,13 @@ TEST(Tolerance, TheTable) {
   EXPECT_EQ(gradient_tolerance(DType::bfloat16), 2e-2);
 }
 
+TEST(Tolerance, ProductsOfTf32HaveFloat16sMantissa) {
+  EXPECT_EQ(rounding_of(Precision::tf32), DType::float16);
+  EXPECT_EQ(rounding_of(Precision::three_tf32), DType::float32);
+  EXPECT_EQ(rounding_of(Precision::bfloat16), DType::float32);
+  EXPECT_EQ(rounding_of(Precision::float64), DType::float64);
+}
+
 TEST(Tolerance, ErrorIsRelativeToTheLargestReferenceOnceThatExceedsOne) {
   EXPECT_EQ(error_of(Numbers{0.25, 0.5}, Numbers{0.25, 0.25}), 0.25);
   EXPECT_EQ(error_of(Numbers{-7, 1}, Numbers{-8, 1}), 0.125);

@@ -62,6 +62,22 @@ TEST(Types, SizesAndNames) {
   EXPECT_EQ(name_of(Precision::float64), "float64");
   EXPECT_EQ(name_of(Precision::float32), "float32");
   EXPECT_EQ(name_of(Precision::bfloat16), "bfloat16");
+  EXPECT_EQ(name_of(Precision::tf32), "tf32");
+  EXPECT_EQ(name_of(Precision::three_tf32), "3xtf32");
+}
+
+TEST(Types, ProductsOfTf32) {
+  for (const Precision precision : {Precision::tf32, Precision::three_tf32}) {
+    EXPECT_EQ(bytes_of(precision), 4u) << "of sums";
+    EXPECT_EQ(type_of(precision), DType::float32);
+    EXPECT_TRUE(has_own_products(precision));
+    EXPECT_FALSE(why_no_fixed_order(precision).empty());
+    for (const DType type : all_dtypes) EXPECT_EQ(takes(precision, type), type == DType::float32) << name_of(type);
+  }
+  for (const Precision precision : {Precision::float32, Precision::float64, Precision::bfloat16}) {
+    EXPECT_EQ(has_own_products(precision), precision == Precision::bfloat16);
+    EXPECT_TRUE(why_no_fixed_order(precision).empty());
+  }
 }
 
 TEST(Types, OnlyFloat64InputGivesFloat64LseAndSums) {

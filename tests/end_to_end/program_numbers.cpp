@@ -72,6 +72,50 @@ TEST_F(Numbers, ProductsOfBfloat16AreMadeOfBfloat16) {
   }
 }
 
+TEST_F(Numbers, ProductsOfTf32AreMadeOfFloat32OnMatrixUnits) {
+  for (const char* name : {"tf32", "3xtf32"}) {
+    const std::string compute = std::string("{precision: ") + name;
+    const std::string attention = "{segments: [all], dilations: [1]}";
+    generate("--dtype bfloat16");
+    expect_refused(
+        deck(attention, compute + "}"), 2,
+        {"run.yaml:3:", std::string("compute.precision: products of ") + name + " are made of tensors of float32",
+         "these are bfloat16", "expected auto, float32 or float64"});
+    generate();
+    expect_refused(deck(attention, compute + ", reproducible: true}"), 2,
+                   {"run.yaml:3:", std::string("compute.reproducible: true with compute.precision ") + name,
+                    "matrix units", "expected false or auto"});
+    const std::string run = deck(attention, compute + ", reproducible: auto}");
+    if (annulus(0, "info").out.find("host, ") == std::string::npos) continue;  // a device is asked what it has
+    for (const char* more : {"", " --dry-run"}) {
+      expect_refused(run + more, 2,
+                     {"run.yaml:3:", std::string("compute.precision: products of ") + name + " are made by the matrix",
+                      "this build computes on the host", "expected auto, float32 or float64"});
+    }
+    const Outcome planned = annulus(0, "plan" + run.substr(3));
+    EXPECT_EQ(planned.status, 2);
+    EXPECT_NE(planned.err.find("this build computes on the host"), std::string::npos) << planned.err;
+  }
+}
+
+/// A result of a GPU is verified anywhere: a float32 one passes as one of tf32, and so does one that is off by TF32's
+/// rounding, but not as one of 3xtf32.
+TEST_F(Numbers, ResultsOfTf32AreVerifiedWithoutAGpu) {
+  generate();
+  const std::string words = deck("{segments: [all], dilations: [1]}").substr(3);
+  ASSERT_EQ(annulus(0, "run" + words).status, 0);
+  const auto verified = [&](const std::string& precision) {
+    const std::string made = "input: {file: in.h5}\noutput: {file: out.h5}\ncompute: {precision: " + precision + "}\n";
+    replace_by_text(folder / "out.h5", "/run/settings", made.c_str());
+    return annulus(0, "verify" + words + " --set compute.precision=" + precision).status;
+  };
+  EXPECT_EQ(verified("tf32"), 0);
+  EXPECT_EQ(verified("3xtf32"), 0);
+  spoil(folder / "out.h5", "out", 0, 1e-3);
+  EXPECT_EQ(verified("tf32"), 0);
+  EXPECT_EQ(verified("3xtf32"), 3);
+}
+
 /// auto: where the instruction set has an instruction for them.
 TEST_F(Numbers, AutoTakesProductsOfBfloat16WhereThereIsAnInstruction) {
   generate("--dtype bfloat16");

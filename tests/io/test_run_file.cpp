@@ -95,6 +95,10 @@ TEST(RunFile, EveryKeyArrives) {
   EXPECT_EQ(s.output.file, "/data/out put: #1.h5");
   EXPECT_TRUE(s.output.overwrite);
   EXPECT_EQ(s.output.report, "/data/report.json");
+  for (const Precision precision : core::all_precisions) {
+    const std::vector<std::string> set{"compute.precision=" + std::string(core::name_of(precision))};
+    EXPECT_EQ(parse_run_file(everything, "run.yaml", set).settings.compute.precision, precision);
+  }
 }
 
 TEST(RunFile, HintsAndAlignment) {

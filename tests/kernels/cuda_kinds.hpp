@@ -7,6 +7,7 @@
 
 #include "kernels/cuda_case.hpp"
 
+#include "annulus/kernels/cuda/backward_block.hpp"
 #include "annulus/kernels/cuda/forward_block.hpp"
 #include "support/tolerance.hpp"
 
@@ -19,12 +20,13 @@ inline void expect_right(const WorkCase& test, const kernels::ReferenceResult& a
   EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed)) << "lse, " << what;
 }
 
-/// One kind of products, and the head sizes its blocks are made for.
-template <template <class, int> class Engine, class Number, DType stored, const auto& table>
+/// One kind of products, and the head sizes its blocks are made for: forward, and backward where they own queries or
+/// keys.
+template <template <class, int> class Engine, class Number, DType stored, const auto& table, const auto& query_table,
+          const auto& key_table, core::Precision wanted = core::default_precision(stored)>
 struct Kind {
   static constexpr DType type = stored;
-  static constexpr auto wanted = kernels::Float32Products::plain;
-  static constexpr core::Precision precision = core::default_precision(stored);
+  static constexpr core::Precision precision = wanted;
 
   /// Calls visit(block) with the block that the launch would take.
   template <std::size_t entry = 0, class Visit>
@@ -32,47 +34,78 @@ struct Kind {
     if (head_dim <= table[entry].columns) return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry]>{});
     if constexpr (entry + 1 < std::size(table)) with_block<entry + 1>(head_dim, visit);
   }
+  /// The same of the backward pass, whose launch takes several blocks, one after the other.
+  template <std::size_t entry = 0, class Visit>
+  static void with_backward_blocks(Index head_dim, const Visit& visit) {
+    using namespace kernels::cuda;
+    constexpr TileSizes queries = query_table[entry], keys = key_table[entry];
+    if (head_dim <= queries.columns) {
+      visit(BackwardBlock<Engine, Number, Adds::dq, queries>{});
+      if constexpr (keys.columns <= most_columns_of_both) {
+        visit(BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>{});
+      } else {
+        visit(BackwardBlock<Engine, Number, Adds::dk, keys>{});
+        visit(BackwardBlock<Engine, Number, Adds::dv, keys>{});
+      }
+    } else if constexpr (entry + 1 < std::size(query_table)) {
+      with_backward_blocks<entry + 1>(head_dim, visit);
+    }
+  }
   static kernels::ReferenceResult twin(const WorkCase& test, TwinRun& how) {
     kernels::ReferenceResult answer;
     with_block(test.shape.head_dim, [&](auto block) { answer = twin_answer<decltype(block)>(test, how); });
     return answer;
   }
 };
-/// head_dims: each size of blocks once; what engines share is left to the first one.
-struct BFloat16Products : Kind<kernels::cuda::Engine16, core::BFloat16, DType::bfloat16, kernels::cuda::sizes_16> {
+/// head_dims, backward_dims: each size of blocks once; what engines share is left to the first one.
+struct BFloat16Products : Kind<kernels::cuda::Engine16, core::BFloat16, DType::bfloat16, kernels::cuda::sizes_16,
+                               kernels::cuda::query_sizes_16, kernels::cuda::key_sizes_16> {
   static constexpr double tolerance = core::forward_tolerance(DType::bfloat16);
+  static constexpr double gradient_tolerance = core::gradient_tolerance(DType::bfloat16);
   static constexpr Index head_dims[] = {8, 40, 64, 80, 128, 192, 256};
+  static constexpr Index backward_dims[] = {8, 64, 80, 136, 256};
 };
-struct Float16Products : Kind<kernels::cuda::Engine16, core::Half, DType::float16, kernels::cuda::sizes_16> {
+struct Float16Products : Kind<kernels::cuda::Engine16, core::Half, DType::float16, kernels::cuda::sizes_16,
+                              kernels::cuda::query_sizes_16, kernels::cuda::key_sizes_16> {
   static constexpr double tolerance = core::forward_tolerance(DType::float16);
+  static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float16);
   static constexpr Index head_dims[] = {32, 128};
+  static constexpr Index backward_dims[] = {8, 128};
 };
 /// Ten bits of mantissa, as float16 has.
-struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_32> {
-  static constexpr auto wanted = kernels::Float32Products::tf32;
+struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_32,
+                           kernels::cuda::query_sizes_32, kernels::cuda::key_sizes_32, core::Precision::tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float16);
+  static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float16);
   static constexpr Index head_dims[] = {4, 64, 80, 256};
+  static constexpr Index backward_dims[] = {4, 64, 80, 132};
 };
-struct ThreeTf32Products : Kind<kernels::cuda::Engine3xTf32, float, DType::float32, kernels::cuda::sizes_32> {
-  static constexpr auto wanted = kernels::Float32Products::three_tf32;
+struct ThreeTf32Products
+    : Kind<kernels::cuda::Engine3xTf32, float, DType::float32, kernels::cuda::sizes_32, kernels::cuda::query_sizes_32,
+           kernels::cuda::key_sizes_32, core::Precision::three_tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float32);
+  static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float32);
   static constexpr Index head_dims[] = {32, 64};
+  static constexpr Index backward_dims[] = {12, 128};
 };
-struct Float64Products : Kind<kernels::cuda::Engine64, double, DType::float64, kernels::cuda::sizes_64> {
+struct Float64Products : Kind<kernels::cuda::Engine64, double, DType::float64, kernels::cuda::sizes_64,
+                              kernels::cuda::query_sizes_64, kernels::cuda::key_sizes_64> {
   static constexpr double tolerance = core::forward_tolerance(DType::float64);
+  static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float64);
   static constexpr Index head_dims[] = {2, 40, 80};
+  static constexpr Index backward_dims[] = {2, 40, 80};
 };
 
 using AllProducts = testing::Types<BFloat16Products, Float16Products, Tf32Products, ThreeTf32Products, Float64Products>;
 
 /// Several blocks of queries and tiles of keys: a comb of every third row, causal.
-inline WorkCase long_case(Index head_dim, DType type, core::Mask mask) {
+inline WorkCase long_case(Index head_dim, DType type, core::Precision precision, core::Mask mask) {
   WorkCase test;
   test.shape = {1, 0, 1, 1, head_dim};
   test.query_rows = 420;
   test.key_rows = 900;
   test.type = type;
-  test.precision = core::default_precision(type);
+  test.precision = precision;
   test.calls.resize(1);
   test.calls[0].runs = {{100, 5, 2, 150}, {20, 10, 3, 280}};
   test.calls[0].items = {{{0, 1, 150}, {1, 1, 280}, 0, 0, 1, 1, mask}};

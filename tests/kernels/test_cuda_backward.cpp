@@ -11,43 +11,42 @@ namespace annulus::test {
 namespace {
 
 using core::Mask;
-using core::Precision;
 
 template <class Products>
 class CudaBackward : public testing::Test {};
-TYPED_TEST_SUITE(CudaBackward, BackwardProducts);
+TYPED_TEST_SUITE(CudaBackward, AllProducts);
 
 TYPED_TEST(CudaBackward, EveryHeadSizeAndMask) {
-  for (const Index head_dim : {8, 64, 80}) {
+  for (const Index head_dim : TypeParam::backward_dims) {
     for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
-      if (mask != Mask::upto && head_dim != 8) continue;
+      if (mask != Mask::upto && head_dim != TypeParam::backward_dims[0]) continue;
       SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
-      const BackwardCase test = awkward_backward_case(head_dim, TypeParam::type, Precision::float32, mask);
+      const BackwardCase test = awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask);
       const BackwardAnswer known = naive_backward(test);
       TwinRun how;
-      expect_close(TypeParam::twin(test, known, how), known.gradients, core::gradient_tolerance(TypeParam::type));
+      expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
       EXPECT_EQ(how.bank_conflicts, 1);
     }
   }
 }
 
 TYPED_TEST(CudaBackward, SameBitsInAnyOrderOfThreadsAndCopies) {
-  const BackwardCase test = long_backward_case(16, TypeParam::type, Mask::upto);
+  const BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Mask::upto);
   const BackwardAnswer known = naive_backward(test);
   TwinRun first;
-  const Gradients expected = TypeParam::twin(test, known, first);
-  expect_close(expected, known.gradients, core::gradient_tolerance(TypeParam::type));
+  const Gradients expected = twin_gradients<TypeParam>(test, known, first);
+  expect_close(expected, known.gradients, TypeParam::gradient_tolerance);
   for (const Copies copies : {Copies::at_once, Copies::at_wait}) {
     for (const Fibres::Order order : {Fibres::Order::upwards, Fibres::Order::downwards}) {
       TwinRun how{copies, order};
-      expect_same_bits(TypeParam::twin(test, known, how), expected);
+      expect_same_bits(twin_gradients<TypeParam>(test, known, how), expected);
     }
   }
 }
 
 // Rows whose lse is minus infinity have no probabilities, whatever delta they are given: here NaN.
 TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
-  const BackwardCase test = long_backward_case(16, TypeParam::type, Mask::upto);
+  const BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Mask::upto);
   BackwardAnswer known = naive_backward(test);
   Index empty = 0;
   for (std::size_t row = 0; row < known.lse.size(); ++row) {
@@ -57,7 +56,7 @@ TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
   }
   EXPECT_GT(empty, 0);
   TwinRun how;
-  expect_close(TypeParam::twin(test, known, how), known.gradients, core::gradient_tolerance(TypeParam::type));
+  expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@ namespace annulus::test {
 namespace {
 
 using core::Precision;
-using kernels::Float32Products;
 using kernels::cuda::why_not_attend;
 
 struct Call {
@@ -17,7 +16,6 @@ struct Call {
   Precision precision = Precision::float32;
   int exponent_bias = 0;
   bool entropy = false;
-  Float32Products products = Float32Products::plain;
   Index offset_of_k = 0, more_row_stride = 0;
 
   std::string why_not() const {
@@ -28,7 +26,7 @@ struct Call {
     core::TensorView k =
         core::contiguous_view(memory.at(offset_of_k * bytes), type, rows, shape.kv_heads, shape.head_dim);
     q.row_stride += more_row_stride;
-    return why_not_attend({q, k, k, 1.0, products}, state);
+    return why_not_attend({q, k, k, 1.0}, state);
   }
 };
 
@@ -36,16 +34,18 @@ TEST(CudaChoice, TakesWhatMatrixUnitsMultiply) {
   EXPECT_EQ(Call{}.why_not(), "");
   EXPECT_EQ(Call{.type = DType::float16}.why_not(), "");
   EXPECT_EQ((Call{.type = DType::float64, .precision = Precision::float64}.why_not()), "");
-  EXPECT_EQ((Call{.type = DType::float32, .products = Float32Products::tf32}.why_not()), "");
-  EXPECT_EQ((Call{.type = DType::float32, .products = Float32Products::three_tf32}.why_not()), "");
+  EXPECT_EQ((Call{.type = DType::float32, .precision = Precision::tf32}.why_not()), "");
+  EXPECT_EQ((Call{.type = DType::float32, .precision = Precision::three_tf32}.why_not()), "");
 }
 
 TEST(CudaChoice, LeavesOtherNumbersToTheTeams) {
-  EXPECT_EQ(Call{.type = DType::float32}.why_not(), "matrix units have no products of float32 with sums in float32");
+  EXPECT_EQ(Call{.type = DType::float32}.why_not(), "matrix units have no products of float32 with precision float32");
   EXPECT_EQ(Call{.precision = Precision::float64}.why_not(),
-            "matrix units have no products of bfloat16 with sums in float64");
-  EXPECT_EQ((Call{.type = DType::float64, .products = Float32Products::tf32}.why_not()),
-            "matrix units have no products of float64 with sums in float32");
+            "matrix units have no products of bfloat16 with precision float64");
+  EXPECT_EQ((Call{.type = DType::float64, .precision = Precision::tf32}.why_not()),
+            "matrix units have no products of float64 with precision tf32");
+  EXPECT_EQ(Call{.precision = Precision::three_tf32}.why_not(),
+            "matrix units have no products of bfloat16 with precision 3xtf32");
 }
 
 TEST(CudaChoice, LeavesWhatItDoesNotMake) {
@@ -89,19 +89,29 @@ struct BackwardCall {
   }
 };
 
-TEST(CudaChoice, BackwardTakesSixteenBitNumbers) {
+TEST(CudaChoice, BackwardTakesWhatForwardTakes) {
   EXPECT_EQ(BackwardCall{}.why_not(), "");
   EXPECT_EQ(BackwardCall{.type = DType::float16}.why_not(), "");
+  EXPECT_EQ((BackwardCall{.type = DType::float64, .precision = Precision::float64}.why_not()), "");
+  EXPECT_EQ((BackwardCall{.type = DType::float32, .precision = Precision::tf32}.why_not()), "");
+  EXPECT_EQ((BackwardCall{.type = DType::float32, .precision = Precision::three_tf32}.why_not()), "");
   EXPECT_EQ(BackwardCall{.type = DType::float32}.why_not(),
-            "matrix units have no products of float32 with sums in float32");
+            "matrix units have no products of float32 with precision float32");
   EXPECT_EQ(BackwardCall{.precision = Precision::float64}.why_not(),
-            "matrix units have no products of bfloat16 with sums in float64");
+            "matrix units have no products of bfloat16 with precision float64");
 }
 
 TEST(CudaChoice, BackwardLeavesTheRest) {
   EXPECT_EQ(BackwardCall{.any_cut = true}.why_not(), "the same bits for any cut are asked for");
-  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 128}}.why_not()), "");
-  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 136}}.why_not()), "head size 136 is more than 128");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 256}}.why_not()), "");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 264}}.why_not()), "head size 264 is more than 256");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 260}, .type = DType::float32, .precision = Precision::tf32}.why_not()),
+            "head size 260 is more than 256");
+  EXPECT_EQ(
+      (BackwardCall{.shape = {1, 0, 1, 1, 130}, .type = DType::float64, .precision = Precision::float64}.why_not()),
+      "head size 130 is more than 128");
+  EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 6}, .type = DType::float32, .precision = Precision::tf32}.why_not()),
+            "rows of 24 bytes are no multiple of 16");
   EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 12}}.why_not()), "rows of 24 bytes are no multiple of 16");
   EXPECT_EQ(BackwardCall{.offset_of_dk = 1}.why_not(), "dk does not begin at a multiple of 16 bytes");
 }

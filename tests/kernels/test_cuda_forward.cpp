@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "kernels/cuda_kinds.hpp"
 
@@ -35,7 +36,7 @@ TYPED_TEST(CudaForward, EveryHeadSize) {
 }
 
 TYPED_TEST(CudaForward, SameBitsInAnyOrderOfThreadsAndCopies) {
-  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, core::Mask::upto);
+  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Mask::upto);
   TwinRun first;
   const kernels::ReferenceResult expected = TypeParam::twin(test, first);
   expect_right(test, expected, TypeParam::tolerance, "long rows");
@@ -50,7 +51,7 @@ TYPED_TEST(CudaForward, SameBitsInAnyOrderOfThreadsAndCopies) {
 }
 
 TYPED_TEST(CudaForward, RowsSeeTheKeysAfterThem) {
-  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, core::Mask::after);
+  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Mask::after);
   TwinRun how;
   expect_right(test, TypeParam::twin(test, how), TypeParam::tolerance, "keys after the rows");
 }
@@ -86,8 +87,10 @@ TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
   int call = 0;
   const auto answer = answer_by(
       test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
-        if (call++ == 0) {
+        if (call++ == 0) {  // its states are alike for all products of the same sums
+          const core::Precision wanted = std::exchange(state.precision, core::default_precision(TypeParam::type));
           kernels::attend(kernels::Backend::device, list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, state);
+          state.precision = wanted;
         } else {
           TypeParam::with_block(test.shape.head_dim,
                                 [&](auto block) { twin_attend<decltype(block)>(list, qkv, scale, state, how); });
@@ -98,7 +101,7 @@ TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
 
 // Keys of score +inf share the weight, others have none; a row that has none of them is as one that saw no key.
 TEST(CudaForwardNumbers, InfiniteScores) {
-  WorkCase test = long_case(8, DType::bfloat16, core::Mask::upto);
+  WorkCase test = long_case(8, DType::bfloat16, core::Precision::float32, core::Mask::upto);
   const auto only_first = [](std::vector<double>& vectors, double size) {
     for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = i % 8 == 0 ? (vectors[i] < 0 ? -size : size) : 0;
   };

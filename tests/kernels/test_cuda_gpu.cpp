@@ -35,7 +35,7 @@ class CudaOnGpu : public testing::Test {
     const bool can = can_run(shared_bytes);
     const auto answer = answer_by(
         test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
-          const kernels::Operands operands{qkv[0].view, qkv[1].view, qkv[2].view, scale, Products::wanted};
+          const kernels::Operands operands{qkv[0].view, qkv[1].view, qkv[2].view, scale};
           EXPECT_EQ(kernels::cuda::attend(list, operands, state, {}), can) << what;
         });
     if (!can) return;
@@ -60,19 +60,19 @@ TYPED_TEST(CudaOnGpu, EveryHeadSize) {
 
 TYPED_TEST(CudaOnGpu, LongRows) {
   for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
-    this->expect_right(long_case(TypeParam::head_dims[0], TypeParam::type, mask),
+    this->expect_right(long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, mask),
                        "long rows, mask " + std::to_string(int(mask)));
   }
 }
 
 // A launch again and again gives the same bits: no thread reads what another one has not written yet.
 TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
-  const WorkCase test = long_case(TypeParam::head_dims[1], TypeParam::type, core::Mask::upto);
+  const WorkCase test = long_case(TypeParam::head_dims[1], TypeParam::type, TypeParam::precision, core::Mask::upto);
   const auto run = [&] {
-    return answer_by(
-        test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
-          kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale, TypeParam::wanted}, state, {});
-        });
+    return answer_by(test,
+                     [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
+                       kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, state, {});
+                     });
   };
   const kernels::ReferenceResult first = run();
   for (int i = 0; i < 20; ++i) {
@@ -87,7 +87,7 @@ class CudaBackwardOnGpu : public testing::Test {
  public:
   static void expect_right(const BackwardCase& test, const std::string& what) {
     SCOPED_TRACE(what);
-    const bool can = can_run(Products::shared_bytes(test.shape.head_dim));
+    const bool can = can_run(backward_shared_bytes<Products>(test.shape.head_dim));
     const BackwardAnswer known = naive_backward(test);
     const Gradients actual = gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {
       EXPECT_EQ(kernels::cuda::attend_backward(list, test.shape, test.precision, tensors.operands(test),
@@ -95,24 +95,24 @@ class CudaBackwardOnGpu : public testing::Test {
                 can);
     });
     if (!can) return;
-    expect_close(actual, known.gradients, core::gradient_tolerance(test.type));
+    expect_close(actual, known.gradients, Products::gradient_tolerance);
     TwinRun how;
-    expect_close(actual, Products::twin(test, known, how), core::gradient_tolerance(test.type));
+    expect_close(actual, twin_gradients<Products>(test, known, how), Products::gradient_tolerance);
   }
 };
-TYPED_TEST_SUITE(CudaBackwardOnGpu, BackwardProducts);
+TYPED_TEST_SUITE(CudaBackwardOnGpu, AllProducts);
 
 TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
-  for (const Index head_dim : {8, 64, 80, 128}) {
+  for (const Index head_dim : TypeParam::backward_dims) {
     for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
-      this->expect_right(awkward_backward_case(head_dim, TypeParam::type, core::Precision::float32, mask),
+      this->expect_right(awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask),
                          "D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
     }
   }
 }
 
 TYPED_TEST(CudaBackwardOnGpu, LongRows) {
-  this->expect_right(long_backward_case(32, TypeParam::type, core::Mask::upto), "long rows");
+  this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Mask::upto), "long rows");
 }
 
 }  // namespace

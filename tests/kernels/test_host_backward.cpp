@@ -335,7 +335,7 @@ BackwardCase bits_case(Index rows, Index keys, Index head_dim, Mask mask, Precis
 
 TEST(HostBackwardBits, PairByPairIsTheSame) {
   for (const Mask mask : all_masks) {
-    for (const Precision precision : core::all_precisions) {
+    for (const Precision precision : host_precisions) {
       for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
         SCOPED_TRACE(name_of(mask) + " " + std::string(name_of(precision)) + " " + std::string(name_of(set)));
         const BackwardCase test = bits_case(61, 113, 33, mask, precision);

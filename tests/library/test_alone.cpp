@@ -172,6 +172,26 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
 }
 
+TEST(LibraryPlan, RefusesProductsThatItCannotMake) {
+  const Shape good{.sequence = 8, .heads = 4, .head_dim = 2};
+  EXPECT_EQ(refusal(good, {}, 1, {.precision = "tf23"}),
+            "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32");
+  Shape halves = good;
+  halves.type = DType::float16;
+  EXPECT_EQ(refusal(halves, {}, 1, {.precision = "3xtf32"}),
+            "plan: precision is 3xtf32: its products are made of tensors of float32 only, and these are float16");
+  for (const std::string name : {"tf32", "3xtf32"}) {
+    const std::string found = refusal(good, {}, 1, {.precision = name, .reproducible = true});
+    if (!core::device_is_host()) {
+      EXPECT_NE(found, "") << "where the GPU has matrix units, sums have no order";
+      continue;
+    }
+    EXPECT_EQ(found, "plan: precision is " + name + ": products of " + name +
+                         " are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build computes on "
+                         "the host, expected auto, float32 or float64");
+  }
+}
+
 TEST(LibraryPlan, SaysWhatEveryRankHoldsAndMoves) {
   const Shape shape{.sequence = 4096, .heads = 8, .kv_heads = 2, .head_dim = 16};
   const Plan plan(shape, {.segments = {512, all}, .dilations = {1, 8}, .causal = true}, 4, {.gradients = true});

@@ -55,6 +55,20 @@ TEST(ReproducibleOrder, RowsGoFromPartToPart) {
   }
 }
 
+TEST(ReproducibleOrder, MatrixUnitsKeepNone) {
+  Problem problem = make({1, 64, 4, 4, 8}, {Semantics::longnet, {{}}, true, false}).problem;
+  problem.partition = PartitionKind::contiguous;
+  for (const core::Precision precision : core::all_precisions) {
+    problem.precision = precision;
+    problem.reproducible = true;
+    EXPECT_EQ(why_not_reproducible(*find("ring"), problem, 4).find("matrix units") != std::string::npos,
+              core::is_tf32(precision))
+        << core::name_of(precision);
+    problem.reproducible = false;
+    EXPECT_EQ(why_not_reproducible(*find("ring"), problem, 4), "");
+  }
+}
+
 TEST(ReproducibleOrder, PartitionLeftOpenIsContiguousWhereOrderMatters) {
   Problem problem = make({1, 1024, 2, 2, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   for (const char* name : {"ring", "rotation"}) {

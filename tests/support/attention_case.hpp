@@ -39,12 +39,15 @@ auto with_storage(DType type, Visit&& visit) {
 
 /// Arithmetic that takes tensors of every type.
 inline constexpr std::array number_precisions{core::Precision::float32, core::Precision::float64};
+/// What the host's tiles have; matrix units' products of TF32 are tested in kernels/cuda_kinds.hpp.
+inline constexpr std::array host_precisions{core::Precision::float32, core::Precision::float64,
+                                            core::Precision::bfloat16};
 
-/// Every storage type with every arithmetic that takes it.
+/// Every storage type with every arithmetic of the host that takes it.
 inline std::vector<std::pair<DType, core::Precision>> types_and_precisions() {
   std::vector<std::pair<DType, core::Precision>> all;
   for (const DType type : core::all_dtypes) {
-    for (const core::Precision precision : core::all_precisions)
+    for (const core::Precision precision : host_precisions)
       if (core::takes(precision, type)) all.emplace_back(type, precision);
   }
   return all;

@@ -32,4 +32,9 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
+/// Type of sums whose tolerance results of this precision meet; products of tf32 have float16's mantissa.
+constexpr DType rounding_of(Precision precision) {
+  return precision == Precision::tf32 ? DType::float16 : type_of(precision);
+}
+
 }  // namespace annulus::core

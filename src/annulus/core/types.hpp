@@ -65,13 +65,17 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 /// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the numbers whose products they are made of; bfloat16:
-/// products of bfloat16, everything else float32.
-enum class Precision { float64, float32, bfloat16 };
+/// Type of scores, running sums and accumulators, and of the numbers whose products they are made of. Everything else
+/// is float32 where products are of
+///   bfloat16     bfloat16 numbers, P and dS rounded to them
+///   tf32         float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
+///   three_tf32   float32 numbers cut into two of TF32: three products, exact to 2^-21
+enum class Precision { float64, float32, bfloat16, tf32, three_tf32 };
 
 /// Every one of them, for lists of choices and the tests' loops.
 inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::float16, DType::bfloat16};
-inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16};
+inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16, Precision::tf32,
+                                           Precision::three_tf32};
 
 constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
 constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }
@@ -99,13 +103,36 @@ constexpr std::string_view name_of(Precision type) {
       return "float32";
     case Precision::bfloat16:
       return "bfloat16";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::three_tf32:
+      return "3xtf32";
   }
   return "";
 }
 
-/// Whether it is there for tensors stored so: products of bfloat16 are taken of what is bfloat16 already.
+/// Whether products are of TF32 numbers.
+constexpr bool is_tf32(Precision precision) {
+  return precision == Precision::tf32 || precision == Precision::three_tf32;
+}
+
+/// Whether products are of other numbers than the sums.
+constexpr bool has_own_products(Precision precision) { return precision == Precision::bfloat16 || is_tf32(precision); }
+
+/// Why sums of such products have other bits for every cut of the work; empty: they need not.
+constexpr std::string_view why_no_fixed_order(Precision precision) {
+  return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
+}
+
+/// How the tensors are to be stored then: others would be rounded unasked, or have products that are as exact and
+/// faster.
+constexpr DType stored_for_products(Precision precision) {
+  return precision == Precision::bfloat16 ? DType::bfloat16 : DType::float32;
+}
+
+/// Whether it is there for tensors stored so.
 constexpr bool takes(Precision precision, DType stored) {
-  return precision != Precision::bfloat16 || stored == DType::bfloat16;
+  return !has_own_products(precision) || stored == stored_for_products(precision);
 }
 
 /// Type of the log-sum-exp in memory and on file: float64 for float64 input, else float32.

@@ -126,7 +126,7 @@ void add_compute(Keys& keys) {
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,
                 one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
-                "{}; of sums, bfloat16 of products; auto: by the input's type");
+                "{}; of sums, the last three of products; auto: by the input's type");
   compute
       .field(
           "reproducible", &C::reproducible, optional("auto", flag()),

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "annulus/core/buffer.hpp"
@@ -23,8 +24,11 @@ enum class Backend { host, device };
 /// The back end that suits the default execution space.
 Backend default_backend();
 
-/// Whether a back end has products of this precision: of bfloat16 the host alone.
-bool takes_products(Backend backend, core::Precision precision);
+/// Why a back end has no products of this precision; empty: it has. Those of bfloat16 are the host's alone, those of
+/// TF32 a GPU's with matrix units for them (where this machine has no GPU at all, a build with their kernels counts).
+/// "products of tf32 are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build computes on the
+/// host".
+std::string why_no_products(Backend backend, core::Precision precision);
 
 /// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
 /// instruction set that is used has an instruction for them.
@@ -81,22 +85,18 @@ class State {
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// How products of float32 numbers may be taken where a GPU's matrix units do it (kernels/cuda): in float32, after
-/// rounding to TF32's 11 bits, or as three such products, which are exact to 2^-21.
-enum class Float32Products { plain, tf32, three_tf32 };
-
 /// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
 /// three.
 struct Operands {
   core::TensorView q;
   core::TensorView k;
   core::TensorView v;
-  double scale = 1;                                           ///< scores are scale * q.k
-  Float32Products float32_products = Float32Products::plain;  ///< everywhere else they are plain
+  double scale = 1;  ///< scores are scale * q.k
 };
 
 /// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t. Every
-/// (query row, head) appears in at most one item of the list. `poll` (may be empty) is called now and then by the
+/// (query row, head) appears in at most one item of the list. Where matrix units cannot take a call (kernels/cuda), its
+/// products of TF32 are products of float32. `poll` (may be empty) is called now and then by the
 /// calling thread while the work goes on, at least between chunks of some milliseconds: MPI moves data only inside MPI
 /// calls. Complete on return.
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,

@@ -2,12 +2,27 @@
 #include "annulus/kernels/backend.hpp"
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/instruction_set.hpp"
+#include "annulus/kernels/cuda/attend.hpp"
+#include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 
 namespace annulus::kernels {
+namespace {
+
+/// What this machine lacks for products of TF32 on a device; empty: nothing, or no GPU to ask is in sight.
+std::string what_tf32_lacks() {
+  if constexpr (cuda::is_built) {
+    if (core::gpu_count() == 0 || cuda::can_multiply_tf32()) return "";
+    return fmt::format("the {} has none that this build has code for", core::gpu_name());
+  }
+  return "this build is for no such GPU";
+}
+
+}  // namespace
 
 Backend default_backend() {
 #if defined(ANNULUS_HAS_HOST_TILES)
@@ -29,20 +44,32 @@ const BackendFunctions& functions_of(Backend backend) {
 
 void check_products(Backend backend, core::Precision precision, core::DType stored) {
   core::require(core::takes(precision, stored), [&] {
-    return fmt::format("products of {} are taken of tensors of that type; these are {}", name_of(precision),
-                       name_of(stored));
+    return fmt::format("products of {} are taken of tensors of {}; these are {}", name_of(precision),
+                       name_of(core::stored_for_products(precision)), name_of(stored));
   });
-  core::require(takes_products(backend, precision),
-                [&] { return fmt::format("the device back end takes no products of {}", name_of(precision)); });
+  const std::string reason = why_no_products(backend, precision);
+  core::require(reason.empty(), [&] { return reason; });
 }
 
 core::Precision default_precision(Backend backend, core::DType stored) {
   const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
-  return core::default_precision(stored, has_instruction && takes_products(backend, core::Precision::bfloat16));
+  return core::default_precision(stored,
+                                 has_instruction && why_no_products(backend, core::Precision::bfloat16).empty());
 }
 
-bool takes_products(Backend backend, core::Precision precision) {
-  return backend == Backend::host || precision != core::Precision::bfloat16;
+std::string why_no_products(Backend backend, core::Precision precision) {
+  const bool on_host = backend == Backend::host;
+  if (!core::is_tf32(precision)) {
+    return on_host || precision != core::Precision::bfloat16
+               ? ""
+               : "this build computes on a device, which has no products of bfloat16 yet";
+  }
+  const std::string lacks = on_host ? "this build computes on the host" : what_tf32_lacks();
+  return lacks.empty() ? ""
+                       : fmt::format(
+                             "products of {} are made by the matrix units of a GPU (NVIDIA, sm_80 and later), "
+                             "and {}",
+                             core::name_of(precision), lacks);
 }
 
 #if !defined(ANNULUS_HAS_HOST_TILES)

@@ -48,7 +48,7 @@ struct Pattern {
 struct Options {
   std::string strategy = "auto";   ///< a name of `annulus list`; on one rank all are the same
   std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
-  std::string precision = "auto";  ///< float32, float64, bfloat16 (products); auto: as in the run file
+  std::string precision = "auto";  ///< of sums, or of products; names and auto as in the run file
   bool reproducible = false;       ///< the same bits for every number of ranks
   bool gradients = false;          ///< attention_backward() comes after attention()
   bool entropy = false;            ///< statistics of the probabilities: see Statistics in library/passes.hpp

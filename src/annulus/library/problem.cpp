@@ -92,15 +92,16 @@ core::Precision make_precision(const std::string& name, DType type) {
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) != name) continue;
     if (!core::takes(precision, type)) {
-      refuse("precision is {}: its products are made of tensors of that type only, and these are {}", name,
-             core::name_of(type));
+      refuse("precision is {}: its products are made of tensors of {} only, and these are {}", name,
+             core::name_of(core::stored_for_products(precision)), core::name_of(type));
     }
-    if (!kernels::takes_products(backend, precision)) {
-      refuse("precision is {}: this build computes on a device, which has no such products", name);
-    }
+    if (const std::string reason = kernels::why_no_products(backend, precision); !reason.empty())
+      refuse("precision is {}: {}, expected auto, float32 or float64", name, reason);
     return precision;
   }
-  refuse("precision is '{}', expected auto, float32, float64 or bfloat16", name);
+  std::string names = "auto";
+  for (const core::Precision precision : core::all_precisions) names += fmt::format(", {}", core::name_of(precision));
+  refuse("precision is '{}', expected one of {}", name, names);
 }
 
 void take_distribution(const Options& options, int ranks, strategies::Problem& problem) {
@@ -162,6 +163,8 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.documents = make_documents(pattern, problem.pattern, shape.sequence);
   problem.backend = kernels::default_backend();
   problem.reproducible = options.reproducible;
+  if (const auto reason = core::why_no_fixed_order(problem.precision); problem.reproducible && !reason.empty())
+    refuse("reproducible is true with precision {}: {}", core::name_of(problem.precision), reason);
   problem.gradients = options.gradients;
   check_at_least("top_keys", options.top_keys, 0);
   const double lists =

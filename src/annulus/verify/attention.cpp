@@ -15,7 +15,7 @@ bool Findings::good() const {
 }
 
 double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored) {
-  const core::DType sums = core::type_of(input.precision);
+  const core::DType sums = core::rounding_of(input.precision);
   return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});
 }
 
@@ -56,8 +56,9 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   };
   // Made of sums and stored in no 16 bits, whatever the tensors' type is.
   const auto add_statistic = [&](const char* name, const Deviation& deviation) {
-    const core::DType sums = core::type_of(input.precision), stored = sample.stored(name, sums);
-    const double tolerance = std::max(core::forward_tolerance(sums), core::forward_tolerance(stored));
+    const core::DType stored = sample.stored(name, core::type_of(input.precision));
+    const double tolerance =
+        std::max(core::forward_tolerance(core::rounding_of(input.precision)), core::forward_tolerance(stored));
     findings.verdicts.push_back({name, tolerance, deviation.merged(comm)});
   };
   add("out", core::forward_tolerance, forward.out);

@@ -52,8 +52,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// core::forward_tolerance or core::gradient_tolerance of the input's type. Sums in float32 of float64 tensors, and
-/// those that are stored in float32, are right to float32's accuracy only; to store more bits than were computed
-/// changes nothing.
+/// those that are stored in float32, are right to float32's accuracy only, products of tf32 to float16's; to store more
+/// bits than were computed changes nothing.
 double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored);
 
 }  // namespace annulus::verify

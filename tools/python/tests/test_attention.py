@@ -164,6 +164,11 @@ def test_plan():
                              "length, 37"),
     ({"statistics": ["entropie"]}, "statistics has 'entropie', expected some of entropy, received, top"),
     ({"scale": 0.0}, "plan: scale is 0, which times log2(e) is no number of float32, expected 8.1e-39 to 2.4e+38"),
+    ({"precision": "tf23"}, "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32"),
+    ({"precision": "bfloat16"}, "plan: precision is bfloat16: its products are made of tensors of bfloat16 only, and these "
+                                "are float32"),
+    ({"precision": "tf32"}, "plan: precision is tf32: products of tf32 are made by the matrix units of a GPU (NVIDIA, "
+                            "sm_80 and later), and this build computes on the host, expected auto, float32 or float64"),
     ({"strategy": "rings"}, "plan: strategy is 'rings', expected one of auto, single, "),
     ({"semantics": None}, "semantics is None, expected its name, a text"),
     ({"scale": "x"}, "scale is 'x', expected a number"),

@@ -29,8 +29,9 @@ std::string describe_shape(const Problem& problem) {
 
 std::string describe_tensors(const Request& request) {
   const std::string axes = request.input ? fmt::format(" (axes {})", io::name_of(request.order())) : "";
-  const bool pairs = request.problem.precision == core::Precision::bfloat16;
-  return describe_shape(request.problem) + axes + (pairs ? ", products of bfloat16" : "");
+  const core::Precision precision = request.problem.precision;
+  return describe_shape(request.problem) + axes +
+         (core::has_own_products(precision) ? fmt::format(", products of {}", core::name_of(precision)) : "");
 }
 
 std::string describe_layer(const Request& request) {

@@ -16,11 +16,14 @@ using core::ErrorKind;
 struct Range {
   double smallest;  ///< normal number
   double largest;
-  int digits;  ///< binary
+  int digits;  ///< binary, of products
 };
 Range range_of(core::Precision precision) {
   if (precision == core::Precision::float64) return {DBL_MIN, DBL_MAX, DBL_MANT_DIG};
-  return {FLT_MIN, FLT_MAX, FLT_MANT_DIG};
+  const int digits = precision == core::Precision::tf32         ? 11
+                     : precision == core::Precision::three_tf32 ? 21
+                                                                : FLT_MANT_DIG;
+  return {FLT_MIN, FLT_MAX, digits};
 }
 
 double number_at(const void* numbers, core::DType type, Index i) {
@@ -85,8 +88,8 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
   const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
   const double products = most_q * most_k * dim;
-  // Products of bfloat16 are summed up before they are scaled.
-  const double scaled_first = problem.precision == core::Precision::bfloat16 ? 1 : factor;
+  // Products of other numbers than the sums are summed up before they are scaled.
+  const double scaled_first = core::has_own_products(problem.precision) ? 1 : factor;
   if (scaled_first * most_q <= most && std::max(scaled_first, factor) * products <= most) return;
   throw comm::AgreedError(
       ErrorKind::failure,

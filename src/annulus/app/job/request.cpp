@@ -44,22 +44,21 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   return problem;
 }
 
-/// Refuses products of bfloat16 of other tensors, which would be rounded unasked, and where the back end has none.
-void check_precision(const io::RunFile& run, const Problem& problem) {
+/// Refuses products of numbers that the tensors are not made of, and, but for `verify`, which makes none of them, where
+/// the back end has none.
+void check_precision(const io::RunFile& run, const Problem& problem, Purpose purpose) {
+  const core::Precision precision = problem.precision;
   const std::string where = run.where("compute.precision");
-  const std::string_view name = core::name_of(problem.precision);
-  if (!core::takes(problem.precision, problem.type)) {
+  if (!core::takes(precision, problem.type)) {
     core::fail(core::ErrorKind::usage,
-               "{}compute.precision: products of {} are made of tensors of that type only, and these are {}; expected "
-               "auto, float32 or float64",
-               where, name, core::name_of(problem.type));
+               "{}compute.precision: products of {} are made of tensors of {} only, and these are {}; expected auto, "
+               "float32 or float64",
+               where, core::name_of(precision), core::name_of(core::stored_for_products(precision)),
+               core::name_of(problem.type));
   }
-  if (!kernels::takes_products(problem.backend, problem.precision)) {
-    core::fail(core::ErrorKind::usage,
-               "{}compute.precision: this build computes on a device, which has no products of {} yet; "
-               "expected auto, float32 or float64",
-               where, name);
-  }
+  const std::string reason = kernels::why_no_products(problem.backend, precision);
+  if (purpose == Purpose::verify || reason.empty()) return;
+  core::fail(core::ErrorKind::usage, "{}compute.precision: {}; expected auto, float32 or float64", where, reason);
 }
 
 /// Refuses tensors so large that sums of bytes and rows over ranks and passes would leave 64 bits: 32 PiB for q, more
@@ -175,6 +174,13 @@ void check_settings(const io::RunFile& run, Purpose purpose) {
         "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false",
         run.where("compute.reproducible"));
   }
+  if (const auto& precision = run.settings.compute.precision;
+      precision && core::is_tf32(*precision) && run.settings.compute.reproducible.value_or(false)) {
+    core::fail(
+        core::ErrorKind::usage,
+        "{}compute.reproducible: true with compute.precision {}: {}; expected false or auto, or another precision",
+        run.where("compute.reproducible"), core::name_of(*precision), core::why_no_fixed_order(*precision));
+  }
   named_strategy(run);
   if (purpose == Purpose::train && !run.settings.train) {
     core::fail(core::ErrorKind::usage, "{}train needs the sections layer and train", run.where(""));
@@ -227,7 +233,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   }
   comm::agree(comm, [&] {
     request.problem = make_problem(settings, request);
-    check_precision(request.run, request.problem);
+    check_precision(request.run, request.problem, purpose);
     check_size(request.run, request.problem);
     check_lists(request.run, request.problem);
     check_scale(request.run, request.problem);

@@ -18,6 +18,9 @@ bool attend(const core::WorkList& work, const Operands& operands, State& state, 
 bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
                      const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
 
+/// Whether this GPU multiplies TF32 numbers with code that the build has for it. There is a GPU.
+bool can_multiply_tf32();
+
 /// The same for one type of numbers (each in a file of its own, launch_*.cpp, that they compile side by side).
 bool attend_bfloat16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 bool attend_float16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
@@ -28,6 +31,12 @@ bool attend_float64(const core::WorkList& work, const Operands& operands, State&
 bool attend_backward_bfloat16(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
                               const GradientViews& gradients, const Poll& poll);
 bool attend_backward_float16(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
+                             const GradientViews& gradients, const Poll& poll);
+bool attend_backward_tf32(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
+                          const GradientViews& gradients, const Poll& poll);
+bool attend_backward_3xtf32(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
+                            const GradientViews& gradients, const Poll& poll);
+bool attend_backward_float64(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
                              const GradientViews& gradients, const Poll& poll);
 
 }  // namespace annulus::kernels::cuda

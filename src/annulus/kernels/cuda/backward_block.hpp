@@ -2,8 +2,8 @@
 // block owns against all that they meet, with the probabilities made anew from normalizers.
 //
 //   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V where the block owns queries; K, V and Q, dO where keys
-//   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded to the type of Y
-//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
+//   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded as the engine takes them
+//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y', or one of them
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
 // forward pass (forward_memory.hpp), tile after tile from the last row down. Each row's sums are one block's: nothing
@@ -20,11 +20,15 @@
 
 namespace annulus::kernels::cuda {
 
+/// Whose gradients a block adds to: of the queries that it owns, or of the keys.
+enum class Adds { dq, dk_and_dv, dk, dv };
+
+template <class Sum>
 struct BackwardTask {
   device::DeviceWorkView work;
   BackwardOperands operands;
   GradientViews gradients;
-  float score_factor;  ///< scale * log2(e)
+  Sum score_factor;  ///< scale * log2(e)
   int head_dim;
 };
 
@@ -36,14 +40,16 @@ struct BackwardFacts {
 };
 
 /// How S of a query becomes P and dS.
+template <class Sum>
 struct QueryNumbers {
-  float shift;   ///< +inf where the row saw no key
-  float factor;  ///< 0 there
-  float delta;
+  Sum shift;   ///< +inf where the row saw no key
+  Sum factor;  ///< 0 there
+  Sum delta;
 };
 
 template <class Engine, TileSizes sizes>
 struct BackwardMemory {
+  static constexpr int numbers_bytes = int(sizeof(QueryNumbers<typename Engine::Sum>));
   static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
   static constexpr int met = sizes.keys;
   static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
@@ -54,7 +60,7 @@ struct BackwardMemory {
   static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', first and last position met
   static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
   static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
-  static constexpr Shared facts = met_numbers + (3 * met * int(sizeof(QueryNumbers)) + 15) / 16 * 16;
+  static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
   static constexpr int bytes = int(facts) + int(sizeof(BackwardFacts));
 
   KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
@@ -67,19 +73,20 @@ struct BackwardMemory {
     return stages + Shared(tile % 2 * 2 + which) * stage_bytes;
   }
   KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
-    return met_numbers + Shared((tile % 3 * met + j) * int(sizeof(QueryNumbers)));
+    return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
   }
 };
 
 /// sizes.keys: rows met in a tile, keys or queries.
-template <template <class, int> class EngineOf, class Number, device::Owner kOwner, TileSizes sizes>
+template <template <class, int> class EngineOf, class Number, Adds adds, TileSizes sizes>
 class BackwardBlock {
  public:
   using Engine = EngineOf<Number, sizes.columns>;
   using Stored = typename Engine::Stored;
-  using Task = BackwardTask;
+  using Sum = typename Engine::Sum;
+  using Task = BackwardTask<Sum>;
   using Memory = BackwardMemory<Engine, sizes>;
-  static constexpr device::Owner owner = kOwner;
+  static constexpr device::Owner owner = adds == Adds::dq ? device::Owner::queries : device::Owner::keys;
   static constexpr int threads = sizes.warps * warp_size;
   static constexpr int rows = Memory::rows;
   static constexpr int shared_bytes = Memory::bytes;
@@ -102,7 +109,7 @@ class BackwardBlock {
       machine.barrier();
       warp.copy_met(tile + 1);
       machine.commit();
-      const QueryNumbers numbers = warp.look_up_met(tile + 2);
+      const Numbers numbers = warp.look_up_met(tile + 2);
       warp.meet(tile);
       warp.store_met(tile + 2, numbers);
     }
@@ -114,8 +121,11 @@ class BackwardBlock {
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
-  static constexpr int gradients = owns_queries ? 1 : 2;
+  static constexpr bool makes_ds = adds != Adds::dv, makes_dv = adds == Adds::dk_and_dv || adds == Adds::dv;
+  static constexpr int gradients = adds == Adds::dk_and_dv ? 2 : 1;
   using Sums = typename Engine::Sums;
+  using Numbers = QueryNumbers<Sum>;
+  static_assert(shared_bytes <= most_shared_bytes);
   static_assert(sizes.keys <= threads && rows <= threads, "one row a thread is looked up");
 
   template <class Machine>
@@ -149,9 +159,9 @@ class BackwardBlock {
     }
 
     /// Looks up row j of a tile, j being the thread's number.
-    KOKKOS_FORCEINLINE_FUNCTION QueryNumbers look_up_met(int tile) {
+    KOKKOS_FORCEINLINE_FUNCTION Numbers look_up_met(int tile) {
       const int j = machine_.thread();
-      QueryNumbers numbers = no_key;
+      Numbers numbers = no_key;
       if (j >= tiles_.rows_of(tile)) return numbers;
       const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
       const BackwardOperands& t = task_.operands;
@@ -162,14 +172,14 @@ class BackwardBlock {
       return numbers;
     }
     /// The second half of it, later: by then the numbers have come from memory. Rows that are lacking have some, too.
-    KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const QueryNumbers& numbers) {
+    KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const Numbers& numbers) {
       if constexpr (!owns_queries) {
         if (machine_.thread() < sizes.keys) machine_.store(Memory::numbers(tile, machine_.thread()), numbers);
       }
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_owned() {
-      for (int which = 0; which < 2; ++which) {
+      for (int which = 0; which < (makes_ds ? 2 : 1); ++which) {
         copy_rows<typename Engine::Tile, Stored, rows, threads>(machine_, Memory::own_table(which, 0),
                                                                 Memory::own + Shared(which) * Memory::own_bytes, count_,
                                                                 task_.head_dim);
@@ -191,7 +201,7 @@ class BackwardBlock {
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
         for (int gradient = 0; gradient < gradients; ++gradient)
-          for_each_sum_of(lane_, sums_[gradient][r], [](float& x, int, int) { x = 0; });
+          for_each_sum_of(lane_, sums_[gradient][r], [](Sum& x, int, int) { x = 0; });
         if constexpr (owns_queries) {
           const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
           ANNULUS_UNROLL
@@ -206,11 +216,11 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
       Sums s[row_tiles][met_pieces], w[row_tiles][met_pieces];
       multiply(Memory::own, Memory::stage(tile, 0), s);
-      multiply(Memory::own + Memory::own_bytes, Memory::stage(tile, 1), w);
+      if constexpr (makes_ds) multiply(Memory::own + Memory::own_bytes, Memory::stage(tile, 1), w);
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) weigh(tile, r, s[r], w[r]);
-      add_products(Memory::stage(tile, 0), w, sums_[0]);
-      if constexpr (!owns_queries) add_products(Memory::stage(tile, 1), s, sums_[1]);
+      if constexpr (makes_ds) add_products(Memory::stage(tile, 0), w, sums_[0]);
+      if constexpr (makes_dv) add_products(Memory::stage(tile, 1), s, sums_[gradients - 1]);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void add_to_gradients() {
@@ -222,14 +232,15 @@ class BackwardBlock {
           const int i = row_of(r, part);
           if (i >= count_) continue;
           const device::ItemRow row = owned_row(facts.item, begin_ + i);
-          add_row(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row, sums_[0][r], part);
-          if constexpr (!owns_queries) add_row(task_.gradients.dv, facts.batch, row, sums_[gradients - 1][r], part);
+          if constexpr (makes_ds)
+            add_row(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row, sums_[0][r], part);
+          if constexpr (makes_dv) add_row(task_.gradients.dv, facts.batch, row, sums_[gradients - 1][r], part);
         }
       }
     }
 
    private:
-    static constexpr QueryNumbers no_key{INFINITY, 0, 0};
+    static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
     KOKKOS_FORCEINLINE_FUNCTION device::ItemRow owned_row(const core::WorkItem& item, Index number) const {
       return owns_queries ? task_.work.query_of(item, number) : task_.work.key_of(item, number);
@@ -245,13 +256,13 @@ class BackwardBlock {
                                                                 const device::ItemRow& row) {
       return static_cast<const Stored*>(tensor.data) + number_of(tensor, batch, row.row, row.head);
     }
-    KOKKOS_FORCEINLINE_FUNCTION QueryNumbers numbers_of(Index batch, const device::ItemRow& row) const {
+    KOKKOS_FORCEINLINE_FUNCTION Numbers numbers_of(Index batch, const device::ItemRow& row) const {
       const core::TensorView &normalizers = task_.operands.normalizers, &delta = task_.operands.delta;
-      const float* normalizer =
-          static_cast<const float*>(normalizers.data) + number_of(normalizers, batch, row.row, row.head);
-      const float of_row = static_cast<const float*>(delta.data)[number_of(delta, batch, row.row, row.head)];
-      const float factor = normalizer[1];
-      return {normalizer[0], factor, factor == 0 ? 0 : of_row};
+      const Sum* normalizer =
+          static_cast<const Sum*>(normalizers.data) + number_of(normalizers, batch, row.row, row.head);
+      const Sum of_row = static_cast<const Sum*>(delta.data)[number_of(delta, batch, row.row, row.head)];
+      const Sum factor = normalizer[1];
+      return {normalizer[0], factor, factor == Sum(0) ? Sum(0) : of_row};
     }
     KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
       return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
@@ -259,7 +270,7 @@ class BackwardBlock {
 
     KOKKOS_FORCEINLINE_FUNCTION void multiply(Shared left, Shared right, Sums (&s)[row_tiles][met_pieces]) {
       ANNULUS_UNROLL
-      for (int r = 0; r < row_tiles; ++r) for_each_sum_of(lane_, s[r], [](float& x, int, int) { x = 0; });
+      for (int r = 0; r < row_tiles; ++r) for_each_sum_of(lane_, s[r], [](Sum& x, int, int) { x = 0; });
       ANNULUS_UNROLL
       for (int depth = 0; depth < depths; ++depth) {
         typename Engine::Queries x[row_tiles];
@@ -275,10 +286,10 @@ class BackwardBlock {
       }
     }
 
-    /// S becomes P and W becomes dS.
+    /// S becomes P and, where it is made, W becomes dS.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int tile, int r, Sums (&s)[met_pieces], Sums (&w)[met_pieces]) {
-      const float score_factor = task_.score_factor, output_scale = float(task_.operands.output_scale);
-      for_each_sum_of(lane_, s, [&](float& x, int, int) { x *= score_factor; });
+      const Sum score_factor = task_.score_factor, output_scale = Sum(task_.operands.output_scale);
+      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x *= score_factor; });
       if (tiles_.has_hidden(tile)) hide(tile, r, s);
       ANNULUS_UNROLL
       for (int piece = 0; piece < met_pieces; ++piece) {
@@ -287,12 +298,15 @@ class BackwardBlock {
           ANNULUS_UNROLL
           for (int i = 0; i < 2 * parts; ++i) {
             const int j = 16 * piece + 8 * half + 2 * lane_.quad + i % 2;
-            QueryNumbers query;
+            Numbers query;
             if constexpr (owns_queries) query = own_[r][i / 2];
-            if constexpr (!owns_queries) query = machine_.template load<QueryNumbers>(Memory::numbers(tile, j));
-            float &p = s[piece][half][i], &ds = w[piece][half][i];
+            if constexpr (!owns_queries) query = machine_.template load<Numbers>(Memory::numbers(tile, j));
+            Sum& p = s[piece][half][i];
             p = query.factor * machine_.exp2(p - query.shift);
-            ds = p * (output_scale * ds - query.delta);
+            if constexpr (makes_ds) {
+              Sum& ds = w[piece][half][i];
+              ds = p * (output_scale * ds - query.delta);
+            }
           }
         }
       }
@@ -306,7 +320,7 @@ class BackwardBlock {
         end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(3, i)));
       }
       for_each_sum_of(lane_, s,
-                      [&](float& x, int part, int j) { x = j < begin[part] || j >= end[part] ? -INFINITY : x; });
+                      [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? Sum(-INFINITY) : x; });
     }
 
     /// sums += weights Y.
@@ -328,7 +342,7 @@ class BackwardBlock {
 
     KOKKOS_FORCEINLINE_FUNCTION void add_row(const core::TensorView& gradient, Index batch, const device::ItemRow& row,
                                              const Sums (&sums)[column_pieces], int part) const {
-      float* to = static_cast<float*>(gradient.data) + number_of(gradient, batch, row.row, row.head);
+      Sum* to = static_cast<Sum*>(gradient.data) + number_of(gradient, batch, row.row, row.head);
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {
         ANNULUS_UNROLL
@@ -347,7 +361,7 @@ class BackwardBlock {
     int count_ = 0;    // rows owned
     Index begin_ = 0;  // the first of them, in the item
     Tiles<sizes.keys> tiles_;
-    QueryNumbers own_[row_tiles][parts];
+    Numbers own_[row_tiles][parts];
     Sums sums_[gradients][row_tiles][column_pieces];
   };
 };

@@ -27,23 +27,26 @@ std::string why_not_copied(const char* name, const core::TensorView& tensor, cor
   return "";
 }
 
-/// Largest head size that the kernels for such numbers have; 0: there are none.
-int most_columns(const Operands& operands, const State& state) {
-  const auto last = [](const auto& table) { return std::end(table)[-1].columns; };
-  if (state.precision != core::default_precision(operands.q.type)) return 0;
-  switch (operands.q.type) {
-    case DType::float64:
-      return last(sizes_64);
-    case DType::float32:
-      return operands.float32_products == Float32Products::plain ? 0 : last(sizes_32);
-    default:
-      return last(sizes_16);
-  }
+/// Largest head sizes of a pass's kernels, by the numbers that they multiply.
+struct MostColumns {
+  int of_16_bits, of_32_bits, of_64_bits;
+};
+template <class Table>
+constexpr int last(const Table& table) {
+  return std::end(table)[-1].columns;
 }
+constexpr MostColumns forward_columns{last(sizes_16), last(sizes_32), last(sizes_64)};
+constexpr MostColumns backward_columns{last(key_sizes_16), last(key_sizes_32), last(key_sizes_64)};
 
-std::string no_products(DType type, core::Precision precision) {
-  return fmt::format("matrix units have no products of {} with sums in {}", core::name_of(type),
-                     core::name_of(precision));
+/// Why matrix units have no such products, or not for this head size.
+std::string why_not_multiplied(DType type, core::Precision precision, core::Index head_dim, const MostColumns& most) {
+  const bool is_single = type == DType::float32;
+  if (is_single ? !core::is_tf32(precision) : precision != core::default_precision(type)) {
+    return fmt::format("matrix units have no products of {} with precision {}", core::name_of(type),
+                       core::name_of(precision));
+  }
+  const int columns = is_single ? most.of_32_bits : type == DType::float64 ? most.of_64_bits : most.of_16_bits;
+  return head_dim > columns ? fmt::format("head size {} is more than {}", head_dim, columns) : "";
 }
 
 /// The first reason against one of these tensors.
@@ -61,9 +64,8 @@ std::string why_not_attend(const Operands& operands, const State& state) {
   const core::Index head_dim = state.shape.head_dim;
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
-  const int most = most_columns(operands, state);
-  if (most == 0) return no_products(operands.q.type, state.precision);
-  if (head_dim > most) return fmt::format("head size {} is more than {}", head_dim, most);
+  const std::string reason = why_not_multiplied(operands.q.type, state.precision, head_dim, forward_columns);
+  if (!reason.empty()) return reason;
   if (reinterpret_cast<std::uintptr_t>(state.acc.data()) % 16 != 0)
     return "the accumulator does not begin at a multiple of 16 bytes";
   return why_not_copied({{"q", operands.q}, {"k", operands.k}, {"v", operands.v}}, head_dim);
@@ -71,12 +73,9 @@ std::string why_not_attend(const Operands& operands, const State& state) {
 
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients) {
-  const DType type = operands.q.type;
-  const int most = std::end(key_sizes_16)[-1].columns;
   if (operands.any_cut) return "the same bits for any cut are asked for";
-  if ((type != DType::bfloat16 && type != DType::float16) || precision != core::Precision::float32)
-    return no_products(type, precision);
-  if (shape.head_dim > most) return fmt::format("head size {} is more than {}", shape.head_dim, most);
+  const std::string reason = why_not_multiplied(operands.q.type, precision, shape.head_dim, backward_columns);
+  if (!reason.empty()) return reason;
   return why_not_copied({{"q", operands.q},
                          {"k", operands.k},
                          {"v", operands.v},

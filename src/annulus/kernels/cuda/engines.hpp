@@ -38,8 +38,6 @@ struct Engine16 {
   using Stored = Number;
   using Sum = float;
   using Tile = SharedRows<columns * 2, Reading::rows>;
-  using KeyTile = Tile;
-  using ValueTile = Tile;
   static constexpr int rows = 16, parts = 2;
   using Sums = float[2][2 * parts];
   using Queries = Words4;
@@ -103,8 +101,6 @@ struct EngineOfTf32 {
   using Stored = float;
   using Sum = float;
   using Tile = SharedRows<columns * 4, Reading::rows>;
-  using KeyTile = Tile;
-  using ValueTile = SharedRows<columns * 4, Reading::even_rows>;
   static constexpr int rows = 16, parts = 2;
   using Sums = float[2][2 * parts];
   using Queries = Split<4>;
@@ -136,7 +132,7 @@ struct EngineOfTf32 {
     ANNULUS_UNROLL
     for (int i = 0; i < 8; ++i) {
       const int keys = i / 4, half = i / 2 % 2, odd = i % 2;
-      const Shared at = ValueTile::template at_near<2>(key + 8 * keys + odd, row, column / 8 + half, chunk);
+      const Shared at = Tile::template at_near<2>(key + 8 * keys + odd, row, column / 8 + half, chunk);
       values.of[keys][half].set(odd, machine.template load<std::uint32_t>(tile + at + number * 4));
     }
     return values;
@@ -199,9 +195,7 @@ template <class, int columns>
 struct Engine64 {
   using Stored = double;
   using Sum = double;
-  using Tile = SharedRows<columns * 8, Reading::four_rows>;
-  using KeyTile = Tile;
-  using ValueTile = SharedRows<columns * 8, Reading::even_rows>;
+  using Tile = SharedRows<columns * 8, Reading::numbers>;
   static constexpr int rows = 8, parts = 1;
   using Sums = double[2][2 * parts];
   using Queries = double;
@@ -235,7 +229,7 @@ struct Engine64 {
     ANNULUS_UNROLL
     for (int i = 0; i < 8; ++i) {
       const int keys = i / 4, odd = i / 2 % 2, half = i % 2;
-      const Shared at = ValueTile::template at_near<4>(key + 8 * keys + odd, row, column / 8 + half, chunk);
+      const Shared at = Tile::template at_near<4>(key + 8 * keys + odd, row, column / 8 + half, chunk);
       values.of[keys][odd][half] = machine.template load<double>(tile + at + number * 8);
     }
     return values;

@@ -67,6 +67,7 @@ class ForwardBlock {
   static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
   static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
   static constexpr Sum none = Sum(-INFINITY);
+  static_assert(shared_bytes <= most_shared_bytes);
   static_assert(sizes.keys <= threads && sizes.keys * chunks % threads == 0, "each thread has a row and some chunks");
 
   /// One thread, which holds its share of its warp's rows.
@@ -125,10 +126,9 @@ class ForwardBlock {
       const int count = tiles_.rows_of(tile), head_dim = task_.head_dim;
       if (count <= 0) return;
       const Shared k = stage(Memory::keys, tile), v = stage(Memory::values, tile);
-      using K = typename Engine::KeyTile;
-      using V = typename Engine::ValueTile;
-      copy_rows<K, Stored, sizes.keys, threads>(machine_, Memory::key_from(tile, 0), k, count, head_dim);
-      copy_rows<V, Stored, sizes.keys, threads>(machine_, Memory::value_from(tile, 0), v, count, head_dim);
+      using Tile = typename Engine::Tile;
+      copy_rows<Tile, Stored, sizes.keys, threads>(machine_, Memory::key_from(tile, 0), k, count, head_dim);
+      copy_rows<Tile, Stored, sizes.keys, threads>(machine_, Memory::value_from(tile, 0), v, count, head_dim);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void load_state() {

@@ -11,8 +11,8 @@ bool attend(const core::WorkList& work, const Operands& operands, State& state, 
     case core::DType::float16:
       return attend_float16(work, operands, state, poll);
     case core::DType::float32:
-      return operands.float32_products == Float32Products::tf32 ? attend_tf32(work, operands, state, poll)
-                                                                : attend_3xtf32(work, operands, state, poll);
+      return state.precision == core::Precision::tf32 ? attend_tf32(work, operands, state, poll)
+                                                      : attend_3xtf32(work, operands, state, poll);
     case core::DType::float64:
       return attend_float64(work, operands, state, poll);
   }
@@ -22,8 +22,18 @@ bool attend(const core::WorkList& work, const Operands& operands, State& state, 
 bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
                      const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll) {
   if (!why_not_attend_backward(shape, precision, operands, gradients).empty()) return false;
-  return operands.q.type == core::DType::bfloat16 ? attend_backward_bfloat16(work, shape, operands, gradients, poll)
-                                                  : attend_backward_float16(work, shape, operands, gradients, poll);
+  switch (operands.q.type) {
+    case core::DType::bfloat16:
+      return attend_backward_bfloat16(work, shape, operands, gradients, poll);
+    case core::DType::float16:
+      return attend_backward_float16(work, shape, operands, gradients, poll);
+    case core::DType::float32:
+      return precision == core::Precision::tf32 ? attend_backward_tf32(work, shape, operands, gradients, poll)
+                                                : attend_backward_3xtf32(work, shape, operands, gradients, poll);
+    case core::DType::float64:
+      return attend_backward_float64(work, shape, operands, gradients, poll);
+  }
+  return false;
 }
 
 }  // namespace annulus::kernels::cuda

@@ -7,10 +7,22 @@
 namespace annulus::kernels::cuda {
 
 template <class Block>
-void launch_side(const core::WorkList& list, Index batch, BackwardTask task, const Poll& poll) {
+void launch_side(const core::WorkList& list, Index batch, typename Block::Task task, const Poll& poll) {
   const device::DeviceWork work(list, batch, Block::owner, Block::rows);
   task.work = work.view();
   run_all<Block>("annulus::attend_backward", work, task, poll);
+}
+
+/// attend_backward() by blocks that own queries, then by those that own keys.
+template <class Queries, class... Keys>
+bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
+                   const GradientViews& gradients, const Poll& poll) {
+  if (!can_run<Queries>() || !(can_run<Keys>() && ...)) return false;
+  using Sum = typename Queries::Sum;
+  const BackwardTask<Sum> task{{}, operands, gradients, Sum(operands.scale * std::numbers::log2e), int(shape.head_dim)};
+  if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
+  if (gradients.dk.data != nullptr) (launch_side<Keys>(list, shape.batch, task, poll), ...);
+  return true;
 }
 
 /// attend_backward() with the first tiles of the tables that have enough columns; the tables are alike in that.
@@ -23,13 +35,15 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
     if (shape.head_dim > query_table[entry].columns)
       return launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients,
                                                                                    poll);
-    using Queries = BackwardBlock<Engine, Number, device::Owner::queries, query_table[entry]>;
-    using Keys = BackwardBlock<Engine, Number, device::Owner::keys, key_table[entry]>;
-    if (!can_run<Queries>() || !can_run<Keys>()) return false;
-    const BackwardTask task{{}, operands, gradients, float(operands.scale * std::numbers::log2e), int(shape.head_dim)};
-    if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
-    if (gradients.dk.data != nullptr) launch_side<Keys>(list, shape.batch, task, poll);
-    return true;
+    using Queries = BackwardBlock<Engine, Number, Adds::dq, query_table[entry]>;
+    constexpr TileSizes keys = key_table[entry];
+    if constexpr (keys.columns <= most_columns_of_both) {
+      return launch_blocks<Queries, BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>>(list, shape, operands,
+                                                                                          gradients, poll);
+    } else {
+      return launch_blocks<Queries, BackwardBlock<Engine, Number, Adds::dk, keys>,
+                           BackwardBlock<Engine, Number, Adds::dv, keys>>(list, shape, operands, gradients, poll);
+    }
   } else {
     return false;
   }

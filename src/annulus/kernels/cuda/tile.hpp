@@ -9,7 +9,11 @@
 //   any column of eight rows meets all eight places.
 //
 // Number by number, where a matrix of 32- or 64-bit numbers cannot be turned by ldmatrix: four rows, two neighbouring
-// chunks. There the swizzle is even: 0, 2, 4, 6.
+// chunks, the first of an even number. Every second row (0, 2, 4, 6 or 1, 3, 5, 7) meets all places in the order above,
+// too. Where also four rows in a row are read so (64-bit), the swizzle is
+//   row         0 1 2 3 4 5 6 7
+//   swizzle     0 2 4 6 2 0 6 4
+// so that rows 0-3, 4-7, 0 2 4 6 and 1 3 5 7 have all four even ones each.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -21,10 +25,9 @@ namespace annulus::kernels::cuda {
 inline constexpr int chunk_bytes = 16;
 
 /// How the chunks of a row are permuted.
-///   rows        for ldmatrix
-///   four_rows   number by number, rows r, r + 1, r + 2, r + 3 at a time
-///   even_rows   number by number, rows r, r + 2, r + 4, r + 6 (or the odd ones)
-enum class Reading { rows, four_rows, even_rows };
+///   rows      for ldmatrix, and, where rows are a multiple of 128 bytes, number by number every second of eight rows
+///   numbers   number by number, four rows in a row or every second one
+enum class Reading { rows, numbers };
 
 template <int bytes_of_row, Reading reading>
 struct SharedRows {
@@ -35,18 +38,19 @@ struct SharedRows {
 
   KOKKOS_FORCEINLINE_FUNCTION static unsigned swizzle(unsigned row) {
     if constexpr (reading == Reading::rows) return row / (8 / period) % period;
-    return 2 * ((reading == Reading::four_rows ? row : row / 2) % 4);
+    return 2 * (row % 4 ^ row / 4 % 2);
   }
   /// Where chunk `chunk` of row `row` lies in the tile.
   KOKKOS_FORCEINLINE_FUNCTION static Shared at(unsigned row, unsigned chunk) {
     return row * bytes_of_row + (chunk ^ swizzle(row)) * chunk_bytes;
   }
   /// The same of chunk width * group + which (less than `width`) of row first + row, where the compiler knows `group`
-  /// and `first`, which does not change the swizzle: most of the address is a constant then, and the different rest
-  /// takes few registers.
+  /// and `first`, which has no binary digit in common with `row`, so that swizzles are added without a carry: most of
+  /// the address is a constant then, and the different rest takes few registers.
   template <unsigned width>
   KOKKOS_FORCEINLINE_FUNCTION static Shared at_near(int first, unsigned row, int group, unsigned which) {
-    const unsigned chunk = width * unsigned(group), moving = chunk % period, staying = chunk - moving;
+    const unsigned chunk = width * unsigned(group), staying = chunk - chunk % period;
+    const unsigned moving = chunk % period ^ swizzle(unsigned(first));
     return Shared(first * bytes_of_row) + staying * chunk_bytes +
            (row * bytes_of_row + (((which ^ swizzle(row)) * chunk_bytes) ^ (moving * chunk_bytes)));
   }

@@ -31,7 +31,34 @@ inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, f
 
 /// Backward, 16-bit numbers, blocks that own queries: dq takes row_tiles * columns / 2 registers, S and W row_tiles *
 /// keys / 2 each. Those that own keys have dk and dv.
-inline constexpr TileSizes query_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 64, false}};
-inline constexpr TileSizes key_sizes_16[] = {{32, 4, 1, 64, false}, {64, 4, 1, 64, false}, {128, 4, 1, 32, false}};
+inline constexpr TileSizes query_sizes_16[] = {{32, 4, 1, 64, false},
+                                               {64, 4, 1, 64, false},
+                                               {128, 4, 1, 64, false},
+                                               {192, 4, 1, 32, false},
+                                               {256, 4, 1, 32, false}};
+inline constexpr TileSizes key_sizes_16[] = {{32, 4, 1, 64, false},
+                                             {64, 4, 1, 64, false},
+                                             {128, 4, 1, 32, false},
+                                             {192, 4, 1, 32, false},
+                                             {256, 4, 1, 32, false}};
+
+/// Beyond these columns dk and dv do not fit into registers side by side: they are made by blocks of their own, which
+/// takes five products of tiles instead of four.
+inline constexpr int most_columns_of_both = 128;
+
+/// The same as TF32 or three of it: rows of 512 bytes at D = 128, and the block's own and two stages of what it meets
+/// are there in both operands, so that 64 + 2 x 32 of them take 130 KiB, and at D = 256 64 + 2 x 16 of them 195 KiB.
+inline constexpr TileSizes query_sizes_32[] = {
+    {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+inline constexpr TileSizes key_sizes_32[] = {
+    {32, 4, 1, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+
+/// The same of float64: sums take twice the registers, and a warp has rows of 8.
+inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
+inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}};
+
+/// Shared memory that a block may have on sm_90, which all tiles fit into; smaller GPUs leave the larger ones to the
+/// portable kernels.
+inline constexpr int most_shared_bytes = 227 * 1024;
 
 }  // namespace annulus::kernels::cuda
