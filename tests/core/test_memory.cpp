@@ -76,7 +76,8 @@ TEST(Buffer, LargeHostMemoryBeginsWithAHugePageAndCountsWhatWasAsked) {
       fill_zero(buffers.back().data(), bytes);
     }
     for (const Buffer& buffer : buffers) {
-      if (device_is_host()) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % std::uintptr_t(page), 0u);
+      const auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
+      EXPECT_EQ(device_is_host() ? address % std::uintptr_t(page) : 0, 0u);
       fill_zero(buffer.data(), buffer.bytes());
     }
     EXPECT_EQ(memory_ledger().current(), before + 3 * bytes);
