@@ -86,7 +86,8 @@ inline std::vector<Case> storage_cases() {
     if (products.problem.type != core::DType::bfloat16) continue;
     products.problem.precision = core::Precision::bfloat16;
     products.name += ", products of bfloat16";
-    if (kernels::takes_products(products.problem.backend, products.problem.precision)) cases.push_back(products);
+    if (kernels::why_no_products(products.problem.backend, products.problem.precision).empty())
+      cases.push_back(products);
   }
   for (Case doubled : std::vector<Case>(cases)) {
     if (doubled.problem.type != core::DType::float32 || doubled.problem.pattern.causal) continue;
