@@ -5,7 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// Grows to the largest task this thread has met; counted in the memory ledger as "kernel scratch".
+/// Grows to the largest task this thread has met; counted in the memory ledger as "kernel scratch", without what fills
+/// its last huge page.
 class Scratch {
  public:
   Scratch() = default;
@@ -25,7 +26,7 @@ class Scratch {
   static core::Index bytes_of(const Make& make) {
     Scratch measure;
     make(measure);
-    return core::in_huge_pages(measure.used_);
+    return measure.used_;
   }
 
   /// `count` numbers of T, aligned to a cache line.
@@ -49,9 +50,9 @@ class Scratch {
   void release();
 
  private:
-  /// Of memory of so many bytes.
+  /// Of memory of so many bytes, which fills huge pages or comes near it.
   static core::Index alignment(core::Index bytes) {
-    return bytes >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
+    return core::in_huge_pages(bytes) >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
   }
   void free() const;
 
