@@ -113,7 +113,7 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
       Vec<Number<T>> weight[kPerWord<T>];
       for (int i = 0; i < kPerWord<T>; ++i) weight[i] = c[j + i][v];
       exp2_of<Number<T>>(weight, shift[v]);
-      store(strip + j / kPerWord<T> * kGroupRows<T> + v * n, words_of<T>(weight));
+      store(strip + j / kPerWord<T> * kGroupRows<T> + v * n, round_to_words<T>(weight));
       for (int i = 0; i < kPerWord<T>; ++i) {
         sum[v] += weight[i];
         if constexpr (kEntropy) accumulate(rows.score_sum[v], weight[i], c[j + i][v]);

@@ -93,7 +93,8 @@ ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& s
   for (int j = 0; j < N; j += kPerWord<Word>) {
     Vec<T> weights[kPerWord<Word>];
     for (int i = 0; i < kPerWord<Word>; ++i) weights[i] = x[j + i];
-    store(words + j / kPerWord<Word> * kGroupRows<T>, words_of<Word>(weights));
+    store(words + j / kPerWord<Word> * kGroupRows<T>, round_to_words<Word>(weights));
+    for (int i = 0; i < kPerWord<Word>; ++i) x[j + i] = weights[i];
   }
   for (int j = 0; j < N; ++j) sums.weights += x[j];
   if constexpr (kEntropy) {

@@ -74,6 +74,18 @@ ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
     return Rounded(x[0], x[1]).pairs();
 }
 
+/// words_of(x), and x becomes what products take in. Rows sum up that: a key that is seen alone then has weight 1, to
+/// the bit, though its weight before the sum is 2^(score - m), an integer m, and loses bits in rounding.
+template <class T>
+ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
+  const Vec<T> words = words_of<T>(x);
+  if constexpr (kPerWord < T >> 1) {
+    x[0] = odd_halves(words);
+    x[1] = even_halves(words);
+  }
+  return words;
+}
+
 /// As long as it lives the calling thread takes denormal numbers as 0, operands and results: what the instruction for
 /// pairs does by itself. `enabled` = false: nothing happens.
 class DenormalsAreZero {
