@@ -28,7 +28,7 @@ TEST(Tolerance, TheTable) {
 TEST(Tolerance, ProductsOfTf32HaveFloat16sMantissa) {
   EXPECT_EQ(rounding_of(Precision::tf32), DType::float16);
   EXPECT_EQ(rounding_of(Precision::three_tf32), DType::float32);
-  EXPECT_EQ(rounding_of(Precision::bfloat16), DType::float32);
+  EXPECT_EQ(rounding_of(Precision::bfloat16), DType::bfloat16);
   EXPECT_EQ(rounding_of(Precision::float64), DType::float64);
 }
 

@@ -32,9 +32,12 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// Type of sums whose tolerance results of this precision meet; products of tf32 have float16's mantissa.
+/// Type of sums whose tolerance results of this precision meet: products of tf32 have float16's mantissa, and with
+/// products of bfloat16 rows sum up rounded weights.
 constexpr DType rounding_of(Precision precision) {
-  return precision == Precision::tf32 ? DType::float16 : type_of(precision);
+  return precision == Precision::tf32       ? DType::float16
+         : precision == Precision::bfloat16 ? DType::bfloat16
+                                            : type_of(precision);
 }
 
 }  // namespace annulus::core

@@ -86,9 +86,11 @@ void check_scale(double scale, core::Precision precision) {
          core::name_of(precision), least / std::numbers::log2e, most / std::numbers::log2e);
 }
 
-core::Precision make_precision(const std::string& name, DType type) {
+core::Precision make_precision(const std::string& name, DType type, const strategies::Statistics& statistics) {
   const kernels::Backend backend = kernels::default_backend();
-  if (name == "auto") return kernels::default_precision(backend, type);
+  // Products of bfloat16 leave statistics with fewer digits.
+  if (name == "auto")
+    return statistics.any() ? core::default_precision(type) : kernels::default_precision(backend, type);
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) != name) continue;
     if (!core::takes(precision, type)) {
@@ -156,7 +158,8 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   strategies::Problem problem;
   problem.shape = {shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
   problem.type = shape.type;
-  problem.precision = make_precision(options.precision, shape.type);
+  problem.statistics = {options.entropy, options.received, options.top_keys};
+  problem.precision = make_precision(options.precision, shape.type, problem.statistics);
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   check_scale(problem.scale, problem.precision);
   problem.pattern = make_pattern(pattern, shape);
@@ -173,7 +176,6 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
     refuse("top_keys is {}: its lists would have {:.3g} bytes, expected at most {:.3g}", options.top_keys, lists,
            most_bytes);
   }
-  problem.statistics = {options.entropy, options.received, options.top_keys};
   take_distribution(options, ranks, problem);
   return problem;
 }

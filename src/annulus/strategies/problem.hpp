@@ -33,6 +33,7 @@ struct Statistics {
   Index top_keys = 0;  ///< rows listed of every row; 0: none asked for
 
   bool need_pass() const { return received || top_keys > 0; }
+  bool any() const { return entropy || need_pass(); }
 };
 
 /// What the sums are that ranks add up for each other's key rows and that travel home.
