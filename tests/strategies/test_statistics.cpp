@@ -125,7 +125,8 @@ void check_statistics(const Strategy& strategy, const Case& one, const Probabili
   };
   const Index numbers = s.batch * rows.count() * s.heads;
   // Made of sums and stored in no 16 bits, whatever the tensors' type is.
-  const double tolerance = std::max(core::forward_tolerance(problem.sum_type()), core::forward_tolerance(type));
+  const double tolerance =
+      std::max(core::forward_tolerance(core::rounding_of(problem.precision)), core::forward_tolerance(type));
   // The entropy is the difference of two numbers as large as the LSE.
   double largest = 1;
   for (const double lse : truth.lse) largest = std::max(largest, std::isinf(lse) ? 0 : std::abs(lse));
