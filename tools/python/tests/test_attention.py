@@ -48,7 +48,8 @@ def test_every_type_gives_the_definition(kind):
     expected = by_composition(q, k, v)
     assert out.dtype == q.dtype and lse.dtype == (np.float64 if kind == "float64" else np.float32)
     assert error(out, expected[0]) <= TOLERANCE[kind]
-    assert error(lse, expected[1]) <= (1e-12 if kind == "float64" else 1e-5)
+    # Where the machine has products of bfloat16 rows sum up rounded weights.
+    assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"]}.get(kind, 1e-5)
 
 
 @pytest.mark.parametrize("words", [
