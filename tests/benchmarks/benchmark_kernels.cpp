@@ -9,6 +9,7 @@
 // What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
 // its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
 // bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
+// .../r:8/hops:4/full: rows 0, 8, 16, ... of a sequence 8 times as long, keys in as many calls as a ring has hops.
 // ANNULUS_INSTRUCTION_SET bounds the instruction set as it does for the program.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
@@ -41,8 +42,11 @@ struct Case {
   Index n, heads, head_dim;
   bool causal;
   bool products_as_stored = false;  ///< of bfloat16: products of bfloat16, not of float32
+  Index dilation = 1;               ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
+  Index hops = 1;                   ///< calls, each with as many of the keys
 
-  core::Shape shape() const { return {1, n, heads, heads, head_dim}; }
+  Index stored() const { return n * dilation; }
+  core::Shape shape() const { return {1, stored(), heads, heads, head_dim}; }
   double scale() const { return 1 / std::sqrt(double(head_dim)); }
   core::Precision precision() const { return core::default_precision(type, products_as_stored); }
   DType sums() const { return type == DType::float64 ? DType::float64 : DType::float32; }
@@ -50,17 +54,22 @@ struct Case {
     const double kept = causal ? 0.5 * double(n) * double(n + 1) : double(n) * double(n);
     return (backward ? 10 : 4) * double(head_dim) * kept * double(heads);
   }
-  core::WorkList work() const {
-    core::WorkList list;
-    list.runs = {{0, 0, 1, n}};
-    core::WorkItem item;
-    item.query = item.key = {0, 1, n};
-    item.mask = causal ? core::Mask::upto : core::Mask::all;
-    for (item.kv_head = 0; item.kv_head < heads; ++item.kv_head) {
-      item.head_first = item.kv_head;
-      list.items.push_back(item);
+  std::vector<core::WorkList> calls() const {
+    const Index keys = n / hops;
+    std::vector<core::WorkList> all;
+    for (Index hop = 0; hop < hops; ++hop) {
+      core::WorkList& list = all.emplace_back();
+      list.runs = {{0, 0, dilation, n}, {hop * keys, hop * keys * dilation, dilation, keys}};
+      core::WorkItem item;
+      item.query = {0, 1, n};
+      item.key = {1, 1, keys};
+      item.mask = causal ? core::Mask::upto : core::Mask::all;
+      for (item.kv_head = 0; item.kv_head < heads; ++item.kv_head) {
+        item.head_first = item.kv_head;
+        list.items.push_back(item);
+      }
     }
-    return list;
+    return all;
   }
 };
 
@@ -77,37 +86,46 @@ struct Tensors {
         delta(zeros(c, c.sums(), 1)),
         dq(zeros(c, c.sums(), c.head_dim)),
         dk(zeros(c, c.sums(), c.head_dim)),
-        dv(zeros(c, c.sums(), c.head_dim)) {}
+        dv(zeros(c, c.sums(), c.head_dim)),
+        state(c.shape(), c.stored(), c.precision()) {}
 
   static DeviceTensor random(const Case& c, core::TensorId tensor) {
-    return test::to_device(test::random_values(tensor, c.n * c.heads * c.head_dim, c.type), c.type, c.n, c.heads,
-                           c.head_dim);
+    return test::to_device(test::random_values(tensor, c.stored() * c.heads * c.head_dim, c.type), c.type, c.stored(),
+                           c.heads, c.head_dim);
   }
   static DeviceTensor zeros(const Case& c, DType type, Index width) {
-    return test::to_device(std::vector<double>(std::size_t(c.n * c.heads * width), 0.0), type, c.n, c.heads, width);
+    return test::to_device(std::vector<double>(std::size_t(c.stored() * c.heads * width), 0.0), type, c.stored(),
+                           c.heads, width);
   }
   DeviceTensor q, k, v, dout, out, lse, normalizers, delta, dq, dk, dv;
+  kernels::State state;
 };
 
-void attend_once(const Case& c, const core::WorkList& work, const Tensors& t, bool finish) {
-  kernels::State state(c.shape(), c.n, c.precision());
-  kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
+using Calls = std::vector<core::WorkList>;
+
+void attend_once(const Case& c, const Calls& calls, Tensors& t, bool finish) {
+  kernels::State& state = t.state;
+  state.clear();
+  for (const core::WorkList& work : calls)
+    kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
   if (finish) kernels::finish(c.backend, state, {t.out.view, t.lse.view, t.normalizers.view});
 }
 
-void differentiate_once(const Case& c, const core::WorkList& work, const Tensors& t) {
-  kernels::attend_backward(c.backend, work, c.shape(), c.n, c.precision(),
-                           {t.q.view, t.k.view, t.v.view, t.dout.view, t.normalizers.view, t.delta.view, c.scale()},
-                           {t.dq.view, t.dk.view, t.dv.view});
+void differentiate_once(const Case& c, const Calls& calls, const Tensors& t) {
+  for (const core::WorkList& work : calls)
+    kernels::attend_backward(c.backend, work, c.shape(), c.stored(), c.precision(),
+                             {t.q.view, t.k.view, t.v.view, t.dout.view, t.normalizers.view, t.delta.view, c.scale()},
+                             {t.dq.view, t.dk.view, t.dv.view});
 }
 
 void run(benchmark::State& state, const Case& c) {
-  const Tensors tensors(c);
-  const core::WorkList work = c.work();
+  Tensors tensors(c);
+  const Calls work = c.calls();
   const auto peak = [&] { return kernels::multiply_add_peak(c.precision()); };
   attend_once(c, work, tensors, true);
   if (c.backward) {
-    kernels::backward_delta(c.backend, c.shape(), c.n, tensors.out.view, tensors.dout.view, {}, tensors.delta.view);
+    kernels::backward_delta(c.backend, c.shape(), c.stored(), tensors.out.view, tensors.dout.view, {},
+                            tensors.delta.view);
     differentiate_once(c, work, tensors);
   }
   double before = peak(), spent = 0;
@@ -125,9 +143,9 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["share"] = rate / most;
 }
 
-void attend_with_entropy(const Case& c, const core::WorkList& work, const Tensors& t) {
-  kernels::State state(c.shape(), c.n, c.precision(), 0, true);
-  kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
+void attend_with_entropy(const Case& c, const Calls& work, const Tensors& t) {
+  kernels::State state(c.shape(), c.stored(), c.precision(), 0, true);
+  kernels::attend(c.backend, work[0], {t.q.view, t.k.view, t.v.view, c.scale()}, state);
 }
 
 /// What keys receive, and with `lists` the 8 largest of every row.
@@ -140,9 +158,9 @@ class Statistics {
         rows_(Tensors::zeros(c, DType::float64, top_keys)),
         views_{received_.view, weights_.view.data, static_cast<Index*>(rows_.view.data), top_keys} {}
 
-  void attend(const core::WorkList& work, const Tensors& t) const {
+  void attend(const Calls& work, const Tensors& t) const {
     if (views_.top_keys > 0) kernels::clear_top(case_.shape(), case_.n, case_.precision(), views_);
-    kernels::attend_statistics(case_.backend, work, case_.shape(), case_.n, case_.precision(),
+    kernels::attend_statistics(case_.backend, work[0], case_.shape(), case_.n, case_.precision(),
                                {t.q.view, t.k.view, t.normalizers.view, case_.scale()}, views_);
   }
 
@@ -153,8 +171,8 @@ class Statistics {
 };
 
 void run_statistics(benchmark::State& state, const Case& c) {
-  const Tensors tensors(c);
-  const core::WorkList work = c.work();
+  Tensors tensors(c);
+  const Calls work = c.calls();
   const Statistics received(c, 0), top(c, 8);
   attend_once(c, work, tensors, true);
   std::array<double, 4> spent{};
@@ -193,10 +211,11 @@ void register_statistics() {
 }
 
 void register_case(const Case& c) {
-  const std::string name = fmt::format("{}{}/{}/n:{}/D:{}/{}", c.backend == Backend::host ? "" : "team_",
+  const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
+  const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
                                        c.backward ? "backward" : "forward",
                                        c.products_as_stored ? "bfloat16_products" : core::name_of(c.type), c.n,
-                                       c.head_dim, c.causal ? "causal" : "full");
+                                       c.head_dim, comb, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
       ->Unit(benchmark::kMillisecond)
       ->MeasureProcessCPUTime();
@@ -206,6 +225,12 @@ void register_cases() {
   for (const bool backward : {false, true}) {
     for (const DType type : {DType::float32, DType::bfloat16, DType::float16, DType::float64}) {
       for (const Index n : {1024, 2048, 4096}) {
+        for (const Index dilation : {1, 8}) {
+          for (const Index hops : {1, 4}) {
+            if (dilation * hops > 1)
+              register_case({Backend::host, backward, type, n, 8, 64, false, false, dilation, hops});
+          }
+        }
         for (const Index head_dim : {32, 33, 40, 64, 72, 80, 96, 128, 160, 256}) {
           for (const bool causal : {false, true}) {
             register_case({Backend::host, backward, type, n, 8, head_dim, causal});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -67,6 +68,10 @@ TEST(Buffer, LargeHostMemoryBeginsWithAHugePageAndCountsWhatWasAsked) {
   EXPECT_EQ(in_huge_pages(page / 2), page);
   EXPECT_EQ(in_huge_pages(3 * page), 3 * page);
   EXPECT_EQ(in_huge_pages(3 * page + 1), 3 * page + 1);
+  constexpr Index most = std::numeric_limits<Index>::max();  // 2^63 - 1: the page that it ends in ends beyond
+  EXPECT_EQ(in_huge_pages(most), most);
+  EXPECT_EQ(in_huge_pages(most - page + 1), most - page + 1);
+  EXPECT_EQ(in_huge_pages(most - page), most - page + 1);
   EXPECT_EQ(in_huge_pages(4 * page - 1), 4 * page);
   const Index before = memory_ledger().current();
   for (const Index bytes : {page / 2, page - 1, page, 5 * page / 2 + 1, 3 * page + 7}) {

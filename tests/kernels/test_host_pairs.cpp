@@ -224,5 +224,14 @@ TEST(HostPairs, OtherTensorsAndTheDeviceAreRefused) {
   EXPECT_THROW(attend(kernels::Backend::device, DType::bfloat16), core::Error);
 }
 
+TEST(HostPairs, AreTakenByThemselvesWhereTheInstructionIsButNotForStatistics) {
+  const bool has_instruction = core::best_instruction_set() == InstructionSet::avx512_bf16;
+  for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    EXPECT_EQ(kernels::default_precision(kernels::Backend::host, type, false),
+              core::default_precision(type, has_instruction));
+    EXPECT_EQ(kernels::default_precision(kernels::Backend::host, type, true), core::default_precision(type));
+  }
+}
+
 }  // namespace
 }  // namespace annulus::test

@@ -23,7 +23,7 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   // Large host memory begins with a huge page; what lies before it is never touched.
   const Index whole = in_huge_pages(bytes);
   const bool huge = device_is_host() && whole >= huge_page_bytes;
-  const std::size_t asked = std::size_t(huge ? whole + huge_page_bytes : bytes);
+  const std::size_t asked = huge ? std::size_t(whole) + std::size_t(huge_page_bytes) : std::size_t(bytes);
   void* memory = nullptr;
   try {
     memory = of_kokkos ? Kokkos::kokkos_malloc<Space>(purpose, asked)

@@ -2,16 +2,19 @@
 // head or a comb are, no longer take an entry of the processor's address cache each.
 #pragma once
 
+#include <limits>
+
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
 
 inline constexpr Index huge_page_bytes = 2 * 1024 * 1024;
 
-/// `bytes`, or as many as fill the last huge page where they need half of it or more.
+/// `bytes`, or as many as fill the last huge page where they need half of it or more: up to 1 MiB more, which is
+/// touched by nobody but mapped with the page, and which the memory ledger (core/memory.hpp) does not count.
 constexpr Index in_huge_pages(Index bytes) {
-  const Index rest = bytes % huge_page_bytes;
-  return rest >= huge_page_bytes / 2 ? bytes - rest + huge_page_bytes : bytes;
+  const Index rest = bytes % huge_page_bytes, missing = huge_page_bytes - rest;
+  return missing > huge_page_bytes / 2 || bytes > std::numeric_limits<Index>::max() - missing ? bytes : bytes + missing;
 }
 
 /// Asks the operating system for huge pages in [memory, memory + bytes), as many whole ones as lie in it; to be called

@@ -31,8 +31,9 @@ Backend default_backend();
 std::string why_no_products(Backend backend, core::Precision precision);
 
 /// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
-/// instruction set that is used has an instruction for them.
-core::Precision default_precision(Backend backend, core::DType stored);
+/// instruction set that is used has an instruction for them; but they leave statistics with fewer digits, so whoever
+/// wants both has to name them.
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics);
 
 /// Instruction set the host tiles use on this machine, chosen when first asked: "avx512_bf16",
 /// "avx512", "avx2" or "baseline".

@@ -51,10 +51,10 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
   core::require(reason.empty(), [&] { return reason; });
 }
 
-core::Precision default_precision(Backend backend, core::DType stored) {
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics) {
   const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
-  return core::default_precision(stored,
-                                 has_instruction && why_no_products(backend, core::Precision::bfloat16).empty());
+  const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();
+  return core::default_precision(stored, can && !with_statistics);
 }
 
 std::string why_no_products(Backend backend, core::Precision precision) {

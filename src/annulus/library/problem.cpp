@@ -88,9 +88,7 @@ void check_scale(double scale, core::Precision precision) {
 
 core::Precision make_precision(const std::string& name, DType type, const strategies::Statistics& statistics) {
   const kernels::Backend backend = kernels::default_backend();
-  // Products of bfloat16 leave statistics with fewer digits.
-  if (name == "auto")
-    return statistics.any() ? core::default_precision(type) : kernels::default_precision(backend, type);
+  if (name == "auto") return kernels::default_precision(backend, type, statistics.any());
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) != name) continue;
     if (!core::takes(precision, type)) {

@@ -250,10 +250,8 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
   job.ranks = asked.ranks.value_or(comm.size());
   job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
-    // Products of bfloat16 leave statistics with fewer digits, so these have to be asked for by name.
-    job.problem.precision = job.problem.statistics.any()
-                                ? core::default_precision(job.problem.type)
-                                : kernels::default_precision(job.problem.backend, job.problem.type);
+    job.problem.precision =
+        kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =

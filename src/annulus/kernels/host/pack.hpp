@@ -206,6 +206,9 @@ void load_columns(const T* const* rows, std::int64_t count, std::int64_t padded,
       some[i] = row == nullptr ? none : row;
       empty &= row == nullptr;
     }
+    for (std::int64_t next = first + n; next < first + 2 * n && next < count; ++next) {
+      if (rows[next] != nullptr) prefetch_rows<T>(reinterpret_cast<const void* const*>(rows + next), 1, head_dim);
+    }
     T* const to = group_row<T>(groups, first, columns);
     for (int d = 0; d < columns; d += n) {
       Vec<T> a[n] = {};
