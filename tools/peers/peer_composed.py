@@ -18,6 +18,11 @@ class Composed(Torch):
 
     def load(self, arrays, case):
         super().load(arrays, case)
+        self.take(self.tensors, case)
+
+    def take(self, tensors, case):
+        """The same of tensors (1, rows, heads, head size) on any device."""
+        self.tensors, self.causal = tensors, case["causal"]
         batch, self.n, self.heads, _ = self.tensors["q"].shape
         if batch != 1:
             raise ValueError("one batch entry only")
@@ -54,7 +59,7 @@ class Composed(Torch):
 
     def forward(self):
         q = self.tensors["q"]
-        out, lse = torch.zeros_like(q), torch.full(q.shape[:2], -torch.inf, dtype=torch.float32)
+        out, lse = torch.zeros_like(q), torch.full(q.shape[:2], -torch.inf, dtype=torch.float32, device=q.device)
         with torch.no_grad():
             for index in range(len(self.pairs)):
                 pair_out, pair_lse = fused(*(self.gather(name, index) for name in ("q", "k", "v")), self.causal)
