@@ -33,12 +33,11 @@ template <class Block>
 void twin_attend_backward(const core::WorkList& list, const core::Shape& shape, const BackwardTensors& tensors,
                           double scale, double output_scale, TwinRun& how) {
   const kernels::device::DeviceWork work(list, shape.batch, Block::owner, Block::rows);
-  const kernels::device::HostCopy tables(work, list);
   const TensorOnHost q(tensors.q), k(tensors.k), v(tensors.v), dout(tensors.dout), normalizers(tensors.normalizers),
       delta(tensors.delta), dq(tensors.dq), dk(tensors.dk), dv(tensors.dv);
   using Sum = typename Block::Sum;
   const kernels::cuda::BackwardTask<Sum> task{
-      tables.view,
+      work.host_view(),
       {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, scale, output_scale},
       {dq.view, dk.view, dv.view},
       Sum(scale * std::numbers::log2e),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -10,8 +11,8 @@
 
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/cuda/partial_states.hpp"
 #include "annulus/kernels/device/epilogue.hpp"
-#include "kernels/device_tables.hpp"
 #include "kernels/work_case.hpp"
 
 namespace annulus::test {
@@ -27,6 +28,7 @@ class OnHost {
   OnHost(const OnHost&) = delete;
   OnHost& operator=(const OnHost&) = delete;
   T* data() { return numbers_.data(); }
+  void fill(T number) { std::fill(numbers_.begin(), numbers_.end(), number); }
 
  private:
   core::Buffer buffer_;
@@ -38,32 +40,63 @@ struct TwinRun {
   Copies copies = Copies::at_wait;
   Fibres::Order order = Fibres::Order::upwards;
   int bank_conflicts = 1;
+  Index parts = 1;  ///< into which the keys of the team that sees most of them are cut; the other parts are as long
+  bool last_block_first = false;
+  Index partial_states = 0;  ///< of all calls
 };
 
-/// attend() by block programs on the host.
+/// Block::run for blocks 0 ... count - 1.
+template <class Block>
+void twin_blocks(const typename Block::Task& task, Index count, TwinRun& how) {
+  for (Index i = 0; i < count; ++i) {
+    const Index number = how.last_block_first ? count - 1 - i : i;
+    TwinBlock block(Block::threads, Block::shared_bytes, how.copies, how.order);
+    block.run([&](TwinMachine& machine) { Block::run(machine, task, number); });
+    how.bank_conflicts = std::max(how.bank_conflicts, block.bank_conflicts);
+  }
+}
+
+/// Splits a list's keys into how.parts.
+template <class Block>
+kernels::cuda::KeySplit twin_split(const kernels::device::DeviceWork& work, TwinRun& how) {
+  const auto teams = kernels::cuda::keys_of_teams(work.host_view(), work.teams());
+  Index most = 1;
+  for (const auto& team : teams) most = std::max(most, core::ceil_div(team.keys.end - team.keys.begin, Block::keys));
+  const auto split = kernels::cuda::split_keys(teams, Block::keys, core::ceil_div(most, how.parts));
+  how.partial_states += split.partial_states;
+  return split;
+}
+
+/// attend() by block programs on the host, the merging of partial states by the device.
 template <class Block>
 void twin_attend(const core::WorkList& list, const DeviceTensor (&qkv)[3], double scale, kernels::State& state,
                  TwinRun& how) {
   using Sum = typename Block::Sum;
   const kernels::device::DeviceWork work(list, state.shape.batch, kernels::device::Owner::rows, Block::rows);
-  const kernels::device::HostCopy tables(work, list);
-  OnHost<Sum> m(state.m), l(state.l), acc(state.acc);
-  OnHost<std::byte> q(qkv[0].buffer), k(qkv[1].buffer), v(qkv[2].buffer);
-  typename Block::Task task{tables.view,
-                            qkv[0].view,
-                            qkv[1].view,
-                            qkv[2].view,
-                            {m.data(), l.data(), nullptr, acc.data(), state.rows, state.shape.heads},
-                            Sum(scale * std::numbers::log2e),
-                            int(state.shape.head_dim)};
-  task.q.data = q.data();
-  task.k.data = k.data();
-  task.v.data = v.data();
-  for (Index number = 0; number < work.teams(); ++number) {
-    TwinBlock block(Block::threads, Block::shared_bytes, how.copies, how.order);
-    block.run([&](TwinMachine& machine) { Block::run(machine, task, number); });
-    how.bank_conflicts = std::max(how.bank_conflicts, block.bank_conflicts);
+  const kernels::cuda::KeySplit split = twin_split<Block>(work, how);
+  const kernels::cuda::PartialStates<Sum> partial(split, state.shape.head_dim);
+  {
+    OnHost<Sum> m(state.m), l(state.l), acc(state.acc), partial_states(partial.memory());
+    partial_states.fill(std::numeric_limits<Sum>::quiet_NaN());
+    OnHost<std::byte> q(qkv[0].buffer), k(qkv[1].buffer), v(qkv[2].buffer);
+    typename Block::Task task{work.host_view(),
+                              qkv[0].view,
+                              qkv[1].view,
+                              qkv[2].view,
+                              {m.data(), l.data(), nullptr, acc.data(), state.rows, state.shape.heads},
+                              Sum(scale * std::numbers::log2e),
+                              int(state.shape.head_dim)};
+    task.q.data = q.data();
+    task.k.data = k.data();
+    task.v.data = v.data();
+    if (!split.teams.empty()) {
+      task.parts = split.parts.data();
+      task.partial_states = partial.pointers(partial_states.data());
+    }
+    twin_blocks<Block>(task, split.teams.empty() ? work.teams() : Index(split.parts.size()), how);
   }
+  partial.merge(work.view(), kernels::device::pointers_of<Sum>(state));
+  Kokkos::fence();
 }
 
 /// The answer where attend(list, {q, k, v}, scale, state) is called for each list.

@@ -6,8 +6,11 @@
 
 #include "kernels/cuda_backward_case.hpp"
 
+#include "annulus/core/memory.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
 #include "kernels/awkward_case.hpp"
+#include "kernels/split_case.hpp"
 
 namespace annulus::test {
 namespace {
@@ -28,11 +31,14 @@ bool can_run(int shared_bytes) {
 template <class Products>
 class CudaOnGpu : public testing::Test {
  public:
+  static bool can(Index head_dim) {
+    int shared_bytes = 0;
+    Products::with_block(head_dim, [&](auto block) { shared_bytes = decltype(block)::shared_bytes; });
+    return can_run(shared_bytes);
+  }
   /// Where the GPU cannot, attend() has to say so.
   static void expect_right(const WorkCase& test, const std::string& what) {
-    int shared_bytes = 0;
-    Products::with_block(test.shape.head_dim, [&](auto block) { shared_bytes = decltype(block)::shared_bytes; });
-    const bool can = can_run(shared_bytes);
+    const bool can = CudaOnGpu::can(test.shape.head_dim);
     const auto answer = answer_by(
         test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
           const kernels::Operands operands{qkv[0].view, qkv[1].view, qkv[2].view, scale};
@@ -65,20 +71,35 @@ TYPED_TEST(CudaOnGpu, LongRows) {
   }
 }
 
+TYPED_TEST(CudaOnGpu, ManyKeysAreSplit) {
+  const auto peak = [] { return core::memory_ledger().peak_by_purpose()["partial states"]; };
+  for (const Index head_dim : {TypeParam::head_dims[0], TypeParam::head_dims[1]}) {
+    kernels::device::release_kept_lists();
+    core::memory_ledger().reset_peak();
+    this->expect_right(few_queries_case(head_dim, TypeParam::type, TypeParam::precision), "few queries, few keys");
+    EXPECT_EQ(peak(), 0);
+    this->expect_right(many_keys_case(head_dim, TypeParam::type, TypeParam::precision), "few queries, many keys");
+    EXPECT_EQ(peak() > 0, this->can(head_dim)) << "D = " << head_dim;
+  }
+}
+
 // A launch again and again gives the same bits: no thread reads what another one has not written yet.
 TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
-  const WorkCase test = long_case(TypeParam::head_dims[1], TypeParam::type, TypeParam::precision, core::Mask::upto);
-  const auto run = [&] {
-    return answer_by(test,
-                     [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
-                       kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, state, {});
-                     });
-  };
-  const kernels::ReferenceResult first = run();
-  for (int i = 0; i < 20; ++i) {
-    const kernels::ReferenceResult again = run();
-    EXPECT_EQ(again.out, first.out) << i;
-    EXPECT_EQ(again.lse, first.lse) << i;
+  const Index head_dim = TypeParam::head_dims[1];
+  for (const WorkCase& test : {long_case(head_dim, TypeParam::type, TypeParam::precision, core::Mask::upto),
+                               many_keys_case(head_dim, TypeParam::type, TypeParam::precision)}) {
+    const auto run = [&] {
+      return answer_by(
+          test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
+            kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, state, {});
+          });
+    };
+    const kernels::ReferenceResult first = run();
+    for (int i = 0; i < 20; ++i) {
+      const kernels::ReferenceResult again = run();
+      EXPECT_EQ(again.out, first.out) << i;
+      EXPECT_EQ(again.lse, first.lse) << i;
+    }
   }
 }
 

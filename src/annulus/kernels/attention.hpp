@@ -105,7 +105,7 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 
 /// Bytes that attend() takes at most for its own panels, all threads together, when the state has `rows` rows. The
 /// memory is kept for the next call. (On a device panels live in the teams' scratch memory, which is no
-/// allocation of ours: 0.)
+/// allocation of ours: 0. The partial states of kernels/cuda where keys are split, 64 MiB at most, are left out.)
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
 /// Query rows that attend() should be given at least where they are computed block after block: fewer would leave

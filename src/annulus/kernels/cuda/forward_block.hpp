@@ -8,6 +8,8 @@
 //
 // m is an even integer just above the largest score: it seldom changes, and then
 // a warp passes by the rescaling of O. P is rounded to the type of V, its sum l is not.
+//
+// Where keys are split (key_split.hpp) a block meets a part of them only, and writes a partial state.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -29,13 +31,13 @@ class ForwardBlock {
   using Task = ForwardTask<Sum>;
   using Memory = ForwardMemory<Engine, sizes>;
   static constexpr int threads = sizes.warps * warp_size;
-  static constexpr int rows = Memory::rows;
+  static constexpr int rows = Memory::rows, keys = sizes.keys;
   static constexpr int shared_bytes = Memory::bytes;
 
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void run(Machine& machine, const Task& task, Index block) {
     Warp<Machine> warp(machine, task);
-    const int tiles = warp.begin(task.work.template tile_of<device::Owner::rows>(block));
+    const int tiles = warp.begin(block);
     if (tiles == 0) return;
     machine.barrier();
     warp.copy_queries();
@@ -77,27 +79,28 @@ class ForwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
         : machine_(machine), task_(task), thread_(machine.thread()), lane_(thread_) {}
 
-    /// Looks up the block's queries and says in how many tiles the keys are that some of them see.
-    KOKKOS_FORCEINLINE_FUNCTION int begin(const device::TeamTile& mine) {
+    /// Looks up the block's queries and says in how many tiles those of its keys are that some of them see.
+    KOKKOS_FORCEINLINE_FUNCTION int begin(Index block) {
+      const KeyPart part = task_.part_of(block);
+      const device::TeamTile mine = task_.work.template tile_of<device::Owner::rows>(part.team);
       const core::WorkItem& item = mine.item;
-      const auto query = [&](int i) { return task_.work.row_of(item.query, mine.begin + i); };
-      const KeyRange of_first = keys_seen_at(task_.work, item, query(0).t);
-      const KeyRange of_last = keys_seen_at(task_.work, item, query(mine.count - 1).t);
-      const KeyRange by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end};
+      const TileKeys met = keys_of_tile(task_.work, mine);
+      const KeyRange by_some = inside(met.by_some, part.keys);
       if (by_some.begin >= by_some.end) return 0;
       count_ = mine.count;
-      tiles_ = {by_some, by_all};
+      tiles_ = {by_some, met.by_all};
       for (int i = thread_; i < count_; i += threads) {
-        const device::CombRow found = query(i);
+        const device::CombRow found = task_.work.row_of(item.query, mine.begin + i);
         const KeyRange seen = keys_seen_at(task_.work, item, found.t);
         machine_.store(Memory::query_row(i), found.row);
         machine_.store(Memory::seen_begin(i), seen.begin - by_some.begin);
         machine_.store(Memory::seen_end(i), seen.end - by_some.begin);
       }
       if (thread_ == 0) {
-        machine_.store(Memory::facts, ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
-                                                   head_of(task_.v, mine.batch, item.kv_head),
-                                                   task_.state.at(mine.batch, 0, mine.head)});
+        machine_.store(Memory::facts,
+                       ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
+                                    head_of(task_.v, mine.batch, item.kv_head),
+                                    task_.state.at(mine.batch, 0, mine.head), part.partial, part.goes_on});
       }
       q_ = head_of(task_.q, mine.batch, mine.head);
       return tiles_.count;
@@ -132,20 +135,22 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void load_state() {
+      const bool goes_on = machine_.template load<ForwardFacts>(Memory::facts).goes_on;
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
         for (int part = 0; part < parts; ++part) {
           const int i = row_of(r, part);
-          const bool mine = i < count_;
+          const bool mine = goes_on && i < count_;
           const Index at = mine ? state_at(i) : 0;
           const Sum l = mine ? task_.state.l[at] : Sum(0);
           m_[r][part] = l == Sum(0) ? none : task_.state.m[at];
           l_[r][part] = lane_.quad == 0 ? l : Sum(0);
-          for_each_accumulator(r, part, at, [&](Sum(&o)[2], const Sum* acc, bool inside) {
-            o[0] = l == Sum(0) || !inside ? Sum(0) : acc[0];
-            o[1] = l == Sum(0) || !inside ? Sum(0) : acc[1];
-          });
+          for_each_accumulator(r, part, task_.state.acc + at * task_.head_dim,
+                               [&](Sum(&o)[2], const Sum* acc, bool inside) {
+                                 o[0] = l == Sum(0) || !inside ? Sum(0) : acc[0];
+                                 o[1] = l == Sum(0) || !inside ? Sum(0) : acc[1];
+                               });
         }
       }
     }
@@ -173,6 +178,8 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void store_state() {
+      const Index partial = machine_.template load<ForwardFacts>(Memory::facts).partial;
+      const device::StatePointers<Sum>& state = partial == no_partial ? task_.state : task_.partial_states;
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
@@ -180,12 +187,12 @@ class ForwardBlock {
           const Sum l = sum_of_quad(l_[r][part]);
           const int i = row_of(r, part);
           if (i >= count_) continue;
-          const Index at = state_at(i);
+          const Index at = partial == no_partial ? state_at(i) : partial + i;
           if (lane_.quad == 0) {
-            task_.state.m[at] = m_[r][part];
-            task_.state.l[at] = l;
+            state.m[at] = m_[r][part];
+            state.l[at] = l;
           }
-          for_each_accumulator(r, part, at, [&](Sum(&o)[2], Sum* acc, bool inside) {
+          for_each_accumulator(r, part, state.acc + at * task_.head_dim, [&](Sum(&o)[2], Sum* acc, bool inside) {
             if (!inside) return;
             acc[0] = o[0];
             acc[1] = o[1];
@@ -213,10 +220,9 @@ class ForwardBlock {
       return Engine::load_queries(machine_, lane_, Memory::queries, (lane_.warp * row_tiles + r) * Engine::rows, depth);
     }
 
-    /// Calls visit(o, acc, inside) for the pairs of accumulators of row number `at` of the state.
+    /// Calls visit(o, acc, inside) for the pairs of accumulators of a row, which begin at `acc` in the state.
     template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Index at, const Visit& visit) {
-      Sum* acc = task_.state.acc + at * task_.head_dim;
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Sum* acc, const Visit& visit) {
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {
         ANNULUS_UNROLL

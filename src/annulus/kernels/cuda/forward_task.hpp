@@ -1,15 +1,13 @@
-// What all blocks of a forward launch are told, and which keys of an item a query sees.
+// What all blocks of a forward launch are told, and what one of them keeps about its tile.
 #pragma once
 
 #include <Kokkos_Core.hpp>
 
 #include "annulus/core/tensor_view.hpp"
+#include "annulus/kernels/cuda/key_split.hpp"
 #include "annulus/kernels/device/forward_team.hpp"
-#include "annulus/kernels/device/work.hpp"
 
 namespace annulus::kernels::cuda {
-
-using core::Index;
 
 template <class Sum>
 struct ForwardTask {
@@ -18,46 +16,13 @@ struct ForwardTask {
   device::StatePointers<Sum> state;
   Sum score_factor;  ///< scale * log2(e)
   int head_dim;
-};
+  const KeyPart* parts = nullptr;                  ///< one a block; none: a block is a team, with all its keys
+  device::StatePointers<Sum> partial_states = {};  ///< (1, partial states, 1), where there are parts
 
-/// How many rows of a map have a comb index of at most t. They are its first ones.
-KOKKOS_INLINE_FUNCTION Index rows_upto(const device::DeviceWorkView& work, const core::RowMap& map, Index t) {
-  Index low = map.first_run;
-  Index high = map.first_run + map.runs;
-  if (t < work.runs[low].run.t) return 0;
-  while (high - low > 1) {
-    const Index middle = low + (high - low) / 2;
-    (work.runs[middle].run.t <= t ? low : high) = middle;
+  KOKKOS_FUNCTION KeyPart part_of(Index block) const {
+    return parts == nullptr ? KeyPart{block, all_keys, no_partial, true} : parts[block];
   }
-  const device::DeviceRun& last = work.runs[low];
-  const Index reached = t - last.run.t + 1;
-  return last.rows_before - work.runs[map.first_run].rows_before +
-         (reached < last.run.count ? reached : last.run.count);
-}
-
-/// Positions begin, ..., end - 1 of a map of keys.
-struct KeyRange {
-  Index begin;
-  Index end;
 };
-
-/// Keys of an item that a query of comb index t sees: as t ascends along a map, they are neighbours.
-KOKKOS_INLINE_FUNCTION KeyRange keys_seen_at(const device::DeviceWorkView& work, const core::WorkItem& item, Index t) {
-  KeyRange seen{0, item.key.count};
-  if (item.mask == core::Mask::upto) seen.end = rows_upto(work, item.key, t);
-  if (item.mask == core::Mask::after) seen.begin = rows_upto(work, item.key, t);
-  return seen;
-}
-
-/// Queries of an item, (row, head) pairs, rows first, that see a key of comb index t.
-KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& work, const core::WorkItem& item,
-                                                 Index t) {
-  const Index heads = item.head_count;
-  KeyRange seen{0, item.query.count * heads};
-  if (item.mask == core::Mask::upto) seen.begin = rows_upto(work, item.query, t - 1) * heads;
-  if (item.mask == core::Mask::after) seen.end = rows_upto(work, item.query, t - 1) * heads;
-  return seen;
-}
 
 /// What a block keeps in shared memory about its tile of queries and their keys, so that it does not take registers.
 /// Keys are met in descending order, tile 0 first, which is the one that may not be full.
@@ -67,6 +32,8 @@ struct ForwardFacts {
   const void* k;    ///< row 0 of the block's head and batch entry
   const void* v;
   Index first_state;  ///< number in the state of row 0 and the head
+  Index partial;      ///< number of query 0's partial state, or no_partial
+  bool goes_on;       ///< from the State; else from nothing
 };
 
 }  // namespace annulus::kernels::cuda

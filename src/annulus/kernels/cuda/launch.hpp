@@ -10,6 +10,7 @@
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/cuda/forward_block.hpp"
 #include "annulus/kernels/cuda/mma.hpp"
+#include "annulus/kernels/cuda/partial_states.hpp"
 
 namespace annulus::kernels::cuda {
 
@@ -45,19 +46,58 @@ bool can_run() {
   return can;
 }
 
-/// All blocks of a work list; complete on return.
+/// How many of these blocks the GPU runs side by side. It can run them.
 template <class Block>
-void run_all(const char* label, const device::DeviceWork& work, const typename Block::Task& task, const Poll& poll) {
+Index blocks_side_by_side() {
+  static const Index count = [] {
+    int device = 0, multiprocessors = 0, each = 0;
+    require_success(cudaGetDevice(&device), "asking for the GPU");
+    require_success(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+                    "asking for the multiprocessors");
+    require_success(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_blocks<Block>, Block::threads,
+                                                                  std::size_t(Block::shared_bytes)),
+                    "asking for the blocks of a multiprocessor");
+    return Index(multiprocessors) * each;
+  }();
+  return count;
+}
+
+/// Launches the blocks [first, end) behind what was launched before.
+template <class Block>
+void start(const char* label, const typename Block::Task& task, Index first, Index end) {
   const Kokkos::Cuda space;
-  Index first = 0;
-  for (const Index end : work.launches(task.head_dim, std::numeric_limits<double>::max())) {
-    run_blocks<Block><<<unsigned(end - first), Block::threads, Block::shared_bytes, space.cuda_stream()>>>(task, first);
-    require_success(cudaGetLastError(), label);
-    first = end;
-  }
+  run_blocks<Block><<<unsigned(end - first), Block::threads, Block::shared_bytes, space.cuda_stream()>>>(task, first);
+  require_success(cudaGetLastError(), label);
+}
+
+/// Polls until all that was launched is done.
+inline void complete(const Poll& poll) {
+  const Kokkos::Cuda space;
   while (poll && core::is_busy(space)) poll();
   space.fence();
   if (poll) poll();
+}
+
+/// All blocks of a work list; complete on return.
+template <class Block>
+void run_all(const char* label, const device::DeviceWork& work, const typename Block::Task& task, const Poll& poll) {
+  Index first = 0;
+  for (const Index end : work.launches(task.head_dim, std::numeric_limits<double>::max())) {
+    start<Block>(label, task, first, end);
+    first = end;
+  }
+  complete(poll);
+}
+
+/// Blocks that share the keys of their teams, and the merging of what they make; complete on return.
+template <class Block>
+void run_split(const device::DeviceWork& work, const KeySplit& split, typename Block::Task task, const Poll& poll) {
+  const PartialStates<typename Block::Sum> partial(split, task.head_dim);
+  task.parts = partial.parts();
+  task.partial_states = partial.pointers();
+  start<Block>("annulus::attend", task, 0, Index(split.parts.size()));
+  partial.merge(work.view(), task.state);
+  complete(poll);
 }
 
 template <class Block>
@@ -65,10 +105,20 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
   using Sum = typename Block::Sum;
   if (!can_run<Block>()) return false;
   const device::DeviceWork work(list, state.shape.batch, device::Owner::rows, Block::rows);
-  run_all<Block>("annulus::attend", work,
-                 {work.view(), operands.q, operands.k, operands.v, device::pointers_of<Sum>(state),
-                  Sum(operands.scale * std::numbers::log2e), int(state.shape.head_dim)},
-                 poll);
+  const typename Block::Task task{work.view(),
+                                  operands.q,
+                                  operands.k,
+                                  operands.v,
+                                  device::pointers_of<Sum>(state),
+                                  Sum(operands.scale * std::numbers::log2e),
+                                  int(state.shape.head_dim)};
+  const Index most_partial = most_partial_bytes / PartialStates<Sum>::bytes_of_one(state.shape.head_dim);
+  const KeySplit split = split_keys(work, Block::keys, {blocks_side_by_side<Block>(), most_partial});
+  if (split.teams.empty()) {
+    run_all<Block>("annulus::attend", work, task, poll);
+  } else {
+    run_split<Block>(work, split, task, poll);
+  }
   return true;
 }
 

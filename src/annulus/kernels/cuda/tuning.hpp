@@ -57,6 +57,19 @@ inline constexpr TileSizes key_sizes_32[] = {
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}};
 
+/// Keys that are split (key_split.hpp); none of these has been measured yet. What it takes longer to split at all, to
+/// send the tables and to merge, in keys that a block meets meanwhile.
+inline constexpr int keys_worth_a_split = 1024;
+/// Keys that a part should have: its queries are read, and its partial state is written and read again.
+inline constexpr int fewest_keys_of_part = 256;
+/// Parts of a team, which are merged one after another.
+inline constexpr int most_parts = 64;
+/// How many times as many blocks there may be as run side by side.
+inline constexpr int most_turns = 2;
+/// Memory of the partial states of a call. Two blocks on each of an H100's multiprocessors and most_turns take 33 MiB
+/// with 128 queries and D = 128.
+inline constexpr int most_partial_bytes = 64 << 20;
+
 /// Shared memory that a block may have on sm_90, which all tiles fit into; smaller GPUs leave the larger ones to the
 /// portable kernels.
 inline constexpr int most_shared_bytes = 227 * 1024;

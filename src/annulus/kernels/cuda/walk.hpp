@@ -4,7 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
-#include "annulus/kernels/cuda/forward_task.hpp"
+#include "annulus/kernels/cuda/key_range.hpp"
 #include "annulus/kernels/cuda/tile.hpp"
 
 namespace annulus::kernels::cuda {
@@ -18,7 +18,7 @@ struct Tiles {
   int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see all of
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
-  /// by_all is a part of by_some, which is not empty.
+  /// by_some is not empty; by_all may reach beyond it, or lie outside.
   KOKKOS_FORCEINLINE_FUNCTION Tiles(KeyRange by_some, KeyRange by_all) {
     const Index positions = by_some.end - by_some.begin;
     count = int((positions - 1) / size) + 1;

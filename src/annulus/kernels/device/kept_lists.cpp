@@ -11,29 +11,36 @@ namespace {
 
 constexpr core::Index least_bytes = 1 << 16;
 
-std::vector<core::Buffer>& kept() {
-  static std::vector<core::Buffer> all = [] {
+struct Kept {
+  std::string purpose;
+  core::Buffer buffer;
+};
+
+std::vector<Kept>& kept() {
+  static std::vector<Kept> all = [] {
     Kokkos::push_finalize_hook(release_kept_lists);
-    return std::vector<core::Buffer>();
+    return std::vector<Kept>();
   }();
   return all;
 }
 
 }  // namespace
 
-core::Buffer kept_list(core::Index bytes) {
+core::Buffer kept_memory(const std::string& purpose, core::Index bytes) {
   if (bytes == 0) return {};
-  std::vector<core::Buffer>& all = kept();
-  for (const core::Buffer& one : all) {
-    if (!one.is_shared() && one.bytes() >= bytes) return one;
+  std::vector<Kept>& all = kept();
+  for (const Kept& one : all) {
+    if (one.purpose == purpose && !one.buffer.is_shared() && one.buffer.bytes() >= bytes) return one.buffer;
   }
   release_kept_lists();  // those that have become too small
   const auto rounded = core::Index(std::bit_ceil(std::uint64_t(std::max(bytes, least_bytes))));
-  return all.emplace_back("work list", rounded);
+  return all.emplace_back(Kept{purpose, core::Buffer(purpose, rounded)}).buffer;
 }
 
+core::Buffer kept_list(core::Index bytes) { return kept_memory("work list", bytes); }
+
 void release_kept_lists() {
-  std::erase_if(kept(), [](const core::Buffer& one) { return !one.is_shared(); });
+  std::erase_if(kept(), [](const Kept& one) { return !one.buffer.is_shared(); });
 }
 
 }  // namespace annulus::kernels::device

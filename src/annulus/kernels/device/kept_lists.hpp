@@ -1,12 +1,16 @@
-// Device memory of work lists, kept from call to call: a GPU stops for every allocation.
+// Device memory of work lists and of partial states, kept from call to call: a GPU stops for every allocation.
 #pragma once
+
+#include <string>
 
 #include "annulus/core/buffer.hpp"
 
 namespace annulus::kernels::device {
 
-/// A buffer of `bytes` or more that nobody else holds, one of an earlier call where one is large enough. It is free
-/// again when its last copy is gone. From one thread.
+/// A buffer of `bytes` or more that nobody else holds, one of an earlier call for this purpose where one is large
+/// enough. It is free again when its last copy is gone. From one thread.
+core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
+/// The same for a work list.
 core::Buffer kept_list(core::Index bytes);
 
 /// Gives back what nobody holds. Between calls, and before Kokkos ends, of itself.

@@ -29,13 +29,14 @@ core::Buffer copy_of(const std::vector<Element>& elements) {
 
 }  // namespace
 
-DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows) : owner_(owner) {
+DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows)
+    : owner_(owner), runs_(device_runs(work)) {
   for (const core::WorkItem& item : work.items) {
     if (item.query.count * item.head_count == 0 || item.key.count == 0) continue;
     items_.push_back({item, teams_});
     teams_ += batch * core::ceil_div(owned_rows(item, owner), tile_rows) * (owner == Owner::rows ? item.head_count : 1);
   }
-  run_buffer_ = copy_of(device_runs(work));
+  run_buffer_ = copy_of(runs_);
   item_buffer_ = copy_of(items_);
   view_ = {static_cast<const DeviceRun*>(run_buffer_.data()), static_cast<const DeviceItem*>(item_buffer_.data()),
            Index(items_.size()), tile_rows};

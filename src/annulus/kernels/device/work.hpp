@@ -96,6 +96,8 @@ class DeviceWork {
   DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows);
 
   const DeviceWorkView& view() const { return view_; }
+  /// The same tables in host memory, while this object is there.
+  DeviceWorkView host_view() const { return {runs_.data(), items_.data(), view_.item_count, view_.tile_rows}; }
   Index teams() const { return teams_; }
 
   /// Cuts the teams 0 ... teams() into launches of about `flops` floating point operations, at least one team and at
@@ -107,7 +109,8 @@ class DeviceWork {
   double team_flops(const core::WorkItem& item, Index head_dim) const;
 
   Owner owner_;
-  std::vector<DeviceItem> items_;  // the host's copy, for launches()
+  std::vector<DeviceRun> runs_;  // the host's copies
+  std::vector<DeviceItem> items_;
   core::Buffer run_buffer_;
   core::Buffer item_buffer_;
   DeviceWorkView view_{};
