@@ -33,15 +33,15 @@ inline WorkCase few_queries_case(Index head_dim, DType type, core::Precision pre
   return test;
 }
 
-/// So many keys that a GPU splits them: 70 queries of two heads, causal, the last of which see all 4000.
+/// So many keys that a GPU splits them: 70 queries of two heads, causal, the last of which see all 1500.
 inline WorkCase many_keys_case(Index head_dim, DType type, core::Precision precision) {
   WorkCase test;
   test.shape = {1, 0, 2, 1, head_dim};
   test.query_rows = 70;
-  test.key_rows = 4000;
+  test.key_rows = 1500;
   test.type = type;
   test.precision = precision;
-  test.calls = {{{{3950, 0, 1, 70}, {0, 0, 1, 4000}}, {{{0, 1, 70}, {1, 1, 4000}, 0, 0, 1, 2, core::Mask::upto}}}};
+  test.calls = {{{{1430, 0, 1, 70}, {0, 0, 1, 1500}}, {{{0, 1, 70}, {1, 1, 1500}, 0, 0, 1, 2, core::Mask::upto}}}};
   test.fill();
   return test;
 }
