@@ -6,6 +6,7 @@
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
+// On a GPU team_any_order_backward, too: matrix units that add to dq atomically, five products in place of seven.
 // What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
 // its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
 // bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
@@ -22,6 +23,7 @@
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/statistics.hpp"
@@ -44,6 +46,7 @@ struct Case {
   bool products_as_stored = false;  ///< of bfloat16: products of bfloat16, not of float32
   Index dilation = 1;               ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
   Index hops = 1;                   ///< calls, each with as many of the keys
+  bool any_order = false;           ///< BackwardOperands::any_order
 
   Index stored() const { return n * dilation; }
   core::Shape shape() const { return {1, stored(), heads, heads, head_dim}; }
@@ -112,9 +115,16 @@ void attend_once(const Case& c, const Calls& calls, Tensors& t, bool finish) {
 }
 
 void differentiate_once(const Case& c, const Calls& calls, const Tensors& t) {
+  const kernels::BackwardOperands operands{.q = t.q.view,
+                                           .k = t.k.view,
+                                           .v = t.v.view,
+                                           .dout = t.dout.view,
+                                           .normalizers = t.normalizers.view,
+                                           .delta = t.delta.view,
+                                           .scale = c.scale(),
+                                           .any_order = c.any_order};
   for (const core::WorkList& work : calls)
-    kernels::attend_backward(c.backend, work, c.shape(), c.stored(), c.precision(),
-                             {t.q.view, t.k.view, t.v.view, t.dout.view, t.normalizers.view, t.delta.view, c.scale()},
+    kernels::attend_backward(c.backend, work, c.shape(), c.stored(), c.precision(), operands,
                              {t.dq.view, t.dk.view, t.dv.view});
 }
 
@@ -213,7 +223,9 @@ void register_statistics() {
 void register_case(const Case& c) {
   const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
-                                       c.backward ? "backward" : "forward",
+                                       c.any_order  ? "any_order_backward"
+                                       : c.backward ? "backward"
+                                                    : "forward",
                                        c.products_as_stored ? "bfloat16_products" : core::name_of(c.type), c.n,
                                        c.head_dim, comb, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
@@ -236,6 +248,8 @@ void register_cases() {
             register_case({Backend::host, backward, type, n, 8, head_dim, causal});
             register_case({Backend::device, backward, type, n, 8, head_dim, causal});
             if (type == DType::bfloat16) register_case({Backend::host, backward, type, n, 8, head_dim, causal, true});
+            if (kernels::cuda::is_built && backward && type != DType::float32 && (head_dim == 64 || head_dim == 128))
+              register_case({Backend::device, true, type, n, 8, head_dim, causal, false, 1, 1, true});
           }
         }
       }

@@ -132,6 +132,26 @@ TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
   }
 }
 
+// All gradients in one pass, where the blocks for this head size can: else as without any_order.
+TYPED_TEST(CudaBackwardOnGpu, InAnyOrder) {
+  for (const Index head_dim : TypeParam::backward_dims) {
+    if (!can_run(backward_shared_bytes<TypeParam>(head_dim))) continue;
+    for (const BackwardCase& test :
+         {awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Mask::upto),
+          long_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Mask::after)}) {
+      SCOPED_TRACE("D " + std::to_string(head_dim) + ", " + std::to_string(test.query_rows) + " query rows");
+      const BackwardAnswer known = naive_backward(test);
+      const auto attend = [&](const core::WorkList& list, const BackwardTensors& tensors) {
+        kernels::BackwardOperands operands = tensors.operands(test);
+        operands.any_order = true;
+        EXPECT_TRUE(
+            kernels::cuda::attend_backward(list, test.shape, test.precision, operands, tensors.gradients(), {}));
+      };
+      expect_close(gradients_by(test, known, attend), known.gradients, TypeParam::gradient_tolerance);
+    }
+  }
+}
+
 TYPED_TEST(CudaBackwardOnGpu, LongRows) {
   this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Mask::upto), "long rows");
 }

@@ -252,6 +252,10 @@ class TwinMachine {
     core::store_as(both[1], high);
     return std::uint32_t(both[1].bits) << 16 | both[0].bits;
   }
+  template <class T>
+  void add(T* to, T x) const {
+    *to += x;
+  }
   /// Results below the normal numbers are zero.
   float exp2(float x) const { return x < -126 ? 0.0f : std::exp2(x); }
   double exp2(double x) const { return std::exp2(x); }

@@ -26,6 +26,7 @@ struct BackwardOperands {
   double scale = 1;              ///< scores are scale * q.k
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< the same bits however lists are cut are asked for: no matrix units
+  bool any_order = false;        ///< dq may have other bits in each run: matrix units may add to it atomically
 };
 
 /// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q

@@ -7,75 +7,19 @@
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
 // forward pass (forward_memory.hpp), tile after tile from the last row down. Each row's sums are one block's: nothing
-// is added atomically, and the order is fixed.
+// is added atomically, and the order is fixed. But for Adds::all, on request: keys owned, and their part of dq added
+// atomically where the queries are (met_queries.hpp): five products of tiles in place of three and four.
 #pragma once
 
 #include <Kokkos_Core.hpp>
 
-#include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/cuda/backward_memory.hpp"
 #include "annulus/kernels/cuda/engines.hpp"
-#include "annulus/kernels/cuda/tuning.hpp"
+#include "annulus/kernels/cuda/met_queries.hpp"
 #include "annulus/kernels/cuda/walk.hpp"
 #include "annulus/kernels/numbers.hpp"
 
 namespace annulus::kernels::cuda {
-
-/// Whose gradients a block adds to: of the queries that it owns, or of the keys.
-enum class Adds { dq, dk_and_dv, dk, dv };
-
-template <class Sum>
-struct BackwardTask {
-  device::DeviceWorkView work;
-  BackwardOperands operands;
-  GradientViews gradients;
-  Sum score_factor;  ///< scale * log2(e)
-  int head_dim;
-};
-
-/// What a block keeps in shared memory about what it meets.
-struct BackwardFacts {
-  core::WorkItem item;
-  Index batch;
-  Index first;  ///< position of the first row that is met
-};
-
-/// How S of a query becomes P and dS.
-template <class Sum>
-struct QueryNumbers {
-  Sum shift;   ///< +inf where the row saw no key
-  Sum factor;  ///< 0 there
-  Sum delta;
-};
-
-template <class Engine, TileSizes sizes>
-struct BackwardMemory {
-  static constexpr int numbers_bytes = int(sizeof(QueryNumbers<typename Engine::Sum>));
-  static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
-  static constexpr int met = sizes.keys;
-  static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
-  static constexpr Shared own = 0;  // X, X'
-  static constexpr Shared own_bytes = rows * row_bytes;
-  static constexpr Shared stages = 2 * own_bytes;  // Y, Y' of two tiles
-  static constexpr Shared stage_bytes = met * row_bytes;
-  static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', first and last position met
-  static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
-  static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
-  static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
-  static constexpr int bytes = int(facts) + int(sizeof(BackwardFacts));
-
-  KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
-    return own_from + Shared((which * rows + i) * 8);
-  }
-  KOKKOS_FORCEINLINE_FUNCTION static Shared met_table(int tile, int which, int j) {
-    return met_from + Shared(((tile % 2 * 2 + which) * met + j) * 8);
-  }
-  KOKKOS_FORCEINLINE_FUNCTION static Shared stage(int tile, int which) {
-    return stages + Shared(tile % 2 * 2 + which) * stage_bytes;
-  }
-  KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
-    return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
-  }
-};
 
 /// sizes.keys: rows met in a tile, keys or queries.
 template <template <class, int> class EngineOf, class Number, Adds adds, TileSizes sizes>
@@ -85,7 +29,7 @@ class BackwardBlock {
   using Stored = typename Engine::Stored;
   using Sum = typename Engine::Sum;
   using Task = BackwardTask<Sum>;
-  using Memory = BackwardMemory<Engine, sizes>;
+  using Memory = BackwardMemory<Engine, sizes, adds == Adds::all>;
   static constexpr device::Owner owner = adds == Adds::dq ? device::Owner::queries : device::Owner::keys;
   static constexpr int threads = sizes.warps * warp_size;
   static constexpr int rows = Memory::rows;
@@ -121,8 +65,9 @@ class BackwardBlock {
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
-  static constexpr bool makes_ds = adds != Adds::dv, makes_dv = adds == Adds::dk_and_dv || adds == Adds::dv;
-  static constexpr int gradients = adds == Adds::dk_and_dv ? 2 : 1;
+  static constexpr bool makes_all = adds == Adds::all, makes_both = adds == Adds::dk_and_dv || makes_all;
+  static constexpr bool makes_ds = adds != Adds::dv, makes_dv = makes_both || adds == Adds::dv;
+  static constexpr int gradients = makes_both ? 2 : 1;
   using Sums = typename Engine::Sums;
   using Numbers = QueryNumbers<Sum>;
   static_assert(shared_bytes <= most_shared_bytes);
@@ -169,6 +114,7 @@ class BackwardBlock {
       machine_.store(Memory::met_table(tile, 0, j), address_of(owns_queries ? t.k : t.q, facts.batch, row));
       machine_.store(Memory::met_table(tile, 1, j), address_of(owns_queries ? t.v : t.dout, facts.batch, row));
       if constexpr (!owns_queries) numbers = numbers_of(facts.batch, row);
+      if constexpr (makes_all) machine_.store(Memory::dq_from(tile, j), sums_of(task_.gradients.dq, facts.batch, row));
       return numbers;
     }
     /// The second half of it, later: by then the numbers have come from memory. Rows that are lacking have some, too.
@@ -221,6 +167,12 @@ class BackwardBlock {
       for (int r = 0; r < row_tiles; ++r) weigh(tile, r, s[r], w[r]);
       if constexpr (makes_ds) add_products(Memory::stage(tile, 0), w, sums_[0]);
       if constexpr (makes_dv) add_products(Memory::stage(tile, 1), s, sums_[gradients - 1]);
+      if constexpr (makes_all) {
+        using Queries = MetQueries<Engine, sizes>;
+        Queries::put(machine_, lane_, w, count_);
+        machine_.barrier();
+        Queries::add(machine_, lane_, tile, tiles_.rows_of(tile), task_.head_dim);
+      }
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void add_to_gradients() {
@@ -255,6 +207,10 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION static const Stored* address_of(const core::TensorView& tensor, Index batch,
                                                                 const device::ItemRow& row) {
       return static_cast<const Stored*>(tensor.data) + number_of(tensor, batch, row.row, row.head);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION static Sum* sums_of(const core::TensorView& gradient, Index batch,
+                                                    const device::ItemRow& row) {
+      return static_cast<Sum*>(gradient.data) + number_of(gradient, batch, row.row, row.head);
     }
     KOKKOS_FORCEINLINE_FUNCTION Numbers numbers_of(Index batch, const device::ItemRow& row) const {
       const core::TensorView &normalizers = task_.operands.normalizers, &delta = task_.operands.delta;
@@ -342,7 +298,7 @@ class BackwardBlock {
 
     KOKKOS_FORCEINLINE_FUNCTION void add_row(const core::TensorView& gradient, Index batch, const device::ItemRow& row,
                                              const Sums (&sums)[column_pieces], int part) const {
-      Sum* to = static_cast<Sum*>(gradient.data) + number_of(gradient, batch, row.row, row.head);
+      Sum* to = sums_of(gradient, batch, row);
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {
         ANNULUS_UNROLL

@@ -13,13 +13,26 @@ void launch_side(const core::WorkList& list, Index batch, typename Block::Task t
   run_all<Block>("annulus::attend_backward", work, task, poll);
 }
 
+template <class Sum>
+BackwardTask<Sum> backward_task(const core::Shape& shape, const BackwardOperands& operands,
+                                const GradientViews& gradients) {
+  return {{}, operands, gradients, Sum(operands.scale * std::numbers::log2e), int(shape.head_dim)};
+}
+
+/// attend_backward() by blocks that own keys and add to the queries that they meet.
+template <class Block>
+bool launch_all(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
+                const GradientViews& gradients, const Poll& poll) {
+  launch_side<Block>(list, shape.batch, backward_task<typename Block::Sum>(shape, operands, gradients), poll);
+  return true;
+}
+
 /// attend_backward() by blocks that own queries, then by those that own keys.
 template <class Queries, class... Keys>
 bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
                    const GradientViews& gradients, const Poll& poll) {
   if (!can_run<Queries>() || !(can_run<Keys>() && ...)) return false;
-  using Sum = typename Queries::Sum;
-  const BackwardTask<Sum> task{{}, operands, gradients, Sum(operands.scale * std::numbers::log2e), int(shape.head_dim)};
+  const auto task = backward_task<typename Queries::Sum>(shape, operands, gradients);
   if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
   if (gradients.dk.data != nullptr) (launch_side<Keys>(list, shape.batch, task, poll), ...);
   return true;
@@ -38,6 +51,10 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
     using Queries = BackwardBlock<Engine, Number, Adds::dq, query_table[entry]>;
     constexpr TileSizes keys = key_table[entry];
     if constexpr (keys.columns <= most_columns_of_both) {
+      using All = BackwardBlock<Engine, Number, Adds::all, keys>;
+      const bool wants_all = gradients.dq.data != nullptr && gradients.dk.data != nullptr;
+      if (operands.any_order && wants_all && can_run<All>())
+        return launch_all<All>(list, shape, operands, gradients, poll);
       return launch_blocks<Queries, BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>>(list, shape, operands,
                                                                                           gradients, poll);
     } else {

@@ -91,6 +91,10 @@ class GpuMachine {
     }
     return both;
   }
+  template <class T>
+  __device__ void add(T* to, T x) const {
+    atomicAdd(to, x);
+  }
   __device__ float exp2(float x) const {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(x));

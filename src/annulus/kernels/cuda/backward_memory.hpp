@@ -1,0 +1,85 @@
+// What blocks of the backward pass are told, and where things lie in their shared memory.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/cuda/machine.hpp"
+#include "annulus/kernels/cuda/tuning.hpp"
+#include "annulus/kernels/device/work.hpp"
+
+namespace annulus::kernels::cuda {
+
+using core::Index;
+
+/// Whose gradients a block adds to: of the queries that it owns, or of the keys; all: of the keys that it owns and of
+/// the queries that it meets.
+enum class Adds { dq, dk_and_dv, dk, dv, all };
+
+template <class Sum>
+struct BackwardTask {
+  device::DeviceWorkView work;
+  BackwardOperands operands;
+  GradientViews gradients;
+  Sum score_factor;  ///< scale * log2(e)
+  int head_dim;
+};
+
+/// What a block keeps in shared memory about what it meets.
+struct BackwardFacts {
+  core::WorkItem item;
+  Index batch;
+  Index first;  ///< position of the first row that is met
+};
+
+/// How S of a query becomes P and dS.
+template <class Sum>
+struct QueryNumbers {
+  Sum shift;   ///< +inf where the row saw no key
+  Sum factor;  ///< 0 there
+  Sum delta;
+};
+
+/// makes_all: with dS^T, met queries x owned keys, for Adds::all.
+template <class Engine, TileSizes sizes, bool makes_all>
+struct BackwardMemory {
+  using Sum = typename Engine::Sum;
+  static constexpr int numbers_bytes = int(sizeof(QueryNumbers<Sum>));
+  static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
+  static constexpr int met = sizes.keys;
+  static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
+  static constexpr Shared own = 0;  // X, X'
+  static constexpr Shared own_bytes = rows * row_bytes;
+  static constexpr Shared stages = 2 * own_bytes;  // Y, Y' of two tiles
+  static constexpr Shared stage_bytes = met * row_bytes;
+  static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', first and last position met
+  static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
+  static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
+  static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
+  static constexpr Shared dq_rows = facts + int(sizeof(BackwardFacts));  // addresses of dq, of three tiles
+  static constexpr Shared ds = (dq_rows + 3 * met * 8 + 15) / 16 * 16;   // dS^T of one tile
+  static constexpr int ds_stride = rows + 8;                             // pairs of eight rows in different banks
+  static constexpr int bytes = int(makes_all ? ds + met * ds_stride * int(sizeof(Sum)) : dq_rows);
+
+  KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
+    return own_from + Shared((which * rows + i) * 8);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared met_table(int tile, int which, int j) {
+    return met_from + Shared(((tile % 2 * 2 + which) * met + j) * 8);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared stage(int tile, int which) {
+    return stages + Shared(tile % 2 * 2 + which) * stage_bytes;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
+    return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
+  }
+  /// Also of three tiles: it is read while the table of the tile after the next one is written.
+  KOKKOS_FORCEINLINE_FUNCTION static Shared dq_from(int tile, int j) {
+    return dq_rows + Shared((tile % 3 * met + j) * 8);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static Shared ds_at(int query, int key) {
+    return ds + Shared((query * ds_stride + key) * int(sizeof(Sum)));
+  }
+};
+
+}  // namespace annulus::kernels::cuda
