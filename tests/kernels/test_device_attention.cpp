@@ -97,6 +97,57 @@ TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
   }
 }
 
+TYPED_TEST(DeviceAttention, SameBitsForAnyTiles) {
+  // Of the other tiles' accumulators, those of D = 20 and 32 lie in registers in float, those of 40 and 128 in memory.
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const Index head_dim : {20, 32, 40, 128}) {
+      for (const bool causal : {false, true}) {
+        const WorkCase test = awkward_case(head_dim, DType::float32, precision, causal);
+        const auto one =
+            device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(test, TypeParam::team_size());
+        const auto other = device_answer<typename TypeParam::Space, OtherTuning>(test, TypeParam::team_size());
+        EXPECT_EQ(one.out, other.out) << describe(test, causal);
+        EXPECT_EQ(one.lse, other.lse) << describe(test, causal);
+      }
+    }
+  }
+}
+
+// Rows that begin or end anywhere are read number by number, others by pieces of 16 bytes.
+TYPED_TEST(DeviceAttention, SameBitsWhereverRowsLie) {
+  for (const DType type : core::all_dtypes) {
+    const WorkCase test = awkward_case(24, type, Precision::float64, true);
+    const core::Shape& shape = test.shape;
+    const auto answer = [&](Index shift, Index gap) {
+      const auto placed = [&](const std::vector<double>& values, Index rows, Index heads) {
+        const Index width = shape.head_dim + gap, count = Index(values.size()) / shape.head_dim;
+        std::vector<double> wide(std::size_t(shift + count * width), 1234.0);
+        for (Index i = 0; i < count; ++i) {
+          std::copy_n(values.begin() + i * shape.head_dim, shape.head_dim, wide.begin() + shift + i * width);
+        }
+        DeviceTensor tensor = to_device(wide, type, 1, 1, Index(wide.size()));
+        tensor.view =
+            core::contiguous_view(tensor.buffer.at(shift * Index(core::bytes_of(type))), type, rows, heads, width);
+        return tensor;
+      };
+      const DeviceTensor q = placed(test.q, test.query_rows, shape.heads),
+                         k = placed(test.k, test.key_rows, shape.kv_heads),
+                         v = placed(test.v, test.key_rows, shape.kv_heads);
+      kernels::State state(shape, test.query_rows, test.precision);
+      core::fill_zero(state.acc.data(), state.acc.bytes());
+      for (const core::WorkList& list : test.calls) {
+        kernels::device::launch_attend<typename TypeParam::Space, typename TypeParam::Tuning>(
+            list, {q.view, k.view, v.view, test.scale()}, state, {}, TypeParam::team_size());
+      }
+      return from_device(state.acc, test.states() * shape.head_dim, test.sums());
+    };
+    const std::vector<double> whole = answer(0, 0);
+    EXPECT_EQ(answer(1, 0), whole) << core::name_of(type);
+    EXPECT_EQ(answer(0, 1), whole) << core::name_of(type);
+    EXPECT_EQ(answer(8, 8), whole) << core::name_of(type);
+  }
+}
+
 TYPED_TEST(DeviceAttention, RowsWithoutKeysAreZeroWithMinusInfinity) {
   const WorkCase test = awkward_case(5, DType::float32, Precision::float32, true);
   const auto answer =
@@ -184,7 +235,7 @@ TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
   test.fill();
   int polls = 0;
   const auto answer = device_answer<typename TypeParam::Space, Tuning>(test, TypeParam::team_size(), [&] { ++polls; });
-  const Index tiles = core::ceil_div(70, Tuning::tiles[0].owned);
+  const Index tiles = core::ceil_div(70, Tuning::rows);
   expect_polls<typename TypeParam::Space>(polls, 2 * 3 * tiles);  // batch, heads, tiles
   EXPECT_TRUE(close_to(answer.out, naive_answer(test).out, 1e-5));
 }

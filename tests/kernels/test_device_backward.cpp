@@ -15,7 +15,6 @@ namespace {
 
 using core::Mask;
 using core::Precision;
-using kernels::device::TileSize;
 
 constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
 
@@ -191,15 +190,6 @@ TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
   EXPECT_NE(this->gradients(apart, known).dk, expected.dk);
 }
 
-// A table with other tiles and other blocks.
-struct OtherTuning : HostTuning {
-  static constexpr int block_rows = 2;
-  static constexpr int block_columns = 4;
-  static constexpr bool columns_side_by_side = false;
-  static constexpr int pad = 1;
-  static constexpr TileSize backward_tiles[] = {{6, 12}};
-};
-
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnTiles) {
   for (const Mask mask : all_masks) {
     const BackwardCase test = awkward_backward_case(20, DType::float32, Precision::float32, mask);
@@ -218,7 +208,7 @@ TYPED_TEST(DeviceBackward, PollsBetweenLaunches) {
   const BackwardAnswer known = naive_backward(test);
   const Gradients actual =
       device_gradients<typename TypeParam::Space, Tuning>(test, known, TypeParam::team_size(), [&] { ++polls; });
-  const Index tile = Tuning::backward_tiles[0].owned;
+  const Index tile = Tuning::rows;
   // Batch; queries, keys.
   expect_polls<typename TypeParam::Space>(polls, 2 * (core::ceil_div(3 * 70, tile) + core::ceil_div(70, tile)));
   EXPECT_TRUE(close_to(actual.dk, known.gradients.dk, tolerance(test)));

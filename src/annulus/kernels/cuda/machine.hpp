@@ -20,6 +20,8 @@
 
 #include <cstdint>
 
+#include "annulus/kernels/device/unroll.hpp"
+
 namespace annulus::kernels::cuda {
 
 /// Bytes from the start of a block's shared memory.
@@ -33,10 +35,3 @@ struct Words4 {
 inline constexpr int warp_size = 32;
 
 }  // namespace annulus::kernels::cuda
-
-// Arrays that are to lie in registers want their loops unrolled, which only a GPU's compiler is to be told.
-#if defined(__CUDA_ARCH__)
-#define ANNULUS_UNROLL _Pragma("unroll")
-#else
-#define ANNULUS_UNROLL
-#endif

@@ -11,8 +11,10 @@
 // Statistics need S and E = 2^(S - shift) only: queries list the keys of largest E, keys add up factor E of each head.
 //
 // Each sum goes on from the accumulator in memory and takes one row after another, keys met descending, queries met
-// ascending: its bits depend neither on the tiles nor on where lists are cut. Scratch memory holds X, X', P, dS and,
-// one after the other in the same place, Y and Y' transposed, then Y and Y' as they are; for statistics X, E and Y.
+// ascending: its bits depend neither on the tiles nor on where lists are cut. Each thread holds its blocks of the sums
+// in registers from the first row met to the last (tile.hpp), of heads that are not too large. Scratch memory holds a
+// piece of X or X', a piece of Y or Y', and P or dS, one after the other; scores and dS of a tile lie in registers
+// meanwhile. For statistics it holds X, Y and E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -23,7 +25,7 @@
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/device/blocks.hpp"
 #include "annulus/kernels/device/mask.hpp"
-#include "annulus/kernels/device/tuning.hpp"
+#include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "annulus/kernels/multiplicity.hpp"
 #include "annulus/kernels/numbers.hpp"
@@ -46,86 +48,68 @@ struct Probabilities {
 template <class Makes>
 constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
 
-/// Sizes and offsets of a team's scratch memory.
-///   numbers   own, own_too (owned x D; gradients only), met (D x met, then met x D), p, ds (owned x met; one place
-///             where queries are owned, which need no p, and for statistics, which need no dS), shift, factor, delta
-///             (of the side that is queries)
-///   indices   t, row, head of the owned rows and of those met
-template <class Tuning, Owner owner, class Makes>
-struct BackwardLayout {
-  TileSize tile;
-  int head_dim;
-
-  KOKKOS_FUNCTION int own_stride() const { return head_dim + Tuning::pad; }
-  KOKKOS_FUNCTION int transposed_stride() const { return tile.met + Tuning::pad; }
-  KOKKOS_FUNCTION int plain_stride() const { return round_up(head_dim, Tuning::block_columns); }
-  KOKKOS_FUNCTION int weight_stride() const { return tile.met + Tuning::pad; }
-
-  KOKKOS_FUNCTION int own_size() const { return tile.owned * own_stride(); }
-  KOKKOS_FUNCTION int met_size() const {
-    const int transposed = head_dim * transposed_stride();
-    const int plain = tile.met * plain_stride();
-    return transposed > plain ? transposed : plain;
-  }
-  KOKKOS_FUNCTION int weight_size() const { return tile.owned * weight_stride(); }
-  KOKKOS_FUNCTION int queries() const { return owner == Owner::queries ? tile.owned : tile.met; }
-  KOKKOS_FUNCTION int numbers() const {
-    const int weights = owner == Owner::queries || !makes_gradients<Makes> ? 1 : 2;
-    const int owned = makes_gradients<Makes> ? 2 : 1;
-    return owned * own_size() + met_size() + weights * weight_size() + 3 * queries();
-  }
-  KOKKOS_FUNCTION int indices() const { return 3 * (tile.owned + tile.met); }
-};
-
-template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, class Makes = Gradients>
+/// `kept`: chunks of a head whose sums lie in registers, all of the head's; 0: they do not.
+template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Makes = Gradients>
 class BackwardTeam {
  public:
   using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
-  static constexpr Owner owner = kOwner;
-  static constexpr auto& tiles = Tuning::backward_tiles;
-  using Layout = BackwardLayout<Tuning, owner, Makes>;
+  using Tile = device::Tile<Tuning, T>;
   template <class Element>
   using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
+  static constexpr Owner owner = kOwner;
 
   DeviceWorkView work;
   Index first_team;  ///< of this launch
   Makes makes;
+  bool whole_pieces;  ///< have_whole_pieces() says yes
+  int head_dim;
   T score_factor;  ///< scale * log2(e)
-  Layout layout;
 
-  static std::size_t scratch_bytes(const Layout& layout) {
-    return Scratch<T>::shmem_size(std::size_t(layout.numbers())) +
-           Scratch<Index>::shmem_size(std::size_t(layout.indices()));
+  static std::size_t scratch_bytes() {
+    return Scratch<T>::shmem_size(std::size_t(numbers)) + Scratch<Index>::shmem_size(std::size_t(indices));
   }
 
-  /// One team's work, its scratch memory in this level: known to the compiler, because each access to memory that may
-  /// be of either kind costs a GPU several instructions.
-  template <int level>
-  KOKKOS_FUNCTION void run(const Member& team) const {
-    const Context c(*this, team.team_scratch(level), team,
-                    work.template tile_of<owner>(first_team + team.league_rank()));
-    load_owned(c);
+  /// One team's work.
+  KOKKOS_FUNCTION void operator()(const Member& team) const {
+    const Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
+    Sums sums;
+    begin_rows(c);
+    if constexpr (makes_gradients<Makes>) read_kept(c, sums);
     const core::WorkItem& item = c.tile.item;
     const Index all = owns_queries ? item.key.count : owned_rows(item, Owner::queries);
-    for (Index first = 0; first < all; first += layout.tile.met) {
+    for (Index first = 0; first < all; first += Tile::met) {
       const Index left = all - first;
-      const int count = left < layout.tile.met ? int(left) : layout.tile.met;
+      const int count = left < Tile::met ? int(left) : Tile::met;
       if (!sees_any(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
-      look_up(c, c.met_rows, count, round_up(count, Tuning::block_columns), !owns_queries,
-              [&](int j) { return met_row(item, first + j); });
-      load_transposed(c, owns_queries ? makes.operands.k : makes.operands.q, owns_queries ? T(1) : score_factor, count);
-      multiply_scores(c, count);
+      look_up(c, c.met_rows, count, !owns_queries, [&](int j) { return met_row(item, first + j); });
+      typename Tile::Scores scores = {};
+      c.products.add_scores(own_rows(c, owns_queries ? makes.operands.q : makes.operands.k, query_factor(true)),
+                            met_rows(c, owns_queries ? makes.operands.k : makes.operands.q, query_factor(false), count),
+                            scores);
       if constexpr (makes_gradients<Makes>) {
-        add_gradients(c, count);
+        add_gradients(c, count, scores, sums);
       } else {
-        add_statistics(c, count);
+        add_statistics(c, count, scores);
       }
     }
+    if constexpr (makes_gradients<Makes>) write_kept(c, sums);
   }
 
  private:
   static constexpr bool owns_queries = owner == Owner::queries;
+  static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // at most, in a tile
+
+  // Scratch memory: own, met, weights; shift, factor, delta (of the side that is queries), and what lets own begin at a
+  // multiple of 16 bytes; t, row, head of the owned rows and of those met.
+  static constexpr int numbers = Tile::own_size + Tile::met_size + Tile::weight_size + 3 * queries + Tile::piece;
+  static constexpr int indices = 3 * (Tile::rows + Tile::met);
+
+  /// Of the owned rows: dq, or dk and dv.
+  struct Sums {
+    typename Tile::Output dq_or_dk[kept > 0 ? kept : 1] = {};
+    typename Tile::Output dv[kept > 0 && !owns_queries ? kept : 1] = {};
+  };
 
   /// Looked-up rows of one side.
   struct Rows {
@@ -139,35 +123,28 @@ class BackwardTeam {
     const Member& team;
     TeamTile tile;
     CombRange owned_t;
-    T* own;
-    T* own_too;
-    T* met;
-    T* p;
-    T* ds;
+    Products<Tuning, Storage, T, Member> products;
     T* shift;  // +inf where a row saw no key
     T* factor;
     T* delta;
     Rows own_rows;
     Rows met_rows;
 
-    template <class Memory>
-    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Memory& memory, const Member& member,
-                            const TeamTile& owned)
-        : team(member), tile(owned) {
-      const Layout& layout = kernel.layout;
-      const Scratch<T> numbers(memory, std::size_t(layout.numbers()));
-      const Scratch<Index> indices(memory, std::size_t(layout.indices()));
-      own = numbers.data();
-      own_too = makes_gradients<Makes> ? own + layout.own_size() : own;
-      met = own_too + layout.own_size();
-      p = met + layout.met_size();
-      ds = owns_queries || !makes_gradients<Makes> ? p : p + layout.weight_size();
-      shift = ds + layout.weight_size();
-      factor = shift + layout.queries();
-      delta = factor + layout.queries();
-      own_rows = {indices.data(), indices.data() + layout.tile.owned, indices.data() + 2 * layout.tile.owned};
-      Index* rest = indices.data() + 3 * layout.tile.owned;
-      met_rows = {rest, rest + layout.tile.met, rest + 2 * layout.tile.met};
+    KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Member& member, const TeamTile& owned)
+        : team(member), tile(owned), products{member,  kernel.head_dim, kernel.whole_pieces, owned.count, nullptr,
+                                              nullptr, nullptr} {
+      const Scratch<Index> of_indices(team.team_scratch(0), std::size_t(indices));
+      const Scratch<T> of_numbers(team.team_scratch(0), std::size_t(numbers));
+      products.own = whole_piece(of_numbers.data());
+      products.met = products.own + Tile::own_size;
+      products.weights = products.met + Tile::met_size;
+      shift = products.weights + Tile::weight_size;
+      factor = shift + queries;
+      delta = factor + queries;
+      Index* const own = of_indices.data();
+      own_rows = {own, own + Tile::rows, own + 2 * Tile::rows};
+      Index* const met = own + 3 * Tile::rows;
+      met_rows = {met, met + Tile::met, met + 2 * Tile::met};
       owned_t = {kernel.owned_row(tile.item, tile.begin).t, kernel.owned_row(tile.item, tile.begin + tile.count - 1).t};
     }
   };
@@ -192,13 +169,12 @@ class BackwardTeam {
                         : is_hidden(c.tile.item.mask, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
-  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Blocks reach up to
-  /// `padded` rows: the last row stands in for those beyond the tile, whose results are not read.
+  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Barrier: they are
+  /// there.
   template <class RowAt>
-  KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, int padded, bool queries,
-                               const RowAt& row_at) const {
-    for (int i = c.team.team_rank(); i < padded; i += c.team.team_size()) {
-      const ItemRow found = row_at(i < count ? i : count - 1);
+  KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, bool queries, const RowAt& row_at) const {
+    for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {
+      const ItemRow found = row_at(i);
       rows.t[i] = found.t;
       rows.row[i] = found.row;
       rows.head[i] = found.head;
@@ -213,48 +189,92 @@ class BackwardTeam {
         c.delta[i] = empty ? T(0) : load_number<T>(delta, number_of(delta, c.tile.batch, found.row, found.head));
       }
     }
-  }
-
-  KOKKOS_FUNCTION T number_at(const Context& c, const core::TensorView& tensor, const Rows& rows, int i, int d) const {
-    const Index at = number_of(tensor, c.tile.batch, rows.row[i], rows.head[i]);
-    return core::load_as<T>(static_cast<const Storage*>(tensor.data)[at + d]);
-  }
-
-  KOKKOS_FUNCTION void load_owned(const Context& c) const {
-    const int padded = round_up(c.tile.count, Tuning::block_rows);
-    look_up(c, c.own_rows, c.tile.count, padded, owns_queries,
-            [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
     c.team.team_barrier();
-    const auto& operands = makes.operands;
-    for_each_element(c.team, padded, layout.head_dim, [&](int i, int d) {
-      const int at = i * layout.own_stride() + d;
-      c.own[at] =
-          (owns_queries ? score_factor : T(1)) * number_at(c, owns_queries ? operands.q : operands.k, c.own_rows, i, d);
-      if constexpr (makes_gradients<Makes>)
-        c.own_too[at] = number_at(c, owns_queries ? operands.dout : operands.v, c.own_rows, i, d);
-    });
   }
 
-  /// dq, or dk and dv, take in the rows met.
-  KOKKOS_FUNCTION void add_gradients(const Context& c, int count) const {
+  KOKKOS_FUNCTION void begin_rows(const Context& c) const {
+    look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
+  }
+
+  /// What rows of Q or K are taken times for the scores.
+  KOKKOS_FUNCTION T query_factor(bool owned) const { return owned == owns_queries ? score_factor : T(1); }
+
+  KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, const Rows& rows, int count,
+                                      T factor) {
+    return RowsOf{count, factor, [=](int i) {
+                    return static_cast<const Storage*>(tensor.data) +
+                           number_of(tensor, batch, rows.row[i], rows.head[i]);
+                  }};
+  }
+  KOKKOS_FUNCTION static auto own_rows(const Context& c, const core::TensorView& tensor, T factor) {
+    return rows_of(tensor, c.tile.batch, c.own_rows, c.tile.count, factor);
+  }
+  KOKKOS_FUNCTION static auto met_rows(const Context& c, const core::TensorView& tensor, T factor, int count) {
+    return rows_of(tensor, c.tile.batch, c.met_rows, count, factor);
+  }
+
+  /// Where the sums of an owned row lie.
+  KOKKOS_FUNCTION static auto sums_in(const Context& c, const core::TensorView& gradient) {
+    return [&](int i) {
+      return static_cast<T*>(gradient.data) + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
+    };
+  }
+  KOKKOS_FUNCTION const core::TensorView& dq_or_dk() const { return owns_queries ? makes.sums.dq : makes.sums.dk; }
+  KOKKOS_FUNCTION void read_kept(const Context& c, Sums& sums) const {
+    c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, dq_or_dk()));
+    if constexpr (!owns_queries) c.products.template read_kept<kept>(sums.dv, sums_in(c, makes.sums.dv));
+  }
+  KOKKOS_FUNCTION void write_kept(const Context& c, Sums& sums) const {
+    c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, dq_or_dk()));
+    if constexpr (!owns_queries) c.products.template write_kept<kept>(sums.dv, sums_in(c, makes.sums.dv));
+  }
+
+  /// dq, or dk and dv, take in the rows met. Every thread turns the scores that it has computed itself into weights and
+  /// dS; these take each other's place in memory.
+  KOKKOS_FUNCTION void add_gradients(const Context& c, int count, typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = makes.operands;
-    load_transposed(c, owns_queries ? operands.v : operands.dout, T(1), count);
-    weigh(c, count);
-    load_plain(c, owns_queries ? operands.k : operands.q, count);
-    add_products(c, c.ds, owns_queries ? makes.sums.dq : makes.sums.dk, count);
+    typename Tile::Scores ds = {};
+    c.products.add_scores(own_rows(c, owns_queries ? operands.dout : operands.v, T(1)),
+                          met_rows(c, owns_queries ? operands.v : operands.dout, T(1), count), ds);
+    T* const weights = c.products.weights;
+    const T output_scale = T(operands.output_scale);
+    c.products.for_each_score_block(count, [&](int slot, int row, int column) {
+      ANNULUS_UNROLL
+      for (int r = 0; r < Tile::block_rows; ++r) {
+        ANNULUS_UNROLL
+        for (int b = 0; b < Tile::block_columns; ++b) {
+          const int i = row + r, j = Tile::score_column(column, b), query = owns_queries ? i : j;
+          const T weight =
+              hidden(c, i, j) ? T(0) : c.factor[query] * core::exp2(scores[slot].of[r][b] - c.shift[query]);
+          ds[slot].of[r][b] = weight * (output_scale * ds[slot].of[r][b] - c.delta[query]);
+          if constexpr (!owns_queries) weights[i * Tile::weight_stride + j] = weight;
+        }
+      }
+    });
     if constexpr (!owns_queries) {
-      load_plain(c, operands.dout, count);
-      add_products(c, c.p, makes.sums.dv, count);
+      add_products(c, met_rows(c, operands.dout, T(1), count), makes.sums.dv, sums.dv);
+      c.team.team_barrier();  // nobody reads the weights any more
     }
+    c.products.for_each_score(count, ds,
+                              [&](int i, int j, T number) { weights[i * Tile::weight_stride + j] = number; });
+    add_products(c, met_rows(c, owns_queries ? operands.k : operands.q, T(1), count), dq_or_dk(), sums.dq_or_dk);
+  }
+
+  /// gradient_i += sum_j weights_ij v_j, one j after another.
+  template <class V>
+  KOKKOS_FUNCTION void add_products(const Context& c, const V& v, const core::TensorView& gradient,
+                                    typename Tile::Output* sums) const {
+    c.products.template for_each_chunk<kept>(sums, sums_in(c, gradient), [&](int chunk, typename Tile::Output& here) {
+      c.products.add_chunk(v, chunk, false, here);
+    });
   }
 
   /// Lists, or what keys receive, take in the rows met: every owned row is one thread's. Barriers: all weights are
   /// there; the rows met are no longer asked for.
-  KOKKOS_FUNCTION void add_statistics(const Context& c, int count) const {
-    c.team.team_barrier();
-    for_each_element(c.team, c.tile.count, count, [&](int i, int j) {
-      const int query = owns_queries ? i : j, at = i * layout.weight_stride() + j;
-      c.p[at] = hidden(c, i, j) ? T(0) : core::exp2(c.p[at] - c.shift[query]);
+  KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
+    c.products.for_each_score(count, scores, [&](int i, int j, T score) {
+      const T shift = c.shift[owns_queries ? i : j];
+      c.products.weights[i * Tile::weight_stride + j] = hidden(c, i, j) ? T(0) : core::exp2(score - shift);
     });
     c.team.team_barrier();
     for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {
@@ -273,7 +293,7 @@ class BackwardTeam {
         static_cast<double*>(received.data) + number_of(received, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
     for (int j = 0; j < count; ++j) {
       const Index slot = (makes.operands.first_head + c.met_rows.head[j]) % makes.operands.slots;
-      sums[slot] += double(c.factor[j]) * double(c.p[i * layout.weight_stride() + j]);
+      sums[slot] += double(c.factor[j]) * double(c.products.weights[i * Tile::weight_stride + j]);
     }
   }
 
@@ -288,85 +308,12 @@ class BackwardTeam {
     const int most = pairs == 1 ? 1 : multiplicity(of_head, pairs, x, x);
     const T caution = TopList<T>::caution(most);
     for (int j = 0; j < count; ++j) {
-      const T weight = c.p[i * layout.weight_stride() + j];
+      const T weight = c.products.weights[i * Tile::weight_stride + j];
       if (!(weight > list.last() * caution)) continue;
       const Index y = row_of(c.met_rows.t[j]);
       const int times = most == 1 ? 1 : multiplicity(of_head, pairs, x, y);
       list.admit(T(times) * weight, item.document + y);
     }
-  }
-
-  /// Rows met, transposed and times `factor`: met[d][j]. The barriers: rows are looked up and the old tile is no longer
-  /// read; all of the new one is there.
-  KOKKOS_FUNCTION void load_transposed(const Context& c, const core::TensorView& tensor, T factor, int count) const {
-    c.team.team_barrier();
-    for_each_element(c.team, round_up(count, Tuning::block_columns), layout.head_dim, [&](int j, int d) {
-      c.met[d * layout.transposed_stride() + j] = factor * number_at(c, tensor, c.met_rows, j, d);
-    });
-    c.team.team_barrier();
-  }
-
-  /// Rows met as they are: met[j][d], columns up to a whole block filled with zeros.
-  KOKKOS_FUNCTION void load_plain(const Context& c, const core::TensorView& tensor, int count) const {
-    c.team.team_barrier();
-    for_each_element(c.team, count, layout.plain_stride(), [&](int j, int d) {
-      c.met[j * layout.plain_stride() + d] = d < layout.head_dim ? number_at(c, tensor, c.met_rows, j, d) : T(0);
-    });
-    c.team.team_barrier();
-  }
-
-  /// p = own met, scores in base 2.
-  KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
-    for_each_product(c, c.own, count, [&](int i, int j, T product) { c.p[i * layout.weight_stride() + j] = product; });
-  }
-
-  /// Scores to weights, and dS. Every thread turns the scores that it has computed itself.
-  KOKKOS_FUNCTION void weigh(const Context& c, int count) const {
-    const T output_scale = T(makes.operands.output_scale);
-    for_each_product(c, c.own_too, count, [&](int i, int j, T product) {
-      const int at = i * layout.weight_stride() + j;
-      const int query = owns_queries ? i : j;
-      const T weight = hidden(c, i, j) ? T(0) : c.factor[query] * core::exp2(c.p[at] - c.shift[query]);
-      if constexpr (!owns_queries) c.p[at] = weight;
-      c.ds[at] = weight * (output_scale * product - c.delta[query]);
-    });
-  }
-
-  /// Calls visit(i, j, own_i . met_j) for whole blocks of the tile.
-  template <class Visit>
-  KOKKOS_FUNCTION void for_each_product(const Context& c, const T* own, int count, const Visit& visit) const {
-    for_each_block<Tuning>(c.team, c.tile.count, count, [&](int row, int column, int step) {
-      T sum[Tuning::block_rows][Tuning::block_columns] = {};
-      multiply_block<Tuning::columns_side_by_side>(sum, own + row * layout.own_stride(), layout.own_stride(),
-                                                   c.met + column, layout.transposed_stride(), step, layout.head_dim);
-      for (int r = 0; r < Tuning::block_rows; ++r) {
-        for (int b = 0; b < Tuning::block_columns; ++b) visit(row + r, column + b * step, sum[r][b]);
-      }
-    });
-  }
-
-  /// gradient_i += sum_j weights_ij met_j, one j after another.
-  KOKKOS_FUNCTION void add_products(const Context& c, const T* weights, const core::TensorView& gradient,
-                                    int count) const {
-    T* const numbers = static_cast<T*>(gradient.data);
-    for_each_block<Tuning>(c.team, c.tile.count, layout.head_dim, [&](int row, int column, int step) {
-      T sum[Tuning::block_rows][Tuning::block_columns] = {};
-      const auto for_each_number = [&](const auto& visit) {
-        for (int r = 0; r < Tuning::block_rows; ++r) {
-          const int i = row + r;
-          if (i >= c.tile.count) break;
-          T* const to = numbers + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
-          for (int b = 0; b < Tuning::block_columns; ++b) {
-            const int d = column + b * step;
-            if (d < layout.head_dim) visit(to[d], sum[r][b]);
-          }
-        }
-      };
-      for_each_number([](const T& number, T& here) { here = number; });
-      multiply_block<Tuning::columns_side_by_side>(sum, weights + row * layout.weight_stride(), layout.weight_stride(),
-                                                   c.met + column, layout.plain_stride(), step, count);
-      for_each_number([](T& number, const T& here) { number = here; });
-    });
   }
 };
 

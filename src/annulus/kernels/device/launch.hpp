@@ -7,10 +7,12 @@
 #include <limits>
 #include <numbers>
 
+#include "annulus/core/error.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/with_type.hpp"
 #include "annulus/kernels/device/backward_team.hpp"
 #include "annulus/kernels/device/forward_team.hpp"
+#include "annulus/kernels/device/tuning.hpp"
 
 namespace annulus::kernels::device {
 
@@ -23,27 +25,25 @@ struct Launch {
   int team_size;
 };
 
-/// A kernel as Kokkos calls it.
-template <class Kernel, int level>
-struct Called {
-  Kernel kernel;
-  KOKKOS_FUNCTION void operator()(const typename Kernel::Member& team) const { kernel.template run<level>(team); }
-};
-
-/// Launches all teams, their scratch memory in this level, and polls until they are done. Where launches run beside the
-/// host, as on a GPU, one launch is enough; host threads are one themselves, so that their work is cut.
-template <class ExecSpace, class Tuning, int level, class Kernel>
-void launch_all(const char* label, Kernel kernel, const Launch& launch) {
-  const DeviceWork work(launch.list, launch.batch, Kernel::owner, kernel.layout.tile.owned);
+/// Launches all teams and polls until they are done. Where launches run beside the host, as on a GPU, one launch is
+/// enough; host threads are one themselves, so that their work is cut.
+template <class ExecSpace, class Tuning, class Kernel>
+void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
+  core::require(launch.team_size >= Tuning::team_size, [&] {
+    return fmt::format("teams have {} threads, their blocks are dealt to {} or more", launch.team_size,
+                       Tuning::team_size);
+  });
+  const DeviceWork work(launch.list, launch.batch, Kernel::owner, Tuning::rows);
   kernel.work = work.view();
   kernel.first_team = 0;
+  kernel.head_dim = launch.head_dim;
   const ExecSpace space;
   const auto& poll = launch.poll;
   const double flops = poll ? Tuning::flops_per_launch(space.concurrency()) : std::numeric_limits<double>::max();
   for (const Index end : work.launches(launch.head_dim, flops)) {
     typename Kernel::Policy policy(space, int(end - kernel.first_team), launch.team_size);
-    policy.set_scratch_size(level, Kokkos::PerTeam(int(Kernel::scratch_bytes(kernel.layout))));
-    Kokkos::parallel_for(label, policy, Called<Kernel, level>{kernel});
+    policy.set_scratch_size(0, Kokkos::PerTeam(int(Kernel::scratch_bytes())));
+    Kokkos::parallel_for(label, policy, kernel);
     while (poll && core::is_busy(space)) poll();
     space.fence();
     if (poll) poll();
@@ -51,17 +51,23 @@ void launch_all(const char* label, Kernel kernel, const Launch& launch) {
   }
 }
 
-/// Runs a kernel that has its tensors and factors already: chooses its tile, the first of its table whose scratch
-/// memory fits into level 0 (fast, small), or else the first one in level 1.
-template <class ExecSpace, class Tuning, class Kernel>
-void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
-  for (const TileSize tile : Kernel::tiles) {
-    kernel.layout = {tile, launch.head_dim};
-    if (Kernel::scratch_bytes(kernel.layout) > std::size_t(Kernel::Policy::scratch_size_max(0))) continue;
-    return launch_all<ExecSpace, Tuning, 0>(label, kernel, launch);
+/// Calls run with how many chunks of a head keep their sums in registers, as a constant: all of them, 1, 2 or 4, where
+/// `outputs` such sums fit; or 0.
+template <class Tuning, class T, int outputs, class Run>
+void with_kept(int head_dim, const Run& run) {
+  using Tile = device::Tile<Tuning, T>;
+  constexpr int most = Tuning::kept_bytes / (outputs * int(sizeof(typename Tile::Block)));
+  const int chunks = Tile::chunks(head_dim);
+  if constexpr (most >= 1) {
+    if (chunks <= 1) return run(std::integral_constant<int, 1>());
   }
-  kernel.layout = {Kernel::tiles[0], launch.head_dim};
-  launch_all<ExecSpace, Tuning, 1>(label, kernel, launch);
+  if constexpr (most >= 2) {
+    if (chunks <= 2) return run(std::integral_constant<int, 2>());
+  }
+  if constexpr (most >= 4) {
+    if (chunks <= 4) return run(std::integral_constant<int, 4>());
+  }
+  run(std::integral_constant<int, 0>());
 }
 
 /// attend() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.
@@ -72,12 +78,15 @@ void launch_attend(const core::WorkList& list, const Operands& operands, State& 
   core::with_type(operands.q.type, [&](auto stored) {
     core::with_precision(state.precision, [&](auto number) {
       using T = decltype(number);
-      ForwardTeam<ExecSpace, Tuning, decltype(stored), T> kernel;
-      kernel.operands = operands;
-      kernel.state = pointers_of<T>(state);
-      kernel.score_factor = T(operands.scale * std::numbers::log2e);
-      kernel.exponent_bias = T(state.exponent_bias);
-      launch_teams<ExecSpace, Tuning>("annulus::attend", kernel, launch);
+      with_kept<Tuning, T, 1>(launch.head_dim, [&](auto kept) {
+        ForwardTeam<ExecSpace, Tuning, decltype(stored), T, decltype(kept)::value> kernel;
+        kernel.operands = operands;
+        kernel.whole_pieces = have_whole_pieces({operands.q, operands.k, operands.v}, launch.head_dim);
+        kernel.state = pointers_of<T>(state);
+        kernel.score_factor = T(operands.scale * std::numbers::log2e);
+        kernel.exponent_bias = T(state.exponent_bias);
+        launch_teams<ExecSpace, Tuning>("annulus::attend", kernel, launch);
+      });
     });
   });
 }
@@ -91,6 +100,7 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
   const auto run = [&](auto kernel) {
     kernel.makes = {operands, gradients};
+    kernel.whole_pieces = have_whole_pieces({operands.q, operands.k, operands.v, operands.dout}, launch.head_dim);
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
     launch_teams<ExecSpace, Tuning>("annulus::attend_backward", kernel, launch);
   };
@@ -98,8 +108,16 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
     core::with_precision(precision, [&](auto number) {
       using Storage = decltype(stored);
       using T = decltype(number);
-      if (gradients.dq.data != nullptr) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries>{});
-      if (gradients.dk.data != nullptr) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys>{});
+      if (gradients.dq.data != nullptr) {
+        with_kept<Tuning, T, 1>(launch.head_dim, [&](auto kept) {
+          run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, decltype(kept)::value>{});
+        });
+      }
+      if (gradients.dk.data != nullptr) {
+        with_kept<Tuning, T, 2>(launch.head_dim, [&](auto kept) {
+          run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, decltype(kept)::value>{});
+        });
+      }
     });
   });
 }
@@ -112,6 +130,7 @@ void launch_attend_statistics(const core::WorkList& list, const core::Shape& sha
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
   const auto run = [&](auto kernel) {
     kernel.makes = {operands, statistics, shape, rows};
+    kernel.whole_pieces = have_whole_pieces({operands.q, operands.k}, launch.head_dim);
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
     launch_teams<ExecSpace, Tuning>("annulus::attend_statistics", kernel, launch);
   };
@@ -119,8 +138,8 @@ void launch_attend_statistics(const core::WorkList& list, const core::Shape& sha
     core::with_precision(precision, [&](auto number) {
       using Storage = decltype(stored);
       using T = decltype(number);
-      if (statistics.top_keys > 0) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, Probabilities>{});
-      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, Probabilities>{});
+      if (statistics.top_keys > 0) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, 0, Probabilities>{});
+      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, 0, Probabilities>{});
     });
   });
 }

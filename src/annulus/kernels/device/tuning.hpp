@@ -1,17 +1,23 @@
 // The numbers the device algorithm runs with, per kind of execution space. Numbers only.
 //
-//                    GPU                                host threads
-//   team             128 threads                        1 thread (tests: 4)
-//   block of a       4 rows x 4 columns, columns a      4 rows x 8 columns, side by side in memory
-//   thread           stride apart: the 32 threads of
-//                    a warp read neighbouring words
-//   pad              1: rows of a transposed tile start 0: a single thread knows no memory banks
-//                    in different memory banks
-//   tile             as large as scratch memory allows  one size, for the second-level cache
+//                    GPU                                 host threads
+//   team             128 threads                         1 thread (tests: 4)
+//   tile             32 rows that the team owns meet     64 rows meet 64
+//                    64 of the other side
+//   chunk            64 numbers of a head                128: threads wait for each other as seldom as may be
+//   depth            128 bytes of a row at a time: 32    1024 bytes
+//                    float, 16 double
+//   block of a       4 x 4 numbers: 128 blocks           4 x 8 numbers
+//   thread           of scores
 //
-// nvcc for sm_90 gives the forward kernel 72 registers in float and 128 in double, without spills, so that 7 and 4
-// teams fit on a multiprocessor as far as registers go (tools/cuda_resources.txt has every kernel's). On host threads
-// the algorithm is there to be tested; the host back end is several times as fast.
+// So many of 128 threads of a GPU have work, in float, whatever the storage type:
+//   head size              32         64    80              96              128    256
+//   scores                 128        128   128             128             128    128
+//   sums of chunks         64         128   128 and 32      128 and 64      128    128
+// In double the last chunk is shared by twice as many, who have half a block each. With whole rows in scratch memory
+// tiles of 32 x 64 fit at D = 64 in float only: scores were the work of 64 threads at 128, of 16 at 256.
+//
+// On host threads the algorithm is there to be tested; the host back end is several times as fast.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -19,41 +25,33 @@
 
 namespace annulus::kernels::device {
 
-/// Rows that a team owns (forward: queries), and rows of the other side that it meets at a time; multiples of the
-/// block.
-struct TileSize {
-  int owned;
-  int met;
+/// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double, of the 40 kB that Kokkos hands out on CUDA.
+struct GpuTuning {
+  static constexpr int team_size = 128;  ///< or more
+  static constexpr int rows = 32;        ///< that a team owns (forward: queries)
+  static constexpr int met = 64;         ///< rows of the other side at a time
+  static constexpr int columns = 64;     ///< numbers of a head whose sums are made at a time: a chunk
+  static constexpr int depth_bytes = 128;
+  static constexpr int block_rows = 4;
+  static constexpr int block_columns = 4;
+  static constexpr int row_parts = 4;  ///< threads that share the softmax of one row
+  /// Sums that a thread keeps in registers for each of its blocks of a chunk: 64 floats.
+  static constexpr int kept_bytes = 256;
+  /// All at once: the host polls while a GPU works, and a part of the work would leave multiprocessors idle.
+  static double flops_per_launch(int /*concurrency*/) { return std::numeric_limits<double>::max(); }
 };
 
 /// Host spaces: Serial, OpenMP, Threads.
-struct HostTuning {
+struct HostTuning : GpuTuning {
   static constexpr int team_size = 1;
-  static constexpr int block_rows = 4;
+  static constexpr int rows = 64;
+  static constexpr int columns = 128;
+  static constexpr int depth_bytes = 1024;
   static constexpr int block_columns = 8;
-  static constexpr bool columns_side_by_side = true;
-  static constexpr int pad = 0;
-  static constexpr int row_parts = 1;  ///< threads that share the softmax of one row
-  /// In order of preference.
-  static constexpr TileSize tiles[] = {{64, 64}};
-  static constexpr TileSize backward_tiles[] = {{64, 64}};
+  static constexpr int row_parts = 1;
+  static constexpr int kept_bytes = 0;
   /// Work between two calls of poll, some milliseconds at 10 GFLOP/s per thread.
   static double flops_per_launch(int concurrency) { return 5e7 * concurrency; }
-};
-
-/// GPUs. 32 x 64 keeps 128 threads busy with one block each, in the scores and (D = 64) in the output alike; it takes
-/// 35 kB at D = 64 in float, of the 40 kB that Kokkos hands out on CUDA. Larger D or double take the smaller tiles.
-struct GpuTuning {
-  static constexpr int team_size = 128;
-  static constexpr int block_rows = 4;
-  static constexpr int block_columns = 4;
-  static constexpr bool columns_side_by_side = false;
-  static constexpr int pad = 1;
-  static constexpr int row_parts = 4;
-  static constexpr TileSize tiles[] = {{32, 64}, {32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}};
-  static constexpr TileSize backward_tiles[] = {{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}, {4, 8}};
-  /// All at once: the host polls while a GPU works, and a part of the work would leave multiprocessors idle.
-  static double flops_per_launch(int /*concurrency*/) { return std::numeric_limits<double>::max(); }
 };
 
 template <class ExecSpace>

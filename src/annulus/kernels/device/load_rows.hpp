@@ -1,0 +1,69 @@
+// Rows of a tensor on their way into scratch memory, from their storage type to the accumulation type.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/core/tensor_view.hpp"
+#include "annulus/kernels/device/tile.hpp"
+
+namespace annulus::kernels::device {
+
+/// Whether rows of D numbers can be read by pieces of 16 bytes: in each tensor they begin and end at multiples of it.
+inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, int head_dim) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const core::TensorView& tensor) {
+    const core::Index piece = 16 / core::Index(core::bytes_of(tensor.type));
+    return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && head_dim % piece == 0 &&
+           tensor.batch_stride % piece == 0 && tensor.row_stride % piece == 0 && tensor.head_stride % piece == 0;
+  });
+}
+
+/// to[i * stride + d] = factor * row_at(i)[d] for i < count and d < width; 0 for d >= available. By the whole team, in
+/// pieces of so many numbers, neighbouring pieces by neighbouring threads. Each thread asks for some before it waits
+/// for the first.
+template <int piece, int width, class Storage, class T, class Member, class RowAt>
+KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int available, T factor, const RowAt& row_at,
+                                        T* to, int stride) {
+  constexpr int across = width / piece, together = 4;
+  constexpr int most = 16 / int(sizeof(T)), part = piece < most ? piece : most;  // written at once
+  static_assert(width % piece == 0);
+  const int pieces = count * across, threads = team.team_size();
+  for (int first = team.team_rank(); first < pieces; first += together * threads) {
+    Numbers<Storage, piece> found[together];
+    ANNULUS_UNROLL
+    for (int k = 0; k < together; ++k) {
+      const int number = first + k * threads, d = number % across * piece;
+      found[k] =
+          number < pieces && d < available ? read<piece>(row_at(number / across) + d) : Numbers<Storage, piece>{};
+    }
+    ANNULUS_UNROLL
+    for (int k = 0; k < together; ++k) {
+      const int number = first + k * threads, d = number % across * piece;
+      if (number >= pieces) continue;
+      ANNULUS_UNROLL
+      for (int begin = 0; begin < piece; begin += part) {
+        Numbers<T, part> numbers;
+        ANNULUS_UNROLL
+        for (int n = 0; n < part; ++n) numbers.of[n] = factor * core::load_as<T>(found[k].of[begin + n]);
+        *reinterpret_cast<Numbers<T, part>*>(to + number / across * stride + d + begin) = numbers;
+      }
+    }
+  }
+}
+
+/// The same by pieces of 16 bytes where rows have whole ones, or else by single numbers.
+template <int width, class Storage, class T, class Member, class RowAt>
+KOKKOS_INLINE_FUNCTION void load_rows(const Member& team, bool whole_pieces, int count, int available, T factor,
+                                      const RowAt& row_at, T* to, int stride) {
+  if (whole_pieces) {
+    constexpr int fit = 16 / int(sizeof(Storage)), piece = fit < width ? fit : width;
+    load_pieces<piece, width, Storage>(team, count, available, factor, row_at, to, stride);
+  } else {
+    load_pieces<1, width, Storage>(team, count, available, factor, row_at, to, stride);
+  }
+}
+
+}  // namespace annulus::kernels::device

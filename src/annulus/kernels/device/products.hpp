@@ -1,0 +1,155 @@
+// The two products of both passes as a team makes them: pieces of the operands brought to scratch memory, all threads'
+// blocks multiplied, sums held in registers or added up in memory.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/device/blocks.hpp"
+#include "annulus/kernels/device/load_rows.hpp"
+#include "annulus/kernels/device/tile.hpp"
+
+namespace annulus::kernels::device {
+
+/// Rows of an operand: row i < count begins at at(i) and is taken times `factor`.
+template <class T, class At>
+struct RowsOf {
+  int count;
+  T factor;
+  At at;
+};
+template <class T, class At>
+RowsOf(int, T, At) -> RowsOf<T, At>;
+
+template <class Tuning, class Storage, class T, class Member>
+struct Products {
+  using Tile = device::Tile<Tuning, T>;
+  using Output = typename Tile::Output;
+
+  const Member& team;
+  int head_dim;
+  bool whole_pieces;  ///< have_whole_pieces() of all operands
+  int rows;           ///< of the tile
+  T* own;             ///< own_size numbers
+  T* met;             ///< met_size
+  T* weights;         ///< weight_size
+
+  /// sums += A B^T. Blocks reach beyond the tile: what they compute there is not used.
+  template <class A, class B>
+  KOKKOS_FUNCTION void add_scores(const RowsOf<T, A>& a, const RowsOf<T, B>& b, typename Tile::Scores& sums) const {
+    for (int first = 0; first < head_dim; first += Tile::depth) {
+      const int left = head_dim - first, width = left < Tile::depth ? round_up(left, Tile::piece) : Tile::depth;
+      team.team_barrier();  // nobody reads any more what lay there
+      load_rows<Tile::depth, Storage>(
+          team, whole_pieces, a.count, left, a.factor, [&](int i) { return a.at(i) + first; }, own, Tile::row_stride);
+      load_rows<Tile::depth, Storage>(
+          team, whole_pieces, b.count, left, b.factor, [&](int j) { return b.at(j) + first; }, met, Tile::row_stride);
+      team.team_barrier();
+      for_each_score_block(b.count, [&](int slot, int row, int column) {
+        Tile::multiply_rows(sums[slot], own + row * Tile::row_stride, met + column * Tile::row_stride, width);
+      });
+    }
+  }
+
+  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores of `count` rows met, all
+  /// columns up to a whole piece.
+  template <class Visit>
+  KOKKOS_FUNCTION void for_each_score_block(int count, const Visit& visit) const {
+    const int padded = round_up(count, Tile::piece);
+    Tile::template for_each_block<Tile::met>(team, [&](int slot, int row, int column) {
+      if (row < rows && column < padded) visit(slot, row, column);
+    });
+  }
+  /// Calls visit(i, j, score) for the numbers of these blocks.
+  template <class Visit>
+  KOKKOS_FUNCTION void for_each_score(int count, typename Tile::Scores& sums, const Visit& visit) const {
+    for_each_score_block(count, [&](int slot, int row, int column) {
+      ANNULUS_UNROLL
+      for (int r = 0; r < Tile::block_rows; ++r) {
+        ANNULUS_UNROLL
+        for (int c = 0; c < Tile::block_columns; ++c) {
+          visit(row + r, Tile::score_column(column, c), sums[slot].of[r][c]);
+        }
+      }
+    });
+  }
+
+  /// met = one chunk of `depth` rows of V, or of those that are left.
+  template <class V>
+  KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first) const {
+    const int begin = chunk * Tile::columns, left = v.count - first;
+    load_rows<Tile::columns, Storage>(
+        team, whole_pieces, left < Tile::depth ? left : Tile::depth, head_dim - begin, v.factor,
+        [&](int j) { return v.at(first + j) + begin; }, met, Tile::columns);
+  }
+
+  /// sums += weights V, of one chunk. `is_loaded`: the chunk's first rows are there.
+  template <class V>
+  KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, Output& sums) const {
+    const int width = head_dim - chunk * Tile::columns;
+    for (int first = 0; first < v.count; first += Tile::depth) {
+      if (first > 0 || !is_loaded) {
+        team.team_barrier();
+        load_chunk(v, chunk, first);
+        team.team_barrier();
+      }
+      const int left = v.count - first, count = left < Tile::depth ? left : Tile::depth;
+      Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {
+        if (row >= rows || Tile::output_column(column, 0) >= width) return;
+        Tile::multiply_weights(sums[slot], weights + row * Tile::weight_stride + first,
+                               met + Tile::output_column(column, 0), count);
+      });
+    }
+  }
+
+  /// Calls body(chunk, sums) for all chunks of the head: with the sums that are kept for it; or, where none are, with
+  /// those of row_at(i), which are written back.
+  template <int kept, class RowAt, class Body>
+  KOKKOS_FUNCTION void for_each_chunk(Output* sums, const RowAt& row_at, const Body& body) const {
+    if constexpr (kept > 0) {
+      ANNULUS_UNROLL
+      for (int chunk = 0; chunk < kept; ++chunk) {
+        if (chunk * Tile::columns < head_dim) body(chunk, sums[chunk]);
+      }
+    } else {
+      for (int chunk = 0; chunk < Tile::chunks(head_dim); ++chunk) {
+        for_each_sum(chunk, sums[0], row_at, [](T& here, const T& there) { here = there; });
+        body(chunk, sums[0]);
+        for_each_sum(chunk, sums[0], row_at, [](const T& here, T& there) { there = here; });
+      }
+    }
+  }
+
+  /// Reads the sums that are kept, or writes them back.
+  template <int kept, class RowAt>
+  KOKKOS_FUNCTION void read_kept(Output* sums, const RowAt& row_at) const {
+    ANNULUS_UNROLL
+    for (int chunk = 0; chunk < kept; ++chunk)
+      for_each_sum(chunk, sums[chunk], row_at, [](T& here, const T& there) { here = there; });
+  }
+  template <int kept, class RowAt>
+  KOKKOS_FUNCTION void write_kept(Output* sums, const RowAt& row_at) const {
+    ANNULUS_UNROLL
+    for (int chunk = 0; chunk < kept; ++chunk)
+      for_each_sum(chunk, sums[chunk], row_at, [](const T& here, T& there) { there = here; });
+  }
+
+ private:
+  /// Calls visit(this thread's, row_at(i)[d]) for the sums of a chunk that exist.
+  template <class RowAt, class Visit>
+  KOKKOS_FUNCTION void for_each_sum(int chunk, Output& sums, const RowAt& row_at, const Visit& visit) const {
+    Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {
+      ANNULUS_UNROLL
+      for (int r = 0; r < Tile::block_rows; ++r) {
+        if (row + r >= rows) continue;
+        T* const there = row_at(row + r);
+        ANNULUS_UNROLL
+        for (int c = 0; c < Tile::block_columns; ++c) {
+          const int d = chunk * Tile::columns + Tile::output_column(column, c);
+          if (d < head_dim) visit(sums[slot].of[r][c], there[d]);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace annulus::kernels::device
