@@ -13,6 +13,7 @@
 #include "annulus/kernels/cuda/forward_task.hpp"
 #include "annulus/kernels/cuda/partial_states.hpp"
 #include "annulus/kernels/device/epilogue.hpp"
+#include "annulus/kernels/device/tuning.hpp"
 #include "kernels/work_case.hpp"
 
 namespace annulus::test {
