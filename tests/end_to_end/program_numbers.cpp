@@ -98,6 +98,32 @@ TEST_F(Numbers, ProductsOfTf32AreMadeOfFloat32OnMatrixUnits) {
   }
 }
 
+// Another back end, the same numbers: `device` runs on host threads, too. What a build has not is refused, and cuDNN
+// where it would not give what is asked for, before the input is opened.
+TEST_F(Numbers, BackEndsAreNamed) {
+  generate();
+  const std::string attention = "{segments: [8, all], dilations: [1, 2]}";
+  const std::string run = deck(attention, "{backend: device}");
+  const Outcome ran = annulus(2, run);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("device tiles"), std::string::npos) << ran.out;
+  EXPECT_EQ(annulus(0, "verify" + run.substr(3)).status, 0);
+
+  expect_refused(deck(attention, "{backend: cudnn, reproducible: true}"), 2,
+                 {"run.yaml:3:",
+                  "compute.reproducible: true with compute.backend cudnn: cuDNN adds in an order of its "
+                  "own; expected false or auto"});
+  if (annulus(0, "info").out.find("host, ") == std::string::npos) return;  // a GPU may have cuDNN
+  for (const char* more : {"", " --dry-run"}) {
+    expect_refused(
+        deck(attention, "{backend: cudnn}") + more, 2,
+        {"run.yaml:3:", "compute.backend: cudnn: this build was made without cuDNN", "expected auto or host"});
+  }
+  deck(attention, "{backend: cudnn}");  // the result of a GPU is verified anywhere
+  const Outcome checked = annulus(0, "verify" + run.substr(3));
+  EXPECT_EQ(checked.status, 0) << checked.err;
+}
+
 /// A result of a GPU is verified anywhere: a float32 one passes as one of tf32, and so does one that is off by TF32's
 /// rounding, but not as one of 3xtf32.
 TEST_F(Numbers, ResultsOfTf32AreVerifiedWithoutAGpu) {

@@ -233,6 +233,7 @@ TEST_F(Output, ReportsMakeATable) {
                                 {"dilations", "1 3"},
                                 {"causal", true},
                                 {"backward", true},
+                                {"backend", "host"},
                                 {"precision", "float32"},
                                 {"reproducible", false},
                                 {"strategy", "ring"},

@@ -164,6 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
             "one of longnet, paper, grouped, torchscale, did you mean 'longnet'?"},
         Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
             "expected one of auto, float32, float64, bfloat16, tf32, 3xtf32, did you mean 'float64'?"},
+        Bad{"Backend", good + "compute: {backend: cuddn}\n", "3:20",
+            "found 'cuddn', expected one of auto, host, device, cudnn, did you mean 'cudnn'?"},
         Bad{"Tf32Precision", good + "compute: {precision: tf23}\n", "3:22", "found 'tf23', expected one of auto, "},
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",
             "expected one of auto, contiguous, zigzag, block_cyclic, documents, did you mean 'zigzag'?"},

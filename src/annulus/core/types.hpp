@@ -77,6 +77,19 @@ inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::fl
 inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16, Precision::tf32,
                                            Precision::three_tf32};
 
+/// Who computes attention (kernels/attention.hpp).
+enum class Backend { host, device, cudnn };
+inline constexpr std::array all_backends{Backend::host, Backend::device, Backend::cudnn};
+
+constexpr std::string_view name_of(Backend backend) {
+  return backend == Backend::host ? "host" : backend == Backend::device ? "device" : "cudnn";
+}
+
+/// Why a back end's sums have other bits for every cut of the work; empty: they need not.
+constexpr std::string_view why_no_fixed_order(Backend backend) {
+  return backend == Backend::cudnn ? "cuDNN adds in an order of its own" : "";
+}
+
 constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
 constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }
 /// Of sums.

@@ -123,6 +123,11 @@ void add_compute(Keys& keys) {
   using C = ComputeSettings;
   Section compute(
       keys, "compute", [](auto& s) { return &s.compute; }, true);
+  compute
+      .field("backend", &C::backend,
+             one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
+             "{}; auto: device in builds for GPUs, else host; cudnn: cuDNN where it can, for float16 and bfloat16")
+      .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,
                 one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),

@@ -50,6 +50,7 @@ struct AttentionSettings {
 };
 
 struct ComputeSettings {
+  std::optional<core::Backend> backend;      ///< empty: auto
   bool gradients = false;                    ///< dq, dk, dv are made, too
   std::optional<core::Precision> precision;  ///< empty: kernels::default_precision
   std::optional<bool> reproducible = false;  ///< the same bits for every number of ranks and threads; empty: auto

@@ -26,8 +26,7 @@ core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index 
 
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision) {
   const core::Index threads = core::host_threads();
-  const core::Index bytes =
-      backend == Backend::device ? tuning::device_block_bytes : threads * tuning::host_block_bytes;
+  const core::Index bytes = backend == Backend::host ? threads * tuning::host_block_bytes : tuning::device_block_bytes;
   return std::max<core::Index>(1, bytes / State::acc_bytes(shape, 1, precision));
 }
 

@@ -19,7 +19,11 @@ namespace annulus::kernels {
 /// Who computes the tiles.
 ///   host    register-blocked vector code, packed panels; host execution spaces only
 ///   device  Kokkos teams and scratch memory; GPUs, and also OpenMP and Serial, where CI tests it
-enum class Backend { host, device };
+///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; what it does not take is done as `device` does it
+using core::Backend;
+
+/// Why this process has no such back end; empty: it has. Whether there is a GPU is not asked.
+std::string why_no_backend(Backend backend);
 
 /// The back end that suits the default execution space.
 Backend default_backend();

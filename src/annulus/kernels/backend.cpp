@@ -6,6 +6,7 @@
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
+#include "annulus/kernels/cudnn/plans.hpp"
 #include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
@@ -34,12 +35,20 @@ Backend default_backend() {
 
 const BackendFunctions& functions_of(Backend backend) {
   if (backend == Backend::device) return device_backend;
+  if (backend == Backend::cudnn) return cudnn_backend();
 #if defined(ANNULUS_HAS_HOST_TILES)
   return host_backend;
 #else
-  core::fail(core::ErrorKind::failure,
-             "this build computes on a device and has no host back end; expected Backend::device");
+  core::fail(core::ErrorKind::failure, "{}; expected Backend::device", why_no_backend(backend));
 #endif
+}
+
+std::string why_no_backend(Backend backend) {
+  if (backend == Backend::cudnn) return cudnn::why_no_cudnn();
+#if !defined(ANNULUS_HAS_HOST_TILES)
+  if (backend == Backend::host) return "this build computes on a device and has no host back end";
+#endif
+  return "";
 }
 
 void check_products(Backend backend, core::Precision precision, core::DType stored) {

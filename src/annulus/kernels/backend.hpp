@@ -34,6 +34,9 @@ extern const BackendFunctions device_backend;
 /// where the default execution space is a GPU.
 extern const BackendFunctions host_backend;
 
+/// Of cuDNN, and of `device` for the rest.
+const BackendFunctions& cudnn_backend();
+
 /// Throws Error where the back end takes no products of this precision of tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 

@@ -27,6 +27,7 @@ struct BackwardOperands {
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< the same bits however lists are cut are asked for: no matrix units
   bool any_order = false;        ///< dq may have other bits in each run: matrix units may add to it atomically
+  core::TensorView out = {};     ///< stored as q is, where delta is dout.out and nothing else; no data: not known
 };
 
 /// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q

@@ -109,15 +109,17 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                  const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
   const core::DType sums = problem_.sum_type();
-  const kernels::BackwardOperands operands{either(tensors_.lent.q, view(tensors_.q, problem_.type, s.head_dim)),
-                                           block.view(problem_, 0),
-                                           block.view(problem_, 1),
-                                           either(tensors_.lent.dout, view(tensors_.dout, problem_.type, s.head_dim)),
-                                           view(tensors_.normalizers, sums, kernels::normalizer_numbers),
-                                           view(delta_, sums, 1),
-                                           problem_.scale,
-                                           problem_.pattern.output_scale(),
-                                           problem_.reproducible};
+  kernels::BackwardOperands operands{either(tensors_.lent.q, view(tensors_.q, problem_.type, s.head_dim)),
+                                     block.view(problem_, 0),
+                                     block.view(problem_, 1),
+                                     either(tensors_.lent.dout, view(tensors_.dout, problem_.type, s.head_dim)),
+                                     view(tensors_.normalizers, sums, kernels::normalizer_numbers),
+                                     view(delta_, sums, 1),
+                                     problem_.scale,
+                                     problem_.pattern.output_scale(),
+                                     problem_.reproducible};
+  if (tensors_.lent.dlse.data == nullptr && tensors_.dlse.bytes() == 0)
+    operands.out = either(tensors_.lent.out, view(tensors_.out, problem_.type, s.head_dim));
   const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
   kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
 }

@@ -26,6 +26,8 @@ std::string why_not_reproducible(const Strategy& strategy, const Problem& proble
   if (!problem.reproducible) return "";
   if (const std::string_view reason = core::why_no_fixed_order(problem.precision); !reason.empty())
     return std::string(reason);
+  if (const std::string_view reason = core::why_no_fixed_order(problem.backend); !reason.empty())
+    return std::string(reason);
   const std::string reason = strategy.not_reproducible(problem, ranks);
   return reason.empty() && problem.has_ordered_sums() ? strategy.not_reproducible_gradients(problem, ranks) : reason;
 }

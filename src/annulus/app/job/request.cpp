@@ -33,7 +33,7 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
   problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
   problem.pattern = settings.attention.pattern;
-  problem.backend = kernels::default_backend();
+  problem.backend = settings.compute.backend.value_or(kernels::default_backend());
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
   problem.reproducible = settings.compute.reproducible.value_or(false);
@@ -59,6 +59,34 @@ void check_precision(const io::RunFile& run, const Problem& problem, Purpose pur
   const std::string reason = kernels::why_no_products(problem.backend, precision);
   if (purpose == Purpose::verify || reason.empty()) return;
   core::fail(core::ErrorKind::usage, "{}compute.precision: {}; expected auto, float32 or float64", where, reason);
+}
+
+/// Refuses a back end that this process has not, and what cuDNN does not make at all; `verify` asks none.
+void check_backend(const io::RunFile& run, const Problem& problem, Purpose purpose) {
+  if (purpose == Purpose::verify || !run.settings.compute.backend) return;
+  const std::string reason = kernels::why_no_backend(problem.backend);
+  if (!reason.empty()) {
+    core::fail(core::ErrorKind::usage, "{}compute.backend: {}: {}; expected auto or {}", run.where("compute.backend"),
+               core::name_of(problem.backend), reason, core::name_of(kernels::default_backend()));
+  }
+  if (problem.backend != kernels::Backend::cudnn) return;
+  const auto refuse = [&](const char* key, const std::string& what) {
+    core::fail(core::ErrorKind::usage, "{}{}: {}; expected another value, or compute.backend: auto", run.where(key),
+               key, what);
+  };
+  if (core::bytes_of(problem.type) != 2) {
+    refuse("compute.backend",
+           fmt::format("cudnn takes tensors of float16 and bfloat16, these are {}", core::name_of(problem.type)));
+  }
+  if (problem.precision != core::Precision::float32) {
+    refuse("compute.precision", fmt::format("cudnn makes sums in float32 and rounds products to the tensors' type, not "
+                                            "{}",
+                                            core::name_of(problem.precision)));
+  }
+  if (problem.statistics.any()) refuse("output.statistics", "cudnn makes no statistics");
+  if (run.settings.input.dlse) refuse("input.dlse", "cudnn takes no gradient of the LSE");
+  if (problem.gradients && problem.pattern.output_scale() != 1)
+    refuse("attention.group_scale", "cudnn makes no gradients of an output that is scaled");
 }
 
 /// Refuses tensors so large that sums of bytes and rows over ranks and passes would leave 64 bits: 32 PiB for q, more
@@ -181,6 +209,12 @@ void check_settings(const io::RunFile& run, Purpose purpose) {
         "{}compute.reproducible: true with compute.precision {}: {}; expected false or auto, or another precision",
         run.where("compute.reproducible"), core::name_of(*precision), core::why_no_fixed_order(*precision));
   }
+  if (const auto& backend = run.settings.compute.backend;
+      backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible.value_or(false)) {
+    core::fail(core::ErrorKind::usage,
+               "{}compute.reproducible: true with compute.backend {}: {}; expected false or auto, or another back end",
+               run.where("compute.reproducible"), core::name_of(*backend), core::why_no_fixed_order(*backend));
+  }
   named_strategy(run);
   if (purpose == Purpose::train && !run.settings.train) {
     core::fail(core::ErrorKind::usage, "{}train needs the sections layer and train", run.where(""));
@@ -233,6 +267,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   }
   comm::agree(comm, [&] {
     request.problem = make_problem(settings, request);
+    check_backend(request.run, request.problem, purpose);
     check_precision(request.run, request.problem, purpose);
     check_size(request.run, request.problem);
     check_lists(request.run, request.problem);

@@ -13,6 +13,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/kernels/cudnn/attend.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -257,6 +258,7 @@ void print_summary(const Job& job, const Measurements& measured) {
   if (job.slice_count() > 1) print_line("passes", describe_passes(job));
   for (const std::string& note : notes_on(job.problem)) print_line("note", note);
   if (const std::string bits = describe_bits(job); !bits.empty()) print_line("bits", bits);
+  if (job.problem.backend == kernels::Backend::cudnn) print_line("cudnn", kernels::cudnn::describe_shares());
   const PassMeasurements& forward = measured.forward;
   const auto seconds = [](const char* name, const std::optional<PassMeasurements>& pass) {
     return pass ? fmt::format("{:.3f} s {}, ", pass->seconds, name) : "";

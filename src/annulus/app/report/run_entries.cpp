@@ -50,6 +50,7 @@ void add_settings(const Job& job, Entries& to) {
               {"causal", pattern.causal},
               {"scale", job.problem.scale},
               {"backward", job.problem.gradients},
+              {"backend", word(core::name_of(job.problem.backend))},
               {"precision", word(core::name_of(job.problem.precision))},
               {"reproducible", job.problem.reproducible},
               {"strategy", word(job.strategy->name())},

@@ -15,6 +15,7 @@
 #include "annulus/comm/window_room.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/cudnn/plans.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -61,6 +62,8 @@ void print_info(const comm::Communicator& comm) {
   if (kernels::default_backend() == kernels::Backend::device) {
     const std::string trouble = comm::why_no_nccl();
     line("nccl", trouble.empty() ? comm::nccl_library().version : "none: " + trouble);
+    const std::string no_cudnn = kernels::why_no_backend(kernels::Backend::cudnn);
+    line("cudnn", no_cudnn.empty() ? kernels::cudnn::cudnn_version() : "none: " + no_cudnn);
   }
   if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));
   if (windows.bytes >= 0)

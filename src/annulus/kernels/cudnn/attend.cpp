@@ -1,0 +1,282 @@
+#include "annulus/kernels/cudnn/attend.hpp"
+
+#include <fmt/core.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <vector>
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/kernels/backend.hpp"
+#include "annulus/kernels/cudnn/choice.hpp"
+#include "annulus/kernels/cudnn/combs.hpp"
+#include "annulus/kernels/cudnn/results.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
+#include "annulus/kernels/device/tuning.hpp"
+
+namespace annulus::kernels::cudnn {
+namespace {
+
+using core::TensorView;
+using Space = Kokkos::DefaultExecutionSpace;
+using Tuning = device::TuningOf<Space>::type;
+
+Shares all_shares;
+
+double pairs_of(const core::WorkList& list, Index batch) {
+  double pairs = 0;
+  for (const core::WorkItem& item : list.items)
+    pairs += double(batch) * double(item.head_count) * double(item.query.count) * double(item.key.count);
+  return pairs;
+}
+
+void count_own(const core::WorkList& list, Index batch, const std::string& reason) {
+  all_shares.own += pairs_of(list, batch);
+  if (all_shares.reason.empty()) all_shares.reason = reason;
+}
+
+/// Strides of a dimension with one entry are not looked at; one value for all lets shapes share their plan.
+Index stride_of(Index extent, Index stride, Index head_dim) { return extent > 1 ? stride : head_dim; }
+
+Strides query_strides(const StridedCall& call, Index batch, Index head_dim, const TensorView& tensor) {
+  const bool many = call.segments > 1;
+  return {stride_of(many ? call.segments : batch, many ? call.query.next * tensor.row_stride : tensor.batch_stride,
+                    head_dim),
+          stride_of(call.groups * call.heads, call.head_stride * tensor.head_stride, head_dim),
+          stride_of(call.query.count, call.query.stride * tensor.row_stride, head_dim)};
+}
+
+Strides key_strides(const StridedCall& call, Index batch, Index head_dim, const TensorView& tensor) {
+  const bool many = call.segments > 1;
+  return {
+      stride_of(many ? call.segments : batch, many ? call.key.next * tensor.row_stride : tensor.batch_stride, head_dim),
+      stride_of(call.groups, call.next_kv_head * tensor.head_stride + call.next_key_row * tensor.row_stride, head_dim),
+      stride_of(call.key.count, call.key.stride * tensor.row_stride, head_dim)};
+}
+
+/// What both passes have in common; `operands` has q, k, v and scale.
+template <class AnyOperands>
+PlanShape shape_of(const StridedCall& call, const core::Shape& shape, const AnyOperands& operands) {
+  PlanShape plan;
+  plan.type = operands.q.type;
+  plan.batch = call.segments > 1 ? call.segments : shape.batch;
+  plan.heads = call.groups * call.heads;
+  plan.kv_heads = call.groups;
+  plan.queries = call.query.count;
+  plan.keys = call.key.count;
+  plan.head_dim = shape.head_dim;
+  plan.seen = call.seen;
+  plan.scale = operands.scale;
+  plan.q = query_strides(call, shape.batch, shape.head_dim, operands.q);
+  plan.k = key_strides(call, shape.batch, shape.head_dim, operands.k);
+  plan.v = key_strides(call, shape.batch, shape.head_dim, operands.v);
+  return plan;
+}
+
+Places query_places(const StridedCall& call, const PlanShape& shape, Index entry) {
+  const bool many = call.segments > 1;
+  return {.batch = shape.batch,
+          .heads = shape.heads,
+          .rows = shape.queries,
+          .first_batch = entry,
+          .batch_step = many ? 0 : 1,
+          .first_row = call.query.first,
+          .row_stride = call.query.stride,
+          .segment_step = many ? call.query.next : 0,
+          .first_head = call.head_first,
+          .head_stride = call.head_stride};
+}
+
+Places key_places(const StridedCall& call, const PlanShape& shape, Index entry) {
+  const bool many = call.segments > 1;
+  return {.batch = shape.batch,
+          .heads = shape.kv_heads,
+          .rows = shape.keys,
+          .first_batch = entry,
+          .batch_step = many ? 0 : 1,
+          .first_row = call.key.first,
+          .row_stride = call.key.stride,
+          .segment_step = many ? call.key.next : 0,
+          .head_step = call.next_key_row,
+          .first_head = call.kv_head,
+          .head_stride = call.next_kv_head};
+}
+
+const void* query_at(const StridedCall& call, const TensorView& tensor, Index entry) {
+  return address(tensor, entry, call.query.first, call.head_first);
+}
+const void* key_at(const StridedCall& call, const TensorView& tensor, Index entry) {
+  return address(tensor, entry, call.key.first, call.kv_head);
+}
+
+/// Memory that holds several arrays one after another, each at a multiple of 256 bytes.
+class Scratch {
+ public:
+  explicit Scratch(core::Buffer memory) : memory_(std::move(memory)) {}
+  static Index rounded(Index bytes) { return core::ceil_div(bytes, 256) * 256; }
+  void* take(Index bytes) {
+    void* const here = memory_.at(taken_);
+    taken_ += rounded(bytes);
+    return here;
+  }
+  float* floats(Index count) { return static_cast<float*>(take(count * Index(sizeof(float)))); }
+
+ private:
+  core::Buffer memory_;
+  Index taken_ = 0;
+};
+
+Index forward_bytes(Index vectors, Index head_dim) {
+  return Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) + Scratch::rounded(8 * vectors);
+}
+
+Index backward_bytes(Index vectors, Index key_vectors, Index head_dim) {
+  return Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) +
+         2 * Scratch::rounded(4 * key_vectors * head_dim);
+}
+
+/// Waits for all that was launched, polling meanwhile.
+void finish_launches(const Poll& poll) {
+  const Space space;
+  while (poll && core::is_busy(space)) poll();
+  space.fence();
+  if (poll) poll();
+}
+
+/// A call, and the shape of its plan.
+struct Planned {
+  StridedCall call;
+  PlanShape shape;
+};
+
+/// The calls that the engine has plans for, and in `bytes` what the largest needs; own(list, reason) does the rest.
+template <class ShapeOf, class BytesOf, class Own>
+std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const ShapeOf& shape_of_call,
+                             const BytesOf& bytes_of, Index& bytes, const Own& own) {
+  const CutList cut = cut_into_calls(work);
+  std::vector<Planned> calls;
+  for (const StridedCall& call : cut.calls) {
+    const PlanShape shape = shape_of_call(call);
+    const Prepared plan = engine.prepare(shape);
+    if (!plan.why_not.empty()) {
+      own(list_of(call), plan.why_not);
+      continue;
+    }
+    bytes = std::max(bytes, bytes_of(shape) + plan.workspace_bytes);
+    calls.push_back({call, shape});
+  }
+  if (!cut.rest.items.empty()) own(cut.rest, cut.why_rest);
+  return calls;
+}
+
+/// Batch entries that a call is made for one after another.
+Index entries_of(const StridedCall& call, const core::Shape& shape) { return call.segments > 1 ? shape.batch : 1; }
+
+void count_engine(const Planned& one, Index entries) {
+  const PlanShape& s = one.shape;
+  all_shares.engine += double(entries) * double(s.batch) * double(s.heads) * double(s.queries) * double(s.keys);
+}
+
+}  // namespace
+
+void attend(Engine& engine, const core::WorkList& work, const Operands& operands, State& state, const Poll& poll) {
+  const core::Shape& shape = state.shape;
+  const auto own = [&](const core::WorkList& list, const std::string& reason) {
+    count_own(list, shape.batch, reason);
+    device_backend.attend(list, operands, state, poll);
+  };
+  if (const std::string reason = why_not_attend(operands, state); !reason.empty()) return own(work, reason);
+  Index bytes = 0;
+  const std::vector<Planned> calls = planned(
+      engine, work, [&](const StridedCall& call) { return shape_of(call, shape, operands); },
+      [](const PlanShape& plan) { return forward_bytes(plan.rows(), plan.head_dim); }, bytes, own);
+  const core::Buffer memory = device::kept_list(bytes);
+  const auto states = device::pointers_of<float>(state);
+  for (const Planned& one : calls) {
+    const Index vectors = one.shape.rows(), D = shape.head_dim;
+    for (Index entry = 0; entry < entries_of(one.call, shape); ++entry) {
+      Scratch scratch(memory);
+      float *const out = scratch.floats(vectors * D), *const lse = scratch.floats(vectors);
+      auto* const weights = static_cast<Weights*>(scratch.take(vectors * Index(sizeof(Weights))));
+      engine.forward(one.shape,
+                     {query_at(one.call, operands.q, entry), key_at(one.call, operands.k, entry),
+                      key_at(one.call, operands.v, entry), out, lse},
+                     scratch.take(0));
+      const Places places = query_places(one.call, one.shape, entry);
+      launch_vectors<Space>("annulus::merge_sums", MergeSums{places, lse, states, weights});
+      launch_numbers<Space>("annulus::merge", Tuning::team_size, MergeNumbers{places, D, out, weights, states});
+    }
+    count_engine(one, entries_of(one.call, shape));
+    if (poll) poll();
+  }
+  finish_launches(poll);
+}
+
+void attend_backward(Engine& engine, const core::WorkList& work, const core::Shape& shape, Index rows,
+                     core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
+                     const Poll& poll) {
+  const auto own = [&](const core::WorkList& list, const std::string& reason) {
+    count_own(list, shape.batch, reason);
+    device_backend.attend_backward(list, shape, rows, precision, operands, gradients, poll);
+  };
+  const std::string reason = why_not_attend_backward(shape, precision, operands, gradients);
+  if (!reason.empty()) return own(work, reason);
+  Index bytes = 0;
+  const auto shape_of_call = [&](const StridedCall& call) {
+    PlanShape plan = shape_of(call, shape, operands);
+    plan.backward = true;
+    plan.out = query_strides(call, shape.batch, shape.head_dim, operands.out);
+    plan.dout = query_strides(call, shape.batch, shape.head_dim, operands.dout);
+    return plan;
+  };
+  const std::vector<Planned> calls = planned(
+      engine, work, shape_of_call,
+      [](const PlanShape& plan) { return backward_bytes(plan.rows(), plan.key_rows(), plan.head_dim); }, bytes, own);
+  const core::Buffer memory = device::kept_list(bytes);
+  // Sums of our kernels are without the scale of the scores (finish_gradient()), those of the engine are with it.
+  const float without_scale = float(1 / operands.scale);
+  for (const auto& [call, plan] : calls) {
+    const Index D = shape.head_dim;
+    for (Index entry = 0; entry < entries_of(call, shape); ++entry) {
+      Scratch scratch(memory);
+      float *const dq = scratch.floats(plan.rows() * D), *const lse = scratch.floats(plan.rows());
+      float *const dk = scratch.floats(plan.key_rows() * D), *const dv = scratch.floats(plan.key_rows() * D);
+      const Places queries = query_places(call, plan, entry), keys = key_places(call, plan, entry);
+      launch_vectors<Space>("annulus::lse", LseOfNormalizers{queries, operands.normalizers, lse});
+      engine.backward(
+          plan,
+          {query_at(call, operands.q, entry), key_at(call, operands.k, entry), key_at(call, operands.v, entry),
+           query_at(call, operands.out, entry), query_at(call, operands.dout, entry), lse, dq, dk, dv},
+          scratch.take(0));
+      const auto add = [&](const Places& places, void* from, core::DType type, const TensorView& to, float unit) {
+        launch_numbers<Space>("annulus::add_gradient", Tuning::team_size,
+                              AddGradient{places, D, {from, type}, to, unit});
+      };
+      add(queries, dq, core::DType::float32, gradients.dq, without_scale);
+      add(keys, dk, plan.key_gradients(), gradients.dk, without_scale);
+      add(keys, dv, plan.key_gradients(), gradients.dv, 1);
+    }
+    count_engine({call, plan}, entries_of(call, shape));
+    if (poll) poll();
+  }
+  finish_launches(poll);
+}
+
+Index attend_bytes(const core::Shape& shape, Index rows) {
+  return forward_bytes(shape.batch * rows * shape.heads, shape.head_dim);
+}
+
+Index attend_backward_bytes(const core::Shape& shape, Index rows) {
+  return backward_bytes(shape.batch * rows * shape.heads, shape.batch * rows * shape.kv_heads, shape.head_dim);
+}
+
+const Shares& shares() { return all_shares; }
+
+std::string describe_shares() {
+  const double all = all_shares.engine + all_shares.own;
+  const std::string text =
+      fmt::format("{:.1f} % of the (query, key) pairs on rank 0", all > 0 ? 100 * all_shares.engine / all : 0);
+  return all_shares.own > 0 ? text + ", our own kernels the rest: " + all_shares.reason : text;
+}
+
+}  // namespace annulus::kernels::cudnn

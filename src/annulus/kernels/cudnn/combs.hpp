@@ -1,0 +1,66 @@
+// Work lists as calls of a library that knows dense attention on strided 4-D tensors only: dilation is a stride, and
+// all segments of a pair at one offset are one tensor, whose batch are the segments.
+//
+// Worked example: 16 rows, pair (8, 2), H = Hkv = 4, longnet: heads 0 and 1 have offset 0, heads 2 and 3 offset 1. The
+// list has 8 items of 4 queries and 4 keys, and they make two calls:
+//   rows 0 2 4 6 | 8 10 12 14, heads 0 1    first row 0, stride 2, next segment 8 rows on
+//   rows 1 3 5 7 | 9 11 13 15, heads 2 3    first row 1, likewise
+// A last segment that is shorter makes a call of its own. Rows of a rank that are not one run (zigzag) are taken run by
+// run, and states add up what a row sees in several calls.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/core/work_item.hpp"
+
+namespace annulus::kernels::cudnn {
+
+using core::Index;
+
+/// Rows first, first + stride, ... (count of them) of segment 0; those of the next one begin `next` rows further on.
+struct SegmentRows {
+  Index first = 0;
+  Index stride = 1;
+  Index count = 0;
+  Index next = 0;
+
+  Index row(Index segment, Index t) const { return first + segment * next + t * stride; }
+  bool operator==(const SegmentRows&) const = default;
+};
+
+/// Attention of `segments` segments and `groups` key/value heads at once. Every (query row, head) is in it once, and so
+/// is every (key row, key/value head).
+struct StridedCall {
+  Index segments = 1;
+  Index groups = 1;  ///< key/value heads
+  Index heads = 1;   ///< query heads that read one of them
+  SegmentRows query;
+  SegmentRows key;
+  Index head_first = 0;
+  Index head_stride = 1;  ///< from one of the groups * heads query heads to the next one
+  Index kv_head = 0;
+  Index next_kv_head = 0;  ///< from group to group
+  Index next_key_row = 0;  ///< from group to group: packed blocks have rows of their own for every key/value head
+  /// Key j is seen by query i where j <= i + *seen; empty: all keys are seen by all queries.
+  std::optional<Index> seen = {};
+
+  Index query_head(Index group, Index head) const { return head_first + (group * heads + head) * head_stride; }
+  Index key_row(Index segment, Index group, Index t) const { return key.row(segment, t) + group * next_key_row; }
+  bool operator==(const StridedCall&) const = default;
+};
+
+/// A list as strided calls, and the items that are none. All calls and the rest together let every query row of the
+/// list see what the list lets it see.
+struct CutList {
+  std::vector<StridedCall> calls;
+  core::WorkList rest;
+  std::string why_rest;  ///< of the first item of the rest: "rows in 12 x 12 pieces"
+};
+CutList cut_into_calls(const core::WorkList& work);
+
+/// What a call does as a work list, for kernels that take those.
+core::WorkList list_of(const StridedCall& call);
+
+}  // namespace annulus::kernels::cudnn

@@ -1,0 +1,81 @@
+// What makes dense attention of strided tensors: cuDNN (plans.hpp), or a double of it in tests.
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <string>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::kernels::cudnn {
+
+using core::Index;
+
+/// Number (batch, head, row, d) of a tensor lies at batch * Strides::batch + head * Strides::head + row * Strides::row
+/// + d.
+struct Strides {
+  Index batch = 0;
+  Index head = 0;
+  Index row = 0;
+  auto operator<=>(const Strides&) const = default;
+};
+
+/// Everything that a plan depends on. Tensors are 4-D: q, out, dout (batch, heads, queries, D), k and v (batch,
+/// kv_heads, keys, D); query head h reads key/value head h / (heads / kv_heads).
+struct PlanShape {
+  core::DType type = core::DType::bfloat16;
+  bool backward = false;
+  Index batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, head_dim = 1;
+  std::optional<Index> seen = {};  ///< key j is seen by query i where j <= i + *seen; empty: all are
+  double scale = 1;
+  Strides q, k, v;
+  Strides out = {}, dout = {};  ///< of what is read in the backward pass; results are contiguous
+  auto operator<=>(const PlanShape&) const = default;
+
+  Index rows() const { return batch * heads * queries; }
+  Index key_rows() const { return batch * kv_heads * keys; }
+  /// Type of dk and dv: sums over several query heads are rounded to the tensors' own type.
+  core::DType key_gradients() const { return heads > kv_heads ? type : core::DType::float32; }
+};
+
+/// Results: out (batch, heads, queries, D) and natural LSE (batch, heads, queries), float32, contiguous.
+struct ForwardPointers {
+  const void* q;
+  const void* k;
+  const void* v;
+  float* out;
+  float* lse;
+};
+
+/// out and lse are those of all keys a row sees, in this call and others. Results, contiguous: dq (batch, heads,
+/// queries, D) float32, dk and dv (batch, kv_heads, keys, D) of PlanShape::key_gradients().
+struct BackwardPointers {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* out;
+  const void* dout;
+  const float* lse;
+  float* dq;
+  void* dk;
+  void* dv;
+};
+
+/// Whether there is a plan, and the memory on the device that it wants besides the tensors.
+struct Prepared {
+  std::string why_not = {};  ///< empty: there is one
+  Index workspace_bytes = 0;
+};
+
+/// Runs on the execution space's stream, behind what was launched there, and does not wait.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// Makes the plan of a shape, or finds it among those that were made before.
+  virtual Prepared prepare(const PlanShape& shape) = 0;
+  /// Of a shape that was prepared. Throw Error(failure) with the library's words.
+  virtual void forward(const PlanShape& shape, const ForwardPointers& tensors, void* workspace) = 0;
+  virtual void backward(const PlanShape& shape, const BackwardPointers& tensors, void* workspace) = 0;
+};
+
+}  // namespace annulus::kernels::cudnn

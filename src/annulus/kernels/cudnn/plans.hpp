@@ -1,0 +1,26 @@
+// cuDNN as an engine: one plan for each shape, found by its heuristics and kept. The library is looked up when it is
+// first needed: the program also starts where it is missing.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "annulus/kernels/cudnn/engine.hpp"
+
+namespace annulus::kernels::cudnn {
+
+/// Why this process has no cuDNN: the build, or the library that was not found; empty where it has.
+std::string why_no_cudnn();
+
+/// "9.19.0". Empty where there is none.
+std::string cudnn_version();
+
+/// Plans for the GPU of this process, which run on a CUDA stream. Throws Error(usage) with why_no_cudnn(), and
+/// Error(failure) where cuDNN cannot be started.
+std::unique_ptr<Engine> make_engine(void* stream);
+
+/// Plans for a GPU that is not there, by its description (JSON, as cuDNN writes it): prepare() says whether cuDNN has
+/// kernels for a shape, forward() and backward() fail. `compute_capability` is 90 for sm_90.
+std::unique_ptr<Engine> make_planner(const std::string& device, int compute_capability);
+
+}  // namespace annulus::kernels::cudnn

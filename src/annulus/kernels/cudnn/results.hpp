@@ -1,0 +1,134 @@
+// What a call of the library leaves, (batch, heads, rows, D) without gaps, on its way to where it belongs: out and LSE
+// into running softmax states, gradients into their sums; and the LSE that its backward pass wants to read.
+//
+// A state holds l = sum 2^(s2 - m) and acc = sum 2^(s2 - m) v with an even integer m. The keys of a call, with
+// L = lse log2(e) = log2 sum 2^s2, are worth 2^L of l and 2^L out of acc. As no s2 is above L, m' = max(m, the even
+// integer at or above L) will do:
+//   l' = l 2^(m - m') + 2^(L - m')        acc' = acc 2^(m - m') + 2^(L - m') out
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <numbers>
+
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/kernels/device/epilogue.hpp"
+#include "annulus/kernels/device/softmax.hpp"
+
+namespace annulus::kernels::cudnn {
+
+using core::Index;
+
+/// Where the rows of a contiguous result (batch, heads, rows) belong. The library's batch are batch entries or the
+/// segments of one entry: one of batch_step and segment_step is 0.
+struct Places {
+  Index batch = 1, heads = 1, rows = 1;  ///< extents of the result
+  Index first_batch = 0, batch_step = 0;
+  Index first_row = 0, row_stride = 1, segment_step = 0, head_step = 0;  ///< head_step: rows from head to head
+  Index first_head = 0, head_stride = 1;
+
+  Index vectors() const { return batch * heads * rows; }
+};
+
+/// Batch entry, row and head of vector `at` of a result.
+struct Place {
+  Index batch, row, head;
+
+  KOKKOS_FUNCTION Place(const Places& places, Index at) {
+    const Index t = at % places.rows, h = at / places.rows % places.heads, n = at / places.rows / places.heads;
+    batch = places.first_batch + n * places.batch_step;
+    row = places.first_row + n * places.segment_step + t * places.row_stride + h * places.head_step;
+    head = places.first_head + h * places.head_stride;
+  }
+  KOKKOS_FUNCTION Index in(const core::TensorView& tensor) const { return number_of(tensor, batch, row, head); }
+};
+
+/// What a row's old and new sums are multiplied by.
+struct Weights {
+  float old_sums, new_sums;
+};
+
+/// Brings m and l up to date and leaves the factors for the accumulators.
+struct MergeSums {
+  Places places;
+  const float* lse;
+  device::StatePointers<float> state;
+  Weights* weights;
+
+  KOKKOS_FUNCTION void operator()(const Index at) const {
+    constexpr float none = float(-INFINITY), most = device::largest_number<float>;
+    const Place place(places, at);
+    const Index row = state.at(place.batch, place.row, place.head);
+    const float l = state.l[row], m = l == 0 ? none : state.m[row];
+    const double log_sum = double(lse[at]) * std::numbers::log2e;
+    const float above = float(2 * core::ceil(log_sum / 2));
+    const float fresh = !(above > m) ? m : above < most ? above : most;
+    const float shrink = m == none ? 0.0F : device::power_of_two(m - fresh);
+    const float weight = lse[at] == none ? 0.0F : float(core::exp2(log_sum - double(fresh)));
+    state.m[row] = fresh;
+    state.l[row] = shrink * l + weight;
+    weights[at] = {shrink, weight};
+  }
+};
+
+/// acc is not read where it counts as 0: there may be anything.
+struct MergeNumbers {
+  Places places;
+  Index head_dim;
+  const float* out;
+  const Weights* weights;
+  device::StatePointers<float> state;
+
+  KOKKOS_FUNCTION void operator()(const device::VectorOf& vector, int d) const {
+    const Place place(places, vector.at);
+    const auto [shrink, weight] = weights[vector.at];
+    float& acc = state.acc[state.at(place.batch, place.row, place.head) * head_dim + d];
+    const float before = shrink == 0 ? 0.0F : shrink * acc;
+    acc = before + (weight == 0 ? 0.0F : weight * out[vector.at * head_dim + d]);
+  }
+};
+
+/// The natural LSE of normalizers (normalizer.hpp): P = factor 2^(s2 - shift) = exp(s - lse). Of a row that saw no key
+/// +inf, with which every probability is 0.
+struct LseOfNormalizers {
+  Places places;
+  core::TensorView normalizers;
+  float* lse;
+
+  KOKKOS_FUNCTION void operator()(const Index at) const {
+    const Index from = Place(places, at).in(normalizers);
+    const double shift = load_number<double>(normalizers, from), factor = load_number<double>(normalizers, from + 1);
+    lse[at] = factor == 0 ? float(INFINITY) : float(shift * std::numbers::ln2 - core::log(factor));
+  }
+};
+
+/// sums += unit * gradient.
+struct AddGradient {
+  Places places;
+  Index head_dim;
+  core::TensorView gradient;  ///< data and type; without gaps
+  core::TensorView sums;      ///< float32
+  float unit;
+
+  KOKKOS_FUNCTION void operator()(const device::VectorOf& vector, int d) const {
+    const Index to = Place(places, vector.at).in(sums) + d;
+    static_cast<float*>(sums.data)[to] += unit * load_number<float>(gradient, vector.at * head_dim + d);
+  }
+};
+
+/// body(at) for every vector of a result; does not wait.
+template <class ExecSpace, class Body>
+void launch_vectors(const char* label, const Body& body) {
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<Index>>(0, body.places.vectors()), body);
+}
+
+/// body(vector, d) for every number of a result; of the vector only `at` means something. Does not wait.
+template <class ExecSpace, class Body>
+void launch_numbers(const char* label, int team_size, const Body& body) {
+  using Team = device::VectorTeam<ExecSpace, Body>;
+  const Places& places = body.places;
+  const Team kernel{body, places.vectors(), places.rows, places.heads, int(body.head_dim)};
+  const Index teams = core::ceil_div(kernel.vectors, Team::vectors_per_team);
+  if (teams > 0) Kokkos::parallel_for(label, typename Team::Policy(int(teams), team_size), kernel);
+}
+
+}  // namespace annulus::kernels::cudnn

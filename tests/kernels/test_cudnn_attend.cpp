@@ -1,0 +1,138 @@
+// Calls and merges round an engine for dense attention against the definition, with a double for cuDNN: what is left to
+// a GPU are cuDNN's own plans.
+#include <gtest/gtest.h>
+
+#include "annulus/kernels/cudnn/attend.hpp"
+#include "kernels/awkward_case.hpp"
+#include "kernels/cudnn_case.hpp"
+#include "kernels/cudnn_double.hpp"
+#include "kernels/device_backward_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+
+void expect_forward(kernels::cudnn::Engine& engine, const WorkCase& test, const std::string& what) {
+  expect_close(forward_by(engine, test), test, 1e-5, what);
+}
+
+TEST(CudnnAttend, PairsOfManySegments) {
+  for (const Mask mask : {Mask::all, Mask::upto}) {
+    for (const Index kv_heads : {1, 2, 4}) {
+      for (const DType type : {DType::bfloat16, DType::float16}) {
+        WorkCase test = two_pairs<WorkCase>(kv_heads, type, mask);
+        test.fill(4);
+        DenseDouble engine;
+        expect_forward(engine, test, "kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+        // 4 whole segments as one batch, twice for the two batch entries; the last ones of both entries at once.
+        ASSERT_GE(engine.ran.size(), 3U);
+        const auto widest = std::max_element(engine.ran.begin(), engine.ran.end(),
+                                             [](const auto& a, const auto& b) { return a.batch < b.batch; });
+        EXPECT_EQ(widest->batch, 4);
+        EXPECT_EQ(widest->heads, 4);
+        EXPECT_EQ(widest->kv_heads, kv_heads);
+      }
+    }
+  }
+}
+
+TEST(CudnnAttend, AwkwardRows) {
+  for (const bool causal : {false, true}) {
+    DenseDouble engine;
+    expect_forward(engine, awkward_case(40, DType::float16, Precision::float32, causal), causal ? "causal" : "all");
+    EXPECT_FALSE(engine.ran.empty());
+  }
+}
+
+// Scores of 100 and more in one call and small ones in another: the running maximum rises and stays.
+TEST(CudnnAttend, LargeAndSmallScoresMeet) {
+  WorkCase test = two_pairs<WorkCase>(2, DType::float16, Mask::upto);
+  test.fill(100);
+  DenseDouble engine;
+  expect_forward(engine, test, "large scores");
+  std::swap(test.calls[0], test.calls[1]);
+  expect_forward(engine, test, "large scores, the other way round");
+}
+
+TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
+  WorkCase test = two_pairs<WorkCase>(2, DType::bfloat16, Mask::upto);
+  test.fill();
+  DenseDouble engine;
+  engine.why_not = [](const PlanShape& shape) { return shape.queries == 16 ? "no plan of 16" : ""; };
+  const kernels::cudnn::Shares before = kernels::cudnn::shares();
+  expect_forward(engine, test, "some by our own");
+  EXPECT_FALSE(engine.ran.empty());
+  for (const PlanShape& shape : engine.ran) EXPECT_NE(shape.queries, 16);
+  EXPECT_EQ(kernels::cudnn::shares().own - before.own, 2.0 * 4 * 4 * 16 * 16);
+  EXPECT_GT(kernels::cudnn::shares().engine, before.engine);
+  EXPECT_EQ(kernels::cudnn::describe_shares().find("0.0 %"), std::string::npos);
+  EXPECT_NE(kernels::cudnn::describe_shares().find(", our own kernels the rest: "), std::string::npos);
+
+  engine.ran.clear();
+  test.type = DType::float32;
+  expect_forward(engine, test, "float32");
+  EXPECT_TRUE(engine.ran.empty());
+}
+
+TEST(CudnnAttend, GradientsOfPairs) {
+  for (const Mask mask : {Mask::all, Mask::upto}) {
+    for (const Index kv_heads : {1, 2, 4}) {
+      SCOPED_TRACE("kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+      BackwardCase test = two_pairs<BackwardCase>(kv_heads, DType::float16, mask);
+      test.fill_all();
+      test.dlse.clear();
+      DenseDouble engine;
+      expect_gradients(engine, test, kv_heads == 4 ? 3e-5 : 1e-3);  // dk and dv are float16 where heads share them
+      EXPECT_FALSE(engine.ran.empty());
+    }
+  }
+}
+
+TEST(CudnnAttend, GradientsOfAwkwardRows) {
+  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+    SCOPED_TRACE(int(mask));
+    BackwardCase test = awkward_backward_case(24, DType::float16, Precision::float32, mask);
+    test.dlse.clear();
+    test.output_scale = 1;
+    DenseDouble engine;
+    expect_gradients(engine, test, 1e-3);
+  }
+}
+
+TEST(CudnnAttend, GradientsThatItDoesNotMakeAreOurOwn) {
+  BackwardCase test = two_pairs<BackwardCase>(4, DType::float16, Mask::upto);
+  test.fill_all();
+  test.dlse.clear();
+  DenseDouble engine;
+  engine.why_not = [](const PlanShape& shape) { return shape.queries == 16 ? "no plan of 16" : ""; };
+  expect_gradients(engine, test, 3e-5);
+  EXPECT_FALSE(engine.ran.empty());
+  engine.ran.clear();
+  test.output_scale = 0.5;
+  expect_gradients(engine, test, 3e-5);
+  EXPECT_TRUE(engine.ran.empty());
+}
+
+// Shapes that differ in nothing that a plan depends on are one: a plan takes a while to make.
+TEST(CudnnAttend, PairsOfOneShapeShareItsPlan) {
+  WorkCase test = two_pairs<WorkCase>(4, DType::bfloat16, Mask::upto);
+  test.fill();
+  test.calls[1] = test.calls[0];
+  DenseDouble engine;
+  forward_by(engine, test);
+  std::vector<PlanShape> shapes = engine.ran;
+  std::sort(shapes.begin(), shapes.end());
+  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
+  EXPECT_EQ(shapes.size(), 2U);  // whole segments and the last one
+}
+
+TEST(CudnnAttend, MemoryIsBounded) {
+  const core::Shape shape{2, 0, 4, 2, 16};
+  EXPECT_GE(kernels::cudnn::attend_bytes(shape, 77), 4 * 2 * 77 * 4 * 16);
+  EXPECT_GE(kernels::cudnn::attend_backward_bytes(shape, 77), 4 * 2 * 77 * (4 + 2 * 2) * 16);
+}
+
+}  // namespace
+}  // namespace annulus::test

@@ -1,0 +1,75 @@
+// cuDNN on a GPU against the definition. Only in builds with it.
+#include <gtest/gtest.h>
+
+#include "annulus/core/tolerance.hpp"
+#include "annulus/kernels/cudnn/plans.hpp"
+#include "kernels/awkward_case.hpp"
+#include "kernels/cudnn_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+
+class CudnnOnGpu : public testing::TestWithParam<DType> {
+ public:
+  void SetUp() override { engine = kernels::cudnn::make_engine(Kokkos::Cuda().cuda_stream()); }
+  /// All that was done since `before` was done by cuDNN.
+  static void expect_by_cudnn(const kernels::cudnn::Shares& before) {
+    EXPECT_GT(kernels::cudnn::shares().engine, before.engine);
+    EXPECT_EQ(kernels::cudnn::shares().own, before.own) << kernels::cudnn::shares().reason;
+  }
+  std::unique_ptr<kernels::cudnn::Engine> engine;
+};
+INSTANTIATE_TEST_SUITE_P(Types, CudnnOnGpu, testing::Values(DType::bfloat16, DType::float16));
+
+TEST_P(CudnnOnGpu, PairsOfManySegments) {
+  for (const Mask mask : {Mask::all, Mask::upto}) {
+    for (const Index kv_heads : {1, 2, 4}) {
+      WorkCase test = two_pairs<WorkCase>(kv_heads, GetParam(), mask);
+      test.fill();
+      const kernels::cudnn::Shares before = kernels::cudnn::shares();
+      expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()),
+                   "kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+      expect_by_cudnn(before);
+    }
+  }
+}
+
+TEST_P(CudnnOnGpu, AwkwardRowsOfEveryHeadSize) {
+  for (const Index head_dim : {8, 40, 64, 128, 256}) {
+    for (const bool causal : {false, true}) {
+      const WorkCase test = awkward_case(head_dim, GetParam(), Precision::float32, causal);
+      expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()),
+                   "D = " + std::to_string(head_dim) + (causal ? ", causal" : ""));
+    }
+  }
+}
+
+TEST_P(CudnnOnGpu, GradientsOfPairs) {
+  for (const Mask mask : {Mask::all, Mask::upto}) {
+    for (const Index kv_heads : {1, 2, 4}) {
+      SCOPED_TRACE("kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+      BackwardCase test = two_pairs<BackwardCase>(kv_heads, GetParam(), mask);
+      test.fill_all();
+      test.dlse.clear();
+      const kernels::cudnn::Shares before = kernels::cudnn::shares();
+      expect_gradients(*engine, test, core::gradient_tolerance(GetParam()));
+      expect_by_cudnn(before);
+    }
+  }
+}
+
+TEST_P(CudnnOnGpu, GradientsOfAwkwardRows) {
+  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+    SCOPED_TRACE(int(mask));
+    BackwardCase test = awkward_backward_case(64, GetParam(), Precision::float32, mask);
+    test.dlse.clear();
+    test.output_scale = 1;
+    expect_gradients(*engine, test, core::gradient_tolerance(GetParam()));
+  }
+}
+
+}  // namespace
+}  // namespace annulus::test
