@@ -128,6 +128,24 @@ TEST(CudnnAttend, PairsOfOneShapeShareItsPlan) {
   EXPECT_EQ(shapes.size(), 2U);  // whole segments and the last one
 }
 
+// Documents that are all of other lengths: a plan for each would take longer than the work.
+TEST(CudnnAttend, ManyShapesAreLeftToOurOwn) {
+  WorkCase test;
+  test.shape = {1, 0, 1, 1, 8};
+  test.type = DType::float16;
+  core::WorkList& list = test.calls.emplace_back();
+  for (Index count = 1; count <= 70; ++count) {
+    list.runs.push_back({0, test.query_rows, 1, count});
+    list.items.push_back({{count - 1, 1, count}, {count - 1, 1, count}, 0, 0, 1, 1, Mask::upto});
+    test.query_rows += count;
+  }
+  test.key_rows = test.query_rows;
+  test.fill();
+  DenseDouble engine;
+  expect_forward(engine, test, "70 lengths");
+  EXPECT_EQ(engine.ran.size(), 64U);
+}
+
 TEST(CudnnAttend, MemoryIsBounded) {
   const core::Shape shape{2, 0, 4, 2, 16};
   EXPECT_GE(kernels::cudnn::attend_bytes(shape, 77), 4 * 2 * 77 * 4 * 16);

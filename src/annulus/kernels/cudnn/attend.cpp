@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "annulus/core/kokkos_compat.hpp"
@@ -20,6 +22,9 @@ namespace {
 using core::TensorView;
 using Space = Kokkos::DefaultExecutionSpace;
 using Tuning = device::TuningOf<Space>::type;
+
+// A plan takes the engine a moment to make: packed documents, all of other lengths, would be hundreds.
+constexpr std::size_t most_shapes = 64;
 
 Shares all_shares;
 
@@ -112,7 +117,8 @@ const void* key_at(const StridedCall& call, const TensorView& tensor, Index entr
 /// Memory that holds several arrays one after another, each at a multiple of 256 bytes.
 class Scratch {
  public:
-  explicit Scratch(core::Buffer memory) : memory_(std::move(memory)) {}
+  explicit Scratch(core::Buffer memory)
+      : memory_(std::move(memory)), taken_(-Index(reinterpret_cast<std::uintptr_t>(memory_.data())) & 255) {}
   static Index rounded(Index bytes) { return core::ceil_div(bytes, 256) * 256; }
   void* take(Index bytes) {
     void* const here = memory_.at(taken_);
@@ -123,15 +129,15 @@ class Scratch {
 
  private:
   core::Buffer memory_;
-  Index taken_ = 0;
+  Index taken_;
 };
 
 Index forward_bytes(Index vectors, Index head_dim) {
-  return Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) + Scratch::rounded(8 * vectors);
+  return 256 + Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) + Scratch::rounded(8 * vectors);
 }
 
 Index backward_bytes(Index vectors, Index key_vectors, Index head_dim) {
-  return Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) +
+  return 256 + Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) +
          2 * Scratch::rounded(4 * key_vectors * head_dim);
 }
 
@@ -155,8 +161,14 @@ std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const S
                              const BytesOf& bytes_of, Index& bytes, const Own& own) {
   const CutList cut = cut_into_calls(work);
   std::vector<Planned> calls;
+  std::set<PlanShape> shapes;
   for (const StridedCall& call : cut.calls) {
     const PlanShape shape = shape_of_call(call);
+    if (shapes.insert(shape).second && shapes.size() > most_shapes) {
+      own(list_of(call), fmt::format("more than {} shapes in one list", most_shapes));
+      shapes.erase(shape);
+      continue;
+    }
     const Prepared plan = engine.prepare(shape);
     if (!plan.why_not.empty()) {
       own(list_of(call), plan.why_not);

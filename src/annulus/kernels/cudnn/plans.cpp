@@ -7,8 +7,9 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
-#include <array>
 #include <exception>
+#include <functional>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -41,7 +42,7 @@ std::string load() {
 template <class Call>
 std::string trouble_of(const Call& call) {
   try {
-    const fe::error_t error = call();
+    fe::error_t error = call();
     return error.is_good() ? "" : error.get_message();
   } catch (const std::exception& error) {  // a library is missing
     return error.what();
@@ -179,7 +180,7 @@ class Plans : public Engine {
   }
 
  private:
-  // A run has some per pair and hop, twice where the last segment is shorter; a plan's code takes a megabyte or so.
+  // More than one list may have (attend.cpp), since all of a list's are prepared before the first one runs.
   static constexpr std::size_t most_kept = 256;
 
   struct Plan {
@@ -201,16 +202,21 @@ class Plans : public Engine {
   Prepared made(const PlanShape& shape, std::shared_ptr<Graph>& graph) {
     Prepared prepared{why_no_plan(shape)};
     if (!prepared.why_not.empty()) return prepared;
-    prepared.why_not = trouble_of([&]() -> fe::error_t {
+    using Step = std::function<fe::error_t()>;
+    std::vector<Step> steps{[&] { return graph->validate(); }, [&] { return graph->build_operation_graph(handle_); },
+                            [&] { return graph->create_execution_plans({fe::HeurMode_t::A}); },
+                            [&] { return graph->check_support(); }};
+    if (!device_) {
+      steps.push_back([&] { return graph->build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE); });
+      steps.push_back([&] { return graph->get_workspace_size(prepared.workspace_bytes); });
+    }
+    prepared.why_not = trouble_of([&] {
       graph = Builder(shape).build();
       if (device_) graph->set_device_properties(device_).set_sm_version(compute_capability_);
-      CHECK_CUDNN_FRONTEND_ERROR(graph->validate());
-      CHECK_CUDNN_FRONTEND_ERROR(graph->build_operation_graph(handle_));
-      CHECK_CUDNN_FRONTEND_ERROR(graph->create_execution_plans({fe::HeurMode_t::A}));
-      CHECK_CUDNN_FRONTEND_ERROR(graph->check_support());
-      if (device_) return {};
-      CHECK_CUDNN_FRONTEND_ERROR(graph->build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE));
-      return graph->get_workspace_size(prepared.workspace_bytes);
+      for (const Step& step : steps) {
+        if (fe::error_t error = step(); error.is_bad()) return error;
+      }
+      return fe::error_t();
     });
     if (!prepared.why_not.empty()) graph.reset();
     return prepared;
