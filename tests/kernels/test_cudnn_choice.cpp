@@ -87,7 +87,7 @@ TEST(CudnnChoice, SaysWhyThereIsNone) {
   EXPECT_EQ(reason, kernels::cudnn::why_no_cudnn());
   EXPECT_EQ(reason.empty(), !kernels::cudnn::cudnn_version().empty());
   if (!reason.empty()) {
-    EXPECT_THROW(kernels::cudnn::make_planner("{}", 90), core::Error);
+    EXPECT_THROW(kernels::cudnn::make_planner({"{}"}), core::Error);
     EXPECT_THROW(kernels::cudnn::make_engine(nullptr), core::Error);
   }
 }

@@ -44,7 +44,7 @@ class CudnnPlans : public testing::Test {
       EXPECT_EQ(planner->prepare(shape).why_not, "");
     }
   }
-  std::unique_ptr<Engine> planner = make_planner(h100, 90);
+  std::unique_ptr<Engine> planner = make_planner({h100, 90, 132});
 };
 
 TEST_F(CudnnPlans, CombsOfEveryMask) {
@@ -94,7 +94,7 @@ TEST_F(CudnnPlans, RunsNothing) {
   const PlanShape shape = comb(4, 4, 101, 101, 64);
   ASSERT_EQ(planner->prepare(shape).why_not, "");
   EXPECT_THROW(planner->forward(shape, {}, nullptr), core::Error);
-  EXPECT_THROW(make_planner("{}", 90), core::Error);
+  EXPECT_THROW(make_planner({"{}"}), core::Error);
 }
 
 }  // namespace

@@ -135,10 +135,10 @@ class Plans : public Engine {
     start([&] { return fe::detail::create_handle(&handle_); });
     start([&] { return fe::detail::set_stream(handle_, static_cast<cudaStream_t>(stream)); });
   }
-  Plans(const std::string& device, int compute_capability) : compute_capability_(compute_capability) {
+  explicit Plans(const DescribedGpu& gpu) : gpu_(gpu) {
     const auto properties = std::make_shared<fe::DeviceProperties>();
-    const std::string trouble =
-        trouble_of([&] { return properties->deserialize(std::vector<std::uint8_t>(device.begin(), device.end())); });
+    const std::string trouble = trouble_of(
+        [&] { return properties->deserialize(std::vector<std::uint8_t>(gpu.json.begin(), gpu.json.end())); });
     core::require(trouble.empty(), [&] { return "description of a GPU: " + trouble; });
     device_ = properties;
   }
@@ -212,7 +212,11 @@ class Plans : public Engine {
     }
     prepared.why_not = trouble_of([&] {
       graph = Builder(shape).build();
-      if (device_) graph->set_device_properties(device_).set_sm_version(compute_capability_);
+      if (device_) {
+        graph->set_device_properties(device_)
+            .set_sm_version(gpu_.compute_capability)
+            .set_sm_count(gpu_.multiprocessors);
+      }
       for (const Step& step : steps) {
         if (fe::error_t error = step(); error.is_bad()) return error;
       }
@@ -242,7 +246,7 @@ class Plans : public Engine {
 
   cudnnHandle_t handle_ = nullptr;
   std::shared_ptr<const fe::DeviceProperties> device_;
-  int compute_capability_ = 0;
+  DescribedGpu gpu_;
   std::map<PlanShape, Plan> kept_;
   std::uint64_t uses_ = 0;
 };
@@ -265,9 +269,9 @@ std::unique_ptr<Engine> make_engine(void* stream) {
   return std::make_unique<Plans>(stream);
 }
 
-std::unique_ptr<Engine> make_planner(const std::string& device, int compute_capability) {
+std::unique_ptr<Engine> make_planner(const DescribedGpu& gpu) {
   if (!why_no_cudnn().empty()) core::fail(core::ErrorKind::usage, "{}", why_no_cudnn());
-  return std::make_unique<Plans>(device, compute_capability);
+  return std::make_unique<Plans>(gpu);
 }
 
 #else
@@ -282,9 +286,7 @@ std::string cudnn_version() { return ""; }
 
 std::unique_ptr<Engine> make_engine(void*) { core::fail(core::ErrorKind::usage, "{}", why_no_cudnn()); }
 
-std::unique_ptr<Engine> make_planner(const std::string&, int) {
-  core::fail(core::ErrorKind::usage, "{}", why_no_cudnn());
-}
+std::unique_ptr<Engine> make_planner(const DescribedGpu&) { core::fail(core::ErrorKind::usage, "{}", why_no_cudnn()); }
 
 #endif
 

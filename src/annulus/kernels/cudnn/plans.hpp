@@ -19,8 +19,13 @@ std::string cudnn_version();
 /// Error(failure) where cuDNN cannot be started.
 std::unique_ptr<Engine> make_engine(void* stream);
 
-/// Plans for a GPU that is not there, by its description (JSON, as cuDNN writes it): prepare() says whether cuDNN has
-/// kernels for a shape, forward() and backward() fail. `compute_capability` is 90 for sm_90.
-std::unique_ptr<Engine> make_planner(const std::string& device, int compute_capability);
+/// A GPU that is not there.
+struct DescribedGpu {
+  std::string json;  ///< in cuDNN's own words, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION
+  int compute_capability = 90;
+  int multiprocessors = 132;
+};
+/// Plans for it: prepare() says whether cuDNN has kernels for a shape, forward() and backward() fail.
+std::unique_ptr<Engine> make_planner(const DescribedGpu& gpu);
 
 }  // namespace annulus::kernels::cudnn
