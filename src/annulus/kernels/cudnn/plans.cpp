@@ -54,42 +54,41 @@ fe::DataType_t type_of(core::DType type) {
   return type == core::DType::float16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
 }
 
-/// One plan's graph while it is put together.
+/// Puts a plan's graph together.
 class Builder {
  public:
-  explicit Builder(const PlanShape& shape) : shape_(shape), graph_(std::make_shared<Graph>()) {
-    graph_->set_io_data_type(type_of(shape.type))
+  Builder(const PlanShape& shape, Graph& graph) : shape_(shape), graph_(graph) {
+    graph_.set_io_data_type(type_of(shape.type))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
   }
 
-  std::shared_ptr<Graph> build() {
+  void build() const {
     const Tensor q = queries(q_name, shape_.q), k = keys(k_name, shape_.k), v = keys(v_name, shape_.v);
     shape_.backward ? add_backward(q, k, v) : add_forward(q, k, v);
-    return graph_;
   }
 
  private:
-  void add_forward(const Tensor& q, const Tensor& k, const Tensor& v) {
+  void add_forward(const Tensor& q, const Tensor& k, const Tensor& v) const {
     fe::graph::SDPA_attributes attention;
     attention.set_name("attention").set_generate_stats(true).set_attn_scale(float(shape_.scale));
     attention.set_implementation(fe::AttentionImplementation_t::COMPOSITE);  // the one with results in float32
     hide(attention);
-    const auto [out, lse] = graph_->sdpa(q, k, v, attention);
+    const auto [out, lse] = graph_.sdpa(q, k, v, attention);
     put_out(out, out_name, shape_.heads, shape_.queries, shape_.head_dim, core::DType::float32);
     put_out(lse, lse_name, shape_.heads, shape_.queries, 1, core::DType::float32);
   }
-  void add_backward(const Tensor& q, const Tensor& k, const Tensor& v) {
+  void add_backward(const Tensor& q, const Tensor& k, const Tensor& v) const {
     const Tensor out = queries(out_name, shape_.out), dout = queries(dout_name, shape_.dout);
-    const Tensor lse = graph_->tensor(fe::graph::Tensor_attributes()
-                                          .set_uid(lse_name)
-                                          .set_dim({shape_.batch, shape_.heads, shape_.queries, 1})
-                                          .set_stride({shape_.heads * shape_.queries, shape_.queries, 1, 1})
-                                          .set_data_type(fe::DataType_t::FLOAT));
+    const Tensor lse = graph_.tensor(fe::graph::Tensor_attributes()
+                                         .set_uid(lse_name)
+                                         .set_dim({shape_.batch, shape_.heads, shape_.queries, 1})
+                                         .set_stride({shape_.heads * shape_.queries, shape_.queries, 1, 1})
+                                         .set_data_type(fe::DataType_t::FLOAT));
     fe::graph::SDPA_backward_attributes attention;
     attention.set_name("gradients").set_attn_scale(float(shape_.scale));
     hide(attention);
-    const auto [dq, dk, dv] = graph_->sdpa_backward(q, k, v, out, dout, lse, attention);
+    const auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse, attention);
     put_out(dq, dq_name, shape_.heads, shape_.queries, shape_.head_dim, core::DType::float32);
     put_out(dk, dk_name, shape_.kv_heads, shape_.keys, shape_.head_dim, shape_.key_gradients());
     put_out(dv, dv_name, shape_.kv_heads, shape_.keys, shape_.head_dim, shape_.key_gradients());
@@ -102,10 +101,10 @@ class Builder {
     attention.set_diagonal_band_right_bound(int(*shape_.seen));
   }
   Tensor read(Name name, Index heads, Index rows, const Strides& strides) const {
-    return graph_->tensor(fe::graph::Tensor_attributes()
-                              .set_uid(name)
-                              .set_dim({shape_.batch, heads, rows, shape_.head_dim})
-                              .set_stride({strides.batch, strides.head, strides.row, 1}));
+    return graph_.tensor(fe::graph::Tensor_attributes()
+                             .set_uid(name)
+                             .set_dim({shape_.batch, heads, rows, shape_.head_dim})
+                             .set_stride({strides.batch, strides.head, strides.row, 1}));
   }
   Tensor queries(Name name, const Strides& strides) const { return read(name, shape_.heads, shape_.queries, strides); }
   Tensor keys(Name name, const Strides& strides) const { return read(name, shape_.kv_heads, shape_.keys, strides); }
@@ -118,7 +117,7 @@ class Builder {
   }
 
   const PlanShape& shape_;
-  std::shared_ptr<Graph> graph_;
+  Graph& graph_;
 };
 
 /// What cuDNN's headers would refuse with words that mean little to a user.
@@ -211,12 +210,13 @@ class Plans : public Engine {
       steps.push_back([&] { return graph->get_workspace_size(prepared.workspace_bytes); });
     }
     prepared.why_not = trouble_of([&] {
-      graph = Builder(shape).build();
-      if (device_) {
+      graph = std::make_shared<Graph>();
+      if (device_) {  // before nodes are added, which take copies of this
         graph->set_device_properties(device_)
             .set_sm_version(gpu_.compute_capability)
             .set_sm_count(gpu_.multiprocessors);
       }
+      Builder(shape, *graph).build();
       for (const Step& step : steps) {
         if (fe::error_t error = step(); error.is_bad()) return error;
       }
