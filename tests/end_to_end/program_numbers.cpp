@@ -53,7 +53,7 @@ TEST_F(Numbers, ProductsOfBfloat16AreMadeOfBfloat16) {
   const std::string run =
       deck("{segments: [8, all], dilations: [1, 2]}", "{precision: bfloat16, reproducible: true, backward: true}");
   if (annulus(0, "info").out.find("host, ") == std::string::npos)
-    return expect_refused(run, 2, {"run.yaml:3:", "compute.precision: this build computes on a device"});
+    return expect_refused(run, 2, {"run.yaml:3:", "compute.precision: back end device has no products of bfloat16"});
   const std::string statistics = " --set output.statistics=[entropy,received,top]";
   EXPECT_EQ(count(annulus(0, run + " --dry-run").out, "bfloat16 (axes bshd), products of bfloat16\n"), 1);
   const std::vector<std::string> datasets{"out", "lse", "dq", "dk", "dv", "entropy", "received", "top_weights"};

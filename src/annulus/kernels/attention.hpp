@@ -22,7 +22,7 @@ namespace annulus::kernels {
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; what it does not take is done as `device` does it
 using core::Backend;
 
-/// Why this process has no such back end; empty: it has. Whether there is a GPU is not asked.
+/// Why this process has no such back end; empty: it has. Without a GPU, as where jobs are planned, the build counts.
 std::string why_no_backend(Backend backend);
 
 /// The back end that suits the default execution space.

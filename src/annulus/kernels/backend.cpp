@@ -44,7 +44,7 @@ const BackendFunctions& functions_of(Backend backend) {
 }
 
 std::string why_no_backend(Backend backend) {
-  if (backend == Backend::cudnn) return cudnn::why_no_cudnn();
+  if (backend == Backend::cudnn) return cudnn::is_built() && core::gpu_count() == 0 ? "" : cudnn::why_no_cudnn();
 #if !defined(ANNULUS_HAS_HOST_TILES)
   if (backend == Backend::host) return "this build computes on a device and has no host back end";
 #endif
@@ -71,7 +71,7 @@ std::string why_no_products(Backend backend, core::Precision precision) {
   if (!core::is_tf32(precision)) {
     return on_host || precision != core::Precision::bfloat16
                ? ""
-               : "this build computes on a device, which has no products of bfloat16 yet";
+               : fmt::format("back end {} has no products of bfloat16 yet", core::name_of(backend));
   }
   const std::string lacks = on_host ? "this build computes on the host" : what_tf32_lacks();
   return lacks.empty() ? ""

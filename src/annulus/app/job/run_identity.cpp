@@ -59,6 +59,7 @@ Json settings_json(const Request& request, bool is_decided) {
   const io::ComputeSettings& asked = request.run.settings.compute;
   Json settings{{"program", program()}};
   if (is_decided || asked.precision) settings["compute.precision"] = core::name_of(problem.precision);
+  if (is_decided || asked.backend) settings["compute.backend"] = core::name_of(problem.backend);
   if (is_decided || asked.reproducible) settings["compute.reproducible"] = problem.reproducible ? "true" : "false";
   if (is_decided) settings["instruction set"] = kernels::host_instruction_set();
   return settings;

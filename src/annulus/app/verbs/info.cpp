@@ -62,7 +62,7 @@ void print_info(const comm::Communicator& comm) {
   if (kernels::default_backend() == kernels::Backend::device) {
     const std::string trouble = comm::why_no_nccl();
     line("nccl", trouble.empty() ? comm::nccl_library().version : "none: " + trouble);
-    const std::string no_cudnn = kernels::why_no_backend(kernels::Backend::cudnn);
+    const std::string no_cudnn = kernels::cudnn::why_no_cudnn();
     line("cudnn", no_cudnn.empty() ? kernels::cudnn::cudnn_version() : "none: " + no_cudnn);
   }
   if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));

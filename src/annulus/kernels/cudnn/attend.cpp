@@ -202,7 +202,7 @@ void attend(Engine& engine, const core::WorkList& work, const Operands& operands
   const std::vector<Planned> calls = planned(
       engine, work, [&](const StridedCall& call) { return shape_of(call, shape, operands); },
       [](const PlanShape& plan) { return forward_bytes(plan.rows(), plan.head_dim); }, bytes, own);
-  const core::Buffer memory = device::kept_list(bytes);
+  const core::Buffer memory = device::kept_memory("cuDNN's results", bytes);
   const auto states = device::pointers_of<float>(state);
   for (const Planned& one : calls) {
     const Index vectors = one.shape.rows(), D = shape.head_dim;
@@ -244,7 +244,7 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
   const std::vector<Planned> calls = planned(
       engine, work, shape_of_call,
       [](const PlanShape& plan) { return backward_bytes(plan.rows(), plan.key_rows(), plan.head_dim); }, bytes, own);
-  const core::Buffer memory = device::kept_list(bytes);
+  const core::Buffer memory = device::kept_memory("cuDNN's results", bytes);
   // Sums of our kernels are without the scale of the scores (finish_gradient()), those of the engine are with it.
   const float without_scale = float(1 / operands.scale);
   for (const auto& [call, plan] : calls) {
@@ -279,7 +279,8 @@ Index attend_bytes(const core::Shape& shape, Index rows) {
 }
 
 Index attend_backward_bytes(const core::Shape& shape, Index rows) {
-  return backward_bytes(shape.batch * rows * shape.heads, shape.batch * rows * shape.kv_heads, shape.head_dim);
+  const Index vectors = shape.batch * rows * shape.heads, workspace = 4 * vectors * (shape.head_dim + 1);
+  return backward_bytes(vectors, shape.batch * rows * shape.kv_heads, shape.head_dim) + workspace;
 }
 
 const Shares& shares() { return all_shares; }

@@ -19,7 +19,8 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const Poll& poll);
 
-/// What they take at most besides the engine's own workspace; `shape` has all heads.
+/// What they take at most besides the engine's own workspace; `shape` has all heads. Backward with sums of dq in
+/// float32 and one number a row, as cuDNN's kernels keep them there.
 Index attend_bytes(const core::Shape& shape, Index rows);
 Index attend_backward_bytes(const core::Shape& shape, Index rows);
 

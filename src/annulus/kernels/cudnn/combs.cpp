@@ -17,6 +17,8 @@ using core::WorkItem;
 // Runs of queries times runs of keys that an item may have: 4 for a zigzag with itself. Blocks dealt out in turn have
 // hundreds, and small ones, for which calls are no good.
 constexpr Index most_pieces = 16;
+// Of a call: CUDA counts blocks in two of three directions up to 65,535.
+constexpr Index most_segments = Index(1) << 15;
 // Progressions that are open at the same time, of which the next item may continue one.
 constexpr std::size_t most_open = 8;
 
@@ -86,7 +88,7 @@ bool add_segment(StridedCall& call, const StridedCall& line) {
   if (shape_of(call) != shape_of(line) || heads_of(call) != heads_of(line)) return false;
   const Index queries = line.query.first - call.query.row(call.segments - 1, 0);
   const Index keys = line.key.first - call.key.row(call.segments - 1, 0);
-  if (queries <= 0 || keys <= 0) return false;
+  if (queries <= 0 || keys <= 0 || call.segments == most_segments) return false;
   if (call.segments > 1 && (queries != call.query.next || keys != call.key.next)) return false;
   call.query.next = queries;
   call.key.next = keys;

@@ -43,7 +43,7 @@ template <class Call>
 std::string trouble_of(const Call& call) {
   try {
     fe::error_t error = call();
-    return error.is_good() ? "" : error.get_message();
+    return error.is_good() ? "" : "cuDNN: " + error.get_message();
   } catch (const std::exception& error) {  // a library is missing
     return error.what();
   }
@@ -253,6 +253,8 @@ class Plans : public Engine {
 
 }  // namespace
 
+bool is_built() { return true; }
+
 std::string why_no_cudnn() {
   static const std::string trouble = load();
   return trouble;
@@ -276,10 +278,11 @@ std::unique_ptr<Engine> make_planner(const DescribedGpu& gpu) {
 
 #else
 
+bool is_built() { return false; }
+
 std::string why_no_cudnn() {
   return "this build was made without cuDNN, which computes on NVIDIA GPUs: CMake wants a Kokkos with CUDA, cudnn.h "
-         "and "
-         "cudnn_frontend.h, and no -DANNULUS_CUDNN=OFF";
+         "and cudnn_frontend.h, and no -DANNULUS_CUDNN=OFF";
 }
 
 std::string cudnn_version() { return ""; }

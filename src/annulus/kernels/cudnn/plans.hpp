@@ -9,6 +9,9 @@
 
 namespace annulus::kernels::cudnn {
 
+/// Whether this build can use it.
+bool is_built();
+
 /// Why this process has no cuDNN: the build, or the library that was not found; empty where it has.
 std::string why_no_cudnn();
 

@@ -6,10 +6,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "annulus/core/huge_pages.hpp"
+
 namespace annulus::kernels::device {
 namespace {
 
-constexpr core::Index least_bytes = 1 << 16;
+using core::Index;
+
+constexpr Index least_bytes = 1 << 16;
+constexpr Index large_bytes = Index(1) << 26;  // beyond, what is not asked for is a waste that is felt
+
+Index rounded(Index bytes) {
+  if (bytes > large_bytes) return core::ceil_div(bytes, core::huge_page_bytes) * core::huge_page_bytes;
+  return Index(std::bit_ceil(std::uint64_t(std::max(bytes, least_bytes))));
+}
 
 struct Kept {
   std::string purpose;
@@ -32,9 +42,10 @@ core::Buffer kept_memory(const std::string& purpose, core::Index bytes) {
   for (const Kept& one : all) {
     if (one.purpose == purpose && !one.buffer.is_shared() && one.buffer.bytes() >= bytes) return one.buffer;
   }
-  release_kept_lists();  // those that have become too small
-  const auto rounded = core::Index(std::bit_ceil(std::uint64_t(std::max(bytes, least_bytes))));
-  return all.emplace_back(Kept{purpose, core::Buffer(purpose, rounded)}).buffer;
+  std::erase_if(all, [&](const Kept& one) {  // those that have become too small
+    return one.purpose == purpose && !one.buffer.is_shared();
+  });
+  return all.emplace_back(Kept{purpose, core::Buffer(purpose, rounded(bytes))}).buffer;
 }
 
 core::Buffer kept_list(core::Index bytes) { return kept_memory("work list", bytes); }

@@ -21,9 +21,10 @@
 
 namespace annulus::kernels::device {
 
-/// Neighbouring numbers, read or written at once where they are 16 bytes or fewer.
+/// Neighbouring numbers, read or written at once where they are 16 bytes or fewer. What is written in pieces of one
+/// size is read in those of another: on hosts compilers have to be told that such types may lie in the same place.
 template <class T, int count>
-struct alignas(sizeof(T) * count) Numbers {
+struct [[gnu::may_alias]] alignas(sizeof(T) * count) Numbers {
   T of[count];
 };
 
