@@ -143,6 +143,9 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   EXPECT_EQ(other.status, 1);
   EXPECT_NE(other.err.find("attention.causal: true -> false"), std::string::npos) << other.err;
   EXPECT_NE(other.err.find("--restart"), std::string::npos) << other.err;
+  const Outcome device = run(1, "", "--set compute.backend=device");  // whose sums have other bits
+  EXPECT_EQ(device.status, 1);
+  EXPECT_NE(device.err.find("compute.backend: "), std::string::npos) << device.err;
   const Outcome anew = run(2, "", "--restart --set attention.causal=false");
   EXPECT_EQ(anew.status, 0) << anew.err;
   const Outcome again = run(1, "", "--restart");

@@ -84,7 +84,9 @@ TEST(CudnnChoice, BackwardWantsOutAndNothingMore) {
 // Where there is none, its absence is told and nothing else happens.
 TEST(CudnnChoice, SaysWhyThereIsNone) {
   const std::string reason = kernels::cudnn::why_no_cudnn();
-  if (!kernels::cudnn::is_built()) EXPECT_EQ(kernels::why_no_backend(kernels::Backend::cudnn), reason);
+  if (!kernels::cudnn::is_built()) {
+    EXPECT_EQ(kernels::why_no_backend(kernels::Backend::cudnn), reason);
+  }
   EXPECT_EQ(reason.empty(), !kernels::cudnn::cudnn_version().empty());
   if (!reason.empty()) {
     EXPECT_THROW(kernels::cudnn::make_planner({"{}"}), core::Error);

@@ -115,6 +115,18 @@ TEST(CudnnCombs, ShorterLastSegmentIsACallOfItsOwn) {
   }
 }
 
+TEST(CudnnCombs, MoreSegmentsThanAGridTakesAreSeveralCalls) {
+  WorkList list;
+  for (Index segment = 0; segment < (1 << 15) + 3; ++segment) {
+    list.runs.push_back({0, 2 * segment, 1, 2});
+    list.items.push_back({{segment, 1, 2}, {segment, 1, 2}, 0, 0, 1, 1, Mask::upto});
+  }
+  const CutList cut = expect_same_meetings(list);
+  ASSERT_EQ(cut.calls.size(), 2U);
+  EXPECT_EQ(cut.calls[0].segments, 1 << 15);
+  EXPECT_EQ(cut.calls[1].segments, 3);
+}
+
 TEST(CudnnCombs, HeadsOfAGroupStayTogether) {
   WorkList list;
   list.runs = {{0, 0, 1, 5}, {0, 5, 1, 5}};
