@@ -51,7 +51,7 @@ class Warned(InterruptedJob):
         job = self.submit_training()
         self.wait_for_words(job, "step 10 ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
-        until(60, lambda: job.get("Restarts") == "1", lambda: "the requeue\n" + job.told())
+        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.told())
         self.wait_for_words(job, "stopped on request after step ")
         saved = len(self.losses(self.work / "checkpoint.h5"))
         self.assertGreater(saved, 10)
@@ -59,6 +59,17 @@ class Warned(InterruptedJob):
         self.assertIn(f"goes on from {self.work}/checkpoint.h5 after step {saved}\n", job.told())
         self.assertIn("restart 1\n", job.told())
         self.assertEqual(self.losses(self.work / "result.h5"), self.direct_losses(self.work, ranks=2))
+
+    def test_a_warning_that_comes_before_the_ranks_listen_is_heard(self):
+        self.make_layer(self.work, steps=300)
+        with open(self.account.home / "annulus.profile", "a") as profile:
+            profile.write("if [ -z \"${SLURM_RESTART_COUNT-}\" ]; then echo in the profile; sleep 5; fi\n")
+        job = self.submit_training()
+        self.wait_for_words(job, "in the profile")
+        job.cluster.run("scancel", "--batch", "--signal=USR1", job.number)
+        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.told())
+        self.wait_for_words(job, "goes on from")
+        job.wait_for("COMPLETED", 120)
 
     def test_a_warned_run_ends_with_75_and_says_that_nothing_was_kept(self):
         job = self.submit_run()
@@ -75,7 +86,7 @@ class Warned(InterruptedJob):
                           options=["--nodes=2", *TWO_RANKS])
         self.wait_for_words(job, " %  ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
-        until(60, lambda: job.get("Restarts") == "1", lambda: "the requeue\n" + job.told())
+        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.told())
         self.wait_for_words(job, "are finished and stay so; run again to continue")
         job.wait_for("COMPLETED", 120)
         self.assertIn("restart 1\n", job.told())

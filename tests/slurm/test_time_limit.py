@@ -10,14 +10,16 @@ class TimeLimit(ClusterTest):
         self.make_layer(trained, steps=1000000)
         # One rank that sleeps, so that two jobs do not compete for this machine's cores.
         (stopped / "run.yaml").write_text(RUN)
-        one_node = ["--time=1", "--nodes=1", "--ntasks-per-node=1"]
-        run = self.submit(account, "generic/cpu.sbatch", "run.yaml", directory=stopped, options=one_node,
+        one_node = ["--nodes=1", "--ntasks-per-node=1"]
+        run = self.submit(account, "generic/cpu.sbatch", "run.yaml", directory=stopped, options=[*one_node, "--time=1"],
                           PRELOADED=str(self.slow_calls), SLOW_CALL="a hanging fsync", SLOW_RANK="0",
                           SLOW_SECONDS="1000")
-        training = self.submit(account, "generic/train.sbatch", "layer.yaml", directory=trained, options=one_node)
+        training = self.submit(account, "generic/train.sbatch", "layer.yaml", directory=trained,
+                               options=[*one_node, "--time=4"])
 
-        # The script asks for a warning three minutes before the end, so it comes as soon as Slurm looks.
-        until(60, lambda: training.get("Restarts") == "1", lambda: "the requeue\n" + training.told())
+        # The script asks for a warning three minutes before the end: it comes after 30 to 60 s.
+        until(120, lambda: training.get("Restarts") == "1",
+              lambda: f"the requeue, not {training.states()}\n" + training.told())
         self.assertIn("stopped on request after step ", training.told())
         until(60, lambda: "goes on from" in training.told(), lambda: "the restart\n" + training.told())
         training.cancel()
