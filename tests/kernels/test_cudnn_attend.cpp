@@ -46,14 +46,18 @@ TEST(CudnnAttend, AwkwardRows) {
   }
 }
 
-// Scores of 100 and more in one call and small ones in another: the running maximum rises and stays.
+// Queries 0 to 15 see small scores in the pair (16, 1) and, of keys 16 to 31, some of hundreds in the pair (32, 4); the
+// other way round the maximum stays, and what comes later has next to no weight.
 TEST(CudnnAttend, LargeAndSmallScoresMeet) {
-  WorkCase test = two_pairs<WorkCase>(2, DType::float16, Mask::upto);
-  test.fill(100);
+  WorkCase test = two_pairs<WorkCase>(2, DType::float16, Mask::all);
+  test.fill();
+  const Index of_a_row = test.shape.kv_heads * test.shape.head_dim;
+  for (Index i = 16 * of_a_row; i < 32 * of_a_row; ++i) test.k[std::size_t(i)] *= 256;  // float16 has them exactly
   DenseDouble engine;
   expect_forward(engine, test, "large scores");
   std::swap(test.calls[0], test.calls[1]);
   expect_forward(engine, test, "large scores, the other way round");
+  EXPECT_GE(engine.ran.size(), 6U);
 }
 
 TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
@@ -98,6 +102,7 @@ TEST(CudnnAttend, GradientsOfAwkwardRows) {
     test.output_scale = 1;
     DenseDouble engine;
     expect_gradients(engine, test, 1e-3);
+    EXPECT_EQ(engine.ran.empty(), mask == Mask::after);  // keys behind the query alone are our own kernels'
   }
 }
 

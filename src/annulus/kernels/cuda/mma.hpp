@@ -1,5 +1,5 @@
 // A thread of a GPU from sm_80 on, as block programs see it (machine.hpp). The only file with PTX; its names are in the
-// PTX ISA's chapters on cp.async, ldmatrix, mma, cvt and ex2.
+// PTX ISA's chapters on cp.async, ldmatrix, mma, cvt, red and ex2.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -93,7 +93,8 @@ class GpuMachine {
   }
   template <class T>
   __device__ void add(T* to, T x) const {
-    atomicAdd(to, x);
+    if constexpr (sizeof(T) == 4) asm volatile("red.global.add.f32 [%0], %1;\n" ::"l"(to), "f"(x) : "memory");
+    if constexpr (sizeof(T) == 8) asm volatile("red.global.add.f64 [%0], %1;\n" ::"l"(to), "d"(x) : "memory");
   }
   __device__ float exp2(float x) const {
     float power;

@@ -38,14 +38,6 @@ struct MergePartialStates {
   }
 };
 
-template <class Element>
-core::Buffer copy_of(const std::vector<Element>& elements) {
-  const Index bytes = Index(elements.size() * sizeof(Element));
-  core::Buffer buffer = device::kept_list(bytes);
-  core::copy_to_device(buffer.data(), elements.data(), bytes);
-  return buffer;
-}
-
 }  // namespace
 
 template <class Sum>
@@ -53,8 +45,8 @@ PartialStates<Sum>::PartialStates(const KeySplit& split, Index head_dim)
     : head_dim_(head_dim),
       count_(split.partial_states),
       split_teams_(Index(split.teams.size())),
-      parts_(copy_of(split.parts)),
-      teams_(copy_of(split.teams)),
+      parts_(device::kept_copy(split.parts)),
+      teams_(device::kept_copy(split.teams)),
       memory_(device::kept_memory("partial states", count_ * bytes_of_one(head_dim))) {}
 
 template <class Sum>

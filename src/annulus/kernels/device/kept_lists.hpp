@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "annulus/core/buffer.hpp"
 
@@ -12,6 +13,14 @@ namespace annulus::kernels::device {
 core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
 /// The same for a work list.
 core::Buffer kept_list(core::Index bytes);
+/// A list's elements in such a buffer; complete on return.
+template <class Element>
+core::Buffer kept_copy(const std::vector<Element>& elements) {
+  const auto bytes = core::Index(elements.size() * sizeof(Element));
+  core::Buffer buffer = kept_list(bytes);
+  core::copy_to_device(buffer.data(), elements.data(), bytes);
+  return buffer;
+}
 
 /// Gives back what nobody holds. Between calls, and before Kokkos ends, of itself.
 void release_kept_lists();

@@ -18,15 +18,6 @@ std::vector<DeviceRun> device_runs(const core::WorkList& work) {
   return runs;
 }
 
-/// The elements in device memory; complete on return.
-template <class Element>
-core::Buffer copy_of(const std::vector<Element>& elements) {
-  const Index bytes = Index(elements.size() * sizeof(Element));
-  core::Buffer buffer = kept_list(bytes);
-  core::copy_to_device(buffer.data(), elements.data(), bytes);
-  return buffer;
-}
-
 }  // namespace
 
 DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows)
@@ -36,8 +27,8 @@ DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int
     items_.push_back({item, teams_});
     teams_ += batch * core::ceil_div(owned_rows(item, owner), tile_rows) * (owner == Owner::rows ? item.head_count : 1);
   }
-  run_buffer_ = copy_of(runs_);
-  item_buffer_ = copy_of(items_);
+  run_buffer_ = kept_copy(runs_);
+  item_buffer_ = kept_copy(items_);
   view_ = {static_cast<const DeviceRun*>(run_buffer_.data()), static_cast<const DeviceItem*>(item_buffer_.data()),
            Index(items_.size()), tile_rows};
 }
