@@ -36,7 +36,7 @@ class DenseDouble : public kernels::cudnn::Engine {
       for (const double s : scores) sum += std::exp(s - largest);
       t.lse[at] = scores.empty() ? -INFINITY : float(largest + std::log(sum));
       for (Index d = 0; d < shape.head_dim; ++d) {
-        double out = 0;
+        double out = scores.empty() ? NAN : 0;  // nobody promises a number
         for (std::size_t j = 0; j < scores.size(); ++j)
           out += std::exp(scores[j] - largest) / sum * key(shape, shape.v, t.v, n, h, Index(j), d);
         t.out[at * shape.head_dim + d] = float(out);

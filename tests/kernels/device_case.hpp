@@ -119,19 +119,17 @@ struct FarRows {
   core::WorkList list;  ///< every row sees all
 };
 
-/// The device back end's answer on ExecSpace with the given numbers and team size.
-template <class ExecSpace, class Tuning>
-kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, const std::function<void()>& poll = {}) {
+/// Out and lse, where attend(list, operands, state) is called for each list; the end on ExecSpace.
+template <class ExecSpace, class Attend>
+kernels::ReferenceResult answer_on(const WorkCase& test, int team_size, const Attend& attend) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
   poison(state.acc);
-  for (const core::WorkList& list : test.calls) {
-    kernels::device::launch_attend<ExecSpace, Tuning>(list, {q.view, k.view, v.view, test.scale()}, state, poll,
-                                                      team_size);
-  }
+  for (const core::WorkList& list : test.calls)
+    attend(list, kernels::Operands{q.view, k.view, v.view, test.scale()}, state);
   // Filled with a number that is no result, so that an element nobody writes shows.
   const Index rows = test.states();
   const DType lse_type = core::lse_type(test.type);
@@ -141,6 +139,14 @@ kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, cons
       to_device(std::vector<double>(std::size_t(rows), 1234.0), lse_type, test.query_rows, shape.heads, 1);
   kernels::device::launch_finish<ExecSpace>(state, {out.view, lse.view}, test.output_scale, team_size);
   return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
+}
+
+/// The device back end's answer on ExecSpace with the given numbers and team size.
+template <class ExecSpace, class Tuning>
+kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, const std::function<void()>& poll = {}) {
+  return answer_on<ExecSpace>(test, team_size, [&](const auto& list, const auto& operands, auto& state) {
+    kernels::device::launch_attend<ExecSpace, Tuning>(list, operands, state, poll, team_size);
+  });
 }
 
 }  // namespace annulus::test

@@ -106,6 +106,25 @@ TEST(CudnnAttend, GradientsOfAwkwardRows) {
   }
 }
 
+// Two key/value heads whose keys lie 20 rows apart are one call.
+TEST(CudnnAttend, KeysOfHeadsInRowsOfTheirOwn) {
+  BackwardCase test;
+  test.shape = {2, 0, 4, 2, 16};
+  test.query_rows = 12;
+  test.key_rows = 40;
+  test.type = DType::float16;
+  core::WorkList& list = test.calls.emplace_back();
+  list.runs = {{0, 0, 1, 12}, {0, 3, 1, 12}, {0, 23, 1, 12}};
+  for (Index kv = 0; kv < 2; ++kv) list.items.push_back({{0, 1, 12}, {kv + 1, 1, 12}, kv, 2 * kv, 1, 2, Mask::upto});
+  test.fill_all();
+  test.dlse.clear();
+  DenseDouble engine;
+  expect_gradients(engine, test, 1e-3);
+  EXPECT_EQ(engine.ran.size(), 1U);
+  expect_forward(engine, test, "keys of heads in rows of their own");
+  EXPECT_EQ(engine.ran.size(), 2U);
+}
+
 TEST(CudnnAttend, GradientsThatItDoesNotMakeAreOurOwn) {
   BackwardCase test = two_pairs<BackwardCase>(4, DType::float16, Mask::upto);
   test.fill_all();

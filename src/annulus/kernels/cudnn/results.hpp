@@ -87,8 +87,8 @@ struct MergeNumbers {
   }
 };
 
-/// The natural LSE of normalizers (normalizer.hpp): P = factor 2^(s2 - shift) = exp(s - lse). Of a row that saw no key
-/// +inf, with which every probability is 0.
+/// The natural LSE of normalizers (normalizer.hpp): P = factor 2^(s2 - shift) = exp(s - lse). Of a row that saw no key,
+/// whose factor is 0, +inf, with which every probability is 0.
 struct LseOfNormalizers {
   Places places;
   core::TensorView normalizers;
@@ -97,7 +97,7 @@ struct LseOfNormalizers {
   KOKKOS_FUNCTION void operator()(const Index at) const {
     const Index from = Place(places, at).in(normalizers);
     const double shift = load_number<double>(normalizers, from), factor = load_number<double>(normalizers, from + 1);
-    lse[at] = factor == 0 ? float(INFINITY) : float(shift * std::numbers::ln2 - core::log(factor));
+    lse[at] = float(shift * std::numbers::ln2 - core::log(factor));
   }
 };
 

@@ -26,6 +26,7 @@
 #include "annulus/kernels/device/blocks.hpp"
 #include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/products.hpp"
+#include "annulus/kernels/device/teams.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "annulus/kernels/multiplicity.hpp"
 #include "annulus/kernels/numbers.hpp"
@@ -52,11 +53,10 @@ constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
 template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Makes = Gradients>
 class BackwardTeam {
  public:
-  using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
-  using Member = typename Policy::member_type;
+  using Member = typename Teams<ExecSpace>::Member;
   using Tile = device::Tile<Tuning, T>;
   template <class Element>
-  using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
+  using Scratch = Kokkos::View<Element*, typename Teams<ExecSpace>::ScratchSpace, Kokkos::MemoryUnmanaged>;
   static constexpr Owner owner = kOwner;
 
   DeviceWorkView work;

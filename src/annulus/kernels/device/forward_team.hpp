@@ -22,6 +22,7 @@
 #include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/softmax.hpp"
+#include "annulus/kernels/device/teams.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "annulus/kernels/numbers.hpp"
 
@@ -55,12 +56,11 @@ StatePointers<T> pointers_of(const State& state) {
 template <class ExecSpace, class Tuning, class Storage, class T, int kept>
 class ForwardTeam {
  public:
-  using Policy = Kokkos::TeamPolicy<ExecSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
-  using Member = typename Policy::member_type;
+  using Member = typename Teams<ExecSpace>::Member;
   using Tile = device::Tile<Tuning, T>;
   using Scores = Numbers<T, Tile::piece>;
   template <class Element>
-  using Scratch = Kokkos::View<Element*, typename ExecSpace::scratch_memory_space, Kokkos::MemoryUnmanaged>;
+  using Scratch = Kokkos::View<Element*, typename Teams<ExecSpace>::ScratchSpace, Kokkos::MemoryUnmanaged>;
 
   static constexpr Owner owner = Owner::rows;
 

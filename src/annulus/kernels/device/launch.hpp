@@ -12,6 +12,7 @@
 #include "annulus/core/with_type.hpp"
 #include "annulus/kernels/device/backward_team.hpp"
 #include "annulus/kernels/device/forward_team.hpp"
+#include "annulus/kernels/device/teams.hpp"
 #include "annulus/kernels/device/tuning.hpp"
 
 namespace annulus::kernels::device {
@@ -41,9 +42,7 @@ void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   const auto& poll = launch.poll;
   const double flops = poll ? Tuning::flops_per_launch(space.concurrency()) : std::numeric_limits<double>::max();
   for (const Index end : work.launches(launch.head_dim, flops)) {
-    typename Kernel::Policy policy(space, int(end - kernel.first_team), launch.team_size);
-    policy.set_scratch_size(0, Kokkos::PerTeam(int(Kernel::scratch_bytes())));
-    Kokkos::parallel_for(label, policy, kernel);
+    Teams<ExecSpace>::launch(label, space, int(end - kernel.first_team), launch.team_size, kernel);
     while (poll && core::is_busy(space)) poll();
     space.fence();
     if (poll) poll();

@@ -1,0 +1,78 @@
+// The teams of a GPU on a host without one: an execution space for kernels/device whose teams' threads are fibres, one
+// team after another.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <vector>
+
+#include "annulus/kernels/device/teams.hpp"
+#include "kernels/fibres.hpp"
+
+namespace annulus::test {
+
+template <Fibres::Order order>
+struct FibreSpace {
+  static int concurrency() { return 1; }
+  static void fence() {}
+};
+
+/// What the threads of a team share.
+class FibreTeam {
+ public:
+  FibreTeam(int threads, std::size_t scratch_bytes, Fibres::Order order)
+      : fibres(threads, 32, order), threads(threads), scratch(scratch_bytes, std::byte{0xff}) {}  // NaN of every type
+
+  /// The last one to come wakes the others.
+  void barrier() {
+    if (++arrived_ < threads) return fibres.sleep();
+    arrived_ = 0;
+    for (int i = 0; i < threads; ++i) fibres.wake(i);
+  }
+
+  Fibres fibres;
+  const int threads;
+  std::vector<std::byte> scratch;
+
+ private:
+  int arrived_ = 0;
+};
+
+/// One thread of it: as much of Kokkos' team members as the kernels use.
+class FibreMember {
+ public:
+  using ScratchSpace = Kokkos::ScratchMemorySpace<Kokkos::Serial>;
+
+  FibreMember(FibreTeam& team, int league_rank, int rank)
+      : team_(team),
+        scratch_(team.scratch.data(), std::ptrdiff_t(team.scratch.size())),
+        league_rank_(league_rank),
+        rank_(rank) {}
+  int league_rank() const { return league_rank_; }
+  int team_rank() const { return rank_; }
+  int team_size() const { return team_.threads; }
+  void team_barrier() const { team_.barrier(); }
+  const ScratchSpace& team_scratch(int /*level*/) const { return scratch_; }
+
+ private:
+  FibreTeam& team_;
+  ScratchSpace scratch_;
+  int league_rank_, rank_;
+};
+
+}  // namespace annulus::test
+
+template <annulus::test::Fibres::Order order>
+struct annulus::kernels::device::Teams<annulus::test::FibreSpace<order>> {
+  using Member = test::FibreMember;
+  using ScratchSpace = Member::ScratchSpace;
+
+  template <class Kernel>
+  static void launch(const char* /*label*/, const test::FibreSpace<order>& /*space*/, int teams, int team_size,
+                     const Kernel& kernel) {
+    for (int league_rank = 0; league_rank < teams; ++league_rank) {
+      test::FibreTeam team(team_size, Kernel::scratch_bytes(), order);
+      team.fibres.run([&](int rank) { kernel(test::FibreMember(team, league_rank, rank)); });
+    }
+  }
+};

@@ -1,0 +1,98 @@
+// The device teams as a GPU runs them, 128 threads with a block each, on fibres: against the definition, and with the
+// bits of one thread that does it all. Run from the first thread up and from the last one down, so that a missing
+// barrier shows.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/awkward_case.hpp"
+#include "kernels/device_backward_case.hpp"
+#include "kernels/fibre_teams.hpp"
+#include "kernels/statistics_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Mask;
+using core::Precision;
+using kernels::device::launch_attend;
+using kernels::device::launch_attend_backward;
+using kernels::device::launch_attend_statistics;
+
+constexpr int threads = GpuTuning::team_size;
+
+template <class Order>
+class DeviceFibres : public testing::Test {
+ public:
+  using Space = FibreSpace<Order::value>;
+};
+using Orders = testing::Types<std::integral_constant<Fibres::Order, Fibres::Order::upwards>,
+                              std::integral_constant<Fibres::Order, Fibres::Order::downwards>>;
+TYPED_TEST_SUITE(DeviceFibres, Orders);
+
+TYPED_TEST(DeviceFibres, Forward) {
+  struct Kind {
+    DType type;
+    Precision precision;
+  };
+  for (const Kind kind : {Kind{DType::bfloat16, Precision::float32},
+                          {DType::float32, Precision::float32},
+                          {DType::float64, Precision::float64}}) {
+    for (const Index head_dim : {5, 64, 80, 256}) {
+      for (const bool causal : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}, D {}, {}", core::name_of(kind.type), head_dim, causal ? "causal" : "all"));
+        const WorkCase test = awkward_case(head_dim, kind.type, kind.precision, causal);
+        const kernels::ReferenceResult expected = naive_answer(test);
+        const auto actual = answer_on<Kokkos::Serial>(test, 1, [](const auto& list, const auto& operands, auto& state) {
+          launch_attend<typename TestFixture::Space, GpuTuning>(list, operands, state, {}, threads);
+        });
+        EXPECT_TRUE(close_to(actual.out, expected.out, core::forward_tolerance(kind.type)));
+        EXPECT_TRUE(close_to(actual.lse, expected.lse, core::forward_tolerance(kind.type)));
+        const auto one = device_answer<Kokkos::Serial, HostTuning>(test, 1);
+        EXPECT_EQ(actual.out, one.out);
+        EXPECT_EQ(actual.lse, one.lse);
+      }
+    }
+  }
+}
+
+TYPED_TEST(DeviceFibres, Gradients) {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const Index head_dim : {20, 80, 256}) {
+      for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+        SCOPED_TRACE(fmt::format("{}, D {}, mask {}", core::name_of(precision), head_dim, int(mask)));
+        const BackwardCase test = awkward_backward_case(head_dim, core::type_of(precision), precision, mask);
+        const BackwardAnswer known = naive_backward(test);
+        const Gradients actual =
+            gradients_on<Kokkos::Serial>(test, known, 1, [&](const auto& list, const BackwardTensors& tensors) {
+              launch_attend_backward<typename TestFixture::Space, GpuTuning>(
+                  list, test.shape, precision, tensors.operands(test), tensors.gradients(), {}, threads);
+            });
+        expect_close(actual, known.gradients, core::gradient_tolerance(core::type_of(precision)));
+        const Gradients one = device_gradients<Kokkos::Serial, HostTuning>(test, known, 1);
+        EXPECT_EQ(actual.dq, one.dq);
+        EXPECT_EQ(actual.dk, one.dk);
+        EXPECT_EQ(actual.dv, one.dv);
+      }
+    }
+  }
+}
+
+TYPED_TEST(DeviceFibres, Statistics) {
+  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+    const Precision precision = Precision::float32;
+    SCOPED_TRACE(int(mask));
+    const WorkCase test = statistics_case(40, mask, DType::float32, precision);
+    const std::vector<double> lse = naive_answer(test).lse;
+    const auto attend = [&](const auto& list, const auto& operands, const auto& views) {
+      launch_attend_statistics<typename TestFixture::Space, GpuTuning>(list, test.shape, test.query_rows, precision,
+                                                                       operands, views, {}, threads);
+    };
+    expect_close(made_statistics(test, lse, 5, attend), naive_statistics(test, lse, 5),
+                 core::forward_tolerance(test.type));
+  }
+}
+
+}  // namespace
+}  // namespace annulus::test
