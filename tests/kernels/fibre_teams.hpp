@@ -11,8 +11,8 @@
 
 namespace annulus::test {
 
-template <Fibres::Order order>
 struct FibreSpace {
+  inline static Fibres::Order order = Fibres::Order::upwards;
   static int concurrency() { return 1; }
   static void fence() {}
 };
@@ -62,16 +62,16 @@ class FibreMember {
 
 }  // namespace annulus::test
 
-template <annulus::test::Fibres::Order order>
-struct annulus::kernels::device::Teams<annulus::test::FibreSpace<order>> {
+template <>
+struct annulus::kernels::device::Teams<annulus::test::FibreSpace> {
   using Member = test::FibreMember;
   using ScratchSpace = Member::ScratchSpace;
 
   template <class Kernel>
-  static void launch(const char* /*label*/, const test::FibreSpace<order>& /*space*/, int teams, int team_size,
+  static void launch(const char* /*label*/, const test::FibreSpace& /*space*/, int teams, int team_size,
                      const Kernel& kernel) {
     for (int league_rank = 0; league_rank < teams; ++league_rank) {
-      test::FibreTeam team(team_size, Kernel::scratch_bytes(), order);
+      test::FibreTeam team(team_size, Kernel::scratch_bytes(), test::FibreSpace::order);
       team.fibres.run([&](int rank) { kernel(test::FibreMember(team, league_rank, rank)); });
     }
   }

@@ -22,16 +22,13 @@ using kernels::device::launch_attend_statistics;
 
 constexpr int threads = GpuTuning::team_size;
 
-template <class Order>
-class DeviceFibres : public testing::Test {
+class DeviceFibres : public testing::TestWithParam<Fibres::Order> {
  public:
-  using Space = FibreSpace<Order::value>;
+  DeviceFibres() { FibreSpace::order = GetParam(); }
 };
-using Orders = testing::Types<std::integral_constant<Fibres::Order, Fibres::Order::upwards>,
-                              std::integral_constant<Fibres::Order, Fibres::Order::downwards>>;
-TYPED_TEST_SUITE(DeviceFibres, Orders);
+INSTANTIATE_TEST_SUITE_P(Orders, DeviceFibres, testing::Values(Fibres::Order::upwards, Fibres::Order::downwards));
 
-TYPED_TEST(DeviceFibres, Forward) {
+TEST_P(DeviceFibres, Forward) {
   struct Kind {
     DType type;
     Precision precision;
@@ -45,7 +42,7 @@ TYPED_TEST(DeviceFibres, Forward) {
         const WorkCase test = awkward_case(head_dim, kind.type, kind.precision, causal);
         const kernels::ReferenceResult expected = naive_answer(test);
         const auto actual = answer_on<Kokkos::Serial>(test, 1, [](const auto& list, const auto& operands, auto& state) {
-          launch_attend<typename TestFixture::Space, GpuTuning>(list, operands, state, {}, threads);
+          launch_attend<FibreSpace, GpuTuning>(list, operands, state, {}, threads);
         });
         EXPECT_TRUE(close_to(actual.out, expected.out, core::forward_tolerance(kind.type)));
         EXPECT_TRUE(close_to(actual.lse, expected.lse, core::forward_tolerance(kind.type)));
@@ -57,7 +54,7 @@ TYPED_TEST(DeviceFibres, Forward) {
   }
 }
 
-TYPED_TEST(DeviceFibres, Gradients) {
+TEST_P(DeviceFibres, Gradients) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (const Index head_dim : {20, 80, 256}) {
       for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
@@ -66,8 +63,8 @@ TYPED_TEST(DeviceFibres, Gradients) {
         const BackwardAnswer known = naive_backward(test);
         const Gradients actual =
             gradients_on<Kokkos::Serial>(test, known, 1, [&](const auto& list, const BackwardTensors& tensors) {
-              launch_attend_backward<typename TestFixture::Space, GpuTuning>(
-                  list, test.shape, precision, tensors.operands(test), tensors.gradients(), {}, threads);
+              launch_attend_backward<FibreSpace, GpuTuning>(list, test.shape, precision, tensors.operands(test),
+                                                            tensors.gradients(), {}, threads);
             });
         expect_close(actual, known.gradients, core::gradient_tolerance(core::type_of(precision)));
         const Gradients one = device_gradients<Kokkos::Serial, HostTuning>(test, known, 1);
@@ -79,15 +76,15 @@ TYPED_TEST(DeviceFibres, Gradients) {
   }
 }
 
-TYPED_TEST(DeviceFibres, Statistics) {
+TEST_P(DeviceFibres, Statistics) {
   for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
     const Precision precision = Precision::float32;
     SCOPED_TRACE(int(mask));
     const WorkCase test = statistics_case(40, mask, DType::float32, precision);
     const std::vector<double> lse = naive_answer(test).lse;
     const auto attend = [&](const auto& list, const auto& operands, const auto& views) {
-      launch_attend_statistics<typename TestFixture::Space, GpuTuning>(list, test.shape, test.query_rows, precision,
-                                                                       operands, views, {}, threads);
+      launch_attend_statistics<FibreSpace, GpuTuning>(list, test.shape, test.query_rows, precision, operands, views, {},
+                                                      threads);
     };
     expect_close(made_statistics(test, lse, 5, attend), naive_statistics(test, lse, 5),
                  core::forward_tolerance(test.type));
