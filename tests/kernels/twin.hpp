@@ -259,6 +259,10 @@ class TwinMachine {
   /// Results below the normal numbers are zero.
   float exp2(float x) const { return x < -126 ? 0.0f : std::exp2(x); }
   double exp2(double x) const { return std::exp2(x); }
+  template <class T>
+  T larger(T x, T y) const {
+    return std::fmax(x, y);
+  }
 
   template <class T>
   T from_lane_xor(T x, int mask) const {

@@ -105,15 +105,15 @@ class BackwardBlock {
 
     /// Looks up row j of a tile, j being the thread's number.
     KOKKOS_FORCEINLINE_FUNCTION Numbers look_up_met(int tile) {
-      const int j = machine_.thread();
+      const int j = machine_.thread(), last = tiles_.rows_of(tile) - 1;
       Numbers numbers = no_key;
-      if (j >= tiles_.rows_of(tile)) return numbers;
+      if (j >= sizes.keys || last < 0) return numbers;
       const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
       const BackwardOperands& t = task_.operands;
-      const device::ItemRow row = met_row(facts.item, facts.first + tiles_.first_of(tile) + j);
+      const device::ItemRow row = met_row(facts.item, facts.first + tiles_.first_of(tile) + (j < last ? j : last));
       machine_.store(Memory::met_table(tile, 0, j), address_of(owns_queries ? t.k : t.q, facts.batch, row));
       machine_.store(Memory::met_table(tile, 1, j), address_of(owns_queries ? t.v : t.dout, facts.batch, row));
-      if constexpr (!owns_queries) numbers = numbers_of(facts.batch, row);
+      if (!owns_queries && j <= last) numbers = numbers_of(facts.batch, row);
       if constexpr (makes_all) machine_.store(Memory::dq_from(tile, j), sums_of(task_.gradients.dq, facts.batch, row));
       return numbers;
     }
@@ -245,7 +245,6 @@ class BackwardBlock {
     /// S becomes P and, where it is made, W becomes dS.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int tile, int r, Sums (&s)[met_pieces], Sums (&w)[met_pieces]) {
       const Sum score_factor = task_.score_factor, output_scale = Sum(task_.operands.output_scale);
-      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x *= score_factor; });
       if (tiles_.has_hidden(tile)) hide(tile, r, s);
       ANNULUS_UNROLL
       for (int piece = 0; piece < met_pieces; ++piece) {
@@ -258,7 +257,7 @@ class BackwardBlock {
             if constexpr (owns_queries) query = own_[r][i / 2];
             if constexpr (!owns_queries) query = machine_.template load<Numbers>(Memory::numbers(tile, j));
             Sum& p = s[piece][half][i];
-            p = query.factor * machine_.exp2(p - query.shift);
+            p = query.factor * machine_.exp2(score_factor * p - query.shift);
             if constexpr (makes_ds) {
               Sum& ds = w[piece][half][i];
               ds = p * (output_scale * ds - query.delta);

@@ -87,9 +87,8 @@ class ForwardBlock {
       const TileKeys met = keys_of_tile(task_.work, mine);
       const KeyRange by_some = inside(met.by_some, part.keys);
       if (by_some.begin >= by_some.end) return 0;
-      count_ = mine.count;
-      tiles_ = {by_some, met.by_all};
-      for (int i = thread_; i < count_; i += threads) {
+      const Tiles<sizes.keys> tiles(by_some, met.by_all);
+      for (int i = thread_; i < mine.count; i += threads) {
         const device::CombRow found = task_.work.row_of(item.query, mine.begin + i);
         const KeyRange seen = keys_seen_at(task_.work, item, found.t);
         machine_.store(Memory::query_row(i), found.row);
@@ -97,28 +96,32 @@ class ForwardBlock {
         machine_.store(Memory::seen_end(i), seen.end - by_some.begin);
       }
       if (thread_ == 0) {
+        machine_.store(Memory::tiles, tiles);
         machine_.store(Memory::facts,
                        ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
                                     head_of(task_.v, mine.batch, item.kv_head),
-                                    task_.state.at(mine.batch, 0, mine.head), part.partial, part.goes_on});
+                                    task_.state.at(mine.batch, 0, mine.head), part.partial, mine.count, part.goes_on});
       }
       q_ = head_of(task_.q, mine.batch, mine.head);
-      return tiles_.count;
+      return tiles.count;
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void look_up_keys(int tile) {
-      const int j = thread_;
-      if (j >= tiles_.rows_of(tile)) return;
+      const Tiles<sizes.keys> tiles = this->tiles();
+      const int j = thread_, last = tiles.rows_of(tile) - 1;
+      if (j >= sizes.keys || last < 0) return;
       const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
-      const device::CombRow found = task_.work.row_of(facts.keys, facts.first_key + tiles_.first_of(tile) + j);
+      const Index key = facts.first_key + tiles.first_of(tile) + (j < last ? j : last);
+      const device::CombRow found = task_.work.row_of(facts.keys, key);
       machine_.store(Memory::key_from(tile, j), static_cast<const Stored*>(facts.k) + found.row * task_.k.row_stride);
       machine_.store(Memory::value_from(tile, j), static_cast<const Stored*>(facts.v) + found.row * task_.v.row_stride);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_queries() {
+      const int count = machine_.template load<ForwardFacts>(Memory::facts).count;
       for (int i = thread_; i < rows * chunks; i += threads) {
         const int row = i / chunks, chunk = i % chunks;
-        const bool inside = row < count_ && chunk * numbers_of_chunk < task_.head_dim;
+        const bool inside = row < count && chunk * numbers_of_chunk < task_.head_dim;
         const Index offset = inside ? machine_.template load<Index>(Memory::query_row(row)) * task_.q.row_stride : 0;
         machine_.copy_16(Memory::queries + Engine::Tile::at(row, chunk),
                          q_ + offset + (inside ? chunk * numbers_of_chunk : 0), inside);
@@ -126,7 +129,7 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_keys(int tile) {
-      const int count = tiles_.rows_of(tile), head_dim = task_.head_dim;
+      const int count = tiles().rows_of(tile), head_dim = task_.head_dim;
       if (count <= 0) return;
       const Shared k = stage(Memory::keys, tile), v = stage(Memory::values, tile);
       using Tile = typename Engine::Tile;
@@ -135,13 +138,13 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void load_state() {
-      const bool goes_on = machine_.template load<ForwardFacts>(Memory::facts).goes_on;
+      const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
         for (int part = 0; part < parts; ++part) {
           const int i = row_of(r, part);
-          const bool mine = goes_on && i < count_;
+          const bool mine = facts.goes_on && i < facts.count;
           const Index at = mine ? state_at(i) : 0;
           const Sum l = mine ? task_.state.l[at] : Sum(0);
           m_[r][part] = l == Sum(0) ? none : task_.state.m[at];
@@ -168,17 +171,18 @@ class ForwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
       typename Engine::Sums s[row_tiles][key_pieces];
       multiply_scores(tile, s);
+      const bool has_hidden = tiles().has_hidden(tile);
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
-        scale(s[r]);
-        if (tiles_.has_hidden(tile)) hide(tile, r, s[r]);
+        if (has_hidden) hide(tile, r, s[r]);
         weigh(r, s[r]);
       }
       add_values(tile, s);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void store_state() {
-      const Index partial = machine_.template load<ForwardFacts>(Memory::facts).partial;
+      const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
+      const Index partial = facts.partial;
       const device::StatePointers<Sum>& state = partial == no_partial ? task_.state : task_.partial_states;
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) {
@@ -186,7 +190,7 @@ class ForwardBlock {
         for (int part = 0; part < parts; ++part) {
           const Sum l = sum_of_quad(l_[r][part]);
           const int i = row_of(r, part);
-          if (i >= count_) continue;
+          if (i >= facts.count) continue;
           const Index at = partial == no_partial ? state_at(i) : partial + i;
           if (lane_.quad == 0) {
             state.m[at] = m_[r][part];
@@ -202,6 +206,9 @@ class ForwardBlock {
     }
 
    private:
+    KOKKOS_FORCEINLINE_FUNCTION Tiles<sizes.keys> tiles() const {
+      return machine_.template load<Tiles<sizes.keys>>(Memory::tiles);
+    }
     KOKKOS_FORCEINLINE_FUNCTION static const Stored* head_of(const core::TensorView& tensor, Index batch, Index head) {
       return static_cast<const Stored*>(tensor.data) + batch * tensor.batch_stride + head * tensor.head_stride;
     }
@@ -262,46 +269,46 @@ class ForwardBlock {
       }
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void scale(typename Engine::Sums (&s)[key_pieces]) const {
-      const Sum factor = task_.score_factor;
-      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x *= factor; });
-    }
-
     KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, typename Engine::Sums (&s)[key_pieces]) const {
+      const Tiles<sizes.keys> tiles = this->tiles();
       int begin[parts], end[parts];
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
         const int i = row_of(r, part);  // rows beyond the block's queries stand for none
-        begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
-        end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
+        begin[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
+        end[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
       }
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
     }
 
-    /// Turns scores into weights; brings m, l and O's scale up to date.
+    /// Turns products of queries and keys into weights; brings m, l and O's scale up to date.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[key_pieces]) {
       Sum largest[parts];
       for (int part = 0; part < parts; ++part) largest[part] = none;
-      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { largest[part] = x > largest[part] ? x : largest[part]; });
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { largest[part] = machine_.larger(x, largest[part]); });
+      Sum factor = task_.score_factor;  // above 0: what is hidden stays -inf
       bool rises = false;
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
-        largest[part] = largest_of_quad(largest[part]);
+        largest[part] = factor * largest_of_quad(largest[part]);
         rises |= largest[part] > m_[r][part];
       }
-      if (machine_.any(rises)) raise(r, largest, s);
+      if (machine_.any(rises)) raise(r, largest, s, factor);
       Sum shift[parts];
       for (int part = 0; part < parts; ++part) shift[part] = m_[r][part] == none ? Sum(0) : m_[r][part];
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int) {
-        x = machine_.exp2(x - shift[part]);
+        x = machine_.exp2(factor * x - shift[part]);
         l_[r][part] += x;
       });
     }
 
-    /// m becomes an even integer no less than the row's largest score; scores of +inf become the largest number.
-    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&largest)[parts], typename Engine::Sums (&s)[key_pieces]) {
+    /// m becomes an even integer no less than the row's largest score. Where one is +inf, products become scores, whose
+    /// factor is 1, and those of +inf the largest number.
+    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&largest)[parts], typename Engine::Sums (&s)[key_pieces],
+                                           Sum& factor) {
       constexpr Sum most = device::largest_number<Sum>;
       Sum shrink[parts];
+      bool is_beyond = false;
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
         const Sum before = m_[r][part], above = 2 * core::ceil(largest[part] / 2);
@@ -309,12 +316,18 @@ class ForwardBlock {
         shrink[part] = before == none ? Sum(0) : device::power_of_two(before - fresh);
         m_[r][part] = fresh;
         l_[r][part] *= shrink[part];
+        is_beyond |= largest[part] > most;
       }
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {
         for_each_sum(lane_, o_[r][piece], [&](Sum& x, int part, int) { x *= shrink[part]; });
       }
-      for_each_sum_of(lane_, s, [&](Sum& x, int, int) { x = x > most ? most : x; });
+      if (!machine_.any(is_beyond)) return;
+      for_each_sum_of(lane_, s, [&](Sum& x, int, int) {
+        x *= factor;
+        x = x > most ? most : x;
+      });
+      factor = 1;
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void add_values(int tile, const typename Engine::Sums (&s)[row_tiles][key_pieces]) {
@@ -334,10 +347,7 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION Sum largest_of_quad(Sum x) const {
-      for (int mask = 1; mask < 4; mask *= 2) {
-        const Sum other = machine_.from_lane_xor(x, mask);
-        x = other > x ? other : x;
-      }
+      for (int mask = 1; mask < 4; mask *= 2) x = machine_.larger(machine_.from_lane_xor(x, mask), x);
       return x;
     }
     KOKKOS_FORCEINLINE_FUNCTION Sum sum_of_quad(Sum x) const {
@@ -350,8 +360,6 @@ class ForwardBlock {
     const int thread_;
     const Lane lane_;
     const Stored* q_ = nullptr;
-    int count_ = 0;  // queries
-    Tiles<sizes.keys> tiles_;
     typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
     typename Engine::Sums o_[row_tiles][column_pieces];
     Sum m_[row_tiles][parts];

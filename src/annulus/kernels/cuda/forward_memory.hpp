@@ -11,6 +11,7 @@
 #include "annulus/kernels/cuda/forward_task.hpp"
 #include "annulus/kernels/cuda/machine.hpp"
 #include "annulus/kernels/cuda/tuning.hpp"
+#include "annulus/kernels/cuda/walk.hpp"
 
 namespace annulus::kernels::cuda {
 
@@ -26,7 +27,8 @@ struct ForwardMemory {
   static constexpr Shared table_bytes = sizes.keys * 2 * int(sizeof(Index));
   static constexpr Shared key_rows = query_rows + rows * 3 * int(sizeof(Index));
   static constexpr Shared facts = key_rows + 2 * table_bytes;
-  static constexpr int bytes = int(facts) + int(sizeof(ForwardFacts));
+  static constexpr Shared tiles = facts + int(sizeof(ForwardFacts));
+  static constexpr int bytes = int(tiles) + int(sizeof(Tiles<sizes.keys>));
 
   KOKKOS_FORCEINLINE_FUNCTION static Shared query_row(int i) { return query_rows + Shared(i * int(sizeof(Index))); }
   /// Where the first position stands that query i sees, and the end: relative to the first key that the block meets.

@@ -33,6 +33,7 @@ struct ForwardFacts {
   const void* v;
   Index first_state;  ///< number in the state of row 0 and the head
   Index partial;      ///< number of query 0's partial state, or no_partial
+  int count;          ///< queries
   bool goes_on;       ///< from the State; else from nothing
 };
 

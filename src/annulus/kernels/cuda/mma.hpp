@@ -102,6 +102,8 @@ class GpuMachine {
     return power;
   }
   __device__ double exp2(double x) const { return core::exp2(x); }
+  __device__ float larger(float x, float y) const { return fmaxf(x, y); }
+  __device__ double larger(double x, double y) const { return fmax(x, y); }
 
   template <class T>
   __device__ T from_lane_xor(T x, int mask) const {

@@ -56,21 +56,29 @@ KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[
   }
 }
 
-/// Copies `rows` rows, the first `count` of which lie where the table at `addresses` says, and zeros for the others and
-/// for numbers beyond the head size.
+/// Copies `rows` rows, which lie where the table at `addresses` says, and zeros for those from number `count` on, whose
+/// addresses are others' rows, and for numbers beyond the head size.
 template <class Layout, class Stored, int rows, int threads, class Machine>
 KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, Shared to, int count, int head_dim) {
-  constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
-  static_assert(rows * Layout::chunks % threads == 0, "each thread has as many chunks");
-  const int thread = machine.thread();
-  ANNULUS_UNROLL
-  for (int i = 0; i < rows * Layout::chunks / threads; ++i) {
-    const unsigned number = unsigned(thread + i * threads);
-    const int row = int(number / Layout::chunks), chunk = int(number % Layout::chunks);
-    const bool has_row = row < count, inside = has_row && chunk * numbers_of_chunk < head_dim;
-    const auto from = machine.template load<const Stored*>(addresses + Shared((has_row ? row : count - 1) * 8));
-    machine.copy_16(to + Layout::at(unsigned(row), unsigned(chunk)), from + (inside ? chunk * numbers_of_chunk : 0),
-                    inside);
+  constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored)), chunks = Layout::chunks;
+  static_assert(rows * chunks % threads == 0, "each thread has as many chunks");
+  const unsigned thread = unsigned(machine.thread());
+  const auto copy = [&](int row, int chunk, Shared place) {
+    const bool in_head = chunk * numbers_of_chunk < head_dim;
+    const auto from = machine.template load<const Stored*>(addresses + Shared(row * 8));
+    machine.copy_16(to + place, from + (in_head ? chunk * numbers_of_chunk : 0), in_head && row < count);
+  };
+  if constexpr (threads % chunks == 0) {  // the same chunk of every so many rows
+    const unsigned row = thread / chunks, chunk = thread % chunks;
+    ANNULUS_UNROLL
+    for (int first = 0; first < rows; first += threads / chunks)
+      copy(first + int(row), int(chunk), Layout::template at_near<unsigned(chunks)>(first, row, 0, chunk));
+  } else {
+    ANNULUS_UNROLL
+    for (int i = 0; i < rows * chunks / threads; ++i) {
+      const unsigned number = thread + unsigned(i * threads), row = number / chunks, chunk = number % chunks;
+      copy(int(row), int(chunk), Layout::at(row, chunk));
+    }
   }
 }
 
