@@ -103,9 +103,9 @@ class BackwardBlock {
       return tiles_.count;
     }
 
-    /// Looks up row j of a tile, j being the thread's number.
+    /// Looks up a row of a tile.
     KOKKOS_FORCEINLINE_FUNCTION Numbers look_up_met(int tile) {
-      const int j = machine_.thread(), last = tiles_.rows_of(tile) - 1;
+      const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile), last = tiles_.rows_of(tile) - 1;
       Numbers numbers = no_key;
       if (j >= sizes.keys || last < 0) return numbers;
       const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
@@ -120,7 +120,8 @@ class BackwardBlock {
     /// The second half of it, later: by then the numbers have come from memory. Rows that are lacking have some, too.
     KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const Numbers& numbers) {
       if constexpr (!owns_queries) {
-        if (machine_.thread() < sizes.keys) machine_.store(Memory::numbers(tile, machine_.thread()), numbers);
+        const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile);
+        if (j < sizes.keys) machine_.store(Memory::numbers(tile, j), numbers);
       }
     }
 

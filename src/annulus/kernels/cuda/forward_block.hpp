@@ -108,7 +108,7 @@ class ForwardBlock {
 
     KOKKOS_FORCEINLINE_FUNCTION void look_up_keys(int tile) {
       const Tiles<sizes.keys> tiles = this->tiles();
-      const int j = thread_, last = tiles.rows_of(tile) - 1;
+      const int j = row_to_look_up<sizes.keys, threads>(thread_, tile), last = tiles.rows_of(tile) - 1;
       if (j >= sizes.keys || last < 0) return;
       const auto facts = machine_.template load<ForwardFacts>(Memory::facts);
       const Index key = facts.first_key + tiles.first_of(tile) + (j < last ? j : last);

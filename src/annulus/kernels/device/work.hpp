@@ -75,8 +75,9 @@ struct DeviceWorkView {
   /// Row number `index` of the map, 0 <= index < map.count.
   KOKKOS_FUNCTION CombRow row_of(const core::RowMap& map, Index index) const;
   KOKKOS_FUNCTION ItemRow query_of(const core::WorkItem& item, Index number) const {
-    const CombRow found = row_of(item.query, number / item.head_count);
-    return {found.t, found.row, item.head_first + number % item.head_count * item.head_stride};
+    const Index position = number / item.head_count;  // slow on GPUs, and so is the remainder
+    const CombRow found = row_of(item.query, position);
+    return {found.t, found.row, item.head_first + (number - position * item.head_count) * item.head_stride};
   }
   KOKKOS_FUNCTION ItemRow key_of(const core::WorkItem& item, Index number) const {
     const CombRow found = row_of(item.key, number);
