@@ -79,7 +79,8 @@ def short_name(symbol):
         name = name.replace(f"(annulus::kernels::device::Owner){owner}", word)
     for number, word in enumerate(("dq", "dk_and_dv", "dk", "dv", "all")):
         name = name.replace(f"(annulus::kernels::cuda::Adds){number}", word)
-    name = re.sub(r"(annulus|\bkernels|\bcore|\bdevice|\bcuda|\blayer|\bcomm|\(anonymous namespace\))::", "", name)
+    name = re.sub(r"_INTERNAL_[^:]*::", "", name)  # of an unnamed namespace
+    name = re.sub(r"(annulus|\bkernels|\bcore|\bdevice|\bcuda|\blayer|\bcomm|\blibrary|\(anonymous namespace\))::", "", name)
     return name.replace("Kokkos::Cuda, GpuTuning, ", "")
 
 

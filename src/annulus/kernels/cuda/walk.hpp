@@ -40,7 +40,7 @@ struct Tiles {
 /// Row of tile number `tile` that a thread looks up, from `rows` on none: warps take turns.
 template <int rows, int threads>
 KOKKOS_FORCEINLINE_FUNCTION int row_to_look_up(int thread, int tile) {
-  return int(unsigned(thread - tile * rows) % unsigned(threads));
+  return int((unsigned(thread) - unsigned(tile) * unsigned(rows)) % unsigned(threads));
 }
 
 /// Calls visit(x, part, column) for a lane's numbers of 16 columns of sums.
