@@ -68,6 +68,26 @@ TYPED_TEST(CudaForward, RowsWithoutKeysAreZeroWithMinusInfinity) {
   }
 }
 
+// Its weight is 2^(score - m) with an even integer m, and rounded: the sum of weights must be of rounded ones.
+TYPED_TEST(CudaForward, AKeyThatIsSeenAloneGivesItsValue) {
+  WorkCase test;
+  test.shape = {1, 0, 1, 1, TypeParam::head_dims[0]};
+  test.query_rows = 61;
+  test.key_rows = 1;
+  test.type = TypeParam::type;
+  test.precision = TypeParam::precision;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, 61}, {0, 0, 1, 1}};
+  test.calls[0].items = {{{0, 1, 61}, {1, 1, 1}, 0, 0, 1, 1, core::Mask::all}};
+  test.fill();
+  if (TypeParam::type == DType::float32) test.v = rounded(test.v, DType::bfloat16);  // exact as TF32
+  TwinRun how;
+  const kernels::ReferenceResult answer = TypeParam::twin(test, how);
+  const double allowed = TypeParam::type == DType::float64 ? 1e-15 : TypeParam::type == DType::float32 ? 3e-7 : 0;
+  for (std::size_t i = 0; i < answer.out.size(); ++i)
+    ASSERT_NEAR(answer.out[i], test.v[i % test.v.size()], allowed * std::abs(test.v[i % test.v.size()])) << i;
+}
+
 TYPED_TEST(CudaForward, NothingButTheLargestScoreCounts) {
   WorkCase test = this->awkward(TypeParam::head_dims[0], true);
   test.fill(TypeParam::type == DType::float16 ? 1e3 : 1e30);

@@ -3,6 +3,7 @@
 //   Keys      a piece of K, 16 rows x 32 bytes                         its right side
 //   Weights   a piece of P, `rows` rows x 16 keys, made from sums      the left side of O = P V
 //   Values    a piece of V, 16 keys x 16 columns                       its right side
+//   RowSums   sums of the rows of P, in one more product or number by number
 //   Sums      `rows` rows x 16 columns of S or O: [half][2 part + c] is row group + 8 part and column
 //             8 half + 2 quad + c of the lane
 // Sums of S become Weights without any lane seeing another's: the order of keys inside a product is free, as long as V
@@ -32,6 +33,31 @@ struct RightPlace {
       : row(unsigned(lane) % 8 + unsigned(lane) / 16 * 8), chunk(unsigned(lane) / 8 % 2) {}
 };
 
+/// Sums of the rows of weights, the softmax' l, of a lane's rows.
+/// is_product: they are the sums of one more product, of the weights with ones, so that they are of the weights as
+/// values are multiplied by them: a key that is seen alone gives its value and nothing else. Each lane has all of them
+/// twice, in two columns. Otherwise weights are not rounded, and each lane has its share.
+template <class Sum, int parts, bool is_product>
+struct RowSums {
+  static constexpr int copies = is_product ? 2 : 1;
+  Sum of[copies * parts];
+
+  KOKKOS_FORCEINLINE_FUNCTION void set(const Lane& lane, int part, Sum l) {
+    ANNULUS_UNROLL
+    for (int i = 0; i < copies; ++i) of[copies * part + i] = is_product || lane.quad == 0 ? l : Sum(0);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void shrink(int part, Sum factor) {
+    ANNULUS_UNROLL
+    for (int i = 0; i < copies; ++i) of[copies * part + i] *= factor;
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION Sum total(const Machine& machine, int part) const {
+    Sum l = of[copies * part];
+    for (int mask = 1; !is_product && mask < 4; mask *= 2) l += machine.from_lane_xor(l, mask);
+    return l;
+  }
+};
+
 /// Products of bfloat16 or float16 numbers, sums in float32.
 template <class Number, int columns>
 struct Engine16 {
@@ -40,6 +66,7 @@ struct Engine16 {
   using Tile = SharedRows<columns * 2, Reading::rows>;
   static constexpr int rows = 16, parts = 2;
   using Sums = float[2][2 * parts];
+  using RowSums = cuda::RowSums<Sum, parts, true>;
   using Queries = Words4;
   using Keys = Words4;
   using Weights = Words4;
@@ -80,6 +107,11 @@ struct Engine16 {
                                                      const Values& values) {
     multiply(machine, sums, weights, values);
   }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, RowSums& l, const Weights& weights) {
+    constexpr std::uint32_t ones = std::is_same_v<Number, core::BFloat16> ? 0x3f803f80u : 0x3c003c00u;
+    machine.template multiply_16<Stored>(l.of, weights, ones, ones);
+  }
 };
 
 /// Floats as the sum of two TF32 numbers (8 exponent, 10 mantissa bits) but for 2^-22 of them.
@@ -103,6 +135,7 @@ struct EngineOfTf32 {
   using Tile = SharedRows<columns * 4, Reading::rows>;
   static constexpr int rows = 16, parts = 2;
   using Sums = float[2][2 * parts];
+  using RowSums = cuda::RowSums<Sum, parts, true>;
   using Queries = Split<4>;
   using Keys = Split<4>;
   struct Weights {
@@ -176,6 +209,18 @@ struct EngineOfTf32 {
       take(left.high, right.high);
     }
   }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, RowSums& l, const Weights& weights) {
+    constexpr std::uint32_t one = 0x3f800000u;
+    const auto take = [&](const std::uint32_t(&a)[4]) {
+      machine.multiply_tf32(l.of, {{a[0], a[1], a[2], a[3]}}, one, one);
+    };
+    ANNULUS_UNROLL
+    for (const Split<4>& left : weights.of) {
+      if (three) take(left.low);
+      take(left.high);
+    }
+  }
 
  private:
   KOKKOS_FORCEINLINE_FUNCTION static Split<4> split(const Words4& words) {
@@ -198,6 +243,7 @@ struct Engine64 {
   using Tile = SharedRows<columns * 8, Reading::numbers>;
   static constexpr int rows = 8, parts = 1;
   using Sums = double[2][2 * parts];
+  using RowSums = cuda::RowSums<Sum, parts, false>;
   using Queries = double;
   struct Keys {
     double of[2];
@@ -253,6 +299,11 @@ struct Engine64 {
       machine.multiply_64(sums[0], weights.of[keys][odd], values.of[keys][odd][0]);
       machine.multiply_64(sums[1], weights.of[keys][odd], values.of[keys][odd][1]);
     }
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine&, RowSums& l, const Weights& weights) {
+    ANNULUS_UNROLL
+    for (int i = 0; i < 4; ++i) l.of[0] += weights.of[i / 2][i % 2];
   }
 };
 

@@ -2,12 +2,12 @@
 // tile after tile in descending order of t, as FlashAttention-2 (Dao 2023) does it. The law of the running softmax is
 // kernels/device/forward_team.hpp's; what differs is where things lie and in which order sums are made:
 //
-//   registers      O, S and P of the warp's own rows (and Q, where it fits), row maxima, each lane's share of l
+//   registers      O, S and P of the warp's own rows (and Q, where it fits), row maxima and l
 //   shared memory  Q, two tiles of K and V: the next one is copied, 16 bytes at a time from rows anywhere, while this
 //                  one is multiplied (forward_memory.hpp)
 //
-// m is an even integer just above the largest score: it seldom changes, and then
-// a warp passes by the rescaling of O. P is rounded to the type of V, its sum l is not.
+// m is an even integer just above the largest score: it seldom changes, and while it does not a warp passes by the
+// rescaling of O. P is rounded as V is stored, and so is what l sums up.
 //
 // Where keys are split (key_split.hpp) a block meets a part of them only, and writes a partial state.
 #pragma once
@@ -148,7 +148,7 @@ class ForwardBlock {
           const Index at = mine ? state_at(i) : 0;
           const Sum l = mine ? task_.state.l[at] : Sum(0);
           m_[r][part] = l == Sum(0) ? none : task_.state.m[at];
-          l_[r][part] = lane_.quad == 0 ? l : Sum(0);
+          l_[r].set(lane_, part, l);
           for_each_accumulator(r, part, task_.state.acc + at * task_.head_dim,
                                [&](Sum(&o)[2], const Sum* acc, bool inside) {
                                  o[0] = l == Sum(0) || !inside ? Sum(0) : acc[0];
@@ -188,7 +188,7 @@ class ForwardBlock {
       for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
         for (int part = 0; part < parts; ++part) {
-          const Sum l = sum_of_quad(l_[r][part]);
+          const Sum l = l_[r].total(machine_, part);
           const int i = row_of(r, part);
           if (i >= facts.count) continue;
           const Index at = partial == no_partial ? state_at(i) : partial + i;
@@ -281,7 +281,7 @@ class ForwardBlock {
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
     }
 
-    /// Turns products of queries and keys into weights; brings m, l and O's scale up to date.
+    /// Turns products of queries and keys into weights; brings m and the scale of l and O up to date.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[key_pieces]) {
       Sum largest[parts];
       for (int part = 0; part < parts; ++part) largest[part] = none;
@@ -296,10 +296,7 @@ class ForwardBlock {
       if (machine_.any(rises)) raise(r, largest, s, factor);
       Sum shift[parts];
       for (int part = 0; part < parts; ++part) shift[part] = m_[r][part] == none ? Sum(0) : m_[r][part];
-      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) {
-        x = machine_.exp2(factor * x - shift[part]);
-        l_[r][part] += x;
-      });
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { x = machine_.exp2(factor * x - shift[part]); });
     }
 
     /// m becomes an even integer no less than the row's largest score. Where one is +inf, products become scores, whose
@@ -315,7 +312,7 @@ class ForwardBlock {
         const Sum fresh = largest[part] > before ? (above < most ? above : most) : before;
         shrink[part] = before == none ? Sum(0) : device::power_of_two(before - fresh);
         m_[r][part] = fresh;
-        l_[r][part] *= shrink[part];
+        l_[r].shrink(part, shrink[part]);
         is_beyond |= largest[part] > most;
       }
       ANNULUS_UNROLL
@@ -336,7 +333,10 @@ class ForwardBlock {
       for (int piece = 0; piece < key_pieces; ++piece) {
         typename Engine::Weights weights[row_tiles];
         ANNULUS_UNROLL
-        for (int r = 0; r < row_tiles; ++r) weights[r] = Engine::weights_of(machine_, s[r][piece]);
+        for (int r = 0; r < row_tiles; ++r) {
+          weights[r] = Engine::weights_of(machine_, s[r][piece]);
+          Engine::add_rows(machine_, l_[r], weights[r]);
+        }
         ANNULUS_UNROLL
         for (int column = 0; column < column_pieces; ++column) {
           const auto right = Engine::load_values(machine_, lane_, values, 16 * piece, 16 * column);
@@ -350,10 +350,6 @@ class ForwardBlock {
       for (int mask = 1; mask < 4; mask *= 2) x = machine_.larger(machine_.from_lane_xor(x, mask), x);
       return x;
     }
-    KOKKOS_FORCEINLINE_FUNCTION Sum sum_of_quad(Sum x) const {
-      for (int mask = 1; mask < 4; mask *= 2) x += machine_.from_lane_xor(x, mask);
-      return x;
-    }
 
     Machine& machine_;
     const Task& task_;
@@ -363,7 +359,7 @@ class ForwardBlock {
     typename Engine::Queries kept_[row_tiles][sizes.kept_queries ? depths : 1];
     typename Engine::Sums o_[row_tiles][column_pieces];
     Sum m_[row_tiles][parts];
-    Sum l_[row_tiles][parts];  // this lane's columns' share
+    typename Engine::RowSums l_[row_tiles];
   };
 };
 
