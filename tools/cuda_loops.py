@@ -80,7 +80,8 @@ def short_name(symbol):
     for number, word in enumerate(("dq", "dk_and_dv", "dk", "dv", "all")):
         name = name.replace(f"(annulus::kernels::cuda::Adds){number}", word)
     name = re.sub(r"_INTERNAL_[^:]*::", "", name)  # of an unnamed namespace
-    name = re.sub(r"(annulus|\bkernels|\bcore|\bdevice|\bcuda|\blayer|\bcomm|\blibrary|\(anonymous namespace\))::", "", name)
+    rooms = r"annulus|\bkernels|\bcore|\bdevice|\bcuda|\blayer|\bcomm|\blibrary"
+    name = re.sub(rf"({rooms}|\(anonymous namespace\))::", "", name)
     return name.replace("Kokkos::Cuda, GpuTuning, ", "")
 
 
@@ -98,8 +99,8 @@ def show(library, arch):
         # Before some copies stand instructions that do nothing: "@!PT LDS RZ, [RZ]".
         loads = sum(operation == "LDS" and "@!PT" not in text for _, operation, text in loop)
         local = count["LDL"] + count["STL"]
-        print(f"{sum(count[each] for each in PRODUCTS):15} {shortest_way(loop):12} {count['LDSM']:8} {loads:5} {local:5} "
-              f"{short_name(full)}")
+        products = sum(count[each] for each in PRODUCTS)
+        print(f"{products:15} {shortest_way(loop):12} {count['LDSM']:8} {loads:5} {local:5} {short_name(full)}")
         right += bool(loop) and count["LDSM"] + loads > 0
     return right == kernels > 0
 
