@@ -131,9 +131,10 @@ TEST(Table, HasAColumnForEverySweptKeyAndEveryCase) {
       EXPECT_EQ(seconds[3], 0.25);
     }
   }
-  for (const char* name : {"attention_seconds_min", "attention_seconds_median", "attention_seconds_max",
-                           "gflop_per_cpu_second", "share_of_peak", "wait_seconds", "bytes_received", "peak_bytes",
-                           "predicted_seconds", "predicted_peak_bytes", "error_out", "ranks", "threads", "status"}) {
+  for (const char* name :
+       {"attention_seconds_min", "attention_seconds_median", "attention_seconds_max", "gflop_per_cpu_second",
+        "share_of_peak", "cudnn_share", "wait_seconds", "bytes_received", "peak_bytes", "predicted_seconds",
+        "predicted_peak_bytes", "error_out", "ranks", "threads", "status"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

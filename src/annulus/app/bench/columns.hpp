@@ -10,6 +10,7 @@
 #include "annulus/io/bench_file.hpp"
 #include "annulus/io/sweep_parts.hpp"
 #include "annulus/io/sweep_table.hpp"
+#include "annulus/kernels/cudnn/attend.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::app {
@@ -22,6 +23,7 @@ struct CaseMeasurements {
   double predicted_peak_bytes = 0;         ///< fullest rank
   double predicted_seconds = 0;            ///< NaN: no closed form is known
   double peak_gflop_per_cpu_second = 0;    ///< multiply-adds alone, a thread; 0: not known
+  kernels::cudnn::Shares cudnn = {};       ///< of rank 0; nothing where cuDNN is not asked for
   verify::Findings findings;               ///< no verdicts: nothing was looked at
 };
 

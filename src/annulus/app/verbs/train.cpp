@@ -18,6 +18,7 @@
 #include "annulus/io/fingerprint.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/kernels/cudnn/attend.hpp"
 #include "annulus/layer/predict.hpp"
 
 namespace annulus::app {
@@ -168,7 +169,9 @@ class Training {
                    per_rank({"rows", "1", "rows of the sequence"}, double(layer_.rows().count()), comm_)},
                   command_line_, comm_);
     io::on_root(comm_, [&] { remove_previous(settings_.checkpoint); });
-    if (comm_.is_root()) print_line("result", job_.run.settings.output.file);
+    if (!comm_.is_root()) return;
+    if (job_.problem.backend == kernels::Backend::cudnn) print_line("cudnn", kernels::cudnn::describe_shares());
+    print_line("result", job_.run.settings.output.file);
   }
 
   const Job& job_;

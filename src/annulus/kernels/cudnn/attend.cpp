@@ -286,9 +286,9 @@ Index attend_backward_bytes(const core::Shape& shape, Index rows) {
 const Shares& shares() { return all_shares; }
 
 std::string describe_shares() {
-  const double all = all_shares.engine + all_shares.own;
+  const bool any = all_shares.engine + all_shares.own > 0;
   const std::string text =
-      fmt::format("{:.1f} % of the (query, key) pairs on rank 0", all > 0 ? 100 * all_shares.engine / all : 0);
+      fmt::format("{:.1f} % of the (query, key) pairs on rank 0", any ? 100 * all_shares.of_engine() : 0);
   return all_shares.own > 0 ? text + ", our own kernels the rest: " + all_shares.reason : text;
 }
 

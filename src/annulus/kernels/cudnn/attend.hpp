@@ -29,6 +29,9 @@ struct Shares {
   double engine = 0;  ///< (query, key) pairs of items, hidden ones counted too
   double own = 0;
   std::string reason = {};  ///< why our own kernels did some: the first one
+
+  /// Of 1; NaN where nothing was done.
+  double of_engine() const { return engine / (engine + own); }
 };
 const Shares& shares();
 /// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
