@@ -2,6 +2,8 @@
 // primitives they are written in.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -86,6 +88,25 @@ TYPED_TEST(CudaForward, AKeyThatIsSeenAloneGivesItsValue) {
   const double allowed = TypeParam::type == DType::float64 ? 1e-15 : TypeParam::type == DType::float32 ? 3e-7 : 0;
   for (std::size_t i = 0; i < answer.out.size(); ++i)
     ASSERT_NEAR(answer.out[i], test.v[i % test.v.size()], allowed * std::abs(test.v[i % test.v.size()])) << i;
+}
+
+// With the bits that a GPU's NaNs have, 0x7fffffff: rounded to TF32 as a number is, it would become 0.
+TYPED_TEST(CudaForward, ANaNOfAGpuShows) {
+  for (const bool in_values : {false, true}) {
+    WorkCase test = this->awkward(TypeParam::head_dims[0], false);
+    test.fill();
+    std::vector<double>& numbers = in_values ? test.v : test.k;
+    for (double& number : numbers) number = std::bit_cast<double>(0x7fffffffffffffffu);
+    TwinRun how;
+    const kernels::ReferenceResult answer = TypeParam::twin(test, how);
+    const kernels::ReferenceResult expected = naive_answer(test);  // rows without keys have none
+    Index shown = 0;
+    for (std::size_t i = 0; i < answer.out.size(); ++i) {
+      ASSERT_EQ(std::isnan(answer.out[i]), std::isnan(expected.out[i])) << i;
+      shown += std::isnan(answer.out[i]);
+    }
+    EXPECT_GT(shown, 0);
+  }
 }
 
 TYPED_TEST(CudaForward, NothingButTheLargestScoreCounts) {

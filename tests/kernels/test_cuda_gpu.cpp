@@ -49,8 +49,10 @@ class CudaOnGpu : public testing::Test {
     TwinRun how;
     const kernels::ReferenceResult twin = Products::twin(test, how);
     EXPECT_TRUE(close_to(answer.out, twin.out, Products::tolerance)) << "out of the twin, " << what;
-    EXPECT_TRUE(close_to(answer.lse, twin.lse, Products::type == DType::float64 ? 1e-12 : 1e-5))
-        << "lse of the twin, " << what;
+    // l sums weights as they are rounded: one that lies between two numbers may go to either, and lse with it.
+    const bool is_rounded = Products::type != DType::float64 && Products::precision != core::Precision::three_tf32;
+    const double of_lse = is_rounded ? Products::tolerance / 4 : Products::type == DType::float64 ? 1e-12 : 1e-5;
+    EXPECT_TRUE(close_to(answer.lse, twin.lse, of_lse)) << "lse of the twin, " << what;
   }
 };
 TYPED_TEST_SUITE(CudaOnGpu, AllProducts);

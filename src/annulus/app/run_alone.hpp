@@ -14,5 +14,11 @@ inline constexpr const char* self_send_word = "--device-self-send";
 inline std::string try_device_self_send() {
   return run_self_alone(self_send_word, 60);  // a first start of MPI and of the device's driver can be slow
 }
+/// The same for a job of so many ranks: once, and never for one rank, which sends nothing.
+inline std::string try_device_self_send_of(int ranks) {
+  if (ranks == 1) return "was not made: there is one rank";
+  static const std::string found = try_device_self_send();
+  return found;
+}
 
 }  // namespace annulus::app

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/free_blocks.hpp"
 #include "annulus/core/huge_pages.hpp"
 #include "annulus/core/memory.hpp"
 
@@ -15,7 +16,41 @@ using Space = Kokkos::DefaultExecutionSpace::memory_space;
 template <class MemorySpace>
 using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 
+/// nullptr where there is none: Kokkos reports the address space's own words, ours name the purpose.
+void* memory_of_kokkos(const std::string& label, Index bytes) {
+  try {
+    return Kokkos::kokkos_malloc<Space>(label, std::size_t(bytes));
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+/// Of a GPU. Hosts' libraries keep blocks themselves.
+FreeBlocks& device_blocks() {
+  static FreeBlocks blocks([](Index bytes) { return memory_of_kokkos("annulus::Buffer", bytes); },
+                           [](void* block) { Kokkos::kokkos_free<Space>(block); });
+  static const bool ends_with_kokkos = [] {
+    Kokkos::push_finalize_hook([] { device_blocks().stop(); });
+    return true;
+  }();
+  (void)ends_with_kokkos;
+  return blocks;
+}
+
+/// To where it came from. As a GPU's driver does, it waits for all that was launched: nothing uses the memory any more
+/// when the next one gets it.
+void give_back(void* memory, Index bytes, bool of_kokkos) {
+  if (!of_kokkos) return std::free(memory);
+  if (device_is_host()) return Kokkos::kokkos_free<Space>(memory);
+  Kokkos::fence();
+  device_blocks().give(memory, bytes);
+}
+
 }  // namespace
+
+void release_free_blocks() {
+  if (!device_is_host()) device_blocks().clear();
+}
 
 Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (bytes == 0) return;
@@ -24,12 +59,9 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   const Index whole = in_huge_pages(bytes);
   const bool huge = device_is_host() && whole >= huge_page_bytes;
   const std::size_t asked = huge ? std::size_t(whole) + std::size_t(huge_page_bytes) : std::size_t(bytes);
-  void* memory = nullptr;
-  try {
-    memory = of_kokkos ? Kokkos::kokkos_malloc<Space>(purpose, asked)
-                       : std::malloc(asked);  // no kernel will see it (kokkos_compat.hpp)
-  } catch (const std::exception&) {           // Kokkos reports the address space's own words; ours name the purpose
-  }
+  void* const memory = !of_kokkos         ? std::malloc(asked)  // no kernel will see it (kokkos_compat.hpp)
+                       : device_is_host() ? memory_of_kokkos(purpose, Index(asked))
+                                          : device_blocks().take(bytes);
   if (memory == nullptr) {
     fail(ErrorKind::failure, "no memory for {}: {} bytes asked, {} bytes held by this rank already", purpose, bytes,
          memory_ledger().current());
@@ -42,7 +74,7 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   }
   memory_ledger().add(purpose, bytes);
   owner_ = std::shared_ptr<void>(memory, [purpose = std::move(purpose), bytes, of_kokkos](void* pointer) {
-    of_kokkos ? Kokkos::kokkos_free<Space>(pointer) : std::free(pointer);
+    give_back(pointer, bytes, of_kokkos);
     memory_ledger().remove(purpose, bytes);
   });
 }

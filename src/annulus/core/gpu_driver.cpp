@@ -66,6 +66,14 @@ std::string gpu_address() {
   return "";
 }
 
+std::optional<Index> free_gpu_memory() {
+#if defined(GPU)
+  std::size_t free = 0, all = 0;
+  if (gpu_count() > 0 && GPU(MemGetInfo)(&free, &all) == GPU(Success)) return Index(free);
+#endif
+  return {};
+}
+
 std::string why_no_gpu() {
 #if defined(GPU)
   int count = 0;

@@ -1,6 +1,7 @@
 // Which back end does the work: the one place that knows what was compiled.
 #include "annulus/kernels/backend.hpp"
 
+#include "annulus/core/buffer.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/instruction_set.hpp"
@@ -82,8 +83,11 @@ std::string why_no_products(Backend backend, core::Precision precision) {
 }
 
 #if !defined(ANNULUS_HAS_HOST_TILES)
-double multiply_add_peak(core::Precision) { return 0; }       // else host/host_peak.cpp
-void release_kept_memory() { device::release_kept_lists(); }  // else host/host_scratch.cpp
+double multiply_add_peak(core::Precision) { return 0; }  // else host/host_peak.cpp
+void release_kept_memory() {                             // else host/host_scratch.cpp
+  device::release_kept_lists();
+  core::release_free_blocks();
+}
 #endif
 
 std::string_view host_instruction_set() {

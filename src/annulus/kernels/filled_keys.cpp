@@ -79,8 +79,9 @@ void add_filled_keys(const core::FilledRuns& runs, State& state) {
                          static_cast<T*>(state.acc.data()),
                          shift,
                          device::weight_of(T(0), shift, T(state.exponent_bias))};
-    Kokkos::parallel_for("annulus::filled_keys", Kokkos::RangePolicy<>(0, state.shape.batch * pairs), body);
-    Kokkos::fence();
+    Kokkos::parallel_for("annulus::filled_keys",
+                         Kokkos::RangePolicy<Kokkos::IndexType<core::Index>>(0, state.shape.batch * pairs), body);
+    Kokkos::DefaultExecutionSpace().fence();
   });
 }
 

@@ -4,7 +4,8 @@
 namespace annulus::kernels {
 
 /// Gives back the panels that this process's threads keep, which are as large as the largest task met so far, and the
-/// device's memory of work lists and partial states: what the next call takes is then its own. Between calls.
+/// device's memory of work lists, partial states and buffers that are gone: what the next call takes is then its own.
+/// Between calls.
 void release_kept_memory();
 
 }  // namespace annulus::kernels

@@ -32,8 +32,8 @@ template <class T>
 void clear_states(const State& state, Index states) {
   const Clear<T> body{static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()),
                       static_cast<T*>(state.score_sum.data()), -std::numeric_limits<T>::infinity()};
-  Kokkos::parallel_for("annulus::empty_state", Kokkos::RangePolicy<>(0, states), body);
-  Kokkos::fence();
+  Kokkos::parallel_for("annulus::empty_state", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, states), body);
+  Kokkos::DefaultExecutionSpace().fence();
 }
 
 Index states_of(const core::Shape& shape, Index rows) { return shape.batch * rows * shape.heads; }

@@ -46,8 +46,8 @@ Index lists_of(const core::Shape& shape, Index rows) { return shape.batch * rows
 
 template <class Body>
 void for_each_number(const char* label, Index count, const Body& body) {
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<>(0, count), body);
-  Kokkos::fence();
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, count), body);
+  Kokkos::DefaultExecutionSpace().fence();
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void for_each_element(const char* label, Index rows, Index columns, const Body& 
   core::require(rows * blocks <= std::numeric_limits<int>::max(),
                 [&] { return fmt::format("{} x {} elements are too many for one kernel", rows, columns); });
   Kokkos::parallel_for(label, Kokkos::TeamPolicy<>(int(rows * blocks), Kokkos::AUTO), Team{body, columns, blocks});
-  Kokkos::fence();
+  Kokkos::DefaultExecutionSpace().fence();
 }
 
 }  // namespace annulus::layer

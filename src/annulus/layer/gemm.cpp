@@ -26,7 +26,7 @@ void multiply(Transposed a_transposed, Transposed b_transposed, const Matrix& a,
   const auto letter = [](Transposed transposed) { return transposed == Transposed::yes ? "T" : "N"; };
   KokkosBlas::gemm(letter(a_transposed), letter(b_transposed), Number(1), view_of<Number>(a), view_of<Number>(b),
                    Number(accumulate ? 1 : 0), view_of<Number>(c));
-  Kokkos::fence();
+  Kokkos::DefaultExecutionSpace().fence();
 }
 
 }  // namespace

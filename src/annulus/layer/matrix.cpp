@@ -89,7 +89,7 @@ double squared_distance(const Matrix& y, const Matrix& target, double scale) {
     const Distance<Number> body{static_cast<Number*>(y.data), static_cast<const Number*>(target.data), y.columns, scale,
                                 static_cast<double*>(sums.data())};
     Kokkos::parallel_for("annulus::squared_distance", Kokkos::RangePolicy<>(0, y.rows), body);
-    Kokkos::fence();
+    Kokkos::DefaultExecutionSpace().fence();
   });
   std::vector<double> rows(static_cast<std::size_t>(y.rows));
   core::copy_to_host(rows.data(), sums.data(), sums.bytes());

@@ -155,7 +155,8 @@ Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector
       comm_(comm),
       job_(jobs.job(*planned.one)),
       work_(make_work(job_, comm)) {
-  comm::choose_transfers(job_.run.settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::choose_transfers(job_.run.settings.distribution.gpu_aware, comm,
+                         [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(job_.run.settings.distribution.transport, comm);
   measured_.predicted_seconds = planned.seconds;
   measured_.predicted_peak_bytes = planned.bytes;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "annulus/comm/runtime.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/numbers.hpp"
 
@@ -45,6 +46,8 @@ MemoryShare memory_share(const comm::Communicator& comm) {
   const Index resident = core::resident_bytes();
   std::vector<core::MemoryBound> bounds = core::memory_bounds();
   for (core::MemoryBound& bound : batch_bounds(resident)) bounds.push_back(std::move(bound));
+  if (const auto free = core::free_gpu_memory())
+    bounds.push_back({"free memory of the GPU", *free, core::gpu_address()});
   const std::string host = comm::host_name();
   const auto word = [&](const core::MemoryBound& bound) { return host + "\t" + bound.shared_as; };
   std::string own = "\n";

@@ -111,7 +111,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (comm.is_root() && !job.misfit.empty()) std::fprintf(stderr, "annulus: warning: %s\n", job.misfit.c_str());
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
-  comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(settings.distribution.transport, comm);
   std::optional<io::NewFile> report_file;  // on rank 0
   // Launches may share a run in units: its report is of the one that completes it.

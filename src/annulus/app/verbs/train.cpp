@@ -202,7 +202,7 @@ int train(const RunFileWords& words, const comm::Communicator& comm, const std::
     print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
                                        comm.size(), comm.size() == 1 ? "" : "s"));
   }
-  comm::choose_transfers(settings.distribution.gpu_aware, comm, try_device_self_send);
+  comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(settings.distribution.transport, comm);
   return Training(job, command_line, comm).run();
 }

@@ -120,9 +120,11 @@ struct Split {
   std::uint32_t high[count];
   std::uint32_t low[count];
 
-  /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off.
+  /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off. What is not finite stays so: to add to
+  /// 0x7fffffff, a GPU's NaN, would give -0.
   KOKKOS_FORCEINLINE_FUNCTION void set(int i, std::uint32_t bits) {
-    high[i] = (bits + 0x1000u) & ~0x1fffu;
+    const bool is_finite = (bits & 0x7fffffffu) < 0x7f800000u;
+    high[i] = (is_finite ? bits + 0x1000u : bits) & ~0x1fffu;
     low[i] = core::detail::bits_of(core::detail::float_of(bits) - core::detail::float_of(high[i]));
   }
 };

@@ -50,15 +50,14 @@ class ForwardBlock {
     machine.wait();
     machine.barrier();
     warp.keep_queries();
-    for (int tile = 0; tile < tiles; ++tile) {
-      if (tile > 0) {
-        machine.wait();
-        machine.barrier();
-      }
+    for (int tile = 0;; ++tile) {
       warp.copy_keys(tile + 1);
       machine.commit();
       warp.look_up_keys(tile + 2);
       warp.meet(tile);
+      if (tile + 1 == tiles) break;
+      machine.wait();
+      machine.barrier();
     }
     warp.store_state();
   }
@@ -288,32 +287,29 @@ class ForwardBlock {
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { largest[part] = machine_.larger(x, largest[part]); });
       Sum factor = task_.score_factor;  // above 0: what is hidden stays -inf
       bool rises = false;
-      ANNULUS_UNROLL
-      for (int part = 0; part < parts; ++part) {
-        largest[part] = factor * largest_of_quad(largest[part]);
-        rises |= largest[part] > m_[r][part];
-      }
+      for (int part = 0; part < parts; ++part) rises |= factor * largest[part] > m_[r][part];
       if (machine_.any(rises)) raise(r, largest, s, factor);
       Sum shift[parts];
       for (int part = 0; part < parts; ++part) shift[part] = m_[r][part] == none ? Sum(0) : m_[r][part];
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { x = machine_.exp2(factor * x - shift[part]); });
     }
 
-    /// m becomes an even integer no less than the row's largest score. Where one is +inf, products become scores, whose
-    /// factor is 1, and those of +inf the largest number.
-    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&largest)[parts], typename Engine::Sums (&s)[key_pieces],
+    /// m becomes an even integer no less than the row's largest score; `product` is the largest one of this lane. Where
+    /// a score is +inf, products become scores, whose factor is 1, and those of +inf the largest number.
+    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&product)[parts], typename Engine::Sums (&s)[key_pieces],
                                            Sum& factor) {
       constexpr Sum most = device::largest_number<Sum>;
       Sum shrink[parts];
       bool is_beyond = false;
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
-        const Sum before = m_[r][part], above = 2 * core::ceil(largest[part] / 2);
-        const Sum fresh = largest[part] > before ? (above < most ? above : most) : before;
+        const Sum largest = factor * largest_of_quad(product[part]);
+        const Sum before = m_[r][part], above = 2 * core::ceil(largest / 2);
+        const Sum fresh = largest > before ? (above < most ? above : most) : before;
         shrink[part] = before == none ? Sum(0) : device::power_of_two(before - fresh);
         m_[r][part] = fresh;
         l_[r].shrink(part, shrink[part]);
-        is_beyond |= largest[part] > most;
+        is_beyond |= largest > most;
       }
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {

@@ -40,6 +40,7 @@ struct Tiles {
 /// Row of tile number `tile` that a thread looks up, from `rows` on none: warps take turns.
 template <int rows, int threads>
 KOKKOS_FORCEINLINE_FUNCTION int row_to_look_up(int thread, int tile) {
+  static_assert((threads & (threads - 1)) == 0, "2^32 is a multiple, so that differences below 0 keep their place");
   return int((unsigned(thread) - unsigned(tile) * unsigned(rows)) % unsigned(threads));
 }
 

@@ -1,0 +1,65 @@
+#include "annulus/core/free_blocks.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace annulus::core {
+
+void* FreeBlocks::take(Index bytes) {
+  const std::lock_guard lock(mutex_);
+  void* block = nullptr;
+  if (const auto found = kept_.find(bytes); found != kept_.end()) {
+    block = found->second;
+    kept_bytes_ -= bytes;
+    kept_.erase(found);
+  } else {
+    make_room(bytes);
+    block = get_(bytes);
+    if (block == nullptr && !kept_.empty()) {
+      while (!kept_.empty()) release(kept_.begin());
+      block = get_(bytes);
+    }
+    if (block == nullptr) return nullptr;
+  }
+  used_bytes_ += bytes;
+  most_used_ = std::max(most_used_, used_bytes_);
+  return block;
+}
+
+void FreeBlocks::give(void* block, Index bytes) {
+  const std::lock_guard lock(mutex_);
+  used_bytes_ -= bytes;
+  kept_bytes_ += bytes;
+  kept_.emplace(bytes, block);
+  if (!keeps_) return release(kept_.begin());
+  if (used_bytes_ + kept_bytes_ > most_used_) make_room(0);  // since clear()
+}
+
+void FreeBlocks::clear() {
+  const std::lock_guard lock(mutex_);
+  while (!kept_.empty()) release(kept_.begin());
+  most_used_ = used_bytes_;
+}
+
+void FreeBlocks::stop() {
+  clear();
+  keeps_ = false;
+}
+
+/// So that `bytes` more fit into what was once in use, or into nothing but themselves: the smallest block that is enough
+/// goes, else the largest ones.
+void FreeBlocks::make_room(Index bytes) {
+  const Index most = std::max(most_used_, used_bytes_ + bytes);
+  while (!kept_.empty() && used_bytes_ + kept_bytes_ + bytes > most) {
+    const auto enough = kept_.lower_bound(used_bytes_ + kept_bytes_ + bytes - most);
+    release(enough != kept_.end() ? enough : std::prev(kept_.end()));
+  }
+}
+
+void FreeBlocks::release(std::multimap<Index, void*>::iterator block) {
+  give_back_(block->second);
+  kept_bytes_ -= block->first;
+  kept_.erase(block);
+}
+
+}  // namespace annulus::core
