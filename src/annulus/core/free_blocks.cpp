@@ -46,8 +46,8 @@ void FreeBlocks::stop() {
   keeps_ = false;
 }
 
-/// So that `bytes` more fit into what was once in use, or into nothing but themselves: the smallest block that is enough
-/// goes, else the largest ones.
+/// So that `bytes` more fit into what was once in use, or stand beside what is in use alone: the smallest block that is
+/// enough goes, else the largest ones.
 void FreeBlocks::make_room(Index bytes) {
   const Index most = std::max(most_used_, used_bytes_ + bytes);
   while (!kept_.empty() && used_bytes_ + kept_bytes_ + bytes > most) {
