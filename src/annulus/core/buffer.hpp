@@ -34,9 +34,6 @@ class Buffer {
   Index bytes_ = 0;
 };
 
-/// Memory of a GPU that buffers had is kept for other ones (free_blocks.hpp): this gives it back to the driver.
-void release_free_blocks();
-
 /// Copies between host memory and a buffer's memory (a plain copy when they are the same); complete on return.
 void copy_to_device(void* device, const void* host, Index bytes);
 void copy_to_host(void* host, const void* device, Index bytes);

@@ -1,8 +1,8 @@
 // Which back end does the work: the one place that knows what was compiled.
 #include "annulus/kernels/backend.hpp"
 
-#include "annulus/core/buffer.hpp"
 #include "annulus/core/error.hpp"
+#include "annulus/core/free_blocks.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
