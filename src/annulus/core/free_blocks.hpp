@@ -41,7 +41,7 @@ class FreeBlocks {
   Index kept_bytes_ = 0, used_bytes_ = 0, most_used_ = 0;
 };
 
-/// Gives back what is kept of the GPU's memory that buffers had (buffer.hpp). Without effect in builds for host threads.
+/// Gives back what is kept of the GPU's memory that buffers had (buffer.hpp); in builds for host threads there is none.
 void release_free_blocks();
 
 }  // namespace annulus::core
