@@ -115,16 +115,17 @@ struct Engine16 {
 };
 
 /// Floats as the sum of two TF32 numbers (8 exponent, 10 mantissa bits) but for 2^-22 of them.
-template <int count>
+/// three: both are used. Else `high` alone, in which a NaN has to stay one: rounded as a number is, a GPU's NaN,
+/// 0x7fffffff, would become -0.
+template <int count, bool three>
 struct Split {
   std::uint32_t high[count];
   std::uint32_t low[count];
 
-  /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off. What is not finite stays so: to add to
-  /// 0x7fffffff, a GPU's NaN, would give -0.
+  /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off.
   KOKKOS_FORCEINLINE_FUNCTION void set(int i, std::uint32_t bits) {
-    const bool is_finite = (bits & 0x7fffffffu) < 0x7f800000u;
-    high[i] = (is_finite ? bits + 0x1000u : bits) & ~0x1fffu;
+    const bool is_number = three || (bits & 0x7fffffffu) < 0x7f800000u;
+    high[i] = (is_number ? bits + 0x1000u : bits) & ~0x1fffu;
     low[i] = core::detail::bits_of(core::detail::float_of(bits) - core::detail::float_of(high[i]));
   }
 };
@@ -138,13 +139,13 @@ struct EngineOfTf32 {
   static constexpr int rows = 16, parts = 2;
   using Sums = float[2][2 * parts];
   using RowSums = cuda::RowSums<Sum, parts, true>;
-  using Queries = Split<4>;
-  using Keys = Split<4>;
+  using Queries = Split<4, three>;
+  using Keys = Split<4, three>;
   struct Weights {
-    Split<4> of[2];  ///< keys 0-7, 8-15
+    Split<4, three> of[2];  ///< keys 0-7, 8-15
   };
   struct Values {
-    Split<2> of[2][2];  ///< keys 0-7, 8-15; columns 0-7, 8-15
+    Split<2, three> of[2][2];  ///< keys 0-7, 8-15; columns 0-7, 8-15
   };
 
   template <class Machine>
@@ -201,8 +202,8 @@ struct EngineOfTf32 {
     ANNULUS_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int keys = i / 2, half = i % 2;
-      const Split<4>& left = weights.of[keys];
-      const Split<2>& right = values.of[keys][half];
+      const Split<4, three>& left = weights.of[keys];
+      const Split<2, three>& right = values.of[keys][half];
       const auto take = [&](const std::uint32_t(&a)[4], const std::uint32_t(&b)[2]) {
         machine.multiply_tf32(sums[half], {{a[0], a[1], a[2], a[3]}}, b[0], b[1]);
       };
@@ -218,15 +219,15 @@ struct EngineOfTf32 {
       machine.multiply_tf32(l.of, {{a[0], a[1], a[2], a[3]}}, one, one);
     };
     ANNULUS_UNROLL
-    for (const Split<4>& left : weights.of) {
+    for (const Split<4, three>& left : weights.of) {
       if (three) take(left.low);
       take(left.high);
     }
   }
 
  private:
-  KOKKOS_FORCEINLINE_FUNCTION static Split<4> split(const Words4& words) {
-    Split<4> parts_of;
+  KOKKOS_FORCEINLINE_FUNCTION static Split<4, three> split(const Words4& words) {
+    Split<4, three> parts_of;
     ANNULUS_UNROLL
     for (int i = 0; i < 4; ++i) parts_of.set(i, words.of[i]);
     return parts_of;
