@@ -2,6 +2,8 @@
 // a GPU are cuDNN's own plans.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "annulus/kernels/cudnn/attend.hpp"
 #include "kernels/awkward_case.hpp"
 #include "kernels/cudnn_case.hpp"
@@ -71,6 +73,8 @@ TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
   for (const PlanShape& shape : engine.ran) EXPECT_NE(shape.queries, 16);
   EXPECT_EQ(kernels::cudnn::shares().own - before.own, 2.0 * 4 * 4 * 16 * 16);
   EXPECT_GT(kernels::cudnn::shares().engine, before.engine);
+  EXPECT_EQ((kernels::cudnn::Shares{30, 10}.of_engine()), 0.75);
+  EXPECT_TRUE(std::isnan(kernels::cudnn::Shares{}.of_engine())) << "nothing was done";
   EXPECT_FALSE(kernels::cudnn::describe_shares().starts_with("0.0 %"));
   EXPECT_NE(kernels::cudnn::describe_shares().find(", our own kernels the rest: "), std::string::npos);
 
