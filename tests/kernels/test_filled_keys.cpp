@@ -109,22 +109,24 @@ TEST(FilledKeys, AreWhatAttendMakesOfZeros) {
 }
 
 TEST(FilledKeys, AloneGiveTheirNumberAndNoOutput) {
+  const Index count = shape.batch * rows * shape.heads;
+  const auto type = core::DType::float64;
+  Numbers expected;
+  for (Index i = 0; i < count; ++i) {
+    const Index keys = begins_with(i / shape.heads % rows, i % shape.heads);
+    expected.push_back(keys > 0 ? std::log(double(keys)) : -std::numeric_limits<double>::infinity());
+  }
   for (const auto& [precision, bias] : settings) {
-    const State state = filled_state(precision, bias);
-    const Index count = shape.batch * rows * shape.heads;
-    const auto type = core::DType::float64;
-    const auto out =
-        test::to_device(Numbers(std::size_t(count * shape.head_dim), 7), type, rows, shape.heads, shape.head_dim);
-    const auto lse = test::to_device(Numbers(std::size_t(count), 7), type, rows, shape.heads, 1);
-    finish(default_backend(), state, {out.view, lse.view});
-    EXPECT_EQ(test::from_device(out.buffer, count * shape.head_dim, type),
-              Numbers(std::size_t(count * shape.head_dim)));
-    Numbers expected;
-    for (Index i = 0; i < count; ++i) {
-      const Index keys = begins_with(i / shape.heads % rows, i % shape.heads);
-      expected.push_back(keys > 0 ? std::log(double(keys)) : -std::numeric_limits<double>::infinity());
+    for (const Backend backend : {default_backend(), Backend::device}) {
+      const State state = filled_state(precision, bias);
+      const auto out =
+          test::to_device(Numbers(std::size_t(count * shape.head_dim), 7), type, rows, shape.heads, shape.head_dim);
+      const auto lse = test::to_device(Numbers(std::size_t(count), 7), type, rows, shape.heads, 1);
+      finish(backend, state, {out.view, lse.view});
+      EXPECT_EQ(test::from_device(out.buffer, count * shape.head_dim, type),
+                Numbers(std::size_t(count * shape.head_dim)));
+      EXPECT_TRUE(test::close_to(test::from_device(lse.buffer, count, type), expected, 1e-14)) << name_of(precision);
     }
-    EXPECT_TRUE(test::close_to(test::from_device(lse.buffer, count, type), expected, 1e-14));
   }
 }
 

@@ -81,10 +81,10 @@ struct Finish {
     const double e = double(bits >> 52 & 0x7ff) - 1023, f = l * power_of_two(-e);
     const T m = state.m[vector.at];
     const double log_sum = empty ? -INFINITY : (e + (double(m) - exponent_bias)) * std::numbers::ln2 + core::log(f);
-    store_number(to.lse, vector.in(to.lse), T(log_sum));
+    store_number(to.lse, vector.in(to.lse), log_sum);
     if (to.entropy.data != nullptr) {
       const double entropy = empty ? 0 : entropy_of(log_sum, double(state.score_sum[vector.at]), l);
-      store_number(to.entropy, vector.in(to.entropy), T(entropy));
+      store_number(to.entropy, vector.in(to.entropy), entropy);
     }
     if (to.normalizers.data == nullptr) return;
     const Normalizer<T> normalizer = empty ? no_normalizer<T>() : normalizer_of(m, f, e, exponent_bias);
