@@ -49,9 +49,10 @@ using OutOrNone = std::optional<OutArray>;
 
 Tensor tensor_or_none(const OutOrNone& array, const char* name) { return array ? tensor_of(*array, name) : Tensor{}; }
 
-Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
-                        const OutArray& out, const OutArray& lse, const OutOrNone& entropy, const OutOrNone& received,
-                        const OutOrNone& top_weights, const OutOrNone& top_rows, const nb::object& progress) {
+Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k,
+                        const InArray& v, const OutArray& out, const OutArray& lse, const OutOrNone& entropy,
+                        const OutOrNone& received, const OutOrNone& top_weights, const OutOrNone& top_rows,
+                        const nb::object& progress) {
   ForwardTensors tensors{tensor_of(q, "q"), tensor_of(k, "k"), tensor_of(v, "v"), tensor_of(out, "out"),
                          tensor_of(lse, "lse")};
   tensors.statistics.entropy = tensor_or_none(entropy, "entropy");
@@ -67,15 +68,10 @@ void run_backward(const Communicator& comm, const Plan& plan, const Normalizers&
                   const InArray& k, const InArray& v, const InArray& out, const InArray& dout,
                   const std::optional<InArray>& dlse, const OutArray& dq, const OutArray& dk, const OutArray& dv,
                   const nb::object& progress) {
-  const BackwardTensors tensors{tensor_of(q, "q"),
-                                tensor_of(k, "k"),
-                                tensor_of(v, "v"),
-                                tensor_of(out, "out"),
-                                tensor_of(dout, "dout"),
-                                dlse ? tensor_of(*dlse, "dlse") : Tensor{},
-                                tensor_of(dq, "dq"),
-                                tensor_of(dk, "dk"),
-                                tensor_of(dv, "dv")};
+  const BackwardTensors tensors{
+      tensor_of(q, "q"),     tensor_of(k, "k"),       tensor_of(v, "v"),
+      tensor_of(out, "out"), tensor_of(dout, "dout"), dlse ? tensor_of(*dlse, "dlse") : Tensor{},
+      tensor_of(dq, "dq"),   tensor_of(dk, "dk"),     tensor_of(dv, "dv")};
   run([&](const Progress& tell) { backward(comm, plan, kept, tensors, tell); }, progress);
 }
 
@@ -144,10 +140,10 @@ NB_MODULE(_core, m) {
 
   m.def("plan", make_plan, "extents"_a, "type"_a, "segments"_a, "dilations"_a, "causal"_a, "semantics"_a, "documents"_a,
         "scale"_a.none(), "group_scale"_a, "ranks"_a, "options"_a);
-  m.def("forward", run_forward, "comm"_a, "plan"_a, "q"_a, "k"_a, "v"_a, "out"_a, "lse"_a, "entropy"_a.none(), "received"_a.none(),
-        "top_weights"_a.none(), "top_rows"_a.none(), "progress"_a.none());
-  m.def("backward", run_backward, "comm"_a, "plan"_a, "normalizers"_a, "q"_a, "k"_a, "v"_a, "out"_a, "dout"_a, "dlse"_a.none(),
-        "dq"_a, "dk"_a, "dv"_a, "progress"_a.none());
+  m.def("forward", run_forward, "comm"_a, "plan"_a, "q"_a, "k"_a, "v"_a, "out"_a, "lse"_a, "entropy"_a.none(),
+        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "progress"_a.none());
+  m.def("backward", run_backward, "comm"_a, "plan"_a, "normalizers"_a, "q"_a, "k"_a, "v"_a, "out"_a, "dout"_a,
+        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "progress"_a.none());
   m.def("reference", run_reference, "plan"_a, "q"_a, "k"_a, "v"_a, "rows"_a, "out"_a, "lse"_a);
   m.def("set_threads", set_threads, "count"_a);
   m.def("threads", get_threads);

@@ -21,7 +21,11 @@ Tensor describe(const Array& array, const char* name) {
     throw core::Error(core::ErrorKind::usage,
                       std::string(name) + " has " + std::to_string(array.ndim()) + " axes, expected (B, S, heads, D)");
   }
-  Tensor tensor{const_cast<void*>(static_cast<const void*>(array.data())), type_of(array.dtype(), name), {1, 1, 1, 1}, {1, 1, 1, 1}, ""};
+  Tensor tensor{const_cast<void*>(static_cast<const void*>(array.data())),
+                type_of(array.dtype(), name),
+                {1, 1, 1, 1},
+                {1, 1, 1, 1},
+                ""};
   for (std::size_t i = 0; i < array.ndim(); ++i) {
     tensor.extents[i] = Index(array.shape(i));
     tensor.strides[i] = Index(array.stride(i));

@@ -43,9 +43,9 @@ int default_threads() {
 struct Job {
   const std::function<void(const Progress&)>& work;
   nb::object progress;
-  bool ended = false;        // the caller wants no more of it; under Worker::mutex
-  bool done = false;         // under Worker::mutex
-  std::exception_ptr error = {};  // read once it is done
+  bool ended = false;                           // the caller wants no more of it; under Worker::mutex
+  bool done = false;                            // under Worker::mutex
+  std::exception_ptr error = {};                // read once it is done
   std::optional<nb::python_error> raised = {};  // by progress; touched with the GIL
 };
 
@@ -79,10 +79,13 @@ class Worker {
 
   void set_threads(int count) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (count < 1) throw Error(ErrorKind::usage, "set_threads: " + std::to_string(count) + " threads, expected 1 or more");
+    if (count < 1)
+      throw Error(ErrorKind::usage, "set_threads: " + std::to_string(count) + " threads, expected 1 or more");
     if (started_ && count > threads_) {
-      throw Error(ErrorKind::usage, "set_threads: " + std::to_string(count) + " threads; this process began to compute with " +
-                                        std::to_string(threads_) + ", expected as many or fewer (set more before the first call, or OMP_NUM_THREADS)");
+      throw Error(ErrorKind::usage,
+                  "set_threads: " + std::to_string(count) + " threads; this process began to compute with " +
+                      std::to_string(threads_) +
+                      ", expected as many or fewer (set more before the first call, or OMP_NUM_THREADS)");
     }
     (started_ ? wanted_ : threads_) = count;
     if (started_) limit_threads(count);
@@ -105,9 +108,10 @@ class Worker {
   void start() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (started_ && process_ != getpid()) {
-      throw Error(ErrorKind::failure,
-                  "this process was forked from one that had computed with annulus already, and threads do not survive a "
-                  "fork: start it with the method 'spawn' or 'forkserver', or compute in it alone");
+      throw Error(
+          ErrorKind::failure,
+          "this process was forked from one that had computed with annulus already, and threads do not survive a "
+          "fork: start it with the method 'spawn' or 'forkserver', or compute in it alone");
     }
     if (started_) return;
     if (threads_ == 0) threads_ = default_threads();
