@@ -1,0 +1,96 @@
+// A launch as it runs: its blocks, their warps, and the memory that these have.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <vector>
+
+#include "program.hpp"
+
+namespace emulated_gpu {
+
+struct Dim3 {
+  std::uint32_t x = 1, y = 1, z = 1;
+  std::uint64_t count() const { return std::uint64_t(x) * y * z; }
+};
+
+struct Launch {
+  const Kernel* kernel = nullptr;
+  Dim3 grid, block;
+  std::uint32_t dynamic_bytes = 0;  // of shared memory
+  std::vector<std::byte> parameters;
+  std::uint64_t parameter_address = 0;  // where kernels see them, too
+};
+
+/// Runs all blocks, one after another; ends the program where one does what a GPU forbids.
+void run(Launch& launch);
+
+/// An asynchronous copy into shared memory that has been asked for and has not arrived yet.
+struct Copy {
+  std::uint32_t group;
+  std::uint32_t to;
+  std::array<std::byte, 16> data;
+  std::uint8_t bytes;
+};
+
+/// Who touched a byte of shared memory last. Epochs count barriers, of the block and of the warp.
+struct Touched {
+  std::uint16_t writer = 0, reader = 0;  // thread + 1
+  std::uint32_t written = 0, written_in_warp = 0, read = 0, read_in_warp = 0;
+};
+
+struct Block;
+
+struct Warp {
+  template <class T>
+  T* row(std::uint32_t at) {
+    return reinterpret_cast<T*>(registers + at);
+  }
+
+  std::byte* registers = nullptr;
+  Block* block = nullptr;
+  std::uint32_t index = 0;
+  std::array<std::uint32_t, lanes_of_warp> pc{};
+  // Lanes: each that has not exited is ready, blocked (waits for other lanes of the warp) or at a barrier.
+  std::uint32_t ready = 0, blocked = 0, at_barrier = 0, exited = 0;
+  std::array<std::uint32_t, lanes_of_warp> barrier{}, barrier_threads{};
+  std::uint32_t epoch = 0;
+  std::array<std::vector<Copy>, lanes_of_warp> copies;
+  std::array<std::uint32_t, lanes_of_warp> group{};  // of copies, the present one
+  std::vector<std::byte> local;
+};
+
+struct Block {
+  Launch* launch = nullptr;
+  Dim3 index;
+  std::vector<std::byte> shared;
+  std::vector<Touched> touched;  // empty where races are not looked for
+  std::vector<Warp> warps;
+  std::uint32_t epoch = 0;
+};
+
+template <class Function>
+inline void for_lanes(std::uint32_t lanes, const Function& function) {
+  if (lanes == all_lanes) {
+    for (int lane = 0; lane < lanes_of_warp; ++lane) function(lane);
+  } else {
+    for (; lanes != 0; lanes &= lanes - 1) function(std::countr_zero(lanes));
+  }
+}
+
+/// Ends the program and says what a thread did where.
+[[noreturn]] void fault(const Warp& warp, const Instruction& instruction, int lane, const std::string& what);
+
+enum class Space { generic, global, shared, local };
+enum class Access { read, write, atomic };
+
+/// Where `bytes` at an address of a space are, for one lane. Ends the program where they are not, lie on no multiple of
+/// their number, or race with another thread's access to shared memory.
+std::byte* place(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address,
+                 std::size_t bytes, Access access);
+
+/// Whether an environment variable is set to something but 0.
+bool is_set(const char* name);
+
+}  // namespace emulated_gpu
