@@ -28,6 +28,23 @@ struct Backend {
   }
 };
 
+/// The numbers of a table. Where a test has it so, every team is a launch of its own; were that a table by itself, all
+/// kernels would be compiled for it once more.
+template <class Table>
+struct Tested : Table {
+  static inline bool one_team_per_launch = false;
+  static double flops_per_launch(int concurrency) {
+    return one_team_per_launch ? 1 : Table::flops_per_launch(concurrency);
+  }
+};
+template <class Tuning>
+struct OneTeamPerLaunch {
+  OneTeamPerLaunch() { Tuning::one_team_per_launch = true; }
+  ~OneTeamPerLaunch() { Tuning::one_team_per_launch = false; }
+  OneTeamPerLaunch(const OneTeamPerLaunch&) = delete;
+  OneTeamPerLaunch& operator=(const OneTeamPerLaunch&) = delete;
+};
+
 /// The GPU's numbers where a team has fewer threads: each has more blocks.
 struct GpuNumbers : GpuTuning {
   static constexpr int team_size = 1;
@@ -46,15 +63,25 @@ struct OtherTuning : HostTuning {
 };
 
 #if defined(KOKKOS_ENABLE_CUDA)
-using Backends = testing::Types<Backend<Kokkos::Cuda, GpuTuning>>;
+using Backends = testing::Types<Backend<Kokkos::Cuda, Tested<GpuTuning>>>;
 #elif defined(KOKKOS_ENABLE_HIP)
-using Backends = testing::Types<Backend<Kokkos::HIP, GpuTuning>>;
+using Backends = testing::Types<Backend<Kokkos::HIP, Tested<GpuTuning>>>;
 #elif defined(KOKKOS_ENABLE_OPENMP)
-using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::OpenMP, HostTuning>,
-                                Backend<Kokkos::OpenMP, GpuNumbers>>;
+using Backends =
+    testing::Types<Backend<Kokkos::Serial, Tested<HostTuning>>, Backend<Kokkos::OpenMP, Tested<HostTuning>>,
+                   Backend<Kokkos::OpenMP, Tested<GpuNumbers>>>;
 #else
-using Backends = testing::Types<Backend<Kokkos::Serial, HostTuning>, Backend<Kokkos::Serial, GpuNumbers>>;
+using Backends =
+    testing::Types<Backend<Kokkos::Serial, Tested<HostTuning>>, Backend<Kokkos::Serial, Tested<GpuNumbers>>>;
 #endif
+/// Bits are the same on every space, so that one is enough for the other tiles.
+using OtherBackend = Backend<Kokkos::DefaultExecutionSpace, OtherTuning>;
+
+/// visit(Backend{}) for each one of a list.
+template <template <class...> class List, class... Each, class Visit>
+void for_each_backend(List<Each...>, const Visit& visit) {
+  (visit(Each{}), ...);
+}
 
 /// All threads of the space are one team: with OMP_NUM_THREADS=4 four of them, or the tests prove less.
 template <class Backend>
@@ -73,12 +100,6 @@ void expect_polls(Index polls, Index launches) {
     EXPECT_EQ(polls, launches);
   }
 }
-
-/// The table of a space, but with one flop per launch: every team becomes a launch of its own.
-template <class Tuning>
-struct OneTeamPerLaunch : Tuning {
-  static double flops_per_launch(int) { return 1; }
-};
 
 /// 70 rows of two batch entries and three heads that see each other upto their own place, in one list.
 template <class AnyCase>

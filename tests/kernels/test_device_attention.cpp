@@ -97,17 +97,20 @@ TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
   }
 }
 
-TYPED_TEST(DeviceAttention, SameBitsForAnyTiles) {
+TEST(DeviceAttentionBits, SameForAnyTiles) {
   // Of the other tiles' accumulators, those of D = 20 and 32 lie in registers in float, those of 40 and 128 in memory.
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (const Index head_dim : {20, 32, 40, 128}) {
       for (const bool causal : {false, true}) {
+        if (!causal && head_dim > 20) continue;  // masks know nothing of D
         const WorkCase test = awkward_case(head_dim, DType::float32, precision, causal);
-        const auto one =
-            device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(test, TypeParam::team_size());
-        const auto other = device_answer<typename TypeParam::Space, OtherTuning>(test, TypeParam::team_size());
-        EXPECT_EQ(one.out, other.out) << describe(test, causal);
-        EXPECT_EQ(one.lse, other.lse) << describe(test, causal);
+        const auto other = device_answer<OtherBackend::Space, OtherTuning>(test, OtherBackend::team_size());
+        for_each_backend(Backends(), [&](auto backend) {
+          using Each = decltype(backend);
+          const auto one = device_answer<typename Each::Space, typename Each::Tuning>(test, Each::team_size());
+          EXPECT_EQ(one.out, other.out) << Each::Space::name() << ": " << describe(test, causal);
+          EXPECT_EQ(one.lse, other.lse) << Each::Space::name() << ": " << describe(test, causal);
+        });
       }
     }
   }
@@ -230,7 +233,8 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
 }
 
 TYPED_TEST(DeviceAttention, PollsBetweenLaunches) {
-  using Tuning = OneTeamPerLaunch<typename TypeParam::Tuning>;
+  using Tuning = typename TypeParam::Tuning;
+  const OneTeamPerLaunch<Tuning> cut;
   WorkCase test = triangle_case<WorkCase>();
   test.fill();
   int polls = 0;

@@ -190,18 +190,23 @@ TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
   EXPECT_NE(this->gradients(apart, known).dk, expected.dk);
 }
 
-TYPED_TEST(DeviceBackward, BitsDoNotDependOnTiles) {
+TEST(DeviceBackwardBits, DoNotDependOnTiles) {
   for (const Mask mask : all_masks) {
     const BackwardCase test = awkward_backward_case(20, DType::float32, Precision::float32, mask);
     const BackwardAnswer known = naive_backward(test);
-    SCOPED_TRACE(int(mask));
-    expect_same_bits(device_gradients<typename TypeParam::Space, OtherTuning>(test, known, TypeParam::team_size()),
-                     this->gradients(test, known));
+    const Gradients other = device_gradients<OtherBackend::Space, OtherTuning>(test, known, OtherBackend::team_size());
+    for_each_backend(Backends(), [&](auto backend) {
+      using Each = decltype(backend);
+      SCOPED_TRACE(fmt::format("{}, mask {}", Each::Space::name(), int(mask)));
+      expect_same_bits(device_gradients<typename Each::Space, typename Each::Tuning>(test, known, Each::team_size()),
+                       other);
+    });
   }
 }
 
 TYPED_TEST(DeviceBackward, PollsBetweenLaunches) {
-  using Tuning = OneTeamPerLaunch<typename TypeParam::Tuning>;
+  using Tuning = typename TypeParam::Tuning;
+  const OneTeamPerLaunch<Tuning> cut;
   BackwardCase test = triangle_case<BackwardCase>();
   test.fill_all();
   int polls = 0;

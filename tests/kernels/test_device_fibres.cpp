@@ -1,6 +1,6 @@
 // The device teams as a GPU runs them, 128 threads with a block each, on fibres: against the definition, and with the
-// bits of one thread that does it all. Run from the first thread up and from the last one down, so that a missing
-// barrier shows.
+// bits of the back end, where one thread does it all. Run from the first thread up and from the last one down, so that
+// a missing barrier shows.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,6 +20,7 @@ using kernels::device::launch_attend;
 using kernels::device::launch_attend_backward;
 using kernels::device::launch_attend_statistics;
 
+using Space = Kokkos::DefaultExecutionSpace;  // which has the host's numbers
 constexpr int threads = GpuTuning::team_size;
 
 class DeviceFibres : public testing::TestWithParam<Fibres::Order> {
@@ -41,12 +42,14 @@ TEST_P(DeviceFibres, Forward) {
         SCOPED_TRACE(fmt::format("{}, D {}, {}", core::name_of(kind.type), head_dim, causal ? "causal" : "all"));
         const WorkCase test = awkward_case(head_dim, kind.type, kind.precision, causal);
         const kernels::ReferenceResult expected = naive_answer(test);
-        const auto actual = answer_on<Kokkos::Serial>(test, 1, [](const auto& list, const auto& operands, auto& state) {
+        const auto actual = answer_on<Space>(test, 1, [](const auto& list, const auto& operands, auto& state) {
           launch_attend<FibreSpace, GpuTuning>(list, operands, state, {}, threads);
         });
         EXPECT_TRUE(close_to(actual.out, expected.out, core::forward_tolerance(kind.type)));
         EXPECT_TRUE(close_to(actual.lse, expected.lse, core::forward_tolerance(kind.type)));
-        const auto one = device_answer<Kokkos::Serial, HostTuning>(test, 1);
+        const auto one = answer_on<Space>(test, 1, [](const auto& list, const auto& operands, auto& state) {
+          kernels::attend(kernels::Backend::device, list, operands, state);
+        });
         EXPECT_EQ(actual.out, one.out);
         EXPECT_EQ(actual.lse, one.lse);
       }
@@ -61,13 +64,15 @@ TEST_P(DeviceFibres, Gradients) {
         SCOPED_TRACE(fmt::format("{}, D {}, mask {}", core::name_of(precision), head_dim, int(mask)));
         const BackwardCase test = awkward_backward_case(head_dim, core::type_of(precision), precision, mask);
         const BackwardAnswer known = naive_backward(test);
-        const Gradients actual =
-            gradients_on<Kokkos::Serial>(test, known, 1, [&](const auto& list, const BackwardTensors& tensors) {
-              launch_attend_backward<FibreSpace, GpuTuning>(list, test.shape, precision, tensors.operands(test),
-                                                            tensors.gradients(), {}, threads);
-            });
+        const Gradients actual = gradients_by(test, known, [&](const auto& list, const BackwardTensors& tensors) {
+          launch_attend_backward<FibreSpace, GpuTuning>(list, test.shape, precision, tensors.operands(test),
+                                                        tensors.gradients(), {}, threads);
+        });
         expect_close(actual, known.gradients, core::gradient_tolerance(core::type_of(precision)));
-        const Gradients one = device_gradients<Kokkos::Serial, HostTuning>(test, known, 1);
+        const Gradients one = gradients_by(test, known, [&](const auto& list, const BackwardTensors& tensors) {
+          kernels::attend_backward(kernels::Backend::device, list, test.shape, test.query_rows, precision,
+                                   tensors.operands(test), tensors.gradients());
+        });
         EXPECT_EQ(actual.dq, one.dq);
         EXPECT_EQ(actual.dk, one.dk);
         EXPECT_EQ(actual.dv, one.dv);
