@@ -1,6 +1,6 @@
 // The emulated GPU's memory. Device memory lies at addresses that the host cannot touch: its pages are mapped twice,
-// once without any rights where programs see them, once for the emulator. A host that uses a device pointer, or hands one to
-// an MPI that is not GPU-aware, ends with a segmentation fault, as it does on a machine with a GPU.
+// once without any rights where programs see them, once for the emulator. A host that uses a device pointer, or hands
+// one to an MPI that is not GPU-aware, ends with a segmentation fault, as on a machine with a GPU.
 #pragma once
 
 #include <cstddef>

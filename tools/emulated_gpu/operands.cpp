@@ -132,7 +132,8 @@ std::uint32_t Operands::address_row(const Operand& operand, std::size_t bytes, s
 }
 
 void Operands::place_open_arrays() {
-  kernel_.shared_bytes = std::uint32_t((shared_used + 127) / 128 * 128);
+  const bool has_open = !open_constants_.empty() || !open_displacements_.empty();
+  kernel_.shared_bytes = std::uint32_t(has_open ? (shared_used + 127) / 128 * 128 : shared_used);
   const std::uint64_t first = first_shared + kernel_.shared_bytes;
   for (const std::size_t at : open_constants_) kernel_.constants[at].value += first;
   for (const std::size_t at : open_displacements_) kernel_.code[at].number += std::int64_t(first);

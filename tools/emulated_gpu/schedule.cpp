@@ -12,10 +12,6 @@
 namespace emulated_gpu {
 namespace {
 
-/// Warps of a block are run in descending order, so that those first that come last.
-const bool downwards = is_set("EMULATED_GPU_DOWNWARDS");
-const bool finds_races = is_set("EMULATED_GPU_RACES");
-
 void set_special(Warp& warp) {
   const Block& block = *warp.block;
   const Launch& launch = *block.launch;
@@ -227,7 +223,8 @@ void begin(Block& block) {
   }
 }
 
-void run_block(Block& block) {
+/// downwards: warps are run in descending order.
+void run_block(Block& block, bool downwards) {
   begin(block);
   const std::size_t count = block.warps.size();
   for (;;) {
@@ -246,6 +243,7 @@ void run_block(Block& block) {
 
 void run(Launch& launch) {
   const Kernel& kernel = *launch.kernel;
+  const bool downwards = is_set("EMULATED_GPU_DOWNWARDS");
   if (!kernel.parameters.empty()) {
     launch.parameter_address = allocate(std::max<std::size_t>(kernel.parameter_bytes, 16));
     if (launch.parameter_address == 0) fail("no memory for the parameters of " + kernel.name);
@@ -255,7 +253,7 @@ void run(Launch& launch) {
   Block block;
   block.launch = &launch;
   block.shared.resize(kernel.shared_bytes + launch.dynamic_bytes);
-  if (finds_races) block.touched.resize(block.shared.size());
+  if (is_set("EMULATED_GPU_RACES")) block.touched.resize(block.shared.size());
   const std::size_t warps = std::size_t((launch.block.count() + lanes_of_warp - 1) / lanes_of_warp);
   const std::size_t each = (kernel.register_bytes + 63) / 64 * 64;
   auto* registers = static_cast<std::byte*>(std::aligned_alloc(64, warps * each));
@@ -269,7 +267,7 @@ void run(Launch& launch) {
   }
   for (block.index.z = 0; block.index.z < launch.grid.z; ++block.index.z)
     for (block.index.y = 0; block.index.y < launch.grid.y; ++block.index.y)
-      for (block.index.x = 0; block.index.x < launch.grid.x; ++block.index.x) run_block(block);
+      for (block.index.x = 0; block.index.x < launch.grid.x; ++block.index.x) run_block(block, downwards);
   std::free(registers);
   if (launch.parameter_address != 0) free_device(launch.parameter_address);
 }

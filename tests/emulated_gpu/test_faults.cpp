@@ -1,0 +1,58 @@
+// What a GPU forbids, or leaves to chance, ends the program with the thread, the line and the reason.
+#include <gtest/gtest.h>
+
+#include "ptx.hpp"
+
+namespace emulated_gpu::test {
+namespace {
+
+const std::string own_word = "shl.b32 %r2, %r1, 2;\nmov.u32 %r3, s;\nadd.u32 %r5, %r3, %r2;\n";
+
+TEST(EmulatedFaultsDeathTest, MemoryThatNobodyHas) {
+  EXPECT_DEATH(run_text({"ld.global.u64 %x4, [%x2+8];\n" + store_x4}, 1),
+               "thread 0 of block 0,0,0 touches 8 bytes at .*, which no allocation has\n *in line .*ld.global.u64");
+  EXPECT_DEATH(run_text({"ld.global.u64 %x4, [%x2+-8];\n" + store_x4}, 1), "no allocation has");
+  EXPECT_DEATH(run_text({"mov.u32 %r3, s;\nld.shared.u32 %r4, [%r3+16];\n" + store_r4, "", 16}, 1),
+               "touches 4 bytes at 16 of 16 bytes of shared memory");
+  EXPECT_DEATH(run_text({"ld.global.u32 %r4, [%x2+2];\n" + store_r4}, 1), "touches 4 bytes at .*, no multiple of it");
+}
+
+TEST(EmulatedFaultsDeathTest, HostsThatUseDeviceMemory) {
+  const std::uint64_t address = allocate(64);
+  EXPECT_DEATH(*reinterpret_cast<volatile int*>(address) = 1, "");
+  EXPECT_NE(found(address, 64), nullptr);
+  free_device(address);
+  EXPECT_EQ(found(address, 8), nullptr);
+}
+
+TEST(EmulatedFaultsDeathTest, RacesInSharedMemory) {
+  setenv("EMULATED_GPU_RACES", "1", 1);
+  const std::string store = own_word + "st.shared.u32 [%r5], %r1;\n",
+                    load = "xor.b32 %r6, %r5, 128;\nld.shared.u32 %r4, [%r6];\n";
+  const auto text = [&](const std::string& between) { return Text{store + between + load + store_r4, "", 256}; };
+  EXPECT_EQ(run_text(text("bar.sync 0;\n"), 64)[0], 32U);
+  EXPECT_DEATH(run_text(text(""), 64),
+               "thread 32 of block 0,0,0 races with a thread that read byte 128 of shared memory");
+  // Of two lanes of one warp, too: they are together by chance only.
+  const std::string neighbour = "xor.b32 %r6, %r5, 4;\nld.shared.u32 %r4, [%r6];\n";
+  EXPECT_EQ(run_text({store + "bar.warp.sync -1;\n" + neighbour + store_r4, "", 256}, 32)[0], 1U);
+  EXPECT_DEATH(run_text({store + neighbour + store_r4, "", 256}, 32), "races with thread");
+  // Read, then written by another.
+  EXPECT_DEATH(run_text({own_word + "ld.shared.u32 %r4, [s];\nst.shared.u32 [s], %r1;\n" + store_r4, "", 256}, 64),
+               "races with a thread that read byte 0");
+}
+
+TEST(EmulatedFaultsDeathTest, ThreadsThatWaitForEver) {
+  EXPECT_DEATH(run_text({"setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 1;\n@!%p1 bar.sync 2, 64;\n"}, 64),
+               "is stuck.*\n.*\n  thread 32 in line");
+  EXPECT_DEATH(run_text({"setp.lt.u32 %p1, %r1, 16;\n@%p1 bra $L_a;\nbar.sync 0;\n$L_a:\nbar.warp.sync -1;\n"}, 64),
+               "is stuck");
+}
+
+TEST(EmulatedFaultsDeathTest, WhatIsNotKnown) {
+  EXPECT_DEATH(run_text({"sqrt.rn.ftz.f16 %h1, %h2;\n"}, 1), "PTX that is not known here: sqrt.ftz.f16\n *in line");
+  EXPECT_DEATH(run_text({"trap;\n"}, 1), "is trapped");
+}
+
+}  // namespace
+}  // namespace emulated_gpu::test
