@@ -65,6 +65,26 @@ TEST(EmulatedInstructions, Floats) {
            bits(std::ldexp(1.0F, -24))}});
 }
 
+// (1 + 2^-12)^2 - 1 - 2^-11 is 0 with two roundings, 2^-24 with one; told how to round (.rn) it stays two.
+TEST(EmulatedInstructions, ProductsAreFusedOnRequest) {
+  const auto result = [](const std::string& body, const char* fused) {
+    setenv("EMULATED_GPU_FUSED", fused, 1);
+    const auto out = run_text(
+        {"mov.f32 %f1, 0f3F800800;\nmov.f32 %f2, 0f3F801000;\n" + body + "\nmov.b32 %r4, %f4;\n" + store_r4}, 1);
+    setenv("EMULATED_GPU_FUSED", "0", 1);
+    return std::bit_cast<float>(std::uint32_t(out[0]));
+  };
+  const float small = std::ldexp(1.0F, -24);
+  const std::string product = "mul.f32 %f3, %f1, %f1; ";
+  EXPECT_EQ(result(product + "sub.f32 %f4, %f3, %f2;", "0"), 0.0F);
+  EXPECT_EQ(result(product + "sub.f32 %f4, %f3, %f2;", "1"), small);
+  EXPECT_EQ(result(product + "sub.f32 %f4, %f2, %f3;", "1"), -small);
+  EXPECT_EQ(result(product + "neg.f32 %f2, %f2; add.f32 %f4, %f2, %f3;", "1"), small);
+  EXPECT_EQ(result(product + "sub.rn.f32 %f4, %f3, %f2;", "1"), 0.0F);
+  EXPECT_EQ(result("mul.rn.f32 %f3, %f1, %f1; sub.f32 %f4, %f3, %f2;", "1"), 0.0F);
+  EXPECT_EQ(result(product + "mov.f32 %f1, 0f00000000; sub.f32 %f4, %f3, %f2;", "1"), 0.0F) << "too late";
+}
+
 TEST(EmulatedInstructions, ComparisonsOfNaN) {
   const std::string nan = "mov.f32 %f1, 0f7FC00000; mov.f32 %f2, 0f40000000; ";
   for (const auto& [compare, is] : std::vector<std::pair<std::string, std::uint64_t>>{

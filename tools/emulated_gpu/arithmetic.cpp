@@ -161,6 +161,9 @@ void add_floats(Handlers& handlers, const std::string& type) {
   handlers["mul." + type] = binary<T, T, T, [](T a, T b) { return a * b; }>;
   handlers["div." + type] = binary<T, T, T, [](T a, T b) { return a / b; }>;
   handlers["fma." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return std::fma(a, b, c); }>;
+  handlers["fused.add." + type] = handlers["fma." + type];
+  handlers["fused.sub." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return std::fma(a, b, -c); }>;
+  handlers["fused.from." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return std::fma(-a, b, c); }>;
   handlers["min." + type] = binary<T, T, T, smaller<T>>;
   handlers["max." + type] = binary<T, T, T, larger<T>>;
   handlers["min.NaN." + type] =

@@ -32,6 +32,7 @@ void Decoder::decode(const Module::Function& function) {
   leave();
   place_open_arrays();
   kernel_.local_bytes = std::uint32_t((local_used + 15) / 16 * 16);
+  if (is_set("EMULATED_GPU_FUSED")) fuse_products(kernel_);
 }
 
 void Decoder::enter(const Module::Function& function) {

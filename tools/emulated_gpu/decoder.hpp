@@ -16,6 +16,9 @@ struct Opcode {
   std::vector<std::string> types;  // those of the parts that are types
 };
 
+/// As ptxas may: sums and differences of a product just made round once, as an FMA does.
+void fuse_products(Kernel& kernel);
+
 class Decoder : private Operands {
  public:
   Decoder(Module& module, Kernel& kernel) : Operands(module, kernel) {}

@@ -245,6 +245,7 @@ void Decoder::read_arithmetic(Instruction& instruction, const Opcode& op, Given 
     instruction.is_negated = operands[3].is_negated;
     return finish(instruction, "selp.b" + std::to_string(8 * bytes));
   }
+  instruction.may_fuse = type[0] == 'f' && is_any(name, {"mul", "add", "sub"}) && op.parts.size() == 2;
   std::string known = name;
   for (std::size_t n = 1; n < op.parts.size(); ++n) {
     const std::string& part = op.parts[n];

@@ -33,6 +33,7 @@ struct Instruction {
   bool is_guarded = false, guard_is_negated = false;
   bool is_negated = false;          // of a predicate among the operands
   bool is_signed = false;           // what fills the rest of a wider register
+  bool may_fuse = false;            // a product, sum or difference that ptxas may round together with another
   bool has_narrow_address = false;  // of 32 bits
   Combination combination = Combination::none;
   std::uint8_t elements = 1;  // of a vector

@@ -1,0 +1,65 @@
+// What ptxas may do to products and sums of floats that are not told how to round: mul, add make one fma. It need not,
+// and where it does may change with its version; a kernel that promises the same bits must give them either way.
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "decoder.hpp"
+
+namespace emulated_gpu {
+namespace {
+
+std::set<std::uint32_t> targets_of(const Kernel& kernel) {
+  std::set<std::uint32_t> targets(kernel.tables.begin(), kernel.tables.end());
+  for (const Instruction& instruction : kernel.code) {
+    if (instruction.kind == Kind::branch) targets.insert(instruction.target);
+  }
+  return targets;
+}
+
+}  // namespace
+
+void fuse_products(Kernel& kernel) {
+  const std::set<std::uint32_t> targets = targets_of(kernel);
+  std::unordered_map<std::uint32_t, Instruction> products;  // of this straight piece of code, by the row of the result
+  for (std::uint32_t at = 0; at < kernel.code.size(); ++at) {
+    Instruction& instruction = kernel.code[at];
+    if (targets.count(at) != 0) products.clear();
+    if (instruction.kind != Kind::plain) {
+      products.clear();
+      continue;
+    }
+    for (const char* type : {"f32", "f64"}) {
+      const auto is = [&](const char* name) { return instruction.run == handler_of(std::string(name) + "." + type); };
+      if (!instruction.may_fuse || instruction.is_guarded || !(is("add") || is("sub"))) continue;
+      const auto first = products.find(instruction.of[1]), second = products.find(instruction.of[2]);
+      const bool has_first = first != products.end();
+      if (!has_first && second == products.end()) continue;
+      const char* name = is("add") ? "fused.add." : has_first ? "fused.sub." : "fused.from.";
+      const Instruction& product = has_first ? first->second : second->second;
+      instruction.of[3] = instruction.of[has_first ? 2 : 1];
+      instruction.of[1] = product.of[1];
+      instruction.of[2] = product.of[2];
+      instruction.run = handler_of(name + std::string(type));
+      break;
+    }
+    // A row that is written ends what was made of it. Which of the rows are results is not told: all count.
+    const auto is_touched = [&](std::uint32_t row) {
+      return std::find(std::begin(instruction.of), std::end(instruction.of), row) != std::end(instruction.of);
+    };
+    for (auto entry = products.begin(); entry != products.end();) {
+      const Instruction& product = entry->second;
+      const bool is_written = instruction.may_fuse
+                                  ? instruction.of[0] == product.of[0] || instruction.of[0] == product.of[1] ||
+                                        instruction.of[0] == product.of[2]
+                                  : is_touched(product.of[1]) || is_touched(product.of[2]);
+      entry = is_written ? products.erase(entry) : std::next(entry);
+    }
+    const bool is_product = instruction.may_fuse && !instruction.is_guarded &&
+                            (instruction.run == handler_of("mul.f32") || instruction.run == handler_of("mul.f64"));
+    if (is_product && instruction.of[0] != instruction.of[1] && instruction.of[0] != instruction.of[2])
+      products[instruction.of[0]] = instruction;
+  }
+}
+
+}  // namespace emulated_gpu
