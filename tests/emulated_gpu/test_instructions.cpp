@@ -38,6 +38,17 @@ TEST(EmulatedInstructions, Integers) {
           {"mov.u32 %r2, 1; clz.b32 %r4, %r2; cvt.u64.u32 %x4, %r4;", 31}});
 }
 
+// (2^32 - 1)^2 + 2^32 - 1 = 2^64 - 2^32, by words; 2^32 - 1 - 2.
+TEST(EmulatedInstructions, Carries) {
+  const std::string all = "mov.u32 %r2, -1; mov.u32 %r3, 0; ";
+  const std::string both = "mov.b64 %x4, {%r5, %r6};";
+  expect({{all + "add.cc.u32 %r5, %r2, 1; addc.u32 %r6, %r3, 7;" + both, std::uint64_t(8) << 32},
+          {all + "mov.u32 %r4, -1; mad.lo.cc.u32 %r5, %r2, %r4, %r2; madc.hi.u32 %r6, %r2, %r4, 0;" + both,
+           0xffffffff00000000},
+          {all + "sub.cc.u32 %r5, %r3, 3; subc.u32 %r6, 1, 0;" + both, 0xfffffffd},
+          {all + "add.cc.u32 %r5, %r2, %r2; addc.cc.u32 %r6, %r2, 0; addc.u32 %r6, %r3, 0;" + both, 0x1fffffffe}});
+}
+
 TEST(EmulatedInstructions, Bits) {
   expect({{"mov.u32 %r2, 0xabcd; bfe.u32 %r4, %r2, 4, 8; cvt.u64.u32 %x4, %r4;", 0xbc},
           {"mov.u32 %r2, 0xabcd; bfe.s32 %r4, %r2, 4, 8; cvt.s64.s32 %x4, %r4;", std::uint64_t(-0x44)},

@@ -349,6 +349,7 @@ Handler handler_of(const std::string& name) {
   static const Handlers* const handlers = [] {
     auto* made = new Handlers;
     add_arithmetic(*made);
+    add_carries(*made);
     add_conversions(*made);
     add_memory(*made);
     add_warp_wide(*made);

@@ -66,6 +66,7 @@ std::size_t Decoder::read_kernel_parameters(std::size_t i) {
       for (i += 2; text(i) == ","; i += 2) kernel_.most_threads *= std::uint32_t(integer(i + 1));
       --i;
     }
+    if (text(i) == ".minnctapersm") kernel_.least_blocks = std::uint32_t(integer(i + 1));
     if (text(i) != ".param") continue;
     std::size_t align = 0, bytes = 0;
     std::string name;

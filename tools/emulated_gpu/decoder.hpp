@@ -80,6 +80,7 @@ class Decoder : private Operands {
   std::unordered_map<std::string, std::vector<std::string>> tables_;
   std::vector<Instruction> behind_;  // what fills the rest of registers
   std::size_t here_ = 0;             // the instruction's token
+  std::uint32_t carry_ = 0;          // row of the carries, once there are any
 };
 
 }  // namespace emulated_gpu

@@ -10,6 +10,7 @@ namespace emulated_gpu {
 
 using Handlers = std::unordered_map<std::string, Handler>;
 void add_arithmetic(Handlers& handlers);
+void add_carries(Handlers& handlers);
 void add_conversions(Handlers& handlers);
 void add_memory(Handlers& handlers);
 void add_warp_wide(Handlers& handlers);

@@ -246,6 +246,10 @@ void Decoder::read_arithmetic(Instruction& instruction, const Opcode& op, Given 
     return finish(instruction, "selp.b" + std::to_string(8 * bytes));
   }
   instruction.may_fuse = type[0] == 'f' && is_any(name, {"mul", "add", "sub"}) && op.parts.size() == 2;
+  if (op.has("cc") || is_any(name, {"addc", "subc", "madc"})) {
+    if (carry_ == 0) carry_ = new_row(1);
+    instruction.of[carry_operand] = carry_;
+  }
   std::string known = name;
   for (std::size_t n = 1; n < op.parts.size(); ++n) {
     const std::string& part = op.parts[n];

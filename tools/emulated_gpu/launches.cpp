@@ -111,7 +111,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ho
   attributes->sharedSizeBytes = kernel.shared_bytes;
   attributes->localSizeBytes = kernel.local_bytes;
   attributes->maxThreadsPerBlock = int(kernel.most_threads);
-  attributes->numRegs = kernel.most_threads <= 512 ? 128 : 64;
+  // As many as launch bounds leave; how many ptxas takes of them is not known here.
+  attributes->numRegs = int(std::min(128U, 65536 / (kernel.most_threads * kernel.least_blocks) / 8 * 8));
   attributes->ptxVersion = attributes->binaryVersion = 90;
   attributes->maxDynamicSharedSizeBytes = function->most_dynamic;
   return cudaSuccess;

@@ -46,6 +46,9 @@ struct Instruction {
   std::uint32_t line = 0;     // of the module's text, for messages
 };
 
+/// The operand of additions with a carry that is the carry's row.
+inline constexpr std::size_t carry_operand = 5;
+
 /// Rows of 32-bit numbers that each warp has in front of the program's registers.
 enum Special : std::uint32_t {
   tid_x,
@@ -95,6 +98,7 @@ struct Kernel {
   std::uint32_t local_bytes = 0;   // of a thread
   std::uint32_t shared_bytes = 0;  // of a block, without what the launch adds
   std::uint32_t most_threads = 1024;
+  std::uint32_t least_blocks = 1;  // side by side on a multiprocessor, as the program asks
   const struct Module* module = nullptr;
 };
 
