@@ -15,12 +15,13 @@ struct Call {
   DType type = DType::bfloat16;
   Precision precision = Precision::float32;
   int exponent_bias = 0;
-  bool entropy = false;
+  bool entropy = false, exact_sums = false;
   Index offset_of_k = 0, more_row_stride = 0;
 
   std::string why_not() const {
     const Index rows = 3, bytes = Index(core::bytes_of(type));
-    const kernels::State state(shape, rows, precision, exponent_bias, entropy);
+    kernels::State state(shape, rows, precision, exponent_bias, entropy);
+    state.exact_sums = exact_sums;
     const core::Buffer memory("test tensor", 4096);
     core::TensorView q = core::contiguous_view(memory.data(), type, rows, shape.heads, shape.head_dim);
     core::TensorView k =
@@ -52,6 +53,9 @@ TEST(CudaChoice, LeavesWhatItDoesNotMake) {
   EXPECT_EQ(Call{.exponent_bias = kernels::reproducible_exponent_bias}.why_not(),
             "the same bits for any cut are asked for");
   EXPECT_EQ(Call{.entropy = true}.why_not(), "the entropy is asked for");
+  EXPECT_EQ(Call{.exact_sums = true}.why_not(), "statistics need the sums of exact weights");
+  EXPECT_EQ((Call{.type = DType::float64, .precision = Precision::float64, .exact_sums = true}.why_not()), "");
+  EXPECT_EQ((Call{.type = DType::float32, .precision = Precision::tf32, .exact_sums = true}.why_not()), "");
 }
 
 TEST(CudaChoice, LeavesHeadSizesBeyondTheTiles) {

@@ -75,11 +75,18 @@ class Spending {
     // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for; copies
     // for NCCL are not predicted.
     const Index others = scratch_before_ + by_purpose("work list") + by_purpose("packed messages");
-    EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes) << "more memory than was announced";
+    EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes)
+        << "more memory than was announced; peaks by purpose:" << peaks();
   }
 
  private:
   static Index by_purpose(const char* purpose) { return core::memory_ledger().peak_by_purpose()[purpose]; }
+  static std::string peaks() {
+    std::string text;
+    for (const auto& [purpose, bytes] : core::memory_ledger().peak_by_purpose())
+      text += " " + purpose + " " + std::to_string(bytes);
+    return text;
+  }
 
   Index scratch_before_ = 0;  // that the kernel's threads hold from call to call
   double start_ = core::wall_seconds();

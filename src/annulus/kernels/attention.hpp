@@ -83,6 +83,8 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes: the entropy is not wanted
   core::Buffer acc;
+  /// Statistics will divide by l: it has to be the sum of the weights themselves, not of what products round them to.
+  bool exact_sums = false;
 };
 
 /// The exponent bias of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one,

@@ -83,8 +83,10 @@ core::Buffer Computation::accumulator() {
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
   const int exponent_bias = problem_.reproducible ? kernels::reproducible_exponent_bias : 0;
-  return {problem_.shape, queries_.count(), problem_.precision, exponent_bias, problem_.statistics.entropy,
-          std::move(acc)};
+  kernels::State states(problem_.shape, queries_.count(), problem_.precision, exponent_bias,
+                        problem_.statistics.entropy, std::move(acc));
+  states.exact_sums = problem_.statistics.need_pass();
+  return states;
 }
 
 void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries, core::Mask part,
