@@ -64,8 +64,8 @@ std::string why_not_attend(const Operands& operands, const State& state) {
   const core::Index head_dim = state.shape.head_dim;
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
-  // Weights are rounded as values are stored, and l sums up what they are rounded to (engines.hpp). Products of TF32 are
-  // asked for by name, and statistics with them held to its tolerance.
+  // Weights are rounded as values are stored, and l sums up what they are rounded to (engines.hpp). TF32 is asked for
+  // by name, and statistics with it are held to its tolerance.
   if (state.exact_sums && core::bytes_of(operands.v.type) == 2) return "statistics need the sums of exact weights";
   const std::string reason = why_not_multiplied(operands.q.type, state.precision, head_dim, forward_columns);
   if (!reason.empty()) return reason;
