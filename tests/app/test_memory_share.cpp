@@ -37,5 +37,11 @@ TEST(MemoryShare, WordsThatAreNoNumberBoundNothing) {
   }
 }
 
+TEST(MemoryShare, SomeOfAGpuIsLeft) {
+  EXPECT_EQ(plannable_gpu_memory(160 * mib), 150 * mib);
+  EXPECT_EQ(plannable_gpu_memory(80000 * mib), (80000 - 512) * mib);
+  EXPECT_EQ(plannable_gpu_memory(0), 0);
+}
+
 }  // namespace
 }  // namespace annulus::app

@@ -11,12 +11,15 @@
 namespace emulated_gpu {
 namespace {
 
-constexpr std::size_t grain = 256, red_zone = 256;
+constexpr std::size_t grain = 256, red_zone = 256, page = 4096;
+/// Addresses are many times as many as bytes: a GPU finds pages for a large allocation wherever they are.
+constexpr std::size_t addresses_per_byte = 16;
 
 struct Arena {
   Arena() {
     const char* text = std::getenv("EMULATED_GPU_MEMORY");
-    size = text != nullptr ? std::size_t(std::atoll(text)) << 20 : std::size_t(6) << 30;
+    limit = text != nullptr ? std::size_t(std::atoll(text)) << 20 : std::size_t(6) << 30;
+    size = limit * addresses_per_byte;
     const int file = memfd_create("emulated_gpu", 0);
     if (file < 0 || ftruncate(file, off_t(size)) != 0) std::abort();
     void* shown = mmap(nullptr, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
@@ -31,7 +34,8 @@ struct Arena {
   }
 
   std::uint64_t base = 0;
-  std::size_t size = 0, used = 0;
+  std::size_t size = 0;  // of the addresses
+  std::size_t limit = 0, used = 0;
   std::byte* data = nullptr;
   std::uint8_t* valid = nullptr;  // how many of each eight bytes may be touched: they are the first ones
   std::map<std::uint64_t, std::size_t> free, taken;  // taken: bytes asked for
@@ -66,6 +70,7 @@ std::uint64_t allocate(std::size_t bytes) {
   Arena& a = arena();
   const std::lock_guard lock(a.mutex);
   const std::size_t needed = whole(bytes);
+  if (needed > a.limit - a.used) return 0;
   for (auto hole = a.free.begin(); hole != a.free.end(); ++hole) {
     if (hole->second < needed) continue;
     const std::uint64_t address = hole->first;
@@ -88,6 +93,9 @@ bool free_device(std::uint64_t address) {
   if (entry == a.taken.end()) return false;
   const std::size_t needed = whole(entry->second);
   mark(a, address, entry->second, false);
+  const std::uint64_t first = (address - a.base + page - 1) / page * page;  // whole pages are given back to the host
+  const std::uint64_t last = (address - a.base + needed) / page * page;
+  if (first < last) madvise(a.data + first, last - first, MADV_REMOVE);
   a.used -= needed;
   a.taken.erase(entry);
   auto hole = a.free.emplace(address, needed).first;
@@ -107,7 +115,7 @@ bool free_device(std::uint64_t address) {
 }
 
 std::size_t bytes_in_use() { return arena().used; }
-std::size_t bytes_of_all() { return arena().size; }
+std::size_t bytes_of_all() { return arena().limit; }
 
 bool is_device(std::uint64_t address) { return address - arena().base < arena().size; }
 

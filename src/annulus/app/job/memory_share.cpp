@@ -42,12 +42,17 @@ std::vector<core::MemoryBound> batch_bounds(Index resident) {
   return bounds;
 }
 
+Index plannable_gpu_memory(Index free) {
+  constexpr Index most_left = 512 * 1024 * 1024;
+  return free - std::min(free / 16, most_left);
+}
+
 MemoryShare memory_share(const comm::Communicator& comm) {
   const Index resident = core::resident_bytes();
   std::vector<core::MemoryBound> bounds = core::memory_bounds();
   for (core::MemoryBound& bound : batch_bounds(resident)) bounds.push_back(std::move(bound));
   if (const auto free = core::free_gpu_memory())
-    bounds.push_back({"free memory of the GPU", *free, core::gpu_address()});
+    bounds.push_back({"free memory of the GPU", plannable_gpu_memory(*free), core::gpu_address()});
   const std::string host = comm::host_name();
   const auto word = [&](const core::MemoryBound& bound) { return host + "\t" + bound.shared_as; };
   std::string own = "\n";

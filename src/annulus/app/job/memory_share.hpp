@@ -23,4 +23,9 @@ MemoryShare memory_share(const comm::Communicator& comm);
 /// node) and --mem-per-cpu (for each CPU of a rank), less the `resident` bytes that the program itself has.
 std::vector<core::MemoryBound> batch_bounds(core::Index resident);
 
+/// What plans may take of a GPU's free bytes: a sixteenth, at most 512 MiB, is left for what they do not count, such as
+/// partial states and work lists of kernels, their code, which is loaded when it is first launched, and what the driver
+/// rounds up to whole pages of 2 MiB.
+core::Index plannable_gpu_memory(core::Index free);
+
 }  // namespace annulus::app
