@@ -55,6 +55,9 @@ TEST(BackwardInOrder, AwkwardShapes) { check_reproducible(awkward_cases()); }
 
 TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 
+// Without panels of the host's kernels, which the prediction of memory leaves room for.
+TEST(BackwardInOrder, DeviceTilesServeEveryStrategyToo) { check_reproducible(device_cases()); }
+
 TEST(BackwardInOrder, RandomSettings) { check_reproducible(random_cases()); }
 
 }  // namespace

@@ -175,6 +175,8 @@ TEST(StatisticsInOrder, SemanticsCausalDocumentsAndGroupedHeads) { check_all(sem
 
 TEST(StatisticsInOrder, AwkwardShapes) { check_all(awkward_cases(), true); }
 
+TEST(StatisticsInOrder, DeviceTilesServeEveryStrategyToo) { check_all(device_cases(), true); }
+
 /// Lists alone need no sums in order: any partition will do, and lists are the same.
 TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   const comm::Communicator comm(MPI_COMM_WORLD);

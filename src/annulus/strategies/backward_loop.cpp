@@ -60,6 +60,7 @@ void run_backward(const Schedule& schedule, const Setting& setting, SumComputati
   for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
     const KeyRound& round = schedule.keys().round(r);
     computation.begin(round.problem());
+    if (r > 0) sums->finish();  // before this round's keys take memory, as is predicted
     keys->begin(r);
     setting.metrics.hops.resize(std::max(setting.metrics.hops.size(), round.hops(setting.rank())));
     sums->begin(r, computation.own());

@@ -37,7 +37,7 @@ class SumPlan {
 
 /// Sums of one rank. Use in step with the key source: begin(i, own) for round i; for every step s start(s), and for
 /// each channel open(s, channel), the work on its block, leave(s, channel), with progress() now and then; complete(s).
-/// Behind the last step settle(channel) for each; finish() behind the last round; close() when the results are made.
+/// Behind the last step settle(channel) for each; finish() behind each round; close() when the results are made.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;

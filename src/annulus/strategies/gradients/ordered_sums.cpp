@@ -53,7 +53,6 @@ std::unique_ptr<GradientSink> OrderedSumPlan::sink(const Setting& setting) const
 
 void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
-  finish();
   round_ = &plan_.round(round);
   for (std::size_t channel = 0; channel < round_->channels(); ++channel) {
     slices_.push_back(round_->slice(setting_.rank(), channel));
