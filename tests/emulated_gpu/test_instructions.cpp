@@ -94,6 +94,7 @@ TEST(EmulatedInstructions, ProductsAreFusedOnRequest) {
   EXPECT_EQ(result(product + "sub.rn.f32 %f4, %f3, %f2;", "1"), 0.0F);
   EXPECT_EQ(result("mul.rn.f32 %f3, %f1, %f1; sub.f32 %f4, %f3, %f2;", "1"), 0.0F);
   EXPECT_EQ(result(product + "mov.f32 %f1, 0f00000000; sub.f32 %f4, %f3, %f2;", "1"), 0.0F) << "too late";
+  EXPECT_EQ(result(product + "mov.f32 %f3, %f2; sub.f32 %f4, %f3, %f2;", "1"), 0.0F) << "no product any more";
 }
 
 TEST(EmulatedInstructions, ComparisonsOfNaN) {

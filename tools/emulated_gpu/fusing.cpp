@@ -43,18 +43,16 @@ void fuse_products(Kernel& kernel) {
       instruction.run = handler_of(name + std::string(type));
       break;
     }
-    // A row that is written ends what was made of it. Which of the rows are results is not told: all count.
-    const auto is_touched = [&](std::uint32_t row) {
+    // A row that is written ends what was made of it. What is no sum or product does not tell which of its rows are
+    // results: all count.
+    const auto is_written = [&](std::uint32_t row) {
+      if (instruction.may_fuse) return instruction.of[0] == row;
       return std::find(std::begin(instruction.of), std::end(instruction.of), row) != std::end(instruction.of);
     };
-    for (auto entry = products.begin(); entry != products.end();) {
-      const Instruction& product = entry->second;
-      const bool is_written = instruction.may_fuse
-                                  ? instruction.of[0] == product.of[0] || instruction.of[0] == product.of[1] ||
-                                        instruction.of[0] == product.of[2]
-                                  : is_touched(product.of[1]) || is_touched(product.of[2]);
-      entry = is_written ? products.erase(entry) : std::next(entry);
-    }
+    std::erase_if(products, [&](const auto& entry) {
+      const Instruction& product = entry.second;
+      return is_written(product.of[0]) || is_written(product.of[1]) || is_written(product.of[2]);
+    });
     const bool is_product = instruction.may_fuse && !instruction.is_guarded &&
                             (instruction.run == handler_of("mul.f32") || instruction.run == handler_of("mul.f64"));
     if (is_product && instruction.of[0] != instruction.of[1] && instruction.of[0] != instruction.of[2])
