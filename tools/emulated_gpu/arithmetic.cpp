@@ -4,39 +4,10 @@
 #include <type_traits>
 
 #include "handlers.hpp"
+#include "numbers.hpp"
 
 namespace emulated_gpu {
 namespace {
-
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-using s16 = std::int16_t;
-using s32 = std::int32_t;
-using s64 = std::int64_t;
-
-template <class D, class S, auto f>
-void unary(Warp& w, const Instruction& i, u32 lanes) {
-  D* d = w.row<D>(i.of[0]);
-  const S* a = w.row<S>(i.of[1]);
-  for_lanes(lanes, [&](int l) { d[l] = D(f(a[l])); });
-}
-template <class D, class A, class B, auto f>
-void binary(Warp& w, const Instruction& i, u32 lanes) {
-  D* d = w.row<D>(i.of[0]);
-  const A* a = w.row<A>(i.of[1]);
-  const B* b = w.row<B>(i.of[2]);
-  for_lanes(lanes, [&](int l) { d[l] = D(f(a[l], b[l])); });
-}
-template <class D, class A, class B, class C, auto f>
-void ternary(Warp& w, const Instruction& i, u32 lanes) {
-  D* d = w.row<D>(i.of[0]);
-  const A* a = w.row<A>(i.of[1]);
-  const B* b = w.row<B>(i.of[2]);
-  const C* c = w.row<C>(i.of[3]);
-  for_lanes(lanes, [&](int l) { d[l] = D(f(a[l], b[l], c[l])); });
-}
 
 template <class T>
 T smaller(T a, T b) {
@@ -48,33 +19,6 @@ T larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
   return a > b ? a : b;
 }
-
-template <class T>
-struct Twice;
-template <>
-struct Twice<u16> {
-  using type = u32;
-};
-template <>
-struct Twice<s16> {
-  using type = s32;
-};
-template <>
-struct Twice<u32> {
-  using type = u64;
-};
-template <>
-struct Twice<s32> {
-  using type = s64;
-};
-template <>
-struct Twice<u64> {
-  using type = unsigned __int128;
-};
-template <>
-struct Twice<s64> {
-  using type = __int128;
-};
 
 /// Wrapping arithmetic, signed or not.
 template <class T>
@@ -107,44 +51,45 @@ T shifted_right(T a, u32 n) {
 
 template <class T>
 void add_integers(Handlers& handlers, const std::string& type) {
-  using W = typename Twice<T>::type;
-  handlers["add." + type] = binary<T, T, T, [](T a, T b) { return T(Bits<T>(a) + Bits<T>(b)); }>;
-  handlers["sub." + type] = binary<T, T, T, [](T a, T b) { return T(Bits<T>(a) - Bits<T>(b)); }>;
-  handlers["mul." + type] = binary<T, T, T, [](T a, T b) { return T(u64(a) * u64(b)); }>;
-  handlers["mul.hi." + type] = binary<T, T, T, [](T a, T b) { return T(W(a) * W(b) >> 8 * sizeof(T)); }>;
-  handlers["mad." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return T(u64(a) * u64(b) + u64(c)); }>;
+  using W = Twice<T>;
+  handlers["add." + type] = each_lane<[](T a, T b) { return T(Bits<T>(a) + Bits<T>(b)); }, T, T, T>;
+  handlers["sub." + type] = each_lane<[](T a, T b) { return T(Bits<T>(a) - Bits<T>(b)); }, T, T, T>;
+  handlers["mul." + type] = each_lane<[](T a, T b) { return T(u64(a) * u64(b)); }, T, T, T>;
+  handlers["mul.hi." + type] = each_lane<[](T a, T b) { return T(W(a) * W(b) >> 8 * sizeof(T)); }, T, T, T>;
+  handlers["mad." + type] = each_lane<[](T a, T b, T c) { return T(u64(a) * u64(b) + u64(c)); }, T, T, T, T>;
   handlers["mad.hi." + type] =
-      ternary<T, T, T, T, [](T a, T b, T c) { return T(u64(T(W(a) * W(b) >> 8 * sizeof(T))) + u64(c)); }>;
+      each_lane<[](T a, T b, T c) { return T(u64(T(W(a) * W(b) >> 8 * sizeof(T))) + u64(c)); }, T, T, T, T>;
   if constexpr (sizeof(T) < 8) {
-    handlers["mul.wide." + type] = binary<W, T, T, [](T a, T b) { return W(a) * W(b); }>;
+    handlers["mul.wide." + type] = each_lane<[](T a, T b) { return W(a) * W(b); }, W, T, T>;
     handlers["mad.wide." + type] =
-        ternary<W, T, T, W, [](T a, T b, W c) { return W(Bits<W>(W(a) * W(b)) + Bits<W>(c)); }>;
+        each_lane<[](T a, T b, W c) { return W(Bits<W>(W(a) * W(b)) + Bits<W>(c)); }, W, T, T, W>;
   }
-  handlers["div." + type] = binary<T, T, T, quotient<T>>;
-  handlers["rem." + type] = binary<T, T, T, rest<T>>;
-  handlers["min." + type] = binary<T, T, T, smaller<T>>;
-  handlers["max." + type] = binary<T, T, T, larger<T>>;
-  handlers["neg." + type] = unary<T, T, [](T a) { return T(Bits<T>(0) - Bits<T>(a)); }>;
-  handlers["abs." + type] = unary<T, T, [](T a) { return a < 0 ? T(Bits<T>(0) - Bits<T>(a)) : a; }>;
-  handlers["shr." + type] = binary<T, T, u32, shifted_right<T>>;
+  handlers["div." + type] = each_lane<quotient<T>, T, T, T>;
+  handlers["rem." + type] = each_lane<rest<T>, T, T, T>;
+  handlers["min." + type] = each_lane<smaller<T>, T, T, T>;
+  handlers["max." + type] = each_lane<larger<T>, T, T, T>;
+  handlers["neg." + type] = each_lane<[](T a) { return T(Bits<T>(0) - Bits<T>(a)); }, T, T>;
+  handlers["abs." + type] = each_lane<[](T a) { return a < 0 ? T(Bits<T>(0) - Bits<T>(a)) : a; }, T, T>;
+  handlers["shr." + type] = each_lane<shifted_right<T>, T, T, u32>;
 }
 
 template <class T>
 void add_bits(Handlers& handlers, const std::string& type) {
-  handlers["and." + type] = binary<T, T, T, [](T a, T b) { return T(a & b); }>;
-  handlers["or." + type] = binary<T, T, T, [](T a, T b) { return T(a | b); }>;
-  handlers["xor." + type] = binary<T, T, T, [](T a, T b) { return T(a ^ b); }>;
-  handlers["not." + type] = unary<T, T, [](T a) { return T(~a); }>;
-  handlers["shl." + type] = binary<T, T, u32, shifted_left<T>>;
-  handlers["shr." + type] = binary<T, T, u32, shifted_right<T>>;
-  handlers["mov." + type] = unary<T, T, [](T a) { return a; }>;
-  handlers["popc." + type] = unary<u32, T, [](T a) { return u32(std::popcount(a)); }>;
-  handlers["clz." + type] = unary<u32, T, [](T a) { return u32(std::countl_zero(a)); }>;
-  handlers["brev." + type] = unary<T, T, [](T a) {
+  handlers["and." + type] = each_lane<[](T a, T b) { return T(a & b); }, T, T, T>;
+  handlers["or." + type] = each_lane<[](T a, T b) { return T(a | b); }, T, T, T>;
+  handlers["xor." + type] = each_lane<[](T a, T b) { return T(a ^ b); }, T, T, T>;
+  handlers["not." + type] = each_lane<[](T a) { return T(~a); }, T, T>;
+  handlers["shl." + type] = each_lane<shifted_left<T>, T, T, u32>;
+  handlers["shr." + type] = each_lane<shifted_right<T>, T, T, u32>;
+  handlers["mov." + type] = each_lane<[](T a) { return a; }, T, T>;
+  handlers["popc." + type] = each_lane<[](T a) { return u32(std::popcount(a)); }, u32, T>;
+  handlers["clz." + type] = each_lane<[](T a) { return u32(std::countl_zero(a)); }, u32, T>;
+  handlers["brev." + type] = each_lane<[](T a) {
     T r = 0;
     for (unsigned n = 0; n < 8 * sizeof(T); ++n) r = T(r << 1 | (a >> n & 1));
     return r;
-  }>;
+  },
+                                       T, T>;
   handlers["selp." + type] = [](Warp& w, const Instruction& i, u32 lanes) {
     T* d = w.row<T>(i.of[0]);
     const T *a = w.row<T>(i.of[1]), *b = w.row<T>(i.of[2]);
@@ -156,31 +101,33 @@ void add_bits(Handlers& handlers, const std::string& type) {
 
 template <class T>
 void add_floats(Handlers& handlers, const std::string& type) {
-  handlers["add." + type] = binary<T, T, T, [](T a, T b) { return a + b; }>;
-  handlers["sub." + type] = binary<T, T, T, [](T a, T b) { return a - b; }>;
-  handlers["mul." + type] = binary<T, T, T, [](T a, T b) { return a * b; }>;
-  handlers["div." + type] = binary<T, T, T, [](T a, T b) { return a / b; }>;
-  handlers["fma." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return std::fma(a, b, c); }>;
+  handlers["add." + type] = each_lane<[](T a, T b) { return a + b; }, T, T, T>;
+  handlers["sub." + type] = each_lane<[](T a, T b) { return a - b; }, T, T, T>;
+  handlers["mul." + type] = each_lane<[](T a, T b) { return a * b; }, T, T, T>;
+  handlers["div." + type] = each_lane<[](T a, T b) { return a / b; }, T, T, T>;
+  handlers["fma." + type] = each_lane<[](T a, T b, T c) { return std::fma(a, b, c); }, T, T, T, T>;
   handlers["fused.add." + type] = handlers["fma." + type];
-  handlers["fused.sub." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return std::fma(a, b, -c); }>;
-  handlers["fused.from." + type] = ternary<T, T, T, T, [](T a, T b, T c) { return std::fma(-a, b, c); }>;
-  handlers["min." + type] = binary<T, T, T, smaller<T>>;
-  handlers["max." + type] = binary<T, T, T, larger<T>>;
+  handlers["fused.sub." + type] = each_lane<[](T a, T b, T c) { return std::fma(a, b, -c); }, T, T, T, T>;
+  handlers["fused.from." + type] = each_lane<[](T a, T b, T c) { return std::fma(-a, b, c); }, T, T, T, T>;
+  handlers["min." + type] = each_lane<smaller<T>, T, T, T>;
+  handlers["max." + type] = each_lane<larger<T>, T, T, T>;
   handlers["min.NaN." + type] =
-      binary<T, T, T, [](T a, T b) { return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : smaller(a, b); }>;
+      each_lane<[](T a, T b) { return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : smaller(a, b); }, T, T,
+                T>;
   handlers["max.NaN." + type] =
-      binary<T, T, T, [](T a, T b) { return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : larger(a, b); }>;
-  handlers["neg." + type] = unary<T, T, [](T a) { return -a; }>;
-  handlers["abs." + type] = unary<T, T, [](T a) { return std::fabs(a); }>;
-  handlers["copysign." + type] = binary<T, T, T, [](T a, T b) { return std::copysign(b, a); }>;
-  handlers["rcp." + type] = unary<T, T, [](T a) { return T(1) / a; }>;
-  handlers["sqrt." + type] = unary<T, T, [](T a) { return std::sqrt(a); }>;
-  handlers["rsqrt." + type] = unary<T, T, [](T a) { return T(1.0 / std::sqrt(double(a))); }>;
-  handlers["testp.infinite." + type] = unary<u8, T, [](T a) { return std::isinf(a); }>;
-  handlers["testp.finite." + type] = unary<u8, T, [](T a) { return std::isfinite(a); }>;
-  handlers["testp.number." + type] = unary<u8, T, [](T a) { return !std::isnan(a); }>;
-  handlers["testp.notanumber." + type] = unary<u8, T, [](T a) { return std::isnan(a); }>;
-  handlers["testp.subnormal." + type] = unary<u8, T, [](T a) { return std::fpclassify(a) == FP_SUBNORMAL; }>;
+      each_lane<[](T a, T b) { return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : larger(a, b); }, T, T,
+                T>;
+  handlers["neg." + type] = each_lane<[](T a) { return -a; }, T, T>;
+  handlers["abs." + type] = each_lane<[](T a) { return std::fabs(a); }, T, T>;
+  handlers["copysign." + type] = each_lane<[](T a, T b) { return std::copysign(b, a); }, T, T, T>;
+  handlers["rcp." + type] = each_lane<[](T a) { return T(1) / a; }, T, T>;
+  handlers["sqrt." + type] = each_lane<[](T a) { return std::sqrt(a); }, T, T>;
+  handlers["rsqrt." + type] = each_lane<[](T a) { return T(1.0 / std::sqrt(double(a))); }, T, T>;
+  handlers["testp.infinite." + type] = each_lane<[](T a) { return std::isinf(a); }, u8, T>;
+  handlers["testp.finite." + type] = each_lane<[](T a) { return std::isfinite(a); }, u8, T>;
+  handlers["testp.number." + type] = each_lane<[](T a) { return !std::isnan(a); }, u8, T>;
+  handlers["testp.notanumber." + type] = each_lane<[](T a) { return std::isnan(a); }, u8, T>;
+  handlers["testp.subnormal." + type] = each_lane<[](T a) { return std::fpclassify(a) == FP_SUBNORMAL; }, u8, T>;
 }
 
 // What is flushed to zero by .ftz: these three are used with it only where it is asked for; small numbers vanish.
@@ -304,34 +251,34 @@ void add_arithmetic(Handlers& handlers) {
   add_comparisons<u64>(handlers, "b64");
   add_comparisons<float>(handlers, "f32");
   add_comparisons<double>(handlers, "f64");
-  handlers["ex2.f32"] = unary<float, float, [](float a) { return flushed(float(std::exp2(double(flushed(a))))); }>;
-  handlers["lg2.f32"] = unary<float, float, [](float a) { return float(std::log2(double(a))); }>;
-  handlers["sin.f32"] = unary<float, float, [](float a) { return float(std::sin(double(a))); }>;
-  handlers["cos.f32"] = unary<float, float, [](float a) { return float(std::cos(double(a))); }>;
-  handlers["tanh.f32"] = unary<float, float, [](float a) { return float(std::tanh(double(a))); }>;
-  handlers["rcp.f64"] = unary<double, double, [](double a) { return 1.0 / a; }>;
+  handlers["ex2.f32"] = each_lane<[](float a) { return flushed(float(std::exp2(double(flushed(a))))); }, float, float>;
+  handlers["lg2.f32"] = each_lane<[](float a) { return float(std::log2(double(a))); }, float, float>;
+  handlers["sin.f32"] = each_lane<[](float a) { return float(std::sin(double(a))); }, float, float>;
+  handlers["cos.f32"] = each_lane<[](float a) { return float(std::cos(double(a))); }, float, float>;
+  handlers["tanh.f32"] = each_lane<[](float a) { return float(std::tanh(double(a))); }, float, float>;
+  handlers["rcp.f64"] = each_lane<[](double a) { return 1.0 / a; }, double, double>;
   handlers["fma.rz.f32"] =
-      ternary<float, float, float, float, [](float a, float b, float c) { return std::fma(a, b, c); }>;
-  handlers["and.pred"] = binary<u8, u8, u8, [](u8 a, u8 b) { return u8(a != 0 && b != 0); }>;
-  handlers["or.pred"] = binary<u8, u8, u8, [](u8 a, u8 b) { return u8(a != 0 || b != 0); }>;
-  handlers["xor.pred"] = binary<u8, u8, u8, [](u8 a, u8 b) { return u8((a != 0) != (b != 0)); }>;
-  handlers["not.pred"] = unary<u8, u8, [](u8 a) { return u8(a == 0); }>;
-  handlers["mov.pred"] = unary<u8, u8, [](u8 a) { return a; }>;
-  handlers["bfe.u32"] = ternary<u32, u32, u32, u32, bit_field<u32>>;
-  handlers["bfe.s32"] = ternary<s32, s32, u32, u32, bit_field<s32>>;
-  handlers["bfe.u64"] = ternary<u64, u64, u32, u32, bit_field<u64>>;
-  handlers["bfe.s64"] = ternary<s64, s64, u32, u32, bit_field<s64>>;
+      each_lane<[](float a, float b, float c) { return std::fma(a, b, c); }, float, float, float, float>;
+  handlers["and.pred"] = each_lane<[](u8 a, u8 b) { return u8(a != 0 && b != 0); }, u8, u8, u8>;
+  handlers["or.pred"] = each_lane<[](u8 a, u8 b) { return u8(a != 0 || b != 0); }, u8, u8, u8>;
+  handlers["xor.pred"] = each_lane<[](u8 a, u8 b) { return u8((a != 0) != (b != 0)); }, u8, u8, u8>;
+  handlers["not.pred"] = each_lane<[](u8 a) { return u8(a == 0); }, u8, u8>;
+  handlers["mov.pred"] = each_lane<[](u8 a) { return a; }, u8, u8>;
+  handlers["bfe.u32"] = each_lane<bit_field<u32>, u32, u32, u32, u32>;
+  handlers["bfe.s32"] = each_lane<bit_field<s32>, s32, s32, u32, u32>;
+  handlers["bfe.u64"] = each_lane<bit_field<u64>, u64, u64, u32, u32>;
+  handlers["bfe.s64"] = each_lane<bit_field<s64>, s64, s64, u32, u32>;
   handlers["bfi.b32"] = insert_bits<u32>;
   handlers["bfi.b64"] = insert_bits<u64>;
-  handlers["prmt.b32"] = ternary<u32, u32, u32, u32, permuted>;
-  handlers["bfind.u32"] = unary<u32, u32, [](u32 a) { return a == 0 ? ~u32(0) : 31 - u32(std::countl_zero(a)); }>;
-  handlers["bfind.u64"] = unary<u32, u64, [](u64 a) { return a == 0 ? ~u32(0) : 63 - u32(std::countl_zero(a)); }>;
+  handlers["prmt.b32"] = each_lane<permuted, u32, u32, u32, u32>;
+  handlers["bfind.u32"] = each_lane<[](u32 a) { return a == 0 ? ~u32(0) : 31 - u32(std::countl_zero(a)); }, u32, u32>;
+  handlers["bfind.u64"] = each_lane<[](u64 a) { return a == 0 ? ~u32(0) : 63 - u32(std::countl_zero(a)); }, u32, u64>;
   handlers["shf.l.wrap.b32"] =
-      ternary<u32, u32, u32, u32, [](u32 a, u32 b, u32 n) { return u32((u64(b) << 32 | a) << (n & 31) >> 32); }>;
+      each_lane<[](u32 a, u32 b, u32 n) { return u32((u64(b) << 32 | a) << (n & 31) >> 32); }, u32, u32, u32, u32>;
   handlers["shf.r.wrap.b32"] =
-      ternary<u32, u32, u32, u32, [](u32 a, u32 b, u32 n) { return u32((u64(b) << 32 | a) >> (n & 31)); }>;
+      each_lane<[](u32 a, u32 b, u32 n) { return u32((u64(b) << 32 | a) >> (n & 31)); }, u32, u32, u32, u32>;
   handlers["shf.r.clamp.b32"] =
-      ternary<u32, u32, u32, u32, [](u32 a, u32 b, u32 n) { return u32((u64(b) << 32 | a) >> (32 < n ? 32 : n)); }>;
+      each_lane<[](u32 a, u32 b, u32 n) { return u32((u64(b) << 32 | a) >> (32 < n ? 32 : n)); }, u32, u32, u32, u32>;
   handlers["lop3.b32"] = [](Warp& w, const Instruction& i, u32 lanes) {
     u32* d = w.row<u32>(i.of[0]);
     const u32 *a = w.row<u32>(i.of[1]), *b = w.row<u32>(i.of[2]), *c = w.row<u32>(i.of[3]),

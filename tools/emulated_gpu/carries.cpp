@@ -1,30 +1,20 @@
 // Additions of numbers that are longer than a register: each hands a carry on to the next.
 #include "handlers.hpp"
+#include "numbers.hpp"
 
 namespace emulated_gpu {
 namespace {
 
 enum class Operation { add, subtract, add_low_product, add_high_product };
 
-template <class T>
-struct Twice;
-template <>
-struct Twice<std::uint32_t> {
-  using type = std::uint64_t;
-};
-template <>
-struct Twice<std::uint64_t> {
-  using type = unsigned __int128;
-};
-
 /// takes: the carry is added (a borrow subtracted); leaves: it is set anew.
 template <class T, Operation operation, bool takes, bool leaves>
-void with_carry(Warp& w, const Instruction& i, std::uint32_t lanes) {
-  using Both = typename Twice<T>::type;
+void with_carry(Warp& w, const Instruction& i, u32 lanes) {
+  using Both = Twice<T>;
   constexpr int bits = 8 * sizeof(T);
   T* d = w.row<T>(i.of[0]);
   const T *a = w.row<T>(i.of[1]), *b = w.row<T>(i.of[2]), *c = w.row<T>(i.of[3]);
-  std::uint8_t* carry = w.row<std::uint8_t>(i.of[carry_operand]);
+  u8* carry = w.row<u8>(i.of[carry_operand]);
   for_lanes(lanes, [&](int lane) {
     Both x = a[lane], y = b[lane];
     if (operation == Operation::add_low_product) x = T(x * y);
@@ -32,7 +22,7 @@ void with_carry(Warp& w, const Instruction& i, std::uint32_t lanes) {
     if (operation == Operation::add_low_product || operation == Operation::add_high_product) y = c[lane];
     const Both in = takes ? carry[lane] : 0;
     const Both sum = operation == Operation::subtract ? x - y - in : x + y + in;
-    if (leaves) carry[lane] = std::uint8_t(sum >> bits & 1);
+    if (leaves) carry[lane] = u8(sum >> bits & 1);
     d[lane] = T(sum);
   });
 }
@@ -55,10 +45,10 @@ void add_type(Handlers& handlers, const std::string& type, bool is_signed) {
 }  // namespace
 
 void add_carries(Handlers& handlers) {
-  add_type<std::uint32_t>(handlers, "u32", false);
-  add_type<std::uint32_t>(handlers, "s32", true);
-  add_type<std::uint64_t>(handlers, "u64", false);
-  add_type<std::uint64_t>(handlers, "s64", true);
+  add_type<u32>(handlers, "u32", false);
+  add_type<u32>(handlers, "s32", true);
+  add_type<u64>(handlers, "u64", false);
+  add_type<u64>(handlers, "s64", true);
 }
 
 }  // namespace emulated_gpu

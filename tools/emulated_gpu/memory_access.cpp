@@ -3,13 +3,10 @@
 
 #include "handlers.hpp"
 #include "memory.hpp"
+#include "numbers.hpp"
 
 namespace emulated_gpu {
 namespace {
-
-using u8 = std::uint8_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
 
 u64 address_of(Warp& w, const Instruction& i, int lane) {
   return (i.has_narrow_address ? u64(w.row<u32>(i.of[0])[lane]) : w.row<u64>(i.of[0])[lane]) + u64(i.number);
@@ -181,9 +178,9 @@ void add_memory(Handlers& handlers) {
   handlers["ld.parameter"] = load_parameter;
   handlers["parameter_address"] = parameter_address;
   add_atomics<u32>(handlers, "u32");
-  add_atomics<std::int32_t>(handlers, "s32");
+  add_atomics<s32>(handlers, "s32");
   add_atomics<u64>(handlers, "u64");
-  add_atomics<std::int64_t>(handlers, "s64");
+  add_atomics<s64>(handlers, "s64");
   add_atomics<u32>(handlers, "b32");
   add_atomics<u64>(handlers, "b64");
   add_atomics<float>(handlers, "f32");

@@ -3,14 +3,10 @@
 #include <cstring>
 
 #include "handlers.hpp"
+#include "numbers.hpp"
 
 namespace emulated_gpu {
 namespace {
-
-using u8 = std::uint8_t;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
 
 enum class Shuffle { up, down, bfly, idx };
 
@@ -94,14 +90,6 @@ void load_matrices(Warp& w, const Instruction& i, u32 lanes) {
       d[lane] = u32(high) << 16 | low;
     });
   }
-}
-
-float of_bfloat(u16 x) { return std::bit_cast<float>(u32(x) << 16); }
-float of_half(u16 h) {
-  const u32 sign = u32(h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
-  if (exponent == 0) return (sign != 0 ? -1.0f : 1.0f) * std::ldexp(float(mantissa), -24);
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
 /// A sum in float32 as matrix units end it: cut off, not rounded (Fasi et al. 2021).
@@ -194,7 +182,7 @@ void add_warp_wide(Handlers& handlers) {
   handlers["redux.add.s32"] = reduce<u32, [](u32 a, u32 b) { return a + b; }>;
   handlers["redux.add.u32"] = handlers["redux.add.s32"];
   handlers["redux.max.u32"] = reduce<u32, [](u32 a, u32 b) { return b < a ? a : b; }>;
-  handlers["redux.max.s32"] = reduce<std::int32_t, [](std::int32_t a, std::int32_t b) { return b < a ? a : b; }>;
+  handlers["redux.max.s32"] = reduce<s32, [](s32 a, s32 b) { return b < a ? a : b; }>;
   handlers["redux.or.b32"] = reduce<u32, [](u32 a, u32 b) { return a | b; }>;
   handlers["bar.warp.sync"] = [](Warp& w, const Instruction&, u32) { ++w.epoch; };
   handlers["ldmatrix"] = load_matrices<false>;
