@@ -101,25 +101,51 @@ TEST(EmulatedWarps, MatricesAreLoaded) {
   }
 }
 
+/// The lanes' c[n] of 16 x 8 += 16 x 16 times 16 x 8: `operands` sets a, %r10 to %r13, and b, twice %r14.
+std::vector<std::uint64_t> product_of(const std::string& operands, float c, int n) {
+  const std::string start = std::to_string(std::bit_cast<std::uint32_t>(c));
+  return run_text({operands + "mov.u32 %r4, " + start +
+                   ";\nmov.b32 %f1, %r4;\nmov.f32 %f2, %f1;\nmov.f32 %f3, %f1;\nmov.f32 %f4, %f1;\n"
+                   "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, "
+                   "{%r10, %r11, %r12, %r13}, {%r14, %r14}, {%f1, %f2, %f3, %f4};\ncvt.f64.f32 %d1, %f" +
+                   std::to_string(n + 1) + ";\nmov.b64 %x4, %d1;\n" + store_x4},
+                  32);
+}
+std::uint32_t bfloat16(float x) { return std::bit_cast<std::uint32_t>(x) >> 16; }
+std::string both(float x) { return std::to_string(bfloat16(x) * 0x10001U) + ";\n"; }
+
 // a = 1, 2, 3 or 4 in all of a quarter, b = 1 in column 0 to 7 times its number: sums of 16 products and c = 0.5.
 TEST(EmulatedWarps, MatricesAreMultiplied) {
-  const auto word = [](float x) { return std::to_string((std::bit_cast<std::uint32_t>(x) >> 16) * 0x10001U); };
-  std::string text = "mov.u32 %r10, " + word(1) + ";\nmov.u32 %r11, " + word(2) + ";\nmov.u32 %r12, " + word(3) +
-                     ";\nmov.u32 %r13, " + word(4) + ";\n";
   // Column of b is lane / 4: bfloat16 of it in both halves.
-  text +=
-      "shr.u32 %r2, %r1, 2;\ncvt.rn.f32.u32 %f5, %r2;\ncvt.rn.bf16x2.f32 %r14, %f5, %f5;\n"
-      "mov.f32 %f1, 0f3F000000;\nmov.f32 %f2, %f1;\nmov.f32 %f3, %f1;\nmov.f32 %f4, %f1;\n"
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r10, %r11, %r12, %r13}, "
-      "{%r14, %r14}, {%f1, %f2, %f3, %f4};\n";
+  const std::string operands = "mov.u32 %r10, " + both(1) + "mov.u32 %r11, " + both(2) + "mov.u32 %r12, " + both(3) +
+                               "mov.u32 %r13, " + both(4) +
+                               "shr.u32 %r2, %r1, 2;\ncvt.rn.f32.u32 %f5, %r2;\ncvt.rn.bf16x2.f32 %r14, %f5, %f5;\n";
   for (int n = 0; n < 4; ++n) {
-    const auto out =
-        run_text({text + "cvt.f64.f32 %d1, %f" + std::to_string(n + 1) + ";\nmov.b64 %x4, %d1;\n" + store_x4}, 32);
+    const auto out = product_of(operands, 0.5f, n);
     for (std::uint64_t lane = 0; lane < 32; ++lane) {
       const double column = double(lane % 4 * 2 + n % 2), of_row = n < 2 ? 8 * (1 + 3) : 8 * (2 + 4);
       EXPECT_EQ(std::bit_cast<double>(out[lane]), of_row * column + 0.5) << n << ", lane " << lane;
     }
   }
+}
+
+// Beside c = 1 the unit has digits down to 2^-25, and the sum those of a float, down to 2^-23. One product each: a is 1
+// where k = 0, rows of lane / 4 and 8 more.
+TEST(EmulatedWarps, SumsOfMatrixProductsAreCutOff) {
+  const auto sum = [](float c, const std::string& where, float b) {
+    const std::string operands = "and.b32 %r3, %r1, 3;\nsetp.eq.u32 %p1, %r3, 0;\nselp.b32 %r10, " + where +
+                                 ", 0, %p1;\nmov.u32 %r11, %r10;\nmov.u32 %r12, 0;\nmov.u32 %r13, 0;\nmov.u32 %r14, " +
+                                 both(b);
+    return std::bit_cast<double>(product_of(operands, c, 0)[5]);
+  };
+  const std::string one = std::to_string(bfloat16(1)), two_of_them = std::to_string(bfloat16(1) * 0x10001U);
+  EXPECT_EQ(sum(1, one, 0x1.cp-23f), 1 + 0x1p-23);
+  EXPECT_EQ(sum(-1, one, -0x1.cp-23f), -1 - 0x1p-23);
+  EXPECT_EQ(sum(1, one, -0x1p-25f), 1 - 0x1p-24);  // 1 - 2^-25 has one digit too many
+  EXPECT_EQ(sum(1, one, -0x1p-26f), 1);
+  EXPECT_EQ(sum(1, two_of_them, 0x1p-24f), 1 + 0x1p-23);
+  EXPECT_EQ(sum(1, two_of_them, 0x1.cp-25f), 1);  // 2^-25 twice, not 1.75 times that
+  EXPECT_EQ(sum(0, one, 0x1p-100f), 0x1p-100);
 }
 
 }  // namespace

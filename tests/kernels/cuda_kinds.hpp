@@ -123,4 +123,19 @@ inline WorkCase long_case(Index head_dim, DType type, core::Precision precision,
   return test;
 }
 
+/// One head whose queries see all keys, for three products of TF32.
+inline WorkCase long_rows(Index queries, Index keys) {
+  WorkCase test;
+  test.shape = {1, 0, 1, 1, 32};
+  test.query_rows = queries;
+  test.key_rows = keys;
+  test.type = ThreeTf32Products::type;
+  test.precision = ThreeTf32Products::precision;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, queries}, {0, 0, 1, keys}};
+  test.calls[0].items = {{{0, 1, queries}, {1, 1, keys}, 0, 0, 1, 1, core::Mask::all}};
+  test.fill();
+  return test;
+}
+
 }  // namespace annulus::test

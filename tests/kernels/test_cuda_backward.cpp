@@ -1,6 +1,7 @@
 // The tensor-core backward pass against the definition, without a GPU, as test_cuda_forward.cpp has the forward pass.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "kernels/cuda_backward_case.hpp"
@@ -57,6 +58,17 @@ TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
   EXPECT_GT(empty, 0);
   TwinRun how;
   expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
+}
+
+// The sums of a key over thousands of queries, all of one sign: matrix units would cut more off than a float does.
+TEST(CudaBackwardNumbers, ThreeTf32SumsUpManyQueriesAsFloatsAre) {
+  BackwardCase test;
+  static_cast<WorkCase&>(test) = long_rows(4000, 40);
+  test.fill_all();
+  for (double& number : test.dout) number = std::abs(number);
+  const BackwardAnswer known = naive_backward(test);
+  TwinRun how;
+  expect_close(twin_gradients<ThreeTf32Products>(test, known, how), known.gradients, 2e-6);
 }
 
 }  // namespace

@@ -140,6 +140,13 @@ TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
   expect_right(test, answer, TypeParam::tolerance, "half by each kernel");
 }
 
+// Matrix units cut sums off: over thousands of keys that is a part in 10^5 of a float, if it is left to them.
+TEST(CudaForwardNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
+  const WorkCase test = long_rows(40, 8000);
+  TwinRun how;
+  expect_right(test, ThreeTf32Products::twin(test, how), 5e-7, "8,000 keys");
+}
+
 // Keys of score +inf share the weight, others have none; a row that has none of them is as one that saw no key.
 TEST(CudaForwardNumbers, InfiniteScores) {
   WorkCase test = long_case(8, DType::bfloat16, core::Precision::float32, core::Mask::upto);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -290,8 +291,29 @@ class TwinMachine {
 
   TwinBlock::Lane& mine() const { return block_.lanes_[std::size_t(thread_)]; }
 
-  /// 16 x 8 sums of products of `depth` numbers, rounded to float once. left(lanes, row, k) and right(lanes, k, column)
-  /// find them.
+  /// A sum as matrix units make it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"): what lies two binary
+  /// digits and more behind the last one that a float as large as the largest addend has is cut off each of them, and
+  /// then what lies behind the last one of the sum.
+  template <int count>
+  static float sum_cut_off(const double (&addends)[count]) {
+    double sum = 0, largest = 0;
+    for (const double x : addends) {
+      sum += x;
+      largest = std::max(largest, std::fabs(x));
+    }
+    if (largest == 0 || !std::isfinite(sum)) return float(sum);
+    constexpr std::uint64_t digits = 25, fraction = 52, bias = 1023;
+    const std::uint64_t exponent = std::bit_cast<std::uint64_t>(largest) >> fraction;  // biased, and far from the ends
+    const double unit = std::bit_cast<double>((exponent - digits) << fraction);
+    const double units_of_one = std::bit_cast<double>((2 * bias + digits - exponent) << fraction);
+    std::int64_t units = 0;
+    for (const double x : addends) units += std::int64_t(x * units_of_one);
+    const double exact = double(units) * unit;
+    const float nearest = float(exact);
+    return std::fabs(nearest) > std::fabs(exact) ? std::nextafter(nearest, 0.0f) : nearest;
+  }
+
+  /// 16 x 8 sums of products of `depth` numbers. left(lanes, row, k) and right(lanes, k, column) find them.
   template <int depth, class Left, class Right>
   void multiply(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1, const char* what, const Left& left,
                 const Right& right) const {
@@ -302,13 +324,13 @@ class TwinMachine {
         for (int k = 0; k < depth; ++k) columns[column][k] = right(lanes, k, column);
       }
       for (int row = 0; row < 16; ++row) {
-        double numbers[depth];
+        double numbers[depth], addends[depth + 1];
         for (int k = 0; k < depth; ++k) numbers[k] = left(lanes, row, k);
         for (int column = 0; column < 8; ++column) {
           const int lane = row % 8 * 4 + column / 2, number = row / 8 * 2 + column % 2;
-          double sum = double(lanes[lane].c[number]);
-          for (int k = 0; k < depth; ++k) sum += numbers[k] * columns[column][k];
-          out[lane].c[number] = float(sum);
+          for (int k = 0; k < depth; ++k) addends[k] = numbers[k] * columns[column][k];
+          addends[depth] = double(lanes[lane].c[number]);
+          out[lane].c[number] = sum_cut_off(addends);
         }
       }
     });

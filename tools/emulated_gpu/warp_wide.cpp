@@ -92,34 +92,43 @@ void load_matrices(Warp& w, const Instruction& i, u32 lanes) {
   }
 }
 
-/// A sum in float32 as matrix units end it: cut off, not rounded (Fasi et al. 2021).
-float cut(double sum) {
+/// The sum of c and of `depth` products of float32 in digits that matrix units have (Fasi et al. 2021, "Numerical
+/// behavior of NVIDIA tensor cores"): those of the largest addend as a float, and two more; what lies behind them is cut
+/// off every addend, and what a float has not is cut off the sum.
+template <int depth>
+float sum_cut_off(const float (&row)[depth], const float (&column)[depth], double c) {
+  double products[depth], sum = c, largest = std::fabs(c);
+  for (int k = 0; k < depth; ++k) {
+    products[k] = double(row[k]) * double(column[k]);
+    sum += products[k];
+    largest = std::fmax(largest, std::fabs(products[k]));
+  }
+  if (largest == 0 || !std::isfinite(sum)) return float(sum);
+  const double digit = std::ldexp(1.0, std::ilogb(largest) - 25);
+  sum = std::trunc(c / digit);
+  for (const double product : products) sum += std::trunc(product / digit);
+  sum *= digit;
   const auto nearest = float(sum);
-  if (!std::isfinite(nearest) || std::fabs(double(nearest)) <= std::fabs(sum)) return nearest;
-  return std::nextafter(nearest, 0.0f);
+  return std::fabs(double(nearest)) <= std::fabs(sum) ? nearest : std::nextafter(nearest, 0.0f);
 }
 
-/// 16 x 8 += 16 x depth times depth x 8; a and b are already numbers.
+/// 16 x 8 += 16 x depth times depth x 8; a and b, which is turned, are already numbers.
 template <int depth>
-void multiply(Warp& w, const Instruction& i, const float (&a)[16][depth], const float (&b)[depth][8]) {
-  double sums[16][8];
+void multiply(Warp& w, const Instruction& i, const float (&a)[16][depth], const float (&b)[8][depth]) {
+  float c[lanes_of_warp][4];
   for (int lane = 0; lane < lanes_of_warp; ++lane) {
     for (int n = 0; n < 4; ++n)
-      sums[lane / 4 + n / 2 * 8][lane % 4 * 2 + n % 2] = double(w.row<float>(i.of[10 + n])[lane]);
-  }
-  for (int row = 0; row < 16; ++row) {
-    for (int k = 0; k < depth; ++k) {
-      for (int column = 0; column < 8; ++column) sums[row][column] += double(a[row][k]) * double(b[k][column]);
-    }
+      c[lane][n] =
+          sum_cut_off(a[lane / 4 + n / 2 * 8], b[lane % 4 * 2 + n % 2], double(w.row<float>(i.of[10 + n])[lane]));
   }
   for (int lane = 0; lane < lanes_of_warp; ++lane) {
-    for (int n = 0; n < 4; ++n) w.row<float>(i.of[n])[lane] = cut(sums[lane / 4 + n / 2 * 8][lane % 4 * 2 + n % 2]);
+    for (int n = 0; n < 4; ++n) w.row<float>(i.of[n])[lane] = c[lane][n];
   }
 }
 
 template <auto number>
 void multiply_16(Warp& w, const Instruction& i, u32) {
-  float a[16][16], b[16][8];
+  float a[16][16], b[8][16];
   for (int lane = 0; lane < lanes_of_warp; ++lane) {
     const int group = lane / 4, quad = lane % 4;
     for (int n = 0; n < 4; ++n) {
@@ -129,7 +138,7 @@ void multiply_16(Warp& w, const Instruction& i, u32) {
     }
     for (int n = 0; n < 2; ++n) {
       const u32 word = w.row<u32>(i.of[8 + n])[lane];
-      for (int half = 0; half < 2; ++half) b[quad * 2 + half + n * 8][group] = number(u16(word >> 16 * half));
+      for (int half = 0; half < 2; ++half) b[group][quad * 2 + half + n * 8] = number(u16(word >> 16 * half));
     }
   }
   multiply<16>(w, i, a, b);
@@ -141,7 +150,7 @@ void multiply_tf32(Warp& w, const Instruction& i, u32) {
   for (int lane = 0; lane < lanes_of_warp; ++lane) {
     const int group = lane / 4, quad = lane % 4;
     for (int n = 0; n < 4; ++n) a[group + n % 2 * 8][quad + n / 2 * 4] = number(w.row<u32>(i.of[4 + n])[lane]);
-    for (int n = 0; n < 2; ++n) b[quad + n * 4][group] = number(w.row<u32>(i.of[8 + n])[lane]);
+    for (int n = 0; n < 2; ++n) b[group][quad + n * 4] = number(w.row<u32>(i.of[8 + n])[lane]);
   }
   multiply<8>(w, i, a, b);
 }

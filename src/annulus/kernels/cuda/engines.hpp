@@ -131,6 +131,10 @@ struct Split {
 };
 
 /// Products of float32 numbers rounded to TF32, or of both parts of each but for low times low (three products).
+///
+/// Matrix units cut sums off, always towards zero (Fasi et al. 2021): over a long row that is soon more than the low
+/// parts are worth. With three products a piece's are therefore summed up from zero, and an addition that rounds brings
+/// them to what is there (Ootomo and Yokota 2022).
 template <int columns, bool three>
 struct EngineOfTf32 {
   using Stored = float;
@@ -187,45 +191,58 @@ struct EngineOfTf32 {
   KOKKOS_FORCEINLINE_FUNCTION static void multiply(Machine& machine, Sums& sums, const Queries& left,
                                                    const Keys& right) {
     ANNULUS_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const auto take = [&](const std::uint32_t(&a)[4], const std::uint32_t(&b)[4]) {
-        machine.multiply_tf32(sums[half], {{a[0], a[1], a[2], a[3]}}, b[2 * half], b[2 * half + 1]);
-      };
-      if (three) take(left.low, right.high);
-      if (three) take(left.high, right.low);
-      take(left.high, right.high);
-    }
+    for (int half = 0; half < 2; ++half)
+      add_piece(sums[half], [&](float(&piece)[4]) { take(machine, piece, left, right, 2 * half); });
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void add_values(Machine& machine, Sums& sums, const Weights& weights,
                                                      const Values& values) {
     ANNULUS_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int keys = i / 2, half = i % 2;
-      const Split<4, three>& left = weights.of[keys];
-      const Split<2, three>& right = values.of[keys][half];
-      const auto take = [&](const std::uint32_t(&a)[4], const std::uint32_t(&b)[2]) {
-        machine.multiply_tf32(sums[half], {{a[0], a[1], a[2], a[3]}}, b[0], b[1]);
-      };
-      if (three) take(left.low, right.high);
-      if (three) take(left.high, right.low);
-      take(left.high, right.high);
+    for (int half = 0; half < 2; ++half) {
+      add_piece(sums[half], [&](float(&piece)[4]) {
+        ANNULUS_UNROLL
+        for (int keys = 0; keys < 2; ++keys) take(machine, piece, weights.of[keys], values.of[keys][half], 0);
+      });
     }
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, RowSums& l, const Weights& weights) {
     constexpr std::uint32_t one = 0x3f800000u;
-    const auto take = [&](const std::uint32_t(&a)[4]) {
-      machine.multiply_tf32(l.of, {{a[0], a[1], a[2], a[3]}}, one, one);
-    };
-    ANNULUS_UNROLL
-    for (const Split<4, three>& left : weights.of) {
-      if (three) take(left.low);
-      take(left.high);
-    }
+    add_piece(l.of, [&](float(&piece)[4]) {
+      ANNULUS_UNROLL
+      for (const Split<4, three>& left : weights.of) {
+        if (three) take(machine, piece, left.low, one, one);
+        take(machine, piece, left.high, one, one);
+      }
+    });
   }
 
  private:
+  /// sums += what add(piece) adds to zeros, or add(sums) where nobody minds what is cut off.
+  template <class Add>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_piece(float (&sums)[4], const Add& add) {
+    if constexpr (three) {
+      float piece[4] = {0, 0, 0, 0};
+      add(piece);
+      ANNULUS_UNROLL
+      for (int i = 0; i < 4; ++i) sums[i] += piece[i];
+    } else {
+      add(sums);
+    }
+  }
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void take(Machine& machine, float (&sums)[4], const std::uint32_t (&left)[4],
+                                               std::uint32_t right_0, std::uint32_t right_1) {
+    machine.multiply_tf32(sums, {{left[0], left[1], left[2], left[3]}}, right_0, right_1);
+  }
+  /// The right side's numbers are `first` and the one after it.
+  template <class Machine, int count>
+  KOKKOS_FORCEINLINE_FUNCTION static void take(Machine& machine, float (&sums)[4], const Split<4, three>& left,
+                                               const Split<count, three>& right, int first) {
+    if (three) take(machine, sums, left.low, right.high[first], right.high[first + 1]);
+    if (three) take(machine, sums, left.high, right.low[first], right.low[first + 1]);
+    take(machine, sums, left.high, right.high[first], right.high[first + 1]);
+  }
   KOKKOS_FORCEINLINE_FUNCTION static Split<4, three> split(const Words4& words) {
     Split<4, three> parts_of;
     ANNULUS_UNROLL
