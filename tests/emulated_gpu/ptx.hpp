@@ -30,21 +30,22 @@ struct Text {
   }
 };
 
-/// What `threads` threads leave in `out`, eight bytes for each; `in` is the second parameter.
+/// What `threads` threads of each block leave in `out`, eight bytes for each; `in` is the second parameter.
 inline std::vector<std::uint64_t> run_text(const Text& text, std::uint32_t threads,
-                                           const std::vector<std::uint64_t>& in = {0}) {
+                                           const std::vector<std::uint64_t>& in = {0}, std::uint32_t blocks = 1) {
   Module module(text.whole());
-  const std::size_t bytes = threads * 8, in_bytes = in.size() * 8;
+  const std::size_t bytes = threads * blocks * 8, in_bytes = in.size() * 8;
   const std::uint64_t out_at = allocate(bytes), in_at = allocate(in_bytes);
   std::memcpy(found(in_at, in_bytes), in.data(), in_bytes);
   Launch launch;
   launch.kernel = module.kernel("k");
+  launch.grid.x = blocks;
   launch.block.x = threads;
   launch.parameters.resize(16);
   std::memcpy(launch.parameters.data(), &out_at, 8);
   std::memcpy(launch.parameters.data() + 8, &in_at, 8);
   run(launch);
-  std::vector<std::uint64_t> out(threads);
+  std::vector<std::uint64_t> out(threads * blocks);
   std::memcpy(out.data(), found(out_at, bytes), bytes);
   free_device(out_at);
   free_device(in_at);

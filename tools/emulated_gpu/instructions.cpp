@@ -119,8 +119,9 @@ void Decoder::read_operation(Instruction& instruction, const Opcode& op, Given o
   } else if (name == "ret" || name == "exit") {
     instruction.kind = Kind::exit;
     add(instruction);
-  } else if (is_any(name, {"membar", "fence", "nanosleep", "prefetch", "prefetchu", "discard", "pmevent"})) {
-    // One thread's accesses are done when the next one's begin.
+  } else if (is_any(name, {"membar", "fence"})) {
+    kernel_.has_fences = true;  // one thread's accesses are done when the next one's begin
+  } else if (is_any(name, {"nanosleep", "prefetch", "prefetchu", "discard", "pmevent"})) {
   } else if (name == "trap" || name == "brkpt") {
     finish(instruction, "trap");
   } else if (name == "bar" || name == "barrier") {

@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 
+#include "warp.hpp"
+
 namespace emulated_gpu {
 namespace {
 
@@ -38,6 +40,7 @@ struct Arena {
   std::size_t limit = 0, used = 0;
   std::byte* data = nullptr;
   std::uint8_t* valid = nullptr;  // how many of each eight bytes may be touched: they are the first ones
+  Touched* touched = nullptr;
   std::map<std::uint64_t, std::size_t> free, taken;  // taken: bytes asked for
   std::map<std::uint64_t, std::size_t> pinned;
   std::mutex mutex;
@@ -123,6 +126,18 @@ Range allocation_of(std::uint64_t address) {
   Arena& a = arena();
   const std::lock_guard lock(a.mutex);
   return range_in(a.taken, address);
+}
+
+Touched* touched_at(std::uint64_t address) {
+  Arena& a = arena();
+  const std::lock_guard lock(a.mutex);
+  if (a.touched == nullptr) {  // pages that nobody writes take no memory
+    void* all = mmap(nullptr, a.size * sizeof(Touched), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) std::abort();
+    a.touched = static_cast<Touched*>(all);
+  }
+  return a.touched + (address - a.base);
 }
 
 void add_pinned(const void* first, std::size_t bytes) {

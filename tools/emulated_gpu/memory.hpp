@@ -30,6 +30,10 @@ struct Range {
 };
 Range allocation_of(std::uint64_t address);
 
+/// What is noted of each byte from an address of device memory on (warp.hpp), where races are looked for.
+struct Touched;
+Touched* touched_at(std::uint64_t address);
+
 /// Host memory that kernels may touch: pinned, or managed.
 void add_pinned(const void* first, std::size_t bytes);
 bool remove_pinned(const void* first);

@@ -99,6 +99,7 @@ struct Kernel {
   std::uint32_t shared_bytes = 0;  // of a block, without what the launch adds
   std::uint32_t most_threads = 1024;
   std::uint32_t least_blocks = 1;  // side by side on a multiprocessor, as the program asks
+  bool has_fences = false;         // with which its blocks may wait for one another
   const struct Module* module = nullptr;
 };
 

@@ -204,11 +204,15 @@ bool pass_barriers(Block& block) {
   fail(text);
 }
 
+/// Of all launches. From 1 on: memory that nobody has touched has zeros.
+std::uint32_t blocks_so_far = 1;
+
 void begin(Block& block) {
   const std::uint64_t threads = block.launch->block.count();
   std::fill(block.shared.begin(), block.shared.end(), std::byte(0xff));
   std::fill(block.touched.begin(), block.touched.end(), Touched{});
   block.epoch = 1;
+  block.number = blocks_so_far++;
   for (Warp& warp : block.warps) {
     const std::uint64_t lanes =
         std::min<std::uint64_t>(threads - std::uint64_t(warp.index) * lanes_of_warp, lanes_of_warp);
@@ -250,10 +254,12 @@ void run(Launch& launch) {
     std::memcpy(found(launch.parameter_address, kernel.parameter_bytes), launch.parameters.data(),
                 kernel.parameter_bytes);
   }
+  launch.first_block = blocks_so_far;
+  launch.looks_for_races = is_set("EMULATED_GPU_RACES");
   Block block;
   block.launch = &launch;
   block.shared.resize(kernel.shared_bytes + launch.dynamic_bytes);
-  if (is_set("EMULATED_GPU_RACES")) block.touched.resize(block.shared.size());
+  if (launch.looks_for_races) block.touched.resize(block.shared.size());
   const std::size_t warps = std::size_t((launch.block.count() + lanes_of_warp - 1) / lanes_of_warp);
   const std::size_t each = (kernel.register_bytes + 63) / 64 * 64;
   auto* registers = static_cast<std::byte*>(std::aligned_alloc(64, warps * each));

@@ -21,6 +21,8 @@ struct Launch {
   std::uint32_t dynamic_bytes = 0;  // of shared memory
   std::vector<std::byte> parameters;
   std::uint64_t parameter_address = 0;  // where kernels see them, too
+  std::uint32_t first_block = 0;        // Block::number of the first one
+  bool looks_for_races = false;
 };
 
 /// Runs all blocks, one after another; ends the program where one does what a GPU forbids.
@@ -34,10 +36,16 @@ struct Copy {
   std::uint8_t bytes;
 };
 
-/// Who touched a byte of shared memory last. Epochs count barriers, of the block and of the warp.
+/// An access to a byte: by whom (thread + 1, 0: nobody; blocks are counted over all launches), and when: epochs count
+/// barriers, of the block and of the warp.
+struct Touch {
+  std::uint16_t thread = 0;
+  std::uint32_t block = 0, epoch = 0, epoch_in_warp = 0;
+};
+/// The last ones to a byte.
 struct Touched {
-  std::uint16_t writer = 0, reader = 0;  // thread + 1
-  std::uint32_t written = 0, written_in_warp = 0, read = 0, read_in_warp = 0;
+  Touch written, read;
+  bool was_atomic = false;  // the writing
 };
 
 struct Block;
@@ -65,9 +73,9 @@ struct Block {
   Launch* launch = nullptr;
   Dim3 index;
   std::vector<std::byte> shared;
-  std::vector<Touched> touched;  // empty where races are not looked for
+  std::vector<Touched> touched;  // of shared memory, where races are looked for
   std::vector<Warp> warps;
-  std::uint32_t epoch = 0;
+  std::uint32_t number = 0, epoch = 0;
 };
 
 template <class Function>
@@ -86,9 +94,16 @@ enum class Space { generic, global, shared, local };
 enum class Access { read, write, atomic };
 
 /// Where `bytes` at an address of a space are, for one lane. Ends the program where they are not, lie on no multiple of
-/// their number, or race with another thread's access to shared memory.
+/// their number, or where races are looked for and this is one.
 std::byte* place(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address,
                  std::size_t bytes, Access access);
+
+/// Notes an access to `count` bytes of shared (from the block's first one on) or device memory. Ends the program where it
+/// races with another one of this launch: two are of different threads, one writes, not both are atomic, and no barrier
+/// of the block (or, in one warp, of the warp) stands between them. Nothing stands between blocks; those that see to it
+/// themselves have fences, and are not held to it.
+void note(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address, std::size_t count,
+          Access access);
 
 /// Whether an environment variable is set to something but 0.
 bool is_set(const char* name);
