@@ -25,8 +25,10 @@ namespace {
 
 constexpr int repeats = 7;               // the least disturbed counts
 constexpr Index large = Index(4) << 20;  // bytes of a message that measures bandwidth
-constexpr Index rows_computed = 1024;    // dense, one head and more: some milliseconds a call
-constexpr Index rows_of_call = 8;        // so few that starting the kernel is what takes the time
+constexpr Index rows_computed = 1024;    // dense, of four heads: some milliseconds a call on the cores of a laptop
+constexpr Index most_rows_computed = 32 * rows_computed;
+constexpr double long_enough = 3e-3;  // s, for a GPU's multiprocessors to have several blocks each
+constexpr Index rows_of_call = 8;     // so few that starting the kernel is what takes the time
 
 /// Seconds of the slowest rank when all start together, in the least disturbed of some repetitions.
 double slowest(const comm::Communicator& comm, const std::function<void()>& work) {
@@ -45,7 +47,7 @@ double slowest(const comm::Communicator& comm, const std::function<void()>& work
 /// A dense problem on rows of this rank alone.
 class Kernel {
  public:
-  Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows = rows_computed,
+  Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows,
          Index segment = pattern::whole_document) {
     problem_.shape = {1, rows, 4, 4, head_dim};
     problem_.type = type;
@@ -82,14 +84,20 @@ class Kernel {
   strategies::Tensors tensors_;
 };
 
-double seconds_per_gflop(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
-                         bool alone = false) {
-  Kernel kernel(head_dim, type, precision);
-  return slowest(comm,
-                 [&] {
-                   if (!alone || comm.is_root()) kernel.run();
-                 }) /
-         kernel.gflop();
+struct Measured {
+  Index rows;
+  double seconds_per_gflop;
+};
+/// With as many rows as keep the slowest rank busy for a while: few blocks of them would leave most of a GPU idle.
+Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
+                        bool alone = false) {
+  for (Index rows = rows_computed;; rows *= 2) {
+    Kernel kernel(head_dim, type, precision, rows);
+    const double seconds = slowest(comm, [&] {
+      if (!alone || comm.is_root()) kernel.run();
+    });
+    if (seconds >= long_enough || rows == most_rows_computed) return {rows, seconds / kernel.gflop()};
+  }
 }
 
 double seconds_per_call(const comm::Communicator& comm) {
@@ -169,8 +177,8 @@ core::Link measure_link(const comm::Communicator& comm) {
 }
 
 /// Share of a transfer that disappears behind the kernel.
-double measure_overlap(const comm::Communicator& comm) {
-  Kernel kernel(64, core::DType::float32, core::Precision::float32);
+double measure_overlap(const comm::Communicator& comm, Index rows) {
+  Kernel kernel(64, core::DType::float32, core::Precision::float32, rows);
   Shift shift(comm, 4 * large);
   const double compute = slowest(comm, [&] { kernel.run(); });
   const double transfer = slowest(comm, [&] { shift.start(), shift.wait(); });
@@ -227,19 +235,24 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;
   machine.kernel.clear();
+  Measured usual{};
   for (const Index head_dim : {32, 64, 128, 256}) {
-    machine.kernel.push_back({head_dim, seconds_per_gflop(comm, head_dim, DType::float32, single)});
+    const Measured measured = measure_kernel(comm, head_dim, DType::float32, single);
+    machine.kernel.push_back({head_dim, measured.seconds_per_gflop});
+    if (head_dim == 64) usual = measured;
   }
-  const double usual = machine.kernel[1].seconds_per_gflop;
-  machine.float64_factor = seconds_per_gflop(comm, 64, DType::float64, Precision::float64) / usual;
-  machine.half_factor = seconds_per_gflop(comm, 64, DType::bfloat16, single) / usual;
-  machine.single_factor = seconds_per_gflop(comm, 64, DType::float32, single, true) / usual;
+  const auto factor = [&](DType type, Precision precision, bool alone) {
+    return measure_kernel(comm, 64, type, precision, alone).seconds_per_gflop / usual.seconds_per_gflop;
+  };
+  machine.float64_factor = factor(DType::float64, Precision::float64, false);
+  machine.half_factor = factor(DType::bfloat16, single, false);
+  machine.single_factor = factor(DType::float32, single, true);
   std::string links = "one rank: links and overlap are the built-in defaults";
   if (comm.size() > 1) {
     // One set of links is all that these ranks can tell apart: those between nodes where there are several.
     const bool several = machine.ranks_per_node < comm.size();
     (several ? machine.between_nodes : machine.inside_node) = measure_link(comm);
-    machine.overlap = measure_overlap(comm);
+    machine.overlap = measure_overlap(comm, usual.rows);
     links = several ? "inside_node is the built-in default" : "one node: between_nodes is the built-in default";
   }
   machine.seconds_per_copied_byte = measure_copy(comm);
