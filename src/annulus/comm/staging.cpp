@@ -1,5 +1,6 @@
 #include "annulus/comm/staging.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <Kokkos_Core.hpp>
@@ -65,16 +66,23 @@ Choice& choice() {
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial) {
   if (core::device_is_host()) return;
   const std::string straight = "device memory, straight to MPI", staged = "device memory staged through host memory";
-  if (wanted == GpuAware::automatic) {
-    const std::string trouble = comm.broadcast(comm.is_root() ? trial() : std::string());
-    choice() =
-        trouble.empty()
-            ? Choice{true, straight + " (distribution.gpu_aware: auto, a device self-send arrived)"}
-            : Choice{false, staged + " (distribution.gpu_aware: auto, a trial send of device memory " + trouble + ")"};
+  if (wanted == GpuAware::off) {
+    choice() = {false, staged + " (distribution.gpu_aware: off)"};
     return;
   }
-  choice() = wanted == GpuAware::on ? Choice{true, straight + " (distribution.gpu_aware: on)"}
-                                    : Choice{false, staged + " (distribution.gpu_aware: off)"};
+  const std::string setting = wanted == GpuAware::on ? "distribution.gpu_aware: on" : "distribution.gpu_aware: auto";
+  const std::string trouble = comm.broadcast(comm.is_root() ? trial() : std::string());
+  if (trouble.empty()) {
+    choice() = {true, fmt::format("{} ({}, a device self-send arrived)", straight, setting)};
+    return;
+  }
+  const std::string reason = fmt::format("({}, a trial send of device memory {})", setting, trouble);
+  choice() = wanted == GpuAware::on ? Choice{true, straight + " " + reason} : Choice{false, staged + " " + reason};
+  if (wanted == GpuAware::on && comm.is_root())
+    fmt::print(stderr,
+               "annulus: warning: distribution.gpu_aware is on, but a trial send of device memory {}: if the first "
+               "message ends this run, too, set it to auto or off\n",
+               trouble);
 }
 
 std::string transfers() {
