@@ -49,6 +49,8 @@ TEST(EmulatedFaultsDeathTest, RacesInDeviceMemory) {
   const auto run_two = [&](const std::string& text) { return run_text({own + text}, 1, {0}, 2); };
   const std::string all_add = "atom.global.add.u32 %r4, [%x1], 1;\n";
   run_two("st.global.u64 [%x6], %x2;\nld.global.u64 %x4, [%x6];\n");
+  run_two("ld.global.u64 %x4, [%x1];\n");  // by both; the next launch has the same memory
+  run_two("st.global.u64 [%x6], %x2;\n");
   EXPECT_EQ(run_two(all_add)[0] & 0xffffffffU, 1U);  // 0xffffffff, and 1 twice
   EXPECT_DEATH(
       run_two("st.global.u64 [%x1], %x2;\n"),

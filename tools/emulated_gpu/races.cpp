@@ -8,20 +8,19 @@ namespace emulated_gpu {
 namespace {
 
 constexpr std::uint16_t many_threads = 0xffff;
-constexpr std::uint32_t many_blocks = 0xffffffff;
 
 /// Whether an access by this thread races with one that was noted.
 bool races(const Warp& warp, std::uint16_t thread, const Touch& other) {
   const Block& block = *warp.block;
   if (other.thread == 0 || other.block < block.launch->first_block) return false;
-  if (other.block != block.number) return !block.launch->kernel->has_fences;
+  if (other.block != block.number || other.by_several_blocks) return !block.launch->kernel->has_fences;
   if (other.thread == thread || other.epoch != block.epoch) return false;
   return other.thread == many_threads || std::uint32_t(other.thread - 1) / lanes_of_warp != warp.index ||
          other.epoch_in_warp == warp.epoch;
 }
 
 std::string name_of(const Touch& touch, const Block& block) {
-  if (touch.block != block.number) return "a thread of another block";
+  if (touch.block != block.number || touch.by_several_blocks) return "a thread of another block";
   return touch.thread == many_threads ? "a thread" : fmt::format("thread {}", touch.thread - 1);
 }
 
@@ -56,11 +55,12 @@ void note(Warp& warp, const Instruction& instruction, int lane, Space space, std
     }
     Touch& read = touched.read;
     const bool in_this_launch = read.thread != 0 && read.block >= block.launch->first_block;
-    const bool by_another_block = in_this_launch && read.block != block.number;
-    const bool by_another = in_this_launch && read.epoch == block.epoch && read.thread != thread;
+    const bool in_this_epoch = in_this_launch && read.block == block.number && read.epoch == block.epoch;
+    const bool by_several_blocks = in_this_launch && (read.by_several_blocks || read.block != block.number);
+    const bool by_several_threads = in_this_epoch && read.thread != thread;
     read = mine;
-    if (by_another_block) read.block = many_blocks;
-    if (by_another) read.thread = many_threads;
+    read.by_several_blocks = by_several_blocks;
+    if (by_several_threads) read.thread = many_threads;
   }
 }
 

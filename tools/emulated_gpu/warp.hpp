@@ -41,6 +41,7 @@ struct Copy {
 struct Touch {
   std::uint16_t thread = 0;
   std::uint32_t block = 0, epoch = 0, epoch_in_warp = 0;
+  bool by_several_blocks = false;  // of the same launch
 };
 /// The last ones to a byte.
 struct Touched {
