@@ -3,9 +3,11 @@
 #include <Kokkos_Core.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/free_blocks.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/huge_pages.hpp"
 #include "annulus/core/memory.hpp"
 
@@ -63,8 +65,11 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
                        : device_is_host() ? memory_of_kokkos(purpose, Index(asked))
                                           : device_blocks().take(bytes);
   if (memory == nullptr) {
-    fail(ErrorKind::failure, "no memory for {}: {} bytes asked, {} bytes held by this rank already", purpose, bytes,
-         memory_ledger().current());
+    const std::optional<Index> free = free_gpu_memory();
+    fail(ErrorKind::failure,
+         "no memory for {}: {} bytes asked, {} bytes held by this rank already{}; annulus plan tells what a run takes, "
+         "with fewer rows on each of more ranks and by other strategies",
+         purpose, bytes, memory_ledger().current(), free ? fmt::format(", {} bytes free on its GPU", *free) : "");
   }
   data_ = memory;
   if (huge) {
