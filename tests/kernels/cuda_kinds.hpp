@@ -92,7 +92,7 @@ struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, ker
 };
 struct ThreeTf32Products
     : Kind<kernels::cuda::Engine3xTf32, float, DType::float32, kernels::cuda::sizes_32, kernels::cuda::query_sizes_32,
-           kernels::cuda::key_sizes_32, core::Precision::three_tf32> {
+           kernels::cuda::key_sizes_3x32, core::Precision::three_tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float32);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float32);
   static constexpr Index head_dims[] = {32, 64};

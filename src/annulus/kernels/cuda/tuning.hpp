@@ -53,6 +53,10 @@ inline constexpr TileSizes query_sizes_32[] = {
 inline constexpr TileSizes key_sizes_32[] = {
     {32, 4, 1, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
 
+/// Three products of TF32 have sums of pieces in registers, too (engines.hpp).
+inline constexpr TileSizes key_sizes_3x32[] = {
+    {32, 4, 1, 32, false}, {64, 4, 1, 16, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
+
 /// The same of float64: sums take twice the registers, and a warp has rows of 8.
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}};
