@@ -99,10 +99,10 @@ enum class Access { read, write, atomic };
 std::byte* place(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address,
                  std::size_t bytes, Access access);
 
-/// Notes an access to `count` bytes of shared (from the block's first one on) or device memory. Ends the program where it
-/// races with another one of this launch: two are of different threads, one writes, not both are atomic, and no barrier
-/// of the block (or, in one warp, of the warp) stands between them. Nothing stands between blocks; those that see to it
-/// themselves have fences, and are not held to it.
+/// Notes an access to `count` bytes of shared (from the block's first one on) or device memory. Ends the program where
+/// it races with another one of this launch: two are of different threads, one writes, not both are atomic, and no
+/// barrier of the block (or, in one warp, of the warp) stands between them. Nothing stands between blocks; those that
+/// see to it themselves have fences, and are not held to it.
 void note(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address, std::size_t count,
           Access access);
 

@@ -92,9 +92,9 @@ void load_matrices(Warp& w, const Instruction& i, u32 lanes) {
   }
 }
 
-/// The sum of c and of `depth` products of float32 in digits that matrix units have (Fasi et al. 2021, "Numerical
-/// behavior of NVIDIA tensor cores"): those of the largest addend as a float, and two more; what lies behind them is cut
-/// off every addend, and what a float has not is cut off the sum.
+/// The sum of c and of `depth` products of float32 in the digits that matrix units have (Fasi et al. 2021, "Numerical
+/// behavior of NVIDIA tensor cores"): those of the largest addend as a float, and two more; what lies behind them is
+/// cut off every addend, and what a float has not is cut off the sum.
 template <int depth>
 float sum_cut_off(const float (&row)[depth], const float (&column)[depth], double c) {
   double products[depth], sum = c, largest = std::fabs(c);
