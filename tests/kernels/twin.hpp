@@ -291,9 +291,9 @@ class TwinMachine {
 
   TwinBlock::Lane& mine() const { return block_.lanes_[std::size_t(thread_)]; }
 
-  /// A sum as matrix units make it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"): what lies two binary
-  /// digits and more behind the last one that a float as large as the largest addend has is cut off each of them, and
-  /// then what lies behind the last one of the sum.
+  /// A sum as matrix units make it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"): what lies two
+  /// binary digits and more behind the last one that a float as large as the largest addend has is cut off each of
+  /// them, and then what lies behind the last one of the sum.
   template <int count>
   static float sum_cut_off(const double (&addends)[count]) {
     double sum = 0, largest = 0;

@@ -14,11 +14,11 @@ namespace annulus::comm {
 /// What distribution.gpu_aware asks for.
 enum class GpuAware { automatic, on, off };
 
-/// Decides how device memory travels; collective, the same on all ranks. Neither version macros nor query functions are
-/// believed, which are wrong both ways: on rank 0 `trial` has a child process do send_device_memory_to_self(). A library
-/// that cannot do it then ends the child and not the run. `trial` returns what went wrong, or nothing; it is called only
-/// where the answer matters. `on` goes straight whatever it says, and warns: a GPU may be one that no second process
-/// may use.
+/// Decides how device memory travels; collective, the same on all ranks. Neither version macros nor query functions
+/// are believed, which are wrong both ways: on rank 0 `trial` has a child process do send_device_memory_to_self(). A
+/// library that cannot do it then ends the child and not the run. `trial` returns what went wrong, or nothing; it is
+/// called only where the answer matters. `on` goes straight whatever it says, and warns: a GPU may be one that no
+/// second process may use.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL
