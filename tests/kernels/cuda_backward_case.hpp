@@ -1,6 +1,8 @@
 // Cases and answers of the tensor-core backward pass.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/cuda_kinds.hpp"
 
 #include "kernels/backward_case.hpp"
@@ -16,6 +18,15 @@ inline BackwardCase long_backward_case(Index head_dim, DType type, core::Precisi
   test.calls[0].items[0].head_count = 2;
   test.calls[0].runs = {{10, 5, 2, 150}, {20, 10, 3, 280}};
   test.fill_all();
+  return test;
+}
+
+/// Keys whose dv sums up thousands of queries, all of one sign.
+inline BackwardCase many_queries_case() {
+  BackwardCase test;
+  static_cast<WorkCase&>(test) = long_rows(4000, 40);
+  test.fill_all();
+  for (double& number : test.dout) number = std::abs(number);
   return test;
 }
 

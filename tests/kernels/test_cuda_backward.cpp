@@ -1,7 +1,6 @@
 // The tensor-core backward pass against the definition, without a GPU, as test_cuda_forward.cpp has the forward pass.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 
 #include "kernels/cuda_backward_case.hpp"
@@ -60,12 +59,9 @@ TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
   expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
 }
 
-// The sums of a key over thousands of queries, all of one sign: matrix units would cut more off than a float does.
+// Matrix units would cut off more than a float's rounding takes.
 TEST(CudaBackwardNumbers, ThreeTf32SumsUpManyQueriesAsFloatsAre) {
-  BackwardCase test;
-  static_cast<WorkCase&>(test) = long_rows(4000, 40);
-  test.fill_all();
-  for (double& number : test.dout) number = std::abs(number);
+  const BackwardCase test = many_queries_case();
   const BackwardAnswer known = naive_backward(test);
   TwinRun how;
   expect_close(twin_gradients<ThreeTf32Products>(test, known, how), known.gradients, 2e-6);

@@ -37,7 +37,7 @@ class CudaOnGpu : public testing::Test {
     return can_run(shared_bytes);
   }
   /// Where the GPU cannot, attend() has to say so.
-  static void expect_right(const WorkCase& test, const std::string& what) {
+  static void expect_right(const WorkCase& test, const std::string& what, double tolerance = Products::tolerance) {
     const bool can = CudaOnGpu::can(test.shape.head_dim);
     const auto answer = answer_by(
         test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
@@ -45,7 +45,7 @@ class CudaOnGpu : public testing::Test {
           EXPECT_EQ(kernels::cuda::attend(list, operands, state, {}), can) << what;
         });
     if (!can) return;
-    test::expect_right(test, answer, Products::tolerance, what);
+    test::expect_right(test, answer, tolerance, what);
     TwinRun how;
     const kernels::ReferenceResult twin = Products::twin(test, how);
     EXPECT_TRUE(close_to(answer.out, twin.out, Products::tolerance)) << "out of the twin, " << what;
@@ -108,7 +108,8 @@ TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
 template <class Products>
 class CudaBackwardOnGpu : public testing::Test {
  public:
-  static void expect_right(const BackwardCase& test, const std::string& what) {
+  static void expect_right(const BackwardCase& test, const std::string& what,
+                           double tolerance = Products::gradient_tolerance) {
     SCOPED_TRACE(what);
     const bool can = can_run(backward_shared_bytes<Products>(test.shape.head_dim));
     const BackwardAnswer known = naive_backward(test);
@@ -118,7 +119,7 @@ class CudaBackwardOnGpu : public testing::Test {
                 can);
     });
     if (!can) return;
-    expect_close(actual, known.gradients, Products::gradient_tolerance);
+    expect_close(actual, known.gradients, tolerance);
     TwinRun how;
     expect_close(actual, twin_gradients<Products>(test, known, how), Products::gradient_tolerance);
   }
@@ -156,6 +157,12 @@ TYPED_TEST(CudaBackwardOnGpu, InAnyOrder) {
 
 TYPED_TEST(CudaBackwardOnGpu, LongRows) {
   this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Mask::upto), "long rows");
+}
+
+// That the unit cuts sums off must not show; twins cut as much as an H100 is known to.
+TEST(CudaOnGpuNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
+  CudaOnGpu<ThreeTf32Products>::expect_right(long_rows(40, 8000), "8,000 keys", 5e-7);
+  CudaBackwardOnGpu<ThreeTf32Products>::expect_right(many_queries_case(), "4,000 queries", 2e-6);
 }
 
 }  // namespace
