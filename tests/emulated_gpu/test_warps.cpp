@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "ptx.hpp"
 
@@ -146,6 +147,7 @@ TEST(EmulatedWarps, SumsOfMatrixProductsAreCutOff) {
   EXPECT_EQ(sum(1, two_of_them, 0x1p-24f), 1 + 0x1p-23);
   EXPECT_EQ(sum(1, two_of_them, 0x1.cp-25f), 1);  // 2^-25 twice, not 1.75 times that
   EXPECT_EQ(sum(0, one, 0x1p-100f), 0x1p-100);
+  EXPECT_EQ(sum(0x1p127f, one, 0x1p127f), INFINITY);
 }
 
 }  // namespace

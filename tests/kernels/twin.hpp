@@ -310,7 +310,8 @@ class TwinMachine {
     for (const double x : addends) units += std::int64_t(x * units_of_one);
     const double exact = double(units) * unit;
     const float nearest = float(exact);
-    return std::fabs(nearest) > std::fabs(exact) ? std::nextafter(nearest, 0.0f) : nearest;
+    const bool is_too_large = std::isfinite(nearest) && std::fabs(nearest) > std::fabs(exact);
+    return is_too_large ? std::nextafter(nearest, 0.0f) : nearest;
   }
 
   /// 16 x 8 sums of products of `depth` numbers. left(lanes, row, k) and right(lanes, k, column) find them.

@@ -109,7 +109,8 @@ float sum_cut_off(const float (&row)[depth], const float (&column)[depth], doubl
   for (const double product : products) sum += std::trunc(product / digit);
   sum *= digit;
   const auto nearest = float(sum);
-  return std::fabs(double(nearest)) <= std::fabs(sum) ? nearest : std::nextafter(nearest, 0.0f);
+  const bool is_too_large = std::isfinite(nearest) && std::fabs(double(nearest)) > std::fabs(sum);
+  return is_too_large ? std::nextafter(nearest, 0.0f) : nearest;
 }
 
 /// 16 x 8 += 16 x depth times depth x 8; a and b, which is turned, are already numbers.
