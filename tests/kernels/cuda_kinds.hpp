@@ -34,6 +34,13 @@ struct Kind {
     if (head_dim <= table[entry].columns) return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry]>{});
     if constexpr (entry + 1 < std::size(table)) with_block<entry + 1>(head_dim, visit);
   }
+  /// The same with State::by_granules.
+  template <std::size_t entry = 0, class Visit>
+  static void with_ordered_block(Index head_dim, const Visit& visit) {
+    if (head_dim <= table[entry].columns)
+      return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry], true>{});
+    if constexpr (entry + 1 < std::size(table)) with_ordered_block<entry + 1>(head_dim, visit);
+  }
   /// The same of the backward pass, whose launch takes several blocks, one after the other.
   template <std::size_t entry = 0, class Visit>
   static void with_backward_blocks(Index head_dim, const Visit& visit) {

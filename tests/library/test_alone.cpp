@@ -183,7 +183,7 @@ TEST(LibraryPlan, RefusesProductsThatItCannotMake) {
   for (const std::string name : {"tf32", "3xtf32"}) {
     const std::string found = refusal(good, {}, 1, {.precision = name, .reproducible = true});
     if (!core::device_is_host()) {
-      EXPECT_NE(found, "") << "where the GPU has matrix units, sums have no order";
+      EXPECT_NE(found, "") << "rows of 8 bytes are none for the matrix units of a GPU";
       continue;
     }
     EXPECT_EQ(found, "plan: precision is " + name + ": products of " + name +

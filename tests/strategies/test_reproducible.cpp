@@ -56,15 +56,16 @@ struct Stored {
                bool gradients) const {
     Problem problem = this->problem;
     problem.gradients = gradients;
-    problem.statistics = {true, gradients, gradients ? 3 : 0};
+    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // else not to be had
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;
     tensors.q = on_device(rows_of(q, s.batch, s.sequence, rows));
     tensors.kv = on_device(rows_of(kv, 2 * s.batch, s.sequence, rows));
     strategy.forward(problem, partition, comm, tensors, {});
-    if (gradients) {
+    if (problem.statistics.need_pass())
       run_statistics_pass(*strategy.statistics_schedule(problem, partition), comm, tensors, {});
+    if (gradients) {
       tensors.dout = on_device(rows_of(dout, s.batch, s.sequence, rows));
       strategy.backward(problem, partition, comm, tensors, {});
     }
@@ -139,7 +140,7 @@ void expect_same_bits(const Stored& stored, const Bits& whole, const Way& way, c
 /// Everything a user may ask for: every strategy with every partition that it takes, and uneven cuts.
 std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
   std::vector<Way> all;
-  const Partition uneven = random_cuts(random, one.problem.shape.sequence, ranks);
+  const Partition uneven = on_grid(random_cuts(random, one.problem.shape.sequence, ranks), one.problem.grid());
   for (const Strategy* strategy : available()) {
     for (const auto& entry : pattern::partition_table) {
       Problem cut = one.problem;
@@ -298,6 +299,52 @@ TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
       }
     }
   }
+}
+
+/// Rows that are cut between granules alone: matrix units add these in one step, where there are any (kernels::State).
+std::vector<Case> granule_cases() {
+  const pattern::Documents one{}, several{0, 300, 300, 311, 900}, dealt{0, 300, 700, 900, 1100, 1500};
+  std::vector<Case> cases;
+  for (const bool causal : {false, true}) {
+    const auto add = [&](const char* name, core::Shape shape, std::vector<pattern::Pair> pairs,
+                         const pattern::Documents& documents, core::DType type) {
+      cases.push_back(make(fmt::format("{}{}", name, causal ? ", causal" : ""), shape,
+                           {Semantics::longnet, std::move(pairs), causal, false}, documents, type));
+      cases.back().problem.granule = kernels::granule;
+    };
+    add("two pairs", {2, 900, 6, 2, 16}, {{192, 1}, {all, 3}}, one, core::DType::bfloat16);
+    add("documents", {1, 900, 4, 4, 64}, {{64, 2}, {all, 1}}, several, core::DType::float16);
+    add("dense", {1, 700, 2, 1, 8}, {{}}, one, core::DType::float64);
+    add("documents dealt whole", {1, 1500, 4, 2, 16}, {{128, 2}, {all, 1}}, dealt, core::DType::bfloat16);
+    if (!kernels::why_no_products(cases.back().problem.backend, core::Precision::tf32).empty()) continue;
+    for (const core::Precision precision : {core::Precision::tf32, core::Precision::three_tf32}) {
+      add("products of TF32", {1, 700, 2, 1, 32}, {{256, 2}, {}}, one, core::DType::float32);
+      cases.back().problem.precision = precision;
+    }
+  }
+  return cases;
+}
+
+TEST(Reproducible, CutsBetweenGranules) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  std::mt19937_64 random(7);
+  for (const Case& one : granule_cases()) {
+    ASSERT_EQ(pattern::why_no_granules(one.problem.pattern, kernels::granule), "") << one.name;
+    const Stored stored(one);
+    const Bits alone = stored.alone();
+    const std::vector<Way> all_ways = ways(one, random, comm.size());
+    EXPECT_GT(all_ways.size(), 8u) << one.name;
+    for (const Way& way : all_ways) expect_same_bits(stored, alone, way, comm, one.name);
+  }
+}
+
+TEST(Reproducible, CutsInsideAGranuleAreRefused) {
+  const comm::Communicator self(MPI_COMM_SELF);
+  const Case one = granule_cases()[0];
+  const Stored stored(one);
+  const pattern::StoredRows rows({{0, 900}}), some({{0, 21}});
+  EXPECT_NO_THROW(stored.compute(*find("ring"), {rows}, self, true));
+  EXPECT_THROW(pattern::work_lists(one.problem.layout(), rows, pattern::KeyRows::raw(some)), core::Error);
 }
 
 /// Whole documents, and one that is cut, not causal: its rows follow one another from rank to rank, while those of a

@@ -132,7 +132,8 @@ constexpr bool is_tf32(Precision precision) {
 /// Whether products are of other numbers than the sums.
 constexpr bool has_own_products(Precision precision) { return precision == Precision::bfloat16 || is_tf32(precision); }
 
-/// Why sums of such products have other bits for every cut of the work; empty: they need not.
+/// Why sums of such products have other bits for every cut of the work, but for cuts between what matrix units add in
+/// one step; empty: they need not.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }

@@ -58,6 +58,9 @@ std::string_view host_instruction_set();
 /// Mask::after) and the exponent bias is reproducible_exponent_bias: on each back end on its own, the host one on one
 /// instruction set, the device one on one kind of device. Without a bias a key whose weight falls below 2^-110 of the
 /// heaviest one may or may not be counted.
+///
+/// by_granules: keys are added `granule` at a time, as matrix units do it, and bits are the same if items are cut between
+/// granules of comb indices alone; no bias is needed. What a mask hides of a granule is added as zeros.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.
@@ -85,7 +88,16 @@ class State {
   core::Buffer acc;
   /// Statistics will divide by l: it has to be the sum of the weights themselves, not of what products round them to.
   bool exact_sums = false;
+  bool by_granules = false;
 };
+
+/// Keys (or queries, backward) that matrix units add in one step: a product of 16-bit numbers is so deep.
+inline constexpr core::Index granule = 16;
+
+/// Why results of such a problem cannot be made granule by granule on this machine's GPU, all gradients included, or
+/// not at all where there is no GPU and the build has no kernels for one; empty: they can.
+/// "head size 320 is more than 256".
+std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one,
 /// which no output in float32 shows, may be lost. In float32 it leaves room for values |v| up to about 2^42 at 2^20

@@ -24,6 +24,15 @@ std::string what_tf32_lacks() {
   return "this build is for no such GPU";
 }
 
+/// What this machine lacks for results made granule by granule; empty: nothing, or no GPU to ask is in sight.
+std::string what_granules_lack(const core::Shape& shape, core::DType stored, core::Precision precision) {
+  if constexpr (cuda::is_built) {
+    if (core::gpu_count() == 0 || cuda::has_granules(shape, stored, precision)) return "";
+    return fmt::format("the {} has no such matrix units, or too little shared memory", core::gpu_name());
+  }
+  return "this build is for no GPU with matrix units";
+}
+
 }  // namespace
 
 Backend default_backend() {
@@ -80,6 +89,12 @@ std::string why_no_products(Backend backend, core::Precision precision) {
                              "products of {} are made by the matrix units of a GPU (NVIDIA, sm_80 and later), "
                              "and {}",
                              core::name_of(precision), lacks);
+}
+
+std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision) {
+  if (backend != Backend::device) return fmt::format("back end {} has no matrix units", core::name_of(backend));
+  const std::string reason = cuda::why_no_granules(shape, stored, precision);
+  return reason.empty() ? what_granules_lack(shape, stored, precision) : reason;
 }
 
 #if !defined(ANNULUS_HAS_HOST_TILES)

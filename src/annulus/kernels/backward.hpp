@@ -26,6 +26,7 @@ struct BackwardOperands {
   double scale = 1;              ///< scores are scale * q.k
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< the same bits however lists are cut are asked for: no matrix units
+  bool by_granules = false;      ///< the same, but lists are cut between granules alone (State)
   bool any_order = false;        ///< dq may have other bits in each run: matrix units may add to it atomically
   core::TensorView out = {};     ///< stored as q is, where delta is dout.out and nothing else; no data: not known
 };
@@ -50,7 +51,7 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 /// (query row, head) and every (key row, key/value head) appears in at most one item of the list. For one item the
 /// order of additions is fixed, whatever the number of threads: dq takes keys in descending comb order, dk and dv take
 /// queries in ascending comb order (heads of the group ascending inside a row), one after another; matrix units, which
-/// take what does not ask for any_cut, add in an order of their own. `poll` as in attend(). Complete on return.
+/// take what does not ask for any_cut, add granules of 16. `poll` as in attend(). Complete on return.
 ///   rows  query rows: q's, dout's, lse's and dq's
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,

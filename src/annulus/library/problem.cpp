@@ -163,9 +163,6 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.pattern = make_pattern(pattern, shape);
   problem.documents = make_documents(pattern, problem.pattern, shape.sequence);
   problem.backend = kernels::default_backend();
-  problem.reproducible = options.reproducible;
-  if (const auto reason = core::why_no_fixed_order(problem.precision); problem.reproducible && !reason.empty())
-    refuse("reproducible is true with precision {}: {}", core::name_of(problem.precision), reason);
   problem.gradients = options.gradients;
   check_at_least("top_keys", options.top_keys, 0);
   const double lists =
@@ -174,6 +171,12 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
     refuse("top_keys is {}: its lists would have {:.3g} bytes, expected at most {:.3g}", options.top_keys, lists,
            most_bytes);
   }
+  const bool has_granules =
+      options.reproducible &&
+      kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision).empty();
+  make_reproducible(problem, options.reproducible, has_granules);
+  if (const std::string why = options.reproducible ? why_no_fixed_order(problem) : ""; !why.empty())
+    refuse("reproducible is true with precision {}: {}", core::name_of(problem.precision), why);
   take_distribution(options, ranks, problem);
   return problem;
 }

@@ -1,6 +1,10 @@
 #include "annulus/pattern/items.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "annulus/core/error.hpp"
 
 namespace annulus::pattern {
 namespace {
@@ -65,12 +69,25 @@ Interval hull(const RowMap& map, const std::vector<Run>& runs) {
   return {first.t, last.t + last.count};
 }
 
+/// Pieces begin with a granule and end with one, or where nobody sees the rest.
+void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule, Interval window) {
+  for (Index i = map.first_run; i < map.first_run + map.runs; ++i) {
+    const Run& run = runs[std::size_t(i)];
+    const Index end = run.t + run.count;
+    core::require(run.t % granule == 0 && (end % granule == 0 || end == window.end), [&] {
+      return fmt::format(
+          "rows {} to {}, every {}, are cut inside a granule of {}: they are number {} to {} of their comb",
+          comb.row(run.t), comb.row(end - 1), comb.stride, granule, run.t, end - 1);
+    });
+  }
+}
+
 /// Adds the item of one comb, of the document that begins at row `document`, and one key/value head, heads as the share
 /// numbers them. Rows that a mask leaves without a
 /// partner are left out: with `upto` queries before the first key and keys behind the last query, with `after` queries
 /// from the last key on and keys up to the first query.
-void append_item(const Comb& comb, Index document, const HeadSet& heads, Index kv, const StoredRows& queries,
-                 const KeyRows& keys, Mask mask, WorkList& list) {
+void append_item(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads, Index kv,
+                 const StoredRows& queries, const KeyRows& keys, Mask mask, WorkList& list) {
   const std::size_t mark = list.runs.size();
   Interval query_window{0, comb.count}, key_window{0, comb.count};
   if (mask != Mask::all) {
@@ -83,7 +100,7 @@ void append_item(const Comb& comb, Index document, const HeadSet& heads, Index k
         key_window.end = asked.end;
       } else {
         query_window.end = there.end - 1;
-        key_window.begin = asked.begin + 1;
+        key_window.begin = (asked.begin + 1) / layout.granule * layout.granule;
       }
     }
     list.runs.resize(mark);
@@ -94,6 +111,10 @@ void append_item(const Comb& comb, Index document, const HeadSet& heads, Index k
     list.runs.resize(mark);
     return;
   }
+  if (layout.granule > 1) {
+    check_granules(comb, query, list.runs, layout.granule, query_window);
+    check_granules(comb, key, list.runs, layout.granule, key_window);
+  }
   list.items.push_back(
       {query, key, kv, heads.first, heads.stride, heads.count, mask, comb.base - document, comb.stride, document});
 }
@@ -102,7 +123,7 @@ void append_item(const Comb& comb, Index document, const HeadSet& heads, Index k
 void append_items(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads,
                   const StoredRows& queries, const KeyRows& keys, Mask mask, WorkList& list) {
   for_each_key_head(layout, heads, [&](Index kv, const HeadSet& served) {
-    append_item(comb, document, served, kv, queries, keys, mask, list);
+    append_item(layout, comb, document, served, kv, queries, keys, mask, list);
   });
 }
 

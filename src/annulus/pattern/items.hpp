@@ -27,6 +27,7 @@ struct Layout {
   Index kv_heads = 1;             ///< of the whole problem
   Interval share{0, every_head};  ///< query heads to work on
   Interval pairs{0, every_pair};  ///< of the pattern, to work on; the others are as if no segment had any row of them
+  Index granule = 1;              ///< comb rows that are added in one step: rows are cut at places of a CutGrid alone
 
   /// Query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }
@@ -58,6 +59,8 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 /// left out.
 ///
 /// `part` takes of the keys that a row sees only those up to its own (upto) or behind it (after: none when causal).
+/// Throws Error where rows or keys are cut inside a granule of the layout; but for rows that no key or query of the
+/// list sees, which may be left away behind the others.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

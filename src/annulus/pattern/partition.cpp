@@ -99,14 +99,6 @@ StoredRows united(const Partition& partition, Interval ranks) {
   return joined(rows);
 }
 
-Partition slice_of(const Partition& partition, Index slices, Index i) {
-  Partition slice;
-  for (const StoredRows& rows : partition) {
-    slice.push_back(taken(rows, core::even_part(rows.count(), slices, slices - 1 - i)));
-  }
-  return slice;
-}
-
 std::vector<Interval> places(const StoredRows& whole, const StoredRows& part) {
   std::vector<Interval> stored;
   for (const Interval& rows : part.intervals()) {

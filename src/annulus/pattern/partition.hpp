@@ -83,10 +83,6 @@ StoredRows taken(const StoredRows& rows, Interval part);
 /// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// Slice `i` of `slices` of every rank's rows, the highest rows first. Worked example: slice 0 of 2 of {[0, 5)},
-/// {[5, 7), [9, 11)} is {[3, 5)}, {[9, 11)}.
-Partition slice_of(const Partition& partition, Index slices, Index i);
-
 /// Stored rows of `whole`, a united() block, where each interval of `part`, one of its ranks, lies.
 /// Worked example: of {[0, 4), [10, 16)} the rows {[2, 4), [12, 14)} are stored at [2, 4) and [6, 8).
 std::vector<Interval> places(const StoredRows& whole, const StoredRows& part);

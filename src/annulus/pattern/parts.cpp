@@ -21,17 +21,21 @@ std::vector<Interval> without(const std::vector<Interval>& rows, const std::vect
 
 /// What goes down again of a document's pieces, ascending, by rank: those of a rank that has one already, and of the
 /// one rank that has both chunks in the middle as one piece its second half.
-void add_second(const SharedPiece* begin, const SharedPiece* end, std::vector<std::vector<Interval>>& second) {
+void add_second(const SharedPiece* begin, const SharedPiece* end, const CutGrid& grid,
+                std::vector<std::vector<Interval>>& second) {
   const auto below = [](const SharedPiece& a, const SharedPiece& b) { return a.rank < b.rank; };
   const SharedPiece* const top = std::max_element(begin, end, below);
   const bool is_whole = top + 1 != end && top[1].rank != top->rank;
-  if (is_whole) second[std::size_t(top->rank)].push_back({top->rows.begin + (top->rows.size() + 1) / 2, top->rows.end});
+  if (is_whole) {
+    const Index middle = grid.nearest(top->rows.begin + (top->rows.size() + 1) / 2);
+    second[std::size_t(top->rank)].push_back({middle, top->rows.end});
+  }
   for (const SharedPiece* one = top + 1; one < end; ++one) second[std::size_t(one->rank)].push_back(one->rows);
 }
 
 }  // namespace
 
-std::optional<Partition> ordered_parts(const Documents& documents, const Partition& partition) {
+std::optional<Partition> ordered_parts(const Documents& documents, const Partition& partition, const CutGrid& grid) {
   const std::vector<SharedPiece> pieces = shared_pieces(documents, partition);
   if (!document_out_of_order(pieces)) return partition;
   const std::size_t ranks = partition.size();
@@ -39,7 +43,7 @@ std::optional<Partition> ordered_parts(const Documents& documents, const Partiti
   for (const SharedPiece *begin = pieces.data(), *all = begin + pieces.size(); begin < all;) {
     const SharedPiece* end = begin + 1;
     while (end < all && end->document == begin->document) ++end;
-    add_second(begin, end, second);
+    add_second(begin, end, grid, second);
     begin = end;
   }
   Partition parts(2 * ranks);

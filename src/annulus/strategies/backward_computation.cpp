@@ -117,7 +117,8 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                      view(delta_, sums, 1),
                                      problem_.scale,
                                      problem_.pattern.output_scale(),
-                                     problem_.reproducible};
+                                     problem_.reproducible && problem_.granule == 1,
+                                     problem_.granule > 1};
   if (tensors_.lent.dlse.data == nullptr && tensors_.dlse.bytes() == 0)
     operands.out = either(tensors_.lent.out, view(tensors_.out, problem_.type, s.head_dim));
   const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};

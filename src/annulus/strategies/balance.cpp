@@ -20,7 +20,7 @@ constexpr double triples_per_interval = 2000;  // that take as long as planning 
 constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
-Partition make(const Problem& problem, PartitionKind kind, int ranks) {
+Partition cut_anywhere(const Problem& problem, PartitionKind kind, int ranks) {
   const Index n = problem.shape.sequence;
   switch (kind) {
     case PartitionKind::contiguous:
@@ -34,6 +34,11 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   }
   const Index block = problem.block_size > 0 ? problem.block_size : core::ceil_div(n, ranks * blocks_per_rank);
   return pattern::block_cyclic_partition(n, ranks, std::max<Index>(block, 1));
+}
+
+Partition make(const Problem& problem, PartitionKind kind, int ranks) {
+  Partition partition = cut_anywhere(problem, kind, ranks);
+  return problem.granule == 1 ? partition : pattern::on_grid(partition, problem.grid());
 }
 
 /// Work of the busiest rank in kept triples, all batch entries. Packed short documents make zigzag cut the rows into so
@@ -108,7 +113,7 @@ Partition parted_partition(Problem problem, int ranks) {
 }
 
 std::optional<Partition> ordered_parts(const Problem& problem, const Partition& partition) {
-  std::optional<Partition> parts = pattern::ordered_parts(problem.documents, partition);
+  std::optional<Partition> parts = pattern::ordered_parts(problem.documents, partition, problem.grid());
   if (parts && parts->size() > partition.size() && !problem.pattern.causal) return std::nullopt;
   return parts;
 }

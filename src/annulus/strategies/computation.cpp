@@ -82,10 +82,11 @@ core::Buffer Computation::accumulator() {
 }
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
-  const int exponent_bias = problem_.reproducible ? kernels::reproducible_exponent_bias : 0;
+  const int exponent_bias = problem_.reproducible && problem_.granule == 1 ? kernels::reproducible_exponent_bias : 0;
   kernels::State states(problem_.shape, queries_.count(), problem_.precision, exponent_bias,
                         problem_.statistics.entropy, std::move(acc));
   states.exact_sums = problem_.statistics.need_pass();
+  states.by_granules = problem_.granule > 1;
   return states;
 }
 

@@ -39,7 +39,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensor
   const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
   const Index blocks = schedule.keys().query_blocks(site.rank());
   for (Index i = 0; i < blocks; ++i) {
-    const core::Interval part = core::even_part(rows.count(), blocks, i);
+    const core::Interval part = pattern::even_part(rows, blocks, i, problem.grid());
     const pattern::StoredRows queries = pattern::taken(rows, part);
     const double before = double(metrics.total().kept) / double(expected);
     const Progress of_round = [&](double share, const std::string& where) { progress(before + share, where); };

@@ -25,6 +25,16 @@ core::Buffer made(const core::Buffer& there, const std::string& name, Index byte
   return there.is_borrowed() && there.bytes() == bytes ? there : core::Buffer(name, bytes);
 }
 
+std::string why_no_granules(const Problem& problem) {
+  if (problem.statistics.any()) return "statistics need the sums of exact weights";
+  return pattern::why_no_granules(problem.pattern, kernels::granule);
+}
+
+void make_reproducible(Problem& problem, bool wanted, bool has_units) {
+  problem.reproducible = wanted;
+  problem.granule = wanted && has_units && why_no_granules(problem).empty() ? kernels::granule : 1;
+}
+
 std::vector<Problem> rounds_of(const Problem& problem) {
   std::vector<Problem> all(problem.reproducible ? problem.pattern.pairs.size() : 1, problem);
   for (std::size_t i = 0; problem.reproducible && i < all.size(); ++i) all[i].pairs = {Index(i), Index(i) + 1};

@@ -10,6 +10,7 @@
 #include "annulus/core/metrics.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/normalizer.hpp"
+#include "annulus/pattern/granules.hpp"
 #include "annulus/pattern/plan.hpp"
 
 namespace annulus::strategies {
@@ -55,6 +56,7 @@ struct Problem {
   int ulysses_ranks = 0;                            ///< ranks of a group, of hybrid; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< where the heads of `shape` come from; empty: they are all
   bool reproducible = false;                        ///< the same bits for every number of ranks: see rounds_of()
+  Index granule = 1;                                ///< comb rows added in one step then: see make_reproducible()
   bool gradients = false;  ///< backward() comes after forward(), too: see why_not_reproducible()
   Statistics statistics = {};
   Sums sums = Sums::gradients;                   ///< of the pass with sums that this is about
@@ -66,9 +68,11 @@ struct Problem {
   bool has_ordered_sums() const { return gradients || statistics.received; }
 
   pattern::Layout layout() const {
-    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs};
-    return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs};
+    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs, granule};
+    return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs, granule};
   }
+  /// Where rows may be cut; of this problem while it is there.
+  pattern::CutGrid grid() const { return {pattern, documents, granule}; }
   /// Which of a rank's own keys (or of all keys, where they are at hand at once) come first, and whether the rest come
   /// last: see rounds_of().
   core::Mask first_part() const { return reproducible ? core::Mask::upto : core::Mask::all; }
@@ -123,6 +127,16 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
+
+/// Makes a problem reproducible, or not. Where matrix units do the work, granule by granule (kernels::State), rows are
+/// cut between granules, whatever the number of ranks (pattern/granules.hpp). Worked example: 320 rows on 2 ranks, row
+/// 200 of rank 1 (rows 160 ... 319) sees, sixteen at a time, 200 ... 192, 191 ... 160 | 159 ... 0 | 319 ... 208,
+/// 207 ... 201.
+/// `has_units`: whether the back end has such matrix units for the problem (kernels::why_no_granules()); ranks have to
+/// agree.
+void make_reproducible(Problem& problem, bool wanted, bool has_units);
+/// Why its results are not made granule by granule where there are such units; empty: they are.
+std::string why_no_granules(const Problem& problem);
 
 /// Tensors (B, rows, heads, D) that lie as their owner likes, D numbers next to each other; no data: not lent. They are
 /// read where they lie, in place of a buffer of the same name. k and v, which cannot travel as one message then, only

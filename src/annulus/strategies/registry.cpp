@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
@@ -22,10 +24,16 @@ std::vector<const Strategy*> available() {
   return strategies;
 }
 
+std::string why_no_fixed_order(const Problem& problem) {
+  const std::string_view reason = problem.granule > 1 ? "" : core::why_no_fixed_order(problem.precision);
+  if (reason.empty()) return "";
+  const std::string more = why_no_granules(problem);
+  return more.empty() ? std::string(reason) : fmt::format("{}: {}", reason, more);
+}
+
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks) {
   if (!problem.reproducible) return "";
-  if (const std::string_view reason = core::why_no_fixed_order(problem.precision); !reason.empty())
-    return std::string(reason);
+  if (std::string reason = why_no_fixed_order(problem); !reason.empty()) return reason;
   if (const std::string_view reason = core::why_no_fixed_order(problem.backend); !reason.empty())
     return std::string(reason);
   const std::string reason = strategy.not_reproducible(problem, ranks);

@@ -115,6 +115,10 @@ std::vector<std::string_view> reproducible_strategies(bool gradients);
 /// The same for one problem.
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
+/// Why products of this precision cannot be added in an order that is the same for every cut; empty: they can.
+/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...".
+std::string why_no_fixed_order(const Problem& problem);
+
 /// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
 /// every number of ranks; empty: it can, or nobody asks.
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks);

@@ -65,8 +65,15 @@ std::string describe_bits(const Job& job) {
   if (!job.why_other_bits.empty()) return "depend on the number of ranks: " + job.why_other_bits;
   if (!job.problem.reproducible) return "";
   const std::size_t rounds = strategies::rounds_of(job.problem).size();
-  return fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
-                     rounds == 1 ? "" : "es, one per pair");
+  std::string text = fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
+                                 rounds == 1 ? "" : "es, one per pair");
+  if (job.problem.granule > 1) {
+    const Index unit = job.problem.grid().unit();
+    text += fmt::format(
+        ", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
+        unit > job.problem.shape.sequence ? "between documents alone" : fmt::format("at multiples of {}", unit));
+  }
+  return text;
 }
 
 std::string describe_blocks(const planner::StreamCut& cut) {

@@ -10,6 +10,12 @@
 namespace annulus::app {
 namespace {
 
+/// Ranks may have different GPUs.
+bool agree_on_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
+  const std::string why_not = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision);
+  return comm.max(Index(!why_not.empty())) == 0;
+}
+
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
 /// that are not there are on nodes of the machine that is planned for.
 int ulysses_ranks(const io::RunFile& run, int ranks, Index smallest_node) {
@@ -118,6 +124,15 @@ void check_blocks(const Job& job) {
       describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
+/// Refuses products that have no order.
+void check_order(const Job& job) {
+  const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem) : "";
+  if (why.empty()) return;
+  core::fail(core::ErrorKind::usage,
+             "{}compute.reproducible: true with compute.precision {}: {}; expected false or auto, or another precision",
+             job.run.where("compute.reproducible"), core::name_of(job.problem.precision), why);
+}
+
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
 /// where the strategy could with another one, compute.backward (or output.statistics) where it could without the sums
 /// that these need.
@@ -150,12 +165,12 @@ void check_reproducible(const Job& job) {
 /// memory that there is; else Job::why_other_bits. A run that goes on does as it began.
 void decide_bits(Job& job, const Asked& asked) {
   if (asked.reproducible) {
-    job.problem.reproducible = *asked.reproducible;
+    make_reproducible(job.problem, *asked.reproducible, job.has_granules);
     if (!*asked.reproducible) job.why_other_bits = "so was this run begun";
     return;
   }
   strategies::Problem problem = job.problem;
-  problem.reproducible = true;
+  make_reproducible(problem, true, job.has_granules);
   if (!problem.partition) problem.partition = kind_of(problem, job.strategy->partition(job.problem, job.ranks));
   job.why_other_bits = job.layer ? "a layer's depend on it" : why_not_reproducible(*job.strategy, problem, job.ranks);
   if (!job.why_other_bits.empty()) return;
@@ -212,7 +227,7 @@ void decide_slices(Job& job, const Asked& asked) {
                                            [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
     if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
     if (size && !job.run.settings.compute.reproducible && !keeps_bits(job, *size)) {
-      job.problem.reproducible = false;
+      make_reproducible(job.problem, false, job.has_granules);
       job.why_other_bits = "passes of fewer heads do not keep them";
     }
     while (size && !keeps_bits(job, *size)) {
@@ -253,6 +268,8 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.problem.precision =
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
+  job.has_granules = agree_on_granules(job.problem, comm);
+  make_reproducible(job.problem, job.problem.reproducible, job.has_granules);
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =
       asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);
@@ -262,6 +279,7 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.machine.memory_source = "compute.memory_limit";
   }
   comm::agree(comm, [&] {
+    check_order(job);
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
     if (!job.run.settings.compute.reproducible) decide_bits(job, asked);

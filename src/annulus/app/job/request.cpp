@@ -202,13 +202,6 @@ void check_settings(const io::RunFile& run, Purpose purpose) {
         "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false",
         run.where("compute.reproducible"));
   }
-  if (const auto& precision = run.settings.compute.precision;
-      precision && core::is_tf32(*precision) && run.settings.compute.reproducible.value_or(false)) {
-    core::fail(
-        core::ErrorKind::usage,
-        "{}compute.reproducible: true with compute.precision {}: {}; expected false or auto, or another precision",
-        run.where("compute.reproducible"), core::name_of(*precision), core::why_no_fixed_order(*precision));
-  }
   if (const auto& backend = run.settings.compute.backend;
       backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible.value_or(false)) {
     core::fail(core::ErrorKind::usage,

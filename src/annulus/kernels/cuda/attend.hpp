@@ -18,6 +18,10 @@ bool attend(const core::WorkList& work, const Operands& operands, State& state, 
 bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
                      const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
 
+/// Whether this GPU can do all calls of a problem granule by granule that why_no_granules() has nothing against. There
+/// is a GPU.
+bool has_granules(const core::Shape& shape, core::DType type, core::Precision precision);
+
 /// Whether this GPU multiplies TF32 numbers with code that the build has for it. There is a GPU.
 bool can_multiply_tf32();
 

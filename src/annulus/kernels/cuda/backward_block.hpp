@@ -6,9 +6,15 @@
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y', or one of them
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
-// forward pass (forward_memory.hpp), tile after tile from the last row down. Each row's sums are one block's: nothing
-// is added atomically, and the order is fixed. But for Adds::all, on request: keys owned, and their part of dq added
-// atomically where the queries are (met_queries.hpp): five products of tiles in place of three and four.
+// forward pass (forward_memory.hpp). Each row's sums are one block's: nothing is added atomically, and the order is
+// fixed. But for Adds::all, on request: keys owned, and their part of dq added atomically where the queries are
+// (met_queries.hpp): five products of tiles in place of three and four.
+//
+// Sums go on from the gradients, and take 16 keys at a time from the last ones down, or 16 queries at a time from the
+// first ones up, the first of a granule of their item first: the same bits however rows are cut into calls and tiles, if
+// cuts are between granules of 16 comb indices. Worked example: three heads on a key head, keys after a row's own; the
+// queries, (row, head) pairs, 64 ... 127 are of rows 21 ... 42, which see keys 22 and behind: met are 16 ... 31 first or
+// last, six of them hidden.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -57,7 +63,7 @@ class BackwardBlock {
       warp.meet(tile);
       warp.store_met(tile + 2, numbers);
     }
-    warp.add_to_gradients();
+    warp.store_gradients();
   }
 
  private:
@@ -84,10 +90,11 @@ class BackwardBlock {
       const core::WorkItem& item = mine.item;
       const KeyRange of_first = met_by(item, owned_row(item, mine.begin).t);
       const KeyRange of_last = met_by(item, owned_row(item, mine.begin + mine.count - 1).t);
-      const KeyRange by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end};
+      const TileKeys met(of_first, of_last);
+      const KeyRange by_some = met.by_some;
       if (by_some.begin >= by_some.end) return 0;
       count_ = mine.count;
-      tiles_ = {by_some, by_all};
+      tiles_ = {by_some, met.by_all};
       const BackwardOperands& t = task_.operands;
       const int i = machine_.thread();
       if (i < rows) {
@@ -142,15 +149,16 @@ class BackwardBlock {
       }
     }
 
-    /// Of the owned rows, where they are queries; sums begin.
+    /// Of the owned rows, where they are queries; sums begin with the gradients.
     KOKKOS_FORCEINLINE_FUNCTION void load_numbers() {
-      ANNULUS_UNROLL
-      for (int r = 0; r < row_tiles; ++r) {
+      for_each_gradient([&](const Sum* from, Sum(&sums)[2], bool inside) {
+        sums[0] = inside ? from[0] : Sum(0);
+        sums[1] = inside ? from[1] : Sum(0);
+      });
+      if constexpr (owns_queries) {
+        const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
         ANNULUS_UNROLL
-        for (int gradient = 0; gradient < gradients; ++gradient)
-          for_each_sum_of(lane_, sums_[gradient][r], [](Sum& x, int, int) { x = 0; });
-        if constexpr (owns_queries) {
-          const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
+        for (int r = 0; r < row_tiles; ++r) {
           ANNULUS_UNROLL
           for (int part = 0; part < parts; ++part) {
             const int i = row_of(r, part);
@@ -176,20 +184,12 @@ class BackwardBlock {
       }
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void add_to_gradients() {
-      const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
-      ANNULUS_UNROLL
-      for (int r = 0; r < row_tiles; ++r) {
-        ANNULUS_UNROLL
-        for (int part = 0; part < parts; ++part) {
-          const int i = row_of(r, part);
-          if (i >= count_) continue;
-          const device::ItemRow row = owned_row(facts.item, begin_ + i);
-          if constexpr (makes_ds)
-            add_row(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row, sums_[0][r], part);
-          if constexpr (makes_dv) add_row(task_.gradients.dv, facts.batch, row, sums_[gradients - 1][r], part);
-        }
-      }
+    KOKKOS_FORCEINLINE_FUNCTION void store_gradients() {
+      for_each_gradient([](Sum* to, const Sum(&sums)[2], bool inside) {
+        if (!inside) return;
+        to[0] = sums[0];
+        to[1] = sums[1];
+      });
     }
 
    private:
@@ -283,7 +283,8 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION void add_products(Shared right, const Sums (&of)[row_tiles][met_pieces],
                                                   Sums (&sums)[row_tiles][column_pieces]) {
       ANNULUS_UNROLL
-      for (int piece = 0; piece < met_pieces; ++piece) {
+      for (int i = 0; i < met_pieces; ++i) {
+        const int piece = owns_queries ? met_pieces - 1 - i : i;
         typename Engine::Weights weights[row_tiles];
         ANNULUS_UNROLL
         for (int r = 0; r < row_tiles; ++r) weights[r] = Engine::weights_of(machine_, of[r][piece]);
@@ -296,17 +297,40 @@ class BackwardBlock {
       }
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void add_row(const core::TensorView& gradient, Index batch, const device::ItemRow& row,
-                                             const Sums (&sums)[column_pieces], int part) const {
-      Sum* to = sums_of(gradient, batch, row);
+    /// Calls visit(address, sums, inside) for the pairs of sums that this lane has: of an owned row and of the head, or
+    /// not.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_gradient(const Visit& visit) {
+      const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
+      ANNULUS_UNROLL
+      for (int r = 0; r < row_tiles; ++r) {
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const int i = row_of(r, part);
+          const device::ItemRow row = owned_row(facts.item, begin_ + (i < count_ ? i : 0));
+          if constexpr (makes_ds) {
+            Sum* const to = sums_of(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row);
+            for_each_of_row(sums_[0][r], part, to, i < count_, visit);
+          }
+          if constexpr (makes_dv)
+            for_each_of_row(sums_[gradients - 1][r], part, sums_of(task_.gradients.dv, facts.batch, row), i < count_,
+                            visit);
+        }
+      }
+    }
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_of_row(Sums (&sums)[column_pieces], int part, Sum* row, bool is_owned,
+                                                     const Visit& visit) const {
       ANNULUS_UNROLL
       for (int piece = 0; piece < column_pieces; ++piece) {
         ANNULUS_UNROLL
         for (int half = 0; half < 2; ++half) {
           const int column = 16 * piece + 8 * half + 2 * lane_.quad;
-          if (column >= task_.head_dim) continue;
-          to[column] += sums[piece][half][2 * part];
-          to[column + 1] += sums[piece][half][2 * part + 1];
+          Sum(&of_lane)[2 * parts] = sums[piece][half];
+          Sum pair[2] = {of_lane[2 * part], of_lane[2 * part + 1]};
+          visit(row + column, pair, is_owned && column < task_.head_dim);
+          of_lane[2 * part] = pair[0];
+          of_lane[2 * part + 1] = pair[1];
         }
       }
     }
@@ -316,7 +340,7 @@ class BackwardBlock {
     const Lane lane_;
     int count_ = 0;    // rows owned
     Index begin_ = 0;  // the first of them, in the item
-    Tiles<sizes.keys> tiles_;
+    Tiles<sizes.keys, owns_queries ? Walk::down : Walk::up> tiles_;
     Numbers own_[row_tiles][parts];
     Sums sums_[gradients][row_tiles][column_pieces];
   };

@@ -15,9 +15,13 @@ namespace {
 using core::DType;
 
 /// Rows are copied in pieces of 16 bytes.
+std::string why_no_pieces(DType type, core::Index head_dim) {
+  const core::Index bytes = head_dim * core::Index(core::bytes_of(type));
+  return bytes % 16 != 0 ? fmt::format("rows of {} bytes are no multiple of 16", bytes) : "";
+}
 std::string why_not_copied(const char* name, const core::TensorView& tensor, core::Index head_dim) {
   const core::Index each = core::Index(core::bytes_of(tensor.type));
-  if (head_dim * each % 16 != 0) return fmt::format("rows of {} bytes are no multiple of 16", head_dim * each);
+  if (const std::string reason = why_no_pieces(tensor.type, head_dim); !reason.empty()) return reason;
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0)
     return fmt::format("{} does not begin at a multiple of 16 bytes", name);
   for (const core::Index stride : {tensor.batch_stride, tensor.row_stride, tensor.head_stride}) {
@@ -87,6 +91,14 @@ std::string why_not_attend_backward(const core::Shape& shape, core::Precision pr
                          {"dk", gradients.dk},
                          {"dv", gradients.dv}},
                         shape.head_dim);
+}
+
+std::string why_no_granules(const core::Shape& shape, DType type, core::Precision precision) {
+  for (const MostColumns& most : {forward_columns, backward_columns}) {
+    const std::string reason = why_not_multiplied(type, precision, shape.head_dim, most);
+    if (!reason.empty()) return reason;
+  }
+  return why_no_pieces(type, shape.head_dim);
 }
 
 }  // namespace annulus::kernels::cuda

@@ -24,4 +24,8 @@ std::string why_not_attend(const Operands& operands, const State& state);
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
 
+/// The same of all calls of such a problem, as far as its numbers say: whether granule by granule (State::by_granules)
+/// is to be thought of.
+std::string why_no_granules(const core::Shape& shape, core::DType type, core::Precision precision);
+
 }  // namespace annulus::kernels::cuda

@@ -107,8 +107,8 @@ struct Engine16 {
                                                      const Values& values) {
     multiply(machine, sums, weights, values);
   }
-  template <class Machine>
-  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, RowSums& l, const Weights& weights) {
+  template <bool ordered, class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, const Lane&, RowSums& l, const Weights& weights) {
     constexpr std::uint32_t ones = std::is_same_v<Number, core::BFloat16> ? 0x3f803f80u : 0x3c003c00u;
     machine.template multiply_16<Stored>(l.of, weights, ones, ones);
   }
@@ -205,8 +205,8 @@ struct EngineOfTf32 {
       });
     }
   }
-  template <class Machine>
-  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, RowSums& l, const Weights& weights) {
+  template <bool ordered, class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, const Lane&, RowSums& l, const Weights& weights) {
     constexpr std::uint32_t one = 0x3f800000u;
     add_piece(l.of, [&](float(&piece)[4]) {
       ANNULUS_UNROLL
@@ -320,10 +320,19 @@ struct Engine64 {
       machine.multiply_64(sums[1], weights.of[keys][odd], values.of[keys][odd][1]);
     }
   }
-  template <class Machine>
-  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine&, RowSums& l, const Weights& weights) {
+  /// Ordered, one lane adds all sixteen keys' weights, and the others have nothing.
+  template <bool ordered, class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, const Lane& lane, RowSums& l,
+                                                   const Weights& weights) {
+    double sum = ordered ? 0 : l.of[0];
     ANNULUS_UNROLL
-    for (int i = 0; i < 4; ++i) l.of[0] += weights.of[i / 2][i % 2];
+    for (int i = 0; i < 4; ++i) sum += weights.of[i / 2][i % 2];
+    if constexpr (ordered) {
+      for (int mask = 1; mask < 4; mask *= 2) sum += machine.from_lane_xor(sum, mask);
+      l.of[0] += lane.quad == 0 ? sum : 0;
+    } else {
+      l.of[0] = sum;
+    }
   }
 };
 

@@ -10,6 +10,11 @@
 // rescaling of O. P is rounded as V is stored, and so is what l sums up.
 //
 // Where keys are split (key_split.hpp) a block meets a part of them only, and writes a partial state.
+//
+// ordered: the same bits however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
+// indices. A tile's keys are weighed and added granule by granule, the last one first, so that m, l and O behind each
+// one are what they would be in any other tile. Worked example: keys 0 ... 39, tiles of 32. All in one call: granules
+// 32-39 | 16-31, 0-15; cut at 16 in two: 32-39, 16-31 | 0-15. Both add the same numbers in the same order.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -22,7 +27,7 @@
 
 namespace annulus::kernels::cuda {
 
-template <template <class, int> class EngineOf, class Number, TileSizes sizes>
+template <template <class, int> class EngineOf, class Number, TileSizes sizes, bool ordered = false>
 class ForwardBlock {
  public:
   using Engine = EngineOf<Number, sizes.columns>;
@@ -32,6 +37,7 @@ class ForwardBlock {
   using Memory = ForwardMemory<Engine, sizes>;
   static constexpr int threads = sizes.warps * warp_size;
   static constexpr int rows = Memory::rows, keys = sizes.keys;
+  static constexpr bool is_ordered = ordered;
   static constexpr int shared_bytes = Memory::bytes;
 
   template <class Machine>
@@ -65,6 +71,7 @@ class ForwardBlock {
  private:
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int key_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
+  static constexpr int step_pieces = ordered ? 1 : key_pieces, steps = key_pieces / step_pieces;  ///< of a tile
   static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
   static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
   static constexpr Sum none = Sum(-INFINITY);
@@ -168,15 +175,18 @@ class ForwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
-      typename Engine::Sums s[row_tiles][key_pieces];
+      typename Engine::Sums s[steps][row_tiles][step_pieces];
       multiply_scores(tile, s);
       const bool has_hidden = tiles().has_hidden(tile);
       ANNULUS_UNROLL
-      for (int r = 0; r < row_tiles; ++r) {
-        if (has_hidden) hide(tile, r, s[r]);
-        weigh(r, s[r]);
+      for (int step = steps - 1; step >= 0; --step) {
+        ANNULUS_UNROLL
+        for (int r = 0; r < row_tiles; ++r) {
+          if (has_hidden) hide(tile, step, r, s[step][r]);
+          weigh(r, s[step][r]);
+        }
+        add_values(tile, step, s[step]);
       }
-      add_values(tile, s);
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void store_state() {
@@ -243,12 +253,12 @@ class ForwardBlock {
       }
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void multiply_scores(int tile, typename Engine::Sums (&s)[row_tiles][key_pieces]) {
+    KOKKOS_FORCEINLINE_FUNCTION void multiply_scores(int tile,
+                                                     typename Engine::Sums (&s)[steps][row_tiles][step_pieces]) {
       ANNULUS_UNROLL
-      for (int r = 0; r < row_tiles; ++r) {
+      for (int step = 0; step < steps; ++step) {
         ANNULUS_UNROLL
-        for (int piece = 0; piece < key_pieces; ++piece)
-          for_each_sum(lane_, s[r][piece], [](Sum& x, int, int) { x = 0; });
+        for (int r = 0; r < row_tiles; ++r) for_each_sum_of(lane_, s[step][r], [](Sum& x, int, int) { x = 0; });
       }
       const Shared keys = stage(Memory::keys, tile);
       ANNULUS_UNROLL
@@ -263,12 +273,13 @@ class ForwardBlock {
         for (int piece = 0; piece < key_pieces; ++piece) {
           const auto right = Engine::load_keys(machine_, lane_, keys, 16 * piece, depth);
           ANNULUS_UNROLL
-          for (int r = 0; r < row_tiles; ++r) Engine::multiply(machine_, s[r][piece], queries[r], right);
+          for (int r = 0; r < row_tiles; ++r)
+            Engine::multiply(machine_, s[piece / step_pieces][r][piece % step_pieces], queries[r], right);
         }
       }
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, typename Engine::Sums (&s)[key_pieces]) const {
+    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int step, int r, typename Engine::Sums (&s)[step_pieces]) const {
       const Tiles<sizes.keys> tiles = this->tiles();
       int begin[parts], end[parts];
       ANNULUS_UNROLL
@@ -277,15 +288,20 @@ class ForwardBlock {
         begin[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
         end[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
       }
-      for_each_sum_of(lane_, s, [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? none : x; });
+      const int first = 16 * step_pieces * step;
+      for_each_sum_of(lane_, s, [&](Sum& x, int part, int column) {
+        const int j = first + column;
+        x = j < begin[part] || j >= end[part] ? none : x;
+      });
     }
 
     /// Turns products of queries and keys into weights; brings m and the scale of l and O up to date.
-    KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[key_pieces]) {
+    KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[step_pieces]) {
+      Sum factor = task_.score_factor;  // above 0: what is hidden stays -inf
+      if constexpr (ordered) make_scores(s, factor);
       Sum largest[parts];
       for (int part = 0; part < parts; ++part) largest[part] = none;
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { largest[part] = machine_.larger(x, largest[part]); });
-      Sum factor = task_.score_factor;  // above 0: what is hidden stays -inf
       bool rises = false;
       for (int part = 0; part < parts; ++part) rises |= factor * largest[part] > m_[r][part];
       if (machine_.any(rises)) raise(r, largest, s, factor);
@@ -296,7 +312,7 @@ class ForwardBlock {
 
     /// m becomes an even integer no less than the row's largest score; `product` is the largest one of this lane. Where
     /// a score is +inf, products become scores, whose factor is 1, and those of +inf the largest number.
-    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&product)[parts], typename Engine::Sums (&s)[key_pieces],
+    KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&product)[parts], typename Engine::Sums (&s)[step_pieces],
                                            Sum& factor) {
       constexpr Sum most = device::largest_number<Sum>;
       Sum shrink[parts];
@@ -315,7 +331,10 @@ class ForwardBlock {
       for (int piece = 0; piece < column_pieces; ++piece) {
         for_each_sum(lane_, o_[r][piece], [&](Sum& x, int part, int) { x *= shrink[part]; });
       }
-      if (!machine_.any(is_beyond)) return;
+      if (machine_.any(is_beyond)) make_scores(s, factor);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void make_scores(typename Engine::Sums (&s)[step_pieces], Sum& factor) {
+      constexpr Sum most = device::largest_number<Sum>;
       for_each_sum_of(lane_, s, [&](Sum& x, int, int) {
         x *= factor;
         x = x > most ? most : x;
@@ -323,19 +342,21 @@ class ForwardBlock {
       factor = 1;
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void add_values(int tile, const typename Engine::Sums (&s)[row_tiles][key_pieces]) {
+    KOKKOS_FORCEINLINE_FUNCTION void add_values(int tile, int step,
+                                                const typename Engine::Sums (&s)[row_tiles][step_pieces]) {
       const Shared values = stage(Memory::values, tile);
       ANNULUS_UNROLL
-      for (int piece = 0; piece < key_pieces; ++piece) {
+      for (int piece = 0; piece < step_pieces; ++piece) {
         typename Engine::Weights weights[row_tiles];
         ANNULUS_UNROLL
         for (int r = 0; r < row_tiles; ++r) {
           weights[r] = Engine::weights_of(machine_, s[r][piece]);
-          Engine::add_rows(machine_, l_[r], weights[r]);
+          Engine::template add_rows<ordered>(machine_, lane_, l_[r], weights[r]);
         }
         ANNULUS_UNROLL
         for (int column = 0; column < column_pieces; ++column) {
-          const auto right = Engine::load_values(machine_, lane_, values, 16 * piece, 16 * column);
+          const auto right =
+              Engine::load_values(machine_, lane_, values, 16 * (step * step_pieces + piece), 16 * column);
           ANNULUS_UNROLL
           for (int r = 0; r < row_tiles; ++r) Engine::add_values(machine_, o_[r][column], weights[r], right);
         }

@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/device/work.hpp"
 
 namespace annulus::kernels::cuda {
@@ -48,17 +49,23 @@ KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& w
   return seen;
 }
 
-/// Of a tile of queries: positions of keys that some of them see, and those that all do, which are a part of these
-/// where there are any.
+/// Of a tile of rows: positions that some of them see, from the beginning of a granule on, and those that all do, which
+/// are a part of these where there are any.
 struct TileKeys {
   KeyRange by_some;
   KeyRange by_all;
+
+  /// Of what its first row sees and its last one: ranges ascend along a map.
+  KOKKOS_INLINE_FUNCTION TileKeys(const KeyRange& of_first, const KeyRange& of_last)
+      : by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end} {
+    if (by_some.begin < by_some.end) by_some.begin -= by_some.begin % granule;
+  }
 };
 KOKKOS_INLINE_FUNCTION TileKeys keys_of_tile(const device::DeviceWorkView& work, const device::TeamTile& tile) {
   const core::RowMap& queries = tile.item.query;
   const KeyRange of_first = keys_seen_at(work, tile.item, work.row_of(queries, tile.begin).t);
   const KeyRange of_last = keys_seen_at(work, tile.item, work.row_of(queries, tile.begin + tile.count - 1).t);
-  return {{of_first.begin, of_last.end}, {of_last.begin, of_first.end}};
+  return {of_first, of_last};
 }
 
 /// What of a range lies inside another one: empty, at one of its ends, where nothing does.

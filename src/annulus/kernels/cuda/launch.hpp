@@ -104,6 +104,7 @@ template <class Block>
 bool launch_forward(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
   using Sum = typename Block::Sum;
   if (!can_run<Block>()) return false;
+  if (list.empty()) return true;
   const device::DeviceWork work(list, state.shape.batch, device::Owner::rows, Block::rows);
   const typename Block::Task task{work.view(),
                                   operands.q,
@@ -113,7 +114,8 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
                                   Sum(operands.scale * std::numbers::log2e),
                                   int(state.shape.head_dim)};
   const Index most_partial = most_partial_bytes / PartialStates<Sum>::bytes_of_one(state.shape.head_dim);
-  const KeySplit split = split_keys(work, Block::keys, {blocks_side_by_side<Block>(), most_partial});
+  const KeySplit split =
+      Block::is_ordered ? KeySplit{} : split_keys(work, Block::keys, {blocks_side_by_side<Block>(), most_partial});
   if (split.teams.empty()) {
     run_all<Block>("annulus::attend", work, task, poll);
   } else {
@@ -126,8 +128,11 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
 template <template <class, int> class Engine, class Number, const auto& table, std::size_t entry = 0>
 bool launch_forward_of(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
   if constexpr (entry < std::size(table)) {
-    if (state.shape.head_dim <= table[entry].columns)
-      return launch_forward<ForwardBlock<Engine, Number, table[entry]>>(list, operands, state, poll);
+    if (state.shape.head_dim <= table[entry].columns) {
+      return state.by_granules
+                 ? launch_forward<ForwardBlock<Engine, Number, table[entry], true>>(list, operands, state, poll)
+                 : launch_forward<ForwardBlock<Engine, Number, table[entry]>>(list, operands, state, poll);
+    }
     return launch_forward_of<Engine, Number, table, entry + 1>(list, operands, state, poll);
   } else {
     return false;

@@ -36,4 +36,14 @@ bool attend_backward(const core::WorkList& work, const core::Shape& shape, core:
   return false;
 }
 
+bool has_granules(const core::Shape& shape, core::DType type, core::Precision precision) {
+  const core::TensorView none{nullptr, type, 0, 0, 0};
+  State state(shape, 0, precision);
+  state.by_granules = true;
+  if (!attend({}, {none, none, none, 1}, state, {})) return false;
+  BackwardOperands operands{none, none, none, none, {}, {}};
+  operands.by_granules = true;
+  return attend_backward({}, shape, precision, operands, {none, none, none}, {});
+}
+
 }  // namespace annulus::kernels::cuda

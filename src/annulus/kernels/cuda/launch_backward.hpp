@@ -32,6 +32,7 @@ template <class Queries, class... Keys>
 bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
                    const GradientViews& gradients, const Poll& poll) {
   if (!can_run<Queries>() || !(can_run<Keys>() && ...)) return false;
+  if (list.empty()) return true;
   const auto task = backward_task<typename Queries::Sum>(shape, operands, gradients);
   if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
   if (gradients.dk.data != nullptr) (launch_side<Keys>(list, shape.batch, task, poll), ...);
@@ -53,7 +54,7 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
     if constexpr (keys.columns <= most_columns_of_both) {
       using All = BackwardBlock<Engine, Number, Adds::all, keys>;
       const bool wants_all = gradients.dq.data != nullptr && gradients.dk.data != nullptr;
-      if (operands.any_order && wants_all && can_run<All>())
+      if (operands.any_order && !operands.by_granules && wants_all && can_run<All>())
         return launch_all<All>(list, shape, operands, gradients, poll);
       return launch_blocks<Queries, BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>>(list, shape, operands,
                                                                                           gradients, poll);

@@ -9,12 +9,16 @@
 
 namespace annulus::kernels::cuda {
 
-/// Positions that a block meets, from the last one down, in tiles of `size`; tile 0 is the one that may not be full.
-/// Example: 150 positions, tiles of 64: tile 0 has 128 ... 149, tile 1 64 ... 127, tile 2 0 ... 63.
-template <int size>
+/// In which order tiles are met.
+enum class Walk { down, up };
+
+/// Positions that a block meets in tiles of `size`, of which the one with the last position may not be full. Example:
+/// 150 positions, tiles of 64: down, tile 0 has 128 ... 149, tile 1 64 ... 127, tile 2 0 ... 63; up, tile 2 has
+/// 128 ... 149.
+template <int size, Walk walk = Walk::down>
 struct Tiles {
   int count = 0;
-  int last = 0;                      ///< positions in tile 0
+  int last = 0;                      ///< positions in the tile that may not be full
   int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see all of
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
@@ -23,12 +27,18 @@ struct Tiles {
     const Index positions = by_some.end - by_some.begin;
     count = int((positions - 1) / size) + 1;
     last = int((positions - 1) % size) + 1;
-    first_full = count - int((by_all.end - by_some.begin) / size);
-    end_full = count - int((by_all.begin - by_some.begin + size - 1) / size);
+    const int begin = int((by_all.begin - by_some.begin + size - 1) / size);
+    const int end = int((by_all.end - by_some.begin) / size);
+    first_full = walk == Walk::up ? begin : count - end;
+    end_full = walk == Walk::up ? end : count - begin;
   }
-  KOKKOS_FORCEINLINE_FUNCTION int rows_of(int tile) const { return tile >= count ? 0 : tile == 0 ? last : size; }
+  KOKKOS_FORCEINLINE_FUNCTION int rows_of(int tile) const {
+    return tile >= count ? 0 : tile == (walk == Walk::up ? count - 1 : 0) ? last : size;
+  }
   /// Number of its first position, counted from the first one that is met.
-  KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const { return Index(count - 1 - tile) * size; }
+  KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const {
+    return Index(walk == Walk::up ? tile : count - 1 - tile) * size;
+  }
   KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full || tile >= end_full; }
   /// Where in the tile a position lies: 0 before it, `size` behind it.
   KOKKOS_FORCEINLINE_FUNCTION int place(int tile, Index position) const {

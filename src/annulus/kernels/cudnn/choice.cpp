@@ -18,6 +18,7 @@ std::string why_not_stored(core::DType type) {
 
 // Besides the type it wants what our own tensor-core kernels want: pieces of 16 bytes, head sizes up to 256.
 std::string why_not_attend(const Operands& operands, const State& state) {
+  if (state.by_granules) return "granule by granule is asked for";
   const std::string reason = why_not_stored(operands.q.type);
   return reason.empty() ? cuda::why_not_attend(operands, state) : reason;
 }
@@ -26,6 +27,7 @@ std::string why_not_attend_backward(const core::Shape& shape, core::Precision pr
                                     const BackwardOperands& operands, const GradientViews& gradients) {
   const std::string reason = why_not_stored(operands.q.type);
   if (!reason.empty()) return reason;
+  if (operands.by_granules) return "granule by granule is asked for";
   if (operands.out.data == nullptr) return "out is not at hand, or a gradient of the LSE is given";
   if (operands.output_scale != 1) return fmt::format("the output is scaled by {}", operands.output_scale);
   if (operands.out.type != operands.q.type) return "out is not stored as q is";

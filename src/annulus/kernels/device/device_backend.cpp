@@ -1,5 +1,6 @@
 // The portable back end: Kokkos teams and scratch memory on the default execution space; in builds for CUDA the matrix
 // units of the GPU where they can do the work (kernels/cuda).
+#include "annulus/core/error.hpp"
 #include "annulus/kernels/backend.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
@@ -18,10 +19,22 @@ using Tuning = device::TuningOf<Space>::type;
 /// Tiles live in the teams' scratch memory, which is no allocation of ours.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
+/// One call of many may not be done in another way than the others.
+template <class Reason>
+void require_no_granules(bool by_granules, const Reason& reason) {
+  core::require(!by_granules, [&] {
+    return fmt::format(
+        "reproducible results of matrix units are not to be had with these tensors: {}; expected tensors and strides "
+        "of multiples of 16 bytes, or no `reproducible`",
+        reason());
+  });
+}
+
 void attend_by_teams(const core::WorkList& work, const Operands& operands, State& state,
                      const std::function<void()>& poll) {
   if constexpr (cuda::is_built) {
     if (cuda::attend(work, operands, state, poll)) return;
+    require_no_granules(state.by_granules, [&] { return cuda::why_not_attend(operands, state); });
   }
   device::launch_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
 }
@@ -35,6 +48,8 @@ void backward_by_teams(const core::WorkList& work, const core::Shape& shape, Ind
                        const std::function<void()>& poll) {
   if constexpr (cuda::is_built) {
     if (cuda::attend_backward(work, shape, precision, operands, gradients, poll)) return;
+    require_no_granules(operands.by_granules,
+                        [&] { return cuda::why_not_attend_backward(shape, precision, operands, gradients); });
   }
   device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
 }

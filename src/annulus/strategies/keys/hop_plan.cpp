@@ -15,7 +15,7 @@ HopRound::HopRound(const Problem& round, const pattern::Partition& partition, co
                    const Direction& direction, Index slices)
     : KeyRound(round, partition), parts_(parts), is_sliced_(true) {
   for (Index i = 0; i < slices; ++i) {
-    channels_.emplace_back(layout(), parts, pattern::slice_of(parts, slices, i), direction);
+    channels_.emplace_back(layout(), parts, pattern::slice_of(parts, slices, i, round.grid()), direction);
   }
 }
 

@@ -7,13 +7,15 @@
 namespace annulus::strategies {
 namespace {
 
-/// Blocks of Problem::block_size rows; without one as many as `ranks`.
+/// Blocks of Problem::block_size rows, but for granules (Problem::granule); without a size as many as `ranks`.
 pattern::Partition partition(const Problem& problem, int ranks) {
   const Index n = problem.shape.sequence;
-  if (problem.block_size == 0) return pattern::contiguous_partition(n, ranks);
+  const pattern::CutGrid grid = problem.grid();
+  if (problem.block_size == 0) return pattern::on_grid(pattern::contiguous_partition(n, ranks), grid);
   pattern::Partition blocks;
   for (Index begin = 0; begin < n; begin += problem.block_size) {
-    blocks.emplace_back(std::vector<core::Interval>{{begin, std::min(n, begin + problem.block_size)}});
+    const core::Interval rows{grid.nearest(begin), grid.nearest(std::min(n, begin + problem.block_size))};
+    if (!rows.empty()) blocks.emplace_back(std::vector<core::Interval>{rows});
   }
   return blocks;
 }

@@ -1,0 +1,77 @@
+#include "annulus/pattern/granules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "annulus/pattern/combs.hpp"
+
+namespace annulus::pattern {
+namespace {
+
+/// granule * lcm of the dilations, or a number that is more than `most`.
+Index unit_of(const Pattern& pattern, Index granule, Index most) {
+  Index unit = granule;
+  for (const Pair& pair : pattern.pairs) {
+    const Index part = pair.dilation / std::gcd(unit / granule, pair.dilation);
+    if (part > most / unit) return most + 1;
+    unit *= part;
+  }
+  return unit;
+}
+
+}  // namespace
+
+std::string why_no_granules(const Pattern& pattern, Index granule) {
+  for (const Pair& pair : pattern.pairs) {
+    if (pair.segment % granule != 0 || pair.segment / granule % pair.dilation != 0) {  // whole_document is 0
+      return fmt::format("segments of {} rows at dilation {} are no multiples of {} x {}", pair.segment, pair.dilation,
+                         granule, pair.dilation);
+    }
+  }
+  return "";
+}
+
+CutGrid::CutGrid(const Pattern& pattern, const Documents& documents, Index granule)
+    : documents_(&documents), unit_(granule == 1 ? 1 : unit_of(pattern, granule, documents.back())) {}
+
+Index CutGrid::nearest(Index row) const {
+  if (unit_ == 1 || row == documents_->back()) return row;
+  const Interval document = document_of(*documents_, row);
+  const Index below = document.begin + (row - document.begin) / unit_ * unit_;
+  const Index above = std::min(below + unit_, document.end);
+  return row - below <= above - row ? below : above;
+}
+
+Partition on_grid(const Partition& partition, const CutGrid& grid) {
+  Partition moved;
+  for (const StoredRows& rows : partition) {
+    std::vector<Interval> intervals;
+    for (const Interval& one : rows.intervals()) intervals.push_back({grid.nearest(one.begin), grid.nearest(one.end)});
+    moved.push_back(joined(intervals));
+  }
+  return moved;
+}
+
+Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid) {
+  const auto moved = [&](Index place) {
+    Index before = 0;  // rows in front of the interval
+    for (const Interval& interval : rows.intervals()) {
+      if (place < before + interval.size())
+        return before + grid.nearest(interval.begin + place - before) - interval.begin;
+      before += interval.size();
+    }
+    return place;
+  };
+  const Interval part = core::even_part(rows.count(), parts, i);
+  return {moved(part.begin), moved(part.end)};
+}
+
+Partition slice_of(const Partition& partition, Index slices, Index i, const CutGrid& grid) {
+  Partition slice;
+  for (const StoredRows& rows : partition) slice.push_back(taken(rows, even_part(rows, slices, slices - 1 - i, grid)));
+  return slice;
+}
+
+}  // namespace annulus::pattern
