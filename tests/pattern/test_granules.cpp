@@ -121,11 +121,9 @@ TEST(CutGrid, SlicesAndBlocksAreAsEvenAsPlacesAllow) {
 }
 
 TEST(CutGrid, SaysWhyThereIsNone) {
-  EXPECT_EQ(why_no_granules({.pairs = {{2048, 1}, {whole_document, 64}}}, 16), "");
-  EXPECT_EQ(why_no_granules({.pairs = {{1000, 1}}}, 16),
-            "segments of 1000 rows at dilation 1 are no multiples of 16 x 1");
-  EXPECT_EQ(why_no_granules({.pairs = {{1024, 3}}}, 16),
-            "segments of 1024 rows at dilation 3 are no multiples of 16 x 3");
+  EXPECT_EQ(why_no_grid({.pairs = {{2048, 1}, {whole_document, 64}}}, 16), "");
+  EXPECT_EQ(why_no_grid({.pairs = {{1000, 1}}}, 16), "segments of 1000 rows at dilation 1 are no multiples of 16 x 1");
+  EXPECT_EQ(why_no_grid({.pairs = {{1024, 3}}}, 16), "segments of 1024 rows at dilation 3 are no multiples of 16 x 3");
 }
 
 TEST(CutGrid, MayHaveNoPlaceInsideADocument) {

@@ -329,7 +329,7 @@ TEST(Reproducible, CutsBetweenGranules) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(7);
   for (const Case& one : granule_cases()) {
-    ASSERT_EQ(pattern::why_no_granules(one.problem.pattern, kernels::granule), "") << one.name;
+    ASSERT_EQ(pattern::why_no_grid(one.problem.pattern, kernels::granule), "") << one.name;
     const Stored stored(one);
     const Bits alone = stored.alone();
     const std::vector<Way> all_ways = ways(one, random, comm.size());

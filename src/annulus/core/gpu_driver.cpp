@@ -46,12 +46,20 @@ int gpu_count() {
 std::string gpu_name() {
 #if defined(GPU)
   int device = 0;
-  DeviceProperties properties{};
-  if (GPU(GetDevice)(&device) == GPU(Success) && GPU(GetDeviceProperties)(&properties, device) == GPU(Success)) {
-    return fmt::format("{} (device {})", properties.name, device);
-  }
+  const std::string model = gpu_model();
+  if (!model.empty() && GPU(GetDevice)(&device) == GPU(Success)) return fmt::format("{} (device {})", model, device);
 #endif
   return "unknown GPU";
+}
+
+std::string gpu_model() {
+#if defined(GPU)
+  int device = 0;
+  DeviceProperties properties{};
+  if (GPU(GetDevice)(&device) == GPU(Success) && GPU(GetDeviceProperties)(&properties, device) == GPU(Success))
+    return properties.name;
+#endif
+  return "";
 }
 
 std::string gpu_address() {

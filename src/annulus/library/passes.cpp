@@ -1,5 +1,7 @@
 #include "annulus/library/passes.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <mutex>
 
 #include "annulus/comm/communicator.hpp"
@@ -59,16 +61,39 @@ class Pass {
 
   /// Collective.
   void check(const std::vector<Argument>& arguments) const {
-    comm::agree(comm_.inner(), [&] { library::check(name_, comm_.rank(), arguments); });
+    const strategies::Problem& problem = plan_.problem;
+    const bool differ = problem.reproducible && comm().max(problem.granule) != -comm().max(-problem.granule);
+    comm::agree(comm_.inner(), [&] {
+      if (differ) {
+        core::fail(ErrorKind::usage,
+                   "{}: the GPUs of some ranks have matrix units for reproducible results, those of others have not; "
+                   "expected GPUs of one kind",
+                   name_);
+      }
+      library::check(name_, comm_.rank(), arguments);
+    });
+  }
+
+  /// Matrix units read pieces of 16 bytes, and nothing takes their place where results are reproducible.
+  bool is_in_pieces(const Tensor& tensor) const {
+    if (plan_.problem.granule == 1) return true;
+    const Index each = Index(core::bytes_of(tensor.type));
+    const auto is_whole = [&](Index stride) { return stride * each % 16 == 0; };
+    return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 &&
+           std::all_of(tensor.strides.begin(), tensor.strides.begin() + 3, is_whole);
+  }
+  /// Whether kernels read it where it lies.
+  bool suits(const Tensor& tensor) const {
+    return (tensor.strides[3] == 1 || tensor.extents[3] == 1) && is_in_pieces(tensor);
   }
 
   /// Where other ranks read no rows of it, it is read where it lies; else, and where its D numbers are apart, `buffer`
   /// gets a copy, or is the tensor where it is contiguous.
   void take(const Tensor& from, const char* name, core::TensorView& lent, core::Buffer& buffer) const {
     if (from.data == nullptr) return;
-    if (!plan_.forward->has_groups() && (from.strides[3] == 1 || from.extents[3] == 1)) {
+    if (!plan_.forward->has_groups() && suits(from)) {
       lent = {from.data, from.type, from.strides[0], from.strides[1], from.strides[2]};
-    } else if (library::is_contiguous(from)) {
+    } else if (library::is_contiguous(from) && is_in_pieces(from)) {
       buffer = core::Buffer::borrowed(from.data, library::bytes_of(from));
     } else {
       buffer = core::Buffer(name, library::bytes_of(from));
@@ -78,7 +103,7 @@ class Pass {
 
   /// k and v, as one array where other ranks read them.
   void take_keys(const Tensor& k, const Tensor& v, strategies::Tensors& tensors) const {
-    const bool in_place = plan_.ranks == 1 && k.strides[3] == 1 && v.strides[3] == 1;
+    const bool in_place = plan_.ranks == 1 && suits(k) && suits(v);
     if (in_place) {
       tensors.lent.k = {k.data, k.type, k.strides[0], k.strides[1], k.strides[2]};
       tensors.lent.v = {v.data, v.type, v.strides[0], v.strides[1], v.strides[2]};
@@ -92,8 +117,8 @@ class Pass {
   }
 
   /// Memory for a result, the caller's where that is contiguous.
-  static core::Buffer place(const Tensor& to) {
-    if (to.data == nullptr || !library::is_contiguous(to)) return {};
+  core::Buffer place(const Tensor& to) const {
+    if (to.data == nullptr || !library::is_contiguous(to) || !is_in_pieces(to)) return {};
     return core::Buffer::borrowed(to.data, library::bytes_of(to));
   }
   /// Results that were made elsewhere.
@@ -166,9 +191,9 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);
   pass.take_keys(given.k, given.v, tensors);
-  tensors.out = Pass::place(given.out);
-  tensors.lse = Pass::place(given.lse);
-  tensors.entropy = Pass::place(given.statistics.entropy);
+  tensors.out = pass.place(given.out);
+  tensors.lse = pass.place(given.lse);
+  tensors.entropy = pass.place(given.statistics.entropy);
   Told told(progress);
   tensors.poll = told.poll();
   run_forward_pass(*pass.plan().forward, pass.comm(), tensors, told.steps());
@@ -199,7 +224,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
   tensors.normalizers = *static_cast<const core::Buffer*>(normalizers.kept().get());
-  tensors.dq = Pass::place(given.dq);
+  tensors.dq = pass.place(given.dq);
   Told told(progress);
   tensors.poll = told.poll();
   run_backward_pass(*pass.plan().backward, pass.comm(), tensors, told.steps());

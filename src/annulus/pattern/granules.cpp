@@ -23,7 +23,7 @@ Index unit_of(const Pattern& pattern, Index granule, Index most) {
 
 }  // namespace
 
-std::string why_no_granules(const Pattern& pattern, Index granule) {
+std::string why_no_grid(const Pattern& pattern, Index granule) {
   for (const Pair& pair : pattern.pairs) {
     if (pair.segment % granule != 0 || pair.segment / granule % pair.dilation != 0) {  // whole_document is 0
       return fmt::format("segments of {} rows at dilation {} are no multiples of {} x {}", pair.segment, pair.dilation,

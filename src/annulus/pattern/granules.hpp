@@ -20,14 +20,14 @@ namespace annulus::pattern {
 /// Why rows cannot be cut between granules; empty: they can, if only at few places. Depends on the pattern alone, so that
 /// the rows of a document are treated alike whatever else there is.
 /// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
-std::string why_no_granules(const Pattern& pattern, Index granule);
+std::string why_no_grid(const Pattern& pattern, Index granule);
 
 /// The places where rows of a problem may be cut.
 class CutGrid {
  public:
   /// Anywhere.
   CutGrid() = default;
-  /// A granule of 1: anywhere. Else why_no_granules() has nothing against it. `documents` stay where they are.
+  /// A granule of 1: anywhere. Else why_no_grid() has nothing against it. `documents` stay where they are.
   CutGrid(const Pattern& pattern, const Documents& documents, Index granule);
 
   /// The place next to `row`; the lower one of two. It rises with the row.

@@ -69,15 +69,17 @@ Interval hull(const RowMap& map, const std::vector<Run>& runs) {
   return {first.t, last.t + last.count};
 }
 
-/// Pieces begin with a granule and end with one, or where nobody sees the rest.
+/// Pieces, whose runs may be stored apart, begin with a granule and end with one, or where nobody sees the rest.
+/// Worked example: runs {16, 1}, {17, 15} and {64, 16} (t and count) are the pieces 16 ... 31 and 64 ... 79.
 void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule, Interval window) {
-  for (Index i = map.first_run; i < map.first_run + map.runs; ++i) {
-    const Run& run = runs[std::size_t(i)];
-    const Index end = run.t + run.count;
-    core::require(run.t % granule == 0 && (end % granule == 0 || end == window.end), [&] {
+  const Run* run = runs.data() + map.first_run;
+  for (const Run* const all = run + map.runs; run != all;) {
+    Interval piece{run->t, run->t};
+    for (; run != all && run->t == piece.end; ++run) piece.end += run->count;
+    core::require(piece.begin % granule == 0 && (piece.end % granule == 0 || piece.end == window.end), [&] {
       return fmt::format(
           "rows {} to {}, every {}, are cut inside a granule of {}: they are number {} to {} of their comb",
-          comb.row(run.t), comb.row(end - 1), comb.stride, granule, run.t, end - 1);
+          comb.row(piece.begin), comb.row(piece.end - 1), comb.stride, granule, piece.begin, piece.end - 1);
     });
   }
 }

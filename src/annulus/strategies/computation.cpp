@@ -169,7 +169,8 @@ Index query_blocks(const Problem& problem, Index rows) {
 
 Index forward_memory(const Problem& problem, Index rows, Index blocks, Index extra) {
   if (blocks == 1) return local_memory(problem, rows, extra);
-  const Index largest = core::ceil_div(rows, blocks);
+  const Index unit = problem.granule > 1 ? problem.grid().unit() : 0;  // a block's ends move by half of it
+  const Index largest = std::min(rows, core::ceil_div(rows, blocks) + unit);
   // Out and lse are made by the first block.
   return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
          state_bytes(problem, largest);

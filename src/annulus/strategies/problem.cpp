@@ -25,14 +25,14 @@ core::Buffer made(const core::Buffer& there, const std::string& name, Index byte
   return there.is_borrowed() && there.bytes() == bytes ? there : core::Buffer(name, bytes);
 }
 
-std::string why_no_granules(const Problem& problem) {
+std::string why_not_by_granules(const Problem& problem) {
   if (problem.statistics.any()) return "statistics need the sums of exact weights";
-  return pattern::why_no_granules(problem.pattern, kernels::granule);
+  return pattern::why_no_grid(problem.pattern, kernels::granule);
 }
 
 void make_reproducible(Problem& problem, bool wanted, bool has_units) {
   problem.reproducible = wanted;
-  problem.granule = wanted && has_units && why_no_granules(problem).empty() ? kernels::granule : 1;
+  problem.granule = wanted && has_units && why_not_by_granules(problem).empty() ? kernels::granule : 1;
 }
 
 std::vector<Problem> rounds_of(const Problem& problem) {

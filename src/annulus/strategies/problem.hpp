@@ -136,7 +136,7 @@ std::vector<Problem> rounds_of(const Problem& problem);
 /// agree.
 void make_reproducible(Problem& problem, bool wanted, bool has_units);
 /// Why its results are not made granule by granule where there are such units; empty: they are.
-std::string why_no_granules(const Problem& problem);
+std::string why_not_by_granules(const Problem& problem);
 
 /// Tensors (B, rows, heads, D) that lie as their owner likes, D numbers next to each other; no data: not lent. They are
 /// read where they lie, in place of a buffer of the same name. k and v, which cannot travel as one message then, only

@@ -27,7 +27,7 @@ std::vector<const Strategy*> available() {
 std::string why_no_fixed_order(const Problem& problem) {
   const std::string_view reason = problem.granule > 1 ? "" : core::why_no_fixed_order(problem.precision);
   if (reason.empty()) return "";
-  const std::string more = why_no_granules(problem);
+  const std::string more = why_not_by_granules(problem);
   return more.empty() ? std::string(reason) : fmt::format("{}: {}", reason, more);
 }
 

@@ -71,7 +71,7 @@ std::string describe_bits(const Job& job) {
     const Index unit = job.problem.grid().unit();
     text += fmt::format(
         ", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
-        unit > job.problem.shape.sequence ? "between documents alone" : fmt::format("at multiples of {}", unit));
+        unit > job.problem.shape.sequence ? "between documents alone" : fmt::format("at every {} of a document", unit));
   }
   return text;
 }

@@ -12,8 +12,11 @@ namespace {
 
 /// Ranks may have different GPUs.
 bool agree_on_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
-  const std::string why_not = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision);
-  return comm.max(Index(!why_not.empty())) == 0;
+  bool has = false;
+  comm::agree(comm, [&] {
+    has = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision).empty();
+  });
+  return comm.max(Index(!has)) == 0;
 }
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
@@ -161,29 +164,41 @@ void check_reproducible(const Job& job) {
              job.run.where("distribution.strategy"), strategy.name(), reason, can);
 }
 
+/// As many times as many places for cuts as a rank or a block has, so that none has much more work than the others.
+Index most_of_a_part(const Job& job) {
+  constexpr Index places = 8;
+  return places * (job.is_streamed() ? job.stream->blocks : Index(job.ranks));
+}
+
 /// compute.reproducible: auto. The same bits where the strategy and the cut that are taken anyway can give them, in the
 /// memory that there is; else Job::why_other_bits. A run that goes on does as it began.
 void decide_bits(Job& job, const Asked& asked) {
   if (asked.reproducible) {
-    make_reproducible(job.problem, *asked.reproducible, job.has_granules);
     if (!*asked.reproducible) job.why_other_bits = "so was this run begun";
     return;
   }
   strategies::Problem problem = job.problem;
   make_reproducible(problem, true, job.has_granules);
-  if (!problem.partition) problem.partition = kind_of(problem, job.strategy->partition(job.problem, job.ranks));
+  if (!problem.partition) problem.partition = kind_of(job.problem, job.strategy->partition(job.problem, job.ranks));
   job.why_other_bits = job.layer ? "a layer's depend on it" : why_not_reproducible(*job.strategy, problem, job.ranks);
   if (!job.why_other_bits.empty()) return;
   const pattern::Partition partition = job.strategy->partition(problem, job.ranks);
-  const auto fits = [&](const strategies::Problem& one) {
-    return job.is_streamed() ||
-           planner::slice_memory(*job.strategy, one, partition, strategies::whole_of(one.shape), job.machine).alone <=
-               job.machine.memory_per_rank;
+  if (const Index unit = problem.grid().unit(); unit > 1 && unit > problem.shape.sequence / most_of_a_part(job)) {
+    job.why_other_bits = fmt::format("rows could be cut at multiples of {} only", unit);
+    return;
+  }
+  std::optional<planner::StreamCut> stream;
+  if (job.is_streamed())
+    stream = planner::stream_cut(problem, job.run.settings.input.dlse.has_value(), job.stream->block_rows, job.machine);
+  const auto memory = [&](const strategies::Problem& one) {
+    return planner::slice_memory(*job.strategy, one, partition, strategies::whole_of(one.shape), job.machine).alone;
   };
-  if (!fits(problem) && fits(job.problem)) {
+  const double most = job.machine.memory_per_rank, before = stream ? job.stream->memory_bytes : memory(job.problem);
+  if ((stream ? stream->memory_bytes : memory(problem)) > most && before <= most) {
     job.why_other_bits = "they take more memory than there is";
     return;
   }
+  if (stream) job.stream = stream;
   job.problem = std::move(problem);
 }
 
@@ -228,6 +243,7 @@ void decide_slices(Job& job, const Asked& asked) {
     if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
     if (size && !job.run.settings.compute.reproducible && !keeps_bits(job, *size)) {
       make_reproducible(job.problem, false, job.has_granules);
+      job.partition = job.strategy->partition(job.problem, job.ranks);
       job.why_other_bits = "passes of fewer heads do not keep them";
     }
     while (size && !keeps_bits(job, *size)) {
@@ -269,7 +285,8 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
   job.has_granules = agree_on_granules(job.problem, comm);
-  make_reproducible(job.problem, job.problem.reproducible, job.has_granules);
+  const bool begun = asked.reproducible.value_or(false);  // with `auto`
+  make_reproducible(job.problem, job.run.settings.compute.reproducible.value_or(begun), job.has_granules);
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =
       asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);

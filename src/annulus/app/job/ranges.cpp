@@ -66,7 +66,7 @@ std::string causes_of_no_number(const strategies::Problem& problem, int rank) {
   if (problem.type == core::DType::float16) {
     text += "; output in float16 ends at 65504: store tensors as bfloat16 or float32";
   }
-  if (problem.reproducible && problem.precision != core::Precision::float64) {
+  if (problem.reproducible && problem.granule == 1 && problem.precision != core::Precision::float64) {
     text += "; compute.reproducible: true in float32 wants |v| below about 2^42 (4.4e12)";
   }
   if (problem.precision != core::Precision::float64) text += "; compute.precision: float64 has the wider range";

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/io/fingerprint.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/version.hpp"
@@ -61,7 +62,8 @@ Json settings_json(const Request& request, bool is_decided) {
   if (is_decided || asked.precision) settings["compute.precision"] = core::name_of(problem.precision);
   if (is_decided || asked.backend) settings["compute.backend"] = core::name_of(problem.backend);
   if (is_decided || asked.reproducible) settings["compute.reproducible"] = problem.reproducible ? "true" : "false";
-  if (is_decided && problem.granule > 1) settings["granule"] = problem.granule;  // cuts depend on it
+  if (is_decided) settings["granule"] = problem.granule;  // cuts depend on it
+  if (is_decided && problem.granule > 1) settings["GPU"] = core::gpu_model();
   if (is_decided) settings["instruction set"] = kernels::host_instruction_set();
   return settings;
 }
