@@ -160,6 +160,33 @@ TYPED_TEST(CudaBackwardOnGpu, LongRows) {
   this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Mask::upto), "long rows");
 }
 
+// A product with zero, as of a hidden key, must not count, however large the other number is: not even by which digits
+// of the sums a unit keeps.
+TYPED_TEST(CudaOnGpu, HiddenRowsLeaveTheBitsOfSums) {
+  if (!this->can(64)) return;
+  BackwardCase test;
+  test.shape = {1, 0, 1, 1, 64};
+  test.query_rows = 4;
+  test.key_rows = 100;
+  test.type = TypeParam::type;
+  test.precision = TypeParam::precision;
+  test.calls.resize(1);
+  test.calls[0].runs = {{0, 0, 1, 4}, {0, 0, 1, 100}};
+  test.calls[0].items = {{{0, 1, 4}, {1, 1, 100}, 0, 0, 1, 1, core::Mask::upto}};
+  test.fill_all();
+  const double small = 1e-4, large = TypeParam::type == DType::float16 ? 6e4 : 1e30;
+  const auto state = [&](double hidden) {
+    for (std::size_t i = 0; i < test.v.size(); ++i) test.v[i] = i < 4 * 64 ? small * double(i % 7) : hidden;
+    test.v = rounded(test.v, test.type);
+    kernels::ReferenceResult answer;
+    return state_by(test, answer,
+                    [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& to) {
+                      EXPECT_TRUE(kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, to, {}));
+                    });
+  };
+  EXPECT_EQ(state(large), state(0));
+}
+
 // Real units add what is in a granule as they like; between granules the order is ours.
 TYPED_TEST(CudaBackwardOnGpu, SameBitsForAnyCutBetweenGranules) {
   for (const bool causal : {false, true}) {

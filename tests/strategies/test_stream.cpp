@@ -187,7 +187,7 @@ TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
     for (const pattern::Pattern& pattern :
          {pattern::Pattern{
               pattern::Semantics::longnet, {{96, 1}, {192, 3}, {pattern::whole_document, 4}}, causal, false},
-          pattern::Pattern{pattern::Semantics::paper, {{pattern::whole_document, 16}}, causal, false}}) {
+          pattern::Pattern{pattern::Semantics::paper, {{pattern::whole_document, 32}}, causal, false}}) {
       Case one = make_case(causal ? "causal" : "all", {2, 1100, 4, 2, 16}, pattern, {0, 300, 300, 1100},
                            core::DType::bfloat16);
       one.problem.gradients = one.problem.reproducible = true;
