@@ -1,7 +1,7 @@
 // A comb whose rows are cut into pieces, one for each of so many ranks, and the calls that the ranks make in the
-// canonical order: piece a meets piece a (keys up to a row's own), a - 1, ..., 0, then the last piece, ..., a + 1, and a
-// (keys behind a row's own); causal: no piece behind its own. Step by step of all pieces, so that a piece's queries are
-// met in the mirrored order, too.
+// canonical order: piece a meets piece a (keys up to a row's own), a - 1, ..., 0, then the last piece, ..., a + 1, and
+// a (keys behind a row's own); causal: no piece behind its own. Step by step of all pieces, so that a piece's queries
+// are met in the mirrored order, too.
 #pragma once
 
 #include <algorithm>

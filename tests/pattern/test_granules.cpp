@@ -1,5 +1,5 @@
-// Cuts between granules: every comb of every pair has a multiple of the granule in front of them, and whatever is cut so
-// gives work lists of whole granules.
+// Cuts between granules: every comb of every pair has a multiple of the granule in front of them, and whatever is cut
+// so gives work lists of whole granules.
 #include <gtest/gtest.h>
 
 #include "annulus/core/error.hpp"

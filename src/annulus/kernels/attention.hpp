@@ -59,8 +59,8 @@ std::string_view host_instruction_set();
 /// instruction set, the device one on one kind of device. Without a bias a key whose weight falls below 2^-110 of the
 /// heaviest one may or may not be counted.
 ///
-/// by_granules: keys are added `granule` at a time, as matrix units do it, and bits are the same if items are cut between
-/// granules of comb indices alone; no bias is needed. What a mask hides of a granule is added as zeros.
+/// by_granules: keys are added `granule` at a time, as matrix units do it, and bits are the same if items are cut
+/// between granules of comb indices alone; no bias is needed. What a mask hides of a granule is added as zeros.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error when memory is short.

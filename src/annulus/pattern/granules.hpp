@@ -17,8 +17,8 @@
 
 namespace annulus::pattern {
 
-/// Why rows cannot be cut between granules; empty: they can, if only at few places. Depends on the pattern alone, so that
-/// the rows of a document are treated alike whatever else there is.
+/// Why rows cannot be cut between granules; empty: they can, if only at few places. Depends on the pattern alone, so
+/// that the rows of a document are treated alike whatever else there is.
 /// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 

@@ -11,10 +11,10 @@
 // (met_queries.hpp): five products of tiles in place of three and four.
 //
 // Sums go on from the gradients, and take 16 keys at a time from the last ones down, or 16 queries at a time from the
-// first ones up, the first of a granule of their item first: the same bits however rows are cut into calls and tiles, if
-// cuts are between granules of 16 comb indices. Worked example: three heads on a key head, keys after a row's own; the
-// queries, (row, head) pairs, 64 ... 127 are of rows 21 ... 42, which see keys 22 and behind: met are 16 ... 31 first or
-// last, six of them hidden.
+// first ones up, whole granules: the same bits however rows are cut into calls and tiles, if cuts are between granules
+// of 16 comb indices. Worked example: three heads on a key head, keys after a row's own. The queries, (row, head)
+// pairs, 64 ... 127 are of rows 21 ... 42, which see keys 22 and behind. Met are keys 16 and behind, six of them
+// hidden.
 #pragma once
 
 #include <Kokkos_Core.hpp>
