@@ -303,7 +303,7 @@ TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
 
 /// Rows that are cut between granules alone: matrix units add these in one step, where there are any (kernels::State).
 std::vector<Case> granule_cases() {
-  const pattern::Documents one{}, several{0, 300, 300, 311, 900}, dealt{0, 300, 700, 900, 1100, 1500};
+  const pattern::Documents one{}, several{0, 90, 90, 101, 270}, dealt{0, 90, 200, 260, 320, 420};
   std::vector<Case> cases;
   for (const bool causal : {false, true}) {
     const auto add = [&](const char* name, core::Shape shape, std::vector<pattern::Pair> pairs,
@@ -312,13 +312,13 @@ std::vector<Case> granule_cases() {
                            {Semantics::longnet, std::move(pairs), causal, false}, documents, type));
       cases.back().problem.granule = kernels::granule;
     };
-    add("two pairs", {2, 900, 6, 2, 16}, {{192, 1}, {all, 3}}, one, core::DType::bfloat16);
-    add("documents", {1, 900, 4, 4, 64}, {{64, 2}, {all, 1}}, several, core::DType::float16);
-    add("dense", {1, 700, 2, 1, 8}, {{}}, one, core::DType::float64);
-    add("documents dealt whole", {1, 1500, 4, 2, 16}, {{128, 2}, {all, 1}}, dealt, core::DType::bfloat16);
+    add("two pairs", {1, 270, 6, 2, 16}, {{96, 1}, {all, 3}}, one, core::DType::bfloat16);
+    add("documents", {2, 270, 2, 2, 64}, {{64, 2}, {all, 1}}, several, core::DType::float16);
+    add("dense", {1, 210, 2, 1, 8}, {{}}, one, core::DType::float64);
+    add("documents dealt whole", {1, 420, 4, 2, 16}, {{64, 2}, {all, 1}}, dealt, core::DType::bfloat16);
     if (!kernels::why_no_products(cases.back().problem.backend, core::Precision::tf32).empty()) continue;
     for (const core::Precision precision : {core::Precision::tf32, core::Precision::three_tf32}) {
-      add("products of TF32", {1, 700, 2, 1, 32}, {{256, 2}, {}}, one, core::DType::float32);
+      add("products of TF32", {1, 210, 2, 1, 32}, {{64, 2}, {}}, one, core::DType::float32);
       cases.back().problem.precision = precision;
     }
   }
@@ -342,7 +342,7 @@ TEST(Reproducible, CutsInsideAGranuleAreRefused) {
   const comm::Communicator self(MPI_COMM_SELF);
   const Case one = granule_cases()[0];
   const Stored stored(one);
-  const pattern::StoredRows rows({{0, 900}}), some({{0, 21}});
+  const pattern::StoredRows rows({{0, 270}}), some({{0, 21}});
   EXPECT_NO_THROW(stored.compute(*find("ring"), {rows}, self, true));
   EXPECT_THROW(pattern::work_lists(one.problem.layout(), rows, pattern::KeyRows::raw(some)), core::Error);
 }
