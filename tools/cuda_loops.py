@@ -71,7 +71,7 @@ def short_name(symbol):
     """What Kokkos launches, without what all kernels share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
     a kernel of our own: "ForwardBlock<Engine16, Half, TileSizes{64, 4, 2, 64, true}>"."""
     found = (re.search(r"Parallel(?:For|Reduce|Scan)<(.*?), Kokkos::(?:Range|Team)Policy", symbol)
-             or re.match(r"void annulus::kernels::cuda::\w+<(.*?\}>) ?>\(", symbol))
+             or re.match(r"void annulus::kernels::cuda::\w+<(.*?\}(?:, \w+)?>) ?>\(", symbol))
     if found is None:
         return None
     name = found.group(1)
@@ -79,6 +79,7 @@ def short_name(symbol):
         name = name.replace(f"(annulus::kernels::device::Owner){owner}", word)
     for number, word in enumerate(("dq", "dk_and_dv", "dk", "dv", "all")):
         name = name.replace(f"(annulus::kernels::cuda::Adds){number}", word)
+    name = name.replace("}, false>", "}>").replace("}, true>", "}, ordered>")  # ForwardBlock's
     name = re.sub(r"_INTERNAL_[^:]*::", "", name)  # of an unnamed namespace
     rooms = r"annulus|\bkernels|\bcore|\bdevice|\bcuda|\blayer|\bcomm|\blibrary"
     name = re.sub(rf"({rooms}|\(anonymous namespace\))::", "", name)
