@@ -66,6 +66,7 @@ State::State(const core::Shape& shape, Index rows, core::Precision precision, in
 
 void State::clear() {
   const Index states = states_of(shape, rows);
+  if (states == 0) return;  // also before Kokkos has started, where a plan asks what a GPU can
   if (precision == core::Precision::float64) {
     clear_states<double>(*this, states);
   } else {

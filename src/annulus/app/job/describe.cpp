@@ -69,9 +69,9 @@ std::string describe_bits(const Job& job) {
                                  rounds == 1 ? "" : "es, one per pair");
   if (job.problem.granule > 1) {
     const Index unit = job.problem.grid().unit();
-    text += fmt::format(
-        ", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
-        unit > job.problem.shape.sequence ? "between documents alone" : fmt::format("at every {} of a document", unit));
+    text += fmt::format(", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
+                        unit > job.problem.shape.sequence ? "between documents alone"
+                                                          : fmt::format("at multiples of {} of a document", unit));
   }
   return text;
 }

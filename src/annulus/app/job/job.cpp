@@ -187,18 +187,20 @@ void decide_bits(Job& job, const Asked& asked) {
     job.why_other_bits = fmt::format("rows could be cut at multiples of {} only", unit);
     return;
   }
-  std::optional<planner::StreamCut> stream;
-  if (job.is_streamed())
+  std::optional<planner::StreamCut> stream = job.stream;
+  if (job.is_streamed() && problem.granule > 1)  // other blocks
     stream = planner::stream_cut(problem, job.run.settings.input.dlse.has_value(), job.stream->block_rows, job.machine);
-  const auto memory = [&](const strategies::Problem& one) {
-    return planner::slice_memory(*job.strategy, one, partition, strategies::whole_of(one.shape), job.machine).alone;
+  const auto fits = [&](const strategies::Problem& one, const std::optional<planner::StreamCut>& cut) {
+    const double most = job.machine.memory_per_rank;
+    if (job.is_streamed()) return cut->memory_bytes <= most;
+    return planner::slice_memory(*job.strategy, one, partition, strategies::whole_of(one.shape), job.machine).alone <=
+           most;
   };
-  const double most = job.machine.memory_per_rank, before = stream ? job.stream->memory_bytes : memory(job.problem);
-  if ((stream ? stream->memory_bytes : memory(problem)) > most && before <= most) {
+  if (!fits(problem, stream) && fits(job.problem, job.stream)) {
     job.why_other_bits = "they take more memory than there is";
     return;
   }
-  if (stream) job.stream = stream;
+  job.stream = stream;
   job.problem = std::move(problem);
 }
 
@@ -284,9 +286,9 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.problem.precision =
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
-  job.has_granules = agree_on_granules(job.problem, comm);
-  const bool begun = asked.reproducible.value_or(false);  // with `auto`
-  make_reproducible(job.problem, job.run.settings.compute.reproducible.value_or(begun), job.has_granules);
+  const std::optional<bool> bits = job.run.settings.compute.reproducible;  // none: auto
+  job.has_granules = bits.value_or(true) && agree_on_granules(job.problem, comm);
+  make_reproducible(job.problem, bits.value_or(asked.reproducible.value_or(false)), job.has_granules);
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =
       asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);

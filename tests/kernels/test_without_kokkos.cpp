@@ -1,0 +1,41 @@
+// Kokkos is not started here: as where a program makes a library's plan first, which asks what a GPU can.
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+
+#include "annulus/kernels/attention.hpp"
+
+namespace annulus::kernels {
+namespace {
+
+const core::Shape shape{2, 100, 4, 2, 64};
+
+TEST(WithoutKokkos, StatesOfNoRowsAreMade) {
+  ASSERT_FALSE(Kokkos::is_initialized());
+  for (const core::Precision precision : {core::Precision::float32, core::Precision::float64}) {
+    const State state(shape, 0, precision);
+    EXPECT_EQ(state.m.bytes() + state.l.bytes() + state.acc.bytes(), 0);
+  }
+}
+
+TEST(WithoutKokkos, ABackEndSaysWhetherItWorksByGranules) {
+  EXPECT_EQ(why_no_granules(Backend::host, shape, core::DType::bfloat16, core::Precision::float32),
+            "back end host has no matrix units");
+  core::Shape wide = shape;
+  wide.head_dim = 320;
+  EXPECT_EQ(why_no_granules(Backend::device, wide, core::DType::bfloat16, core::Precision::float32),
+            "head size 320 is more than 256");
+  wide.head_dim = 9;
+  EXPECT_EQ(why_no_granules(Backend::device, wide, core::DType::float16, core::Precision::float32),
+            "rows of 18 bytes are no multiple of 16");
+  EXPECT_EQ(why_no_granules(Backend::device, shape, core::DType::float32, core::Precision::float32),
+            "matrix units have no products of float32 with precision float32");
+}
+
+}  // namespace
+}  // namespace annulus::kernels
+
+int main(int argc, char** argv) {  // without the start of Kokkos that other tests have
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
