@@ -210,6 +210,25 @@ TEST_F(Bench, LaunchesAtTheSameTimeMakeOneWholeTable) {
   expect_all_once(9);
 }
 
+// As when the launch that made the files ended between them, or another one replaced the second: launches at the same
+// time meet it in one of some hundred runs.
+TEST_F(Bench, ATableBehindTheOtherIsMadeAgain) {
+  const auto run = [&](const std::string& task) { return shell(task + ANNULUS_PROGRAM + " bench deck.yaml").status; };
+  ASSERT_EQ(run("SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=0 "), 0);
+  const std::filesystem::path early = folder / "early";
+  std::filesystem::create_directory(early);
+  for (const char* name : {"sweep.h5", "sweep.json"}) std::filesystem::copy(folder / name, early / name);
+  ASSERT_EQ(run(""), 0);
+  expect_all_once(9);
+  for (const char* name : {"sweep.h5", "sweep.json"}) {
+    SCOPED_TRACE(name);
+    std::filesystem::rename(early / name, folder / name);
+    ASSERT_EQ(run(""), 0);
+    expect_all_once(9);
+    EXPECT_EQ(numbers(folder / "sweep.h5", "/cases/repeats"), std::vector<double>(9, 2));
+  }
+}
+
 TEST_F(Bench, KilledAtAnyMomentItLosesNothingAndMeasuresNothingTwice) {
   const std::string more =
       " --set \"bench.sweep=[{distribution.strategy: [ring, rotation, allgather, single]}, {input.generate.sequence: "

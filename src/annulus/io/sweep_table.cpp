@@ -110,13 +110,7 @@ void fill_hdf5(const NewFile& file, const SweepTable& table) {
   check_hdf5(open.close(), "{}: closing failed", path);
 }
 
-std::string json_of(const SweepTable& table) {
-  Json json = Json::object();
-  json["annulus_sweep"] = table.identity;
-  for (const auto& [name, value] : table.provenance) json["provenance"][name] = value;
-  for (const TableColumn& column : table.columns) {
-    if (!column.units.empty()) json["units"][column.name] = column.units;
-  }
+Json cases_of(const SweepTable& table) {
   Json cases = Json::array();
   for (std::size_t i = 0; i < table.numbers.size(); ++i) {
     Json one = Json::object();
@@ -126,8 +120,28 @@ std::string json_of(const SweepTable& table) {
     }
     cases.push_back(std::move(one));
   }
-  json["cases"] = std::move(cases);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return cases;
+}
+
+std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
+
+std::string json_of(const SweepTable& table) {
+  Json json = Json::object();
+  json["annulus_sweep"] = table.identity;
+  for (const auto& [name, value] : table.provenance) json["provenance"][name] = value;
+  for (const TableColumn& column : table.columns) {
+    if (!column.units.empty()) json["units"][column.name] = column.units;
+  }
+  json["cases"] = cases_of(table);
+  return dump(json) + "\n";
+}
+
+/// The text of "cases" in a file of ours; empty where there is none.
+std::string cases_in(const std::string& json) {
+  const comm::BlockingScope inside("the reading of " + json);
+  std::ifstream file(json, std::ios::binary);
+  const Json all = Json::parse(file, nullptr, false);
+  return all.is_object() && all.contains("cases") ? dump(all["cases"]) : "";
 }
 
 bool exists(const std::string& file) {
@@ -160,6 +174,11 @@ EarlierTable read_sweep_table(const std::string& file) {
     fail(ErrorKind::failure, "{}: exists already and is no table of annulus bench ({}); give bench.file another name",
          file, error.what());
   }
+}
+
+bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table) {
+  // Both, as each is replaced on its own: a launch that ends, or another one's, can come between them.
+  return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }
 
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table) {

@@ -45,6 +45,9 @@ struct EarlierTable {
 };
 EarlierTable read_sweep_table(const std::string& file);
 
+/// Whether both files are there and have these cases, whichever launch made them; false where they cannot be read.
+bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table);
+
 /// Refuses places where the files cannot be made, and files there that are no sweep's. Throws Error(failure).
 void check_table_locations(const std::string& file, const std::string& json);
 

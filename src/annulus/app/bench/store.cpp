@@ -1,6 +1,5 @@
 #include "annulus/app/bench/store.hpp"
 
-#include <filesystem>
 #include <sstream>
 
 #include "annulus/app/report/record.hpp"
@@ -51,25 +50,25 @@ CaseRecords SweepStore::make_table(const std::vector<std::pair<std::string, std:
   for (;;) {
     const std::string seen = io::state_of_parts(table_);
     CaseRecords records = this->records();
-    const std::string lines = lines_of(records);
-    const bool is_told =
-        io::read_sweep_table(table_).records == lines && (json_.empty() || std::filesystem::exists(json_));
-    if (!lines.empty() && !is_told) write(records, lines, provenance);
+    const io::SweepTable table = table_of(records, provenance);
+    if (!table.records.empty() && !io::sweep_table_tells(table_, json_, table)) {
+      io::write_sweep_table(table_, json_, table);
+    }
     // Another launch may have added a case since, made a table with it, and seen it replaced by this one.
     if (io::state_of_parts(table_) == seen) return records;
   }
 }
 
-void SweepStore::write(const CaseRecords& records, const std::string& lines,
-                       const std::vector<std::pair<std::string, std::string>>& provenance) const {
+io::SweepTable SweepStore::table_of(const CaseRecords& records,
+                                    const std::vector<std::pair<std::string, std::string>>& provenance) const {
   io::SweepTable table;
   for (const io::BenchCase& one : file_.cases) table.numbers.push_back(one.number);
   table.columns = table_columns(file_.cases, records);
   table.identity = identity_;
-  table.records = lines;
+  table.records = lines_of(records);
   table.provenance = provenance;
   table.attributes = identity(fmt::format("annulus bench: a sweep of {} cases", table.numbers.size()));
-  io::write_sweep_table(table_, json_, table);
+  return table;
 }
 
 }  // namespace annulus::app

@@ -22,14 +22,14 @@ class SweepStore {
   void keep(const io::CaseRecord& record) { part_.append(record); }
   void begin(const std::vector<Index>& numbers) { part_.begin(numbers); }
 
-  /// Makes the table of all that there is, other launches' cases, too, and returns that. Where the table says so
-  /// already it is left as it is.
+  /// Makes the table of all that there is, other launches' cases, too, and returns that. Files
+  /// that say so already are left as they are.
   CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const;
 
  private:
   std::vector<io::CaseRecord> read() const;
-  void write(const CaseRecords& records, const std::string& lines,
-             const std::vector<std::pair<std::string, std::string>>& provenance) const;
+  io::SweepTable table_of(const CaseRecords& records,
+                          const std::vector<std::pair<std::string, std::string>>& provenance) const;
 
   const io::BenchFile& file_;
   const std::string table_, json_, identity_;
