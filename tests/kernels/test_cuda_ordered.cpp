@@ -70,6 +70,20 @@ TYPED_TEST(CudaOrdered, GradientsHaveTheSameBitsForAnyCutBetweenGranules) {
   }
 }
 
+TYPED_TEST(CudaOrdered, GradientsOfEveryHeadSizeAreRight) {
+  for (const Index head_dim : TypeParam::backward_dims) {
+    SCOPED_TRACE("D = " + std::to_string(head_dim));
+    const OrderedCase rows{83, false, {1, 0, 2, 2, head_dim}};
+    const BackwardCase whole = rows.with(TypeParam::type, TypeParam::precision, {});
+    const BackwardAnswer known = naive_backward(whole);
+    TwinRun how;
+    const Gradients expected = twin_gradients<TypeParam>(whole, known, how);
+    expect_close(expected, known.gradients, TypeParam::gradient_tolerance);
+    const BackwardCase cut = rows.with(TypeParam::type, TypeParam::precision, {32});
+    expect_same_bits(twin_gradients<TypeParam>(cut, known, how), expected);
+  }
+}
+
 // Every size of blocks, at the head sizes that fill them and at others.
 TYPED_TEST(CudaOrdered, EveryHeadSizeIsRight) {
   for (const Index head_dim : TypeParam::head_dims) {
