@@ -306,6 +306,27 @@ TEST_F(Invariance, OfTeamsOnADevice) {
   expect_same_bits(one, without_later_gradients(inputs_of(one), 101), {first_rows(one.problem, 101, true)});
 }
 
+/// Sums granule by granule, which matrix units make where there are any. The parts end inside a granule.
+TEST_F(Invariance, OfGranules) {
+  for (const DType type : {DType::bfloat16, DType::float16, DType::float64}) {
+    for (const bool causal : {false, true}) {
+      Case one = make(fmt::format("{}{}", core::name_of(type), causal ? ", causal" : ""), {2, 150, 4, 2, 24},
+                      {Semantics::longnet, {{}, {64, 2}}, causal, false}, {0, 70, 150}, type);
+      one.problem.statistics = {};  // not to be had
+      one.problem.granule = kernels::granule;
+      expect_same_bits(one, {one_batch_entry(one.problem, 1), some_heads(one.problem, {2, 4}),
+                             one_document(one.problem, 0), one_document(one.problem, 1)});
+      one.problem.documents = {0, 150};
+      if (causal) {
+        expect_same_bits(one, without_later_gradients(inputs_of(one), 101), {first_rows(one.problem, 101, true)});
+      } else {
+        one.problem.pattern.pairs = {{32, 1}, {64, 2}};
+        expect_same_bits(one, {first_rows(one.problem, 64, true), first_rows(one.problem, 128, true)});
+      }
+    }
+  }
+}
+
 TEST_F(Invariance, RandomSettings) {
   const std::uint64_t seed = 20261123;
   std::mt19937_64 random(seed);
