@@ -325,6 +325,9 @@ std::vector<Case> granule_cases() {
   return cases;
 }
 
+/// On hosts keys are added one by one, so that any cut has the same bits: there it shows that no strategy cuts inside a
+/// granule, and that all tensors are such as matrix units read (kernels::check_granules()). With a GPU, emulated ones
+/// too, it shows the bits; that others differ kernels_cuda_ordered does.
 TEST(Reproducible, CutsBetweenGranules) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(7);

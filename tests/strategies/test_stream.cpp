@@ -197,5 +197,17 @@ TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
   }
 }
 
+/// Blocks in which the normalizers of all rows and heads take no multiple of 16 bytes: matrix units read rows of tensors
+/// that begin at one (kernels::check_granules()).
+TEST(Stream, TensorsOfABlockBeginWhereMatrixUnitsReadThem) {
+  for (const core::DType type : {core::DType::bfloat16, core::DType::float64}) {
+    Case one = make_case("odd", {1, 211, 3, 1, 8}, {pattern::Semantics::longnet, {{64, 2}, {}}, true, false},
+                         {0, 75, 211}, type);
+    one.problem.gradients = one.problem.reproducible = true;
+    one.problem.granule = kernels::granule;
+    for (const bool dlse : {false, true}) check(one, 64, dlse);
+  }
+}
+
 }  // namespace
 }  // namespace annulus::strategies

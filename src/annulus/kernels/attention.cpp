@@ -6,6 +6,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/backend.hpp"
+#include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/tuning.hpp"
 
 namespace annulus::kernels {
@@ -17,7 +18,9 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
                        name_of(operands.k.type), name_of(operands.v.type));
   });
   check_products(backend, state.precision, operands.q.type);
-  if (!work.empty()) functions_of(backend).attend(work, operands, state, poll);
+  if (work.empty()) return;
+  if (state.by_granules) check_granules(cuda::why_not_attend(operands, state));
+  functions_of(backend).attend(work, operands, state, poll);
 }
 
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision) {

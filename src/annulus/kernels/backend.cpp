@@ -70,6 +70,15 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
   core::require(reason.empty(), [&] { return reason; });
 }
 
+void check_granules(const std::string& why_not) {
+  core::require(why_not.empty(), [&] {
+    return fmt::format(
+        "reproducible results of matrix units are not to be had with these tensors: {}; expected tensors and strides "
+        "of multiples of 16 bytes, or no `reproducible`",
+        why_not);
+  });
+}
+
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics) {
   const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
   const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();

@@ -40,6 +40,10 @@ const BackendFunctions& cudnn_backend();
 /// Throws Error where the back end takes no products of this precision of tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 
+/// Throws Error where a call that is to be done granule by granule (State::by_granules) is none for matrix units, whose
+/// reason it is. On every back end, so that what a GPU would refuse shows without one.
+void check_granules(const std::string& why_not);
+
 /// Throws Error(failure) where this build has no such back end.
 const BackendFunctions& functions_of(Backend backend);
 

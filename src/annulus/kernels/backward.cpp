@@ -2,6 +2,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/backend.hpp"
+#include "annulus/kernels/cuda/choice.hpp"
 
 namespace annulus::kernels {
 
@@ -39,6 +40,7 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
   check(operands, gradients, precision);
   check_products(backend, precision, operands.q.type);
   if (work.empty()) return;
+  if (operands.by_granules) check_granules(cuda::why_not_attend_backward(shape, precision, operands, gradients));
   functions_of(backend).attend_backward(work, shape, rows, precision, operands, gradients, poll);
 }
 

@@ -1,6 +1,7 @@
 // The portable back end: Kokkos teams and scratch memory on the default execution space; in builds for CUDA the matrix
 // units of the GPU where they can do the work (kernels/cuda).
 #include "annulus/core/error.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/kernels/backend.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
@@ -20,13 +21,10 @@ using Tuning = device::TuningOf<Space>::type;
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
 /// One call of many may not be done in another way than the others.
-template <class Reason>
-void require_no_granules(bool by_granules, const Reason& reason) {
-  core::require(!by_granules, [&] {
-    return fmt::format(
-        "reproducible results of matrix units are not to be had with these tensors: {}; expected tensors and strides "
-        "of multiples of 16 bytes, or no `reproducible`",
-        reason());
+void require_no_granules(bool by_granules) {
+  core::require(!by_granules, [] {
+    return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",
+                       core::gpu_name());
   });
 }
 
@@ -34,7 +32,7 @@ void attend_by_teams(const core::WorkList& work, const Operands& operands, State
                      const std::function<void()>& poll) {
   if constexpr (cuda::is_built) {
     if (cuda::attend(work, operands, state, poll)) return;
-    require_no_granules(state.by_granules, [&] { return cuda::why_not_attend(operands, state); });
+    require_no_granules(state.by_granules);
   }
   device::launch_attend<Space, Tuning>(work, operands, state, poll, Tuning::team_size);
 }
@@ -48,8 +46,7 @@ void backward_by_teams(const core::WorkList& work, const core::Shape& shape, Ind
                        const std::function<void()>& poll) {
   if constexpr (cuda::is_built) {
     if (cuda::attend_backward(work, shape, precision, operands, gradients, poll)) return;
-    require_no_granules(operands.by_granules,
-                        [&] { return cuda::why_not_attend_backward(shape, precision, operands, gradients); });
+    require_no_granules(operands.by_granules);
   }
   device::launch_attend_backward<Space, Tuning>(work, shape, precision, operands, gradients, poll, Tuning::team_size);
 }

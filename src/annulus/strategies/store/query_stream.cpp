@@ -1,5 +1,7 @@
 #include "annulus/strategies/store/query_stream.hpp"
 
+#include <algorithm>
+
 namespace annulus::strategies {
 namespace {
 
@@ -7,7 +9,7 @@ using core::StoredTensor;
 
 using Place = core::Buffer Tensors::*;  // in a declaration nvcc puts it into parentheses, which g++ warns of
 
-/// The tensors of a block, and where they lie in it: numbers of more bytes come first, so that all are aligned.
+/// The tensors of a block, and where they lie in it.
 struct Part {
   StoredTensor tensor;
   Index head_bytes;
@@ -21,6 +23,10 @@ std::vector<Part> parts_of(const Problem& problem, bool dlse) {
   parts.push_back({StoredTensor::q, head, &Tensors::q});
   parts.push_back({StoredTensor::out, head, &Tensors::out});
   parts.push_back({StoredTensor::dout, head, &Tensors::dout});
+  // A tensor of rows of 48 bytes begins at a multiple of 16 behind others of such rows, as matrix units want it; behind
+  // numbers of 8 bytes it may not.
+  const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };
+  std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return unit(a) > unit(b); });
   return parts;
 }
 
