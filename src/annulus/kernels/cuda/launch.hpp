@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <limits>
+#include <map>
 #include <numbers>
 
 #include "annulus/core/error.hpp"
@@ -40,26 +41,34 @@ bool can_run(Kernel* kernel, int shared_bytes) {
   return false;
 }
 
+/// What `ask` says of the GPU that is in use, asked once for each: a library's plan may ask before Kokkos has chosen one.
+template <class Answer, class Ask>
+Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
+  int device = 0;
+  require_success(cudaGetDevice(&device), "asking for the GPU");
+  const auto found = known.find(device);
+  return found != known.end() ? found->second : known[device] = ask(device);
+}
+
 template <class Block>
 bool can_run() {
-  static const bool can = can_run(&run_blocks<Block>, Block::shared_bytes);
-  return can;
+  static std::map<int, bool> known;
+  return asked_once(known, [](int) { return can_run(&run_blocks<Block>, Block::shared_bytes); });
 }
 
 /// How many of these blocks the GPU runs side by side. It can run them.
 template <class Block>
 Index blocks_side_by_side() {
-  static const Index count = [] {
-    int device = 0, multiprocessors = 0, each = 0;
-    require_success(cudaGetDevice(&device), "asking for the GPU");
+  static std::map<int, Index> known;
+  return asked_once(known, [](int device) {
+    int multiprocessors = 0, each = 0;
     require_success(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                     "asking for the multiprocessors");
     require_success(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_blocks<Block>, Block::threads,
                                                                   std::size_t(Block::shared_bytes)),
                     "asking for the blocks of a multiprocessor");
     return Index(multiprocessors) * each;
-  }();
-  return count;
+  });
 }
 
 /// Launches the blocks [first, end) behind what was launched before.
