@@ -2,7 +2,10 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda_backward_case.hpp"
 
@@ -161,30 +164,74 @@ TYPED_TEST(CudaBackwardOnGpu, LongRows) {
 }
 
 // A product with zero, as of a hidden key, must not count, however large the other number is: not even by which digits
-// of the sums a unit keeps.
-TYPED_TEST(CudaOnGpu, HiddenRowsLeaveTheBitsOfSums) {
+// of the sums a unit keeps. 64 rows that see the keys up to their own: a granule has rows that are hidden from others.
+template <class Products>
+struct HiddenRows : BackwardCase {
+  static constexpr Index rows = 64, D = 64;
+  HiddenRows() {
+    shape = {1, 0, 1, 1, D};
+    query_rows = key_rows = rows;
+    type = Products::type;
+    precision = Products::precision;
+    calls.resize(1);
+    calls[0].runs = {{0, 0, 1, rows}};
+    calls[0].items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, core::Mask::upto}};
+    fill_all();
+  }
+  static double large() { return Products::type == DType::float16 ? 6e4 : 1e30; }
+  void put(std::vector<double>& tensor, Index first, Index end, double number) const {
+    std::fill(tensor.begin() + first * D, tensor.begin() + end * D, number);
+    tensor = rounded(tensor, type);
+  }
+  static std::vector<double> taken(const std::vector<double>& tensor, Index first, Index end) {
+    return {tensor.begin() + first * D, tensor.begin() + end * D};
+  }
+  Gradients gradients() const {
+    return gradients_by(*this, naive_backward(*this), [&](const core::WorkList& list, const BackwardTensors& tensors) {
+      EXPECT_TRUE(
+          kernels::cuda::attend_backward(list, shape, precision, tensors.operands(*this), tensors.gradients(), {}));
+    });
+  }
+};
+
+// Of the first four rows, from which all keys behind them are hidden.
+TYPED_TEST(CudaOnGpu, HiddenKeysLeaveTheBitsOfSums) {
   if (!this->can(64)) return;
-  BackwardCase test;
-  test.shape = {1, 0, 1, 1, 64};
-  test.query_rows = 4;
-  test.key_rows = 100;
-  test.type = TypeParam::type;
-  test.precision = TypeParam::precision;
-  test.calls.resize(1);
-  test.calls[0].runs = {{0, 0, 1, 4}, {0, 0, 1, 100}};
-  test.calls[0].items = {{{0, 1, 4}, {1, 1, 100}, 0, 0, 1, 1, core::Mask::upto}};
-  test.fill_all();
-  const double small = 1e-4, large = TypeParam::type == DType::float16 ? 6e4 : 1e30;
-  const auto state = [&](double hidden) {
-    for (std::size_t i = 0; i < test.v.size(); ++i) test.v[i] = i < 4 * 64 ? small * double(i % 7) : hidden;
-    test.v = rounded(test.v, test.type);
+  const auto acc = [&](double hidden) {
+    HiddenRows<TypeParam> test;
+    test.put(test.v, 4, test.rows, hidden);
     kernels::ReferenceResult answer;
-    return state_by(test, answer,
-                    [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& to) {
-                      EXPECT_TRUE(kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, to, {}));
-                    });
+    const StateBits bits = state_by(
+        test, answer, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& to) {
+          EXPECT_TRUE(kernels::cuda::attend(list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, to, {}));
+        });
+    return HiddenRows<TypeParam>::taken(bits.acc, 0, 4);
   };
-  EXPECT_EQ(state(large), state(0));
+  EXPECT_EQ(acc(HiddenRows<TypeParam>::large()), acc(0));
+}
+
+TYPED_TEST(CudaBackwardOnGpu, HiddenKeysLeaveTheBitsOfSums) {
+  if (!can_run(backward_shared_bytes<TypeParam>(64))) return;
+  const auto dq = [&](double hidden) {
+    HiddenRows<TypeParam> test;
+    test.put(test.k, 4, test.rows, hidden);
+    test.put(test.v, 4, test.rows, hidden);
+    return test.taken(test.gradients().dq, 0, 4);
+  };
+  EXPECT_EQ(dq(HiddenRows<TypeParam>::large()), dq(0));
+}
+
+// Of the last four rows' keys, from which all queries in front of them are hidden.
+TYPED_TEST(CudaBackwardOnGpu, HiddenQueriesLeaveTheBitsOfSums) {
+  if (!can_run(backward_shared_bytes<TypeParam>(64))) return;
+  const auto sums = [&](double hidden) {
+    HiddenRows<TypeParam> test;
+    test.put(test.q, 0, test.rows - 4, hidden);
+    test.put(test.dout, 0, test.rows - 4, hidden);
+    const Gradients all = test.gradients();
+    return std::pair(test.taken(all.dk, test.rows - 4, test.rows), test.taken(all.dv, test.rows - 4, test.rows));
+  };
+  EXPECT_EQ(sums(HiddenRows<TypeParam>::large()), sums(0));
 }
 
 // Real units add what is in a granule as they like; between granules the order is ours.
