@@ -115,6 +115,8 @@ TEST(CutGrid, SlicesAndBlocksAreAsEvenAsPlacesAllow) {
   EXPECT_EQ(even_part(rows, 2, 0, grid), (Interval{0, 128}));
   EXPECT_EQ(even_part(rows, 2, 1, grid), (Interval{128, 200}));
   EXPECT_EQ(even_part(rows, 2, 1), (Interval{100, 200})) << "anywhere";
+  EXPECT_EQ(grid.widest(), 64);
+  EXPECT_EQ(CutGrid().widest(), 1);
   const Partition anywhere{StoredRows({{0, 5}}), StoredRows({{5, 7}, {9, 11}})};
   EXPECT_EQ(slice_of(anywhere, 2, 0)[0].intervals(), (std::vector<Interval>{{3, 5}}));
   EXPECT_EQ(slice_of(anywhere, 2, 0)[1].intervals(), (std::vector<Interval>{{9, 11}}));
@@ -132,6 +134,7 @@ TEST(CutGrid, MayHaveNoPlaceInsideADocument) {
                               Pattern{.pairs = {{whole_document, prime}, {whole_document, prime - 1}}}}) {
     const Documents documents{0, 700, 1700};
     const CutGrid grid(wide, documents, 16);
+    EXPECT_EQ(grid.widest(), 1000) << "the longest document";
     EXPECT_EQ(grid.nearest(300), 0);
     EXPECT_EQ(grid.nearest(351), 700);
     EXPECT_EQ(grid.nearest(1500), 1700);

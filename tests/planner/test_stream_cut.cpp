@@ -74,6 +74,14 @@ TEST(StreamCut, IsTheSmallestWhereNoneFits) {
   EXPECT_LE(cut.block_rows, 32);
 }
 
+TEST(StreamCut, OfGranulesIsNoSmallerThanPlacesAreApart) {
+  Problem problem = problem_of(5000, {{pattern::whole_document, 100}}, true);
+  problem.granule = 16;
+  const StreamCut cut = choose_stream_cut(problem, false, 1, machine_of(1));
+  EXPECT_EQ(cut.block_rows, 1600);
+  EXPECT_EQ(cut.blocks, 4);
+}
+
 TEST(StreamOffers, AreTakenWhereNothingElseFits) {
   Problem problem = problem_of(1 << 18, {{2048, 1}, {pattern::whole_document, 64}}, true);
   problem.shape.heads = problem.shape.kv_heads = 1;  // nothing to be had by passes over heads

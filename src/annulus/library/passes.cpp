@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/library/strided_copy.hpp"
@@ -61,22 +63,23 @@ class Pass {
 
   /// Collective.
   void check(const std::vector<Argument>& arguments) const {
-    const strategies::Problem& problem = plan_.problem;
-    const bool differ = problem.reproducible && comm().max(problem.granule) != -comm().max(-problem.granule);
+    const Index bits = way_to_bits();
+    const bool differ = comm().max(bits) != -comm().max(-bits);
     comm::agree(comm_.inner(), [&] {
       if (differ) {
         core::fail(ErrorKind::usage,
-                   "{}: the GPUs of some ranks have matrix units for reproducible results, those of others have not; "
-                   "expected GPUs of one kind",
+                   "{}: plans with Options::reproducible on some ranks only, or on GPUs of different kinds, each of "
+                   "which rounds in its own way; expected one plan, and GPUs of one kind",
                    name_);
       }
       library::check(name_, comm_.rank(), arguments);
     });
   }
 
-  /// Matrix units read pieces of 16 bytes, and nothing takes their place where results are reproducible.
+  /// Matrix units read pieces of 16 bytes of rows of more than a number, and nothing takes their place where results are
+  /// reproducible.
   bool is_in_pieces(const Tensor& tensor) const {
-    if (plan_.problem.granule == 1) return true;
+    if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
     const Index each = Index(core::bytes_of(tensor.type));
     const auto is_whole = [&](Index stride) { return stride * each % 16 == 0; };
     return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 &&
@@ -131,6 +134,12 @@ class Pass {
   const comm::Communicator& comm() const { return comm_.inner(); }
 
  private:
+  /// A number of what reproducible bits depend on beside the tensors; 0: they are not wanted.
+  Index way_to_bits() const {
+    if (!plan_.problem.reproducible) return 0;
+    return Index(std::hash<std::string>{}(fmt::format("{} {}", plan_.problem.granule, core::gpu_model())) >> 1);
+  }
+
   const char* name_;
   const Communicator& comm_;
   const MadePlan& plan_;

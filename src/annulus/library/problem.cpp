@@ -171,12 +171,12 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
     refuse("top_keys is {}: its lists would have {:.3g} bytes, expected at most {:.3g}", options.top_keys, lists,
            most_bytes);
   }
-  const bool has_granules =
-      options.reproducible &&
-      kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision).empty();
-  make_reproducible(problem, options.reproducible, has_granules);
-  if (const std::string why = options.reproducible ? why_no_fixed_order(problem) : ""; !why.empty())
-    refuse("reproducible is true with precision {}: {}", core::name_of(problem.precision), why);
+  if (options.reproducible) {
+    const std::string lacks = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision);
+    make_reproducible(problem, true, lacks.empty());
+    if (const std::string why = why_no_fixed_order(problem, lacks); !why.empty())
+      refuse("reproducible is true with precision {}: {}", core::name_of(problem.precision), why);
+  }
   take_distribution(options, ranks, problem);
   return problem;
 }

@@ -44,6 +44,13 @@ Index CutGrid::nearest(Index row) const {
   return row - below <= above - row ? below : above;
 }
 
+Index CutGrid::widest() const {
+  Index longest = 1;
+  for (std::size_t i = 1; unit_ > 1 && i < documents_->size(); ++i)
+    longest = std::max(longest, (*documents_)[i] - (*documents_)[i - 1]);
+  return std::min(unit_, longest);
+}
+
 Partition on_grid(const Partition& partition, const CutGrid& grid) {
   Partition moved;
   for (const StoredRows& rows : partition) {

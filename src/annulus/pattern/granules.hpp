@@ -34,6 +34,8 @@ class CutGrid {
   Index nearest(Index row) const;
   /// Rows of a document between two places, or a number beyond all rows.
   Index unit() const { return unit_; }
+  /// The most rows between two places that follow one another: a document's ends are places.
+  Index widest() const;
 
  private:
   const Documents* documents_ = nullptr;

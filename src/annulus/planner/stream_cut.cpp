@@ -92,8 +92,9 @@ StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const 
   const Index n = problem.shape.sequence;
   if (problem.block_size > 0) return stream_cut(problem, dlse, std::min(n, problem.block_size), machine);
   const Index liked = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
-  const Index least = std::max(fewest_rows, core::ceil_div(n, most_blocks));
-  Index rows = Index(std::bit_ceil(std::uint64_t(n)));
+  const Index apart = problem.grid().widest();  // places for cuts: no block is smaller
+  const Index least = std::max({fewest_rows, core::ceil_div(n, most_blocks), apart});
+  Index rows = apart * Index(std::bit_ceil(std::uint64_t(core::ceil_div(n, apart))));
   while (rows / 2 >= std::max(liked, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;
   for (;; rows /= 2) {
     const StreamCut cut = stream_cut(problem, dlse, std::min(rows, n), machine);

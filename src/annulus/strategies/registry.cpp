@@ -24,10 +24,11 @@ std::vector<const Strategy*> available() {
   return strategies;
 }
 
-std::string why_no_fixed_order(const Problem& problem) {
+std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units) {
   const std::string_view reason = problem.granule > 1 ? "" : core::why_no_fixed_order(problem.precision);
   if (reason.empty()) return "";
-  const std::string more = why_not_by_granules(problem);
+  std::string more = why_not_by_granules(problem);
+  if (more.empty()) more = why_no_units;
   return more.empty() ? std::string(reason) : fmt::format("{}: {}", reason, more);
 }
 

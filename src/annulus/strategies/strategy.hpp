@@ -116,8 +116,9 @@ std::vector<std::string_view> reproducible_strategies(bool gradients);
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
 /// Why products of this precision cannot be added in an order that is the same for every cut; empty: they can.
-/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...".
-std::string why_no_fixed_order(const Problem& problem);
+/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: what of the
+/// machine or of the numbers is against it, if anything (kernels::why_no_granules()).
+std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units = "");
 
 /// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
 /// every number of ranks; empty: it can, or nobody asks.

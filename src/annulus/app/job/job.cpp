@@ -1,22 +1,31 @@
 #include "annulus/app/job/job.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/planner/slice_memory.hpp"
 
 namespace annulus::app {
 namespace {
 
-/// Ranks may have different GPUs.
-bool agree_on_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
-  bool has = false;
-  comm::agree(comm, [&] {
-    has = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision).empty();
-  });
-  return comm.max(Index(!has)) == 0;
+/// Why matrix units do not make reproducible results on all ranks, which may have different GPUs; empty: they do.
+/// Collective.
+std::string why_no_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
+  std::string why;
+  comm::agree(comm,
+              [&] { why = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision); });
+  const bool some_cannot = comm.max(Index(!why.empty())) != 0;
+  return some_cannot && why.empty() ? "the GPU of another rank has no such units" : why;
+}
+
+/// Whether sums are rounded alike on all ranks; collective.
+bool have_gpus_of_one_kind(const comm::Communicator& comm) {
+  const Index model = Index(std::hash<std::string>{}(core::gpu_model()) >> 1);
+  return comm.max(model) == -comm.max(-model);
 }
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
@@ -127,9 +136,18 @@ void check_blocks(const Job& job) {
       describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
+/// Refuses GPUs that round in ways of their own.
+void check_kind(const Job& job, bool one_kind) {
+  if (one_kind || !job.problem.reproducible) return;
+  core::fail(core::ErrorKind::usage,
+             "{}compute.reproducible: true on GPUs of different kinds, here {}: each rounds in its own way; expected "
+             "GPUs of one kind on all ranks, or false or auto",
+             job.run.where("compute.reproducible"), core::gpu_name());
+}
+
 /// Refuses products that have no order.
 void check_order(const Job& job) {
-  const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem) : "";
+  const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
   core::fail(core::ErrorKind::usage,
              "{}compute.reproducible: true with compute.precision {}: {}; expected false or auto, or another precision",
@@ -172,19 +190,27 @@ Index most_of_a_part(const Job& job) {
 
 /// compute.reproducible: auto. The same bits where the strategy and the cut that are taken anyway can give them, in the
 /// memory that there is; else Job::why_other_bits. A run that goes on does as it began.
-void decide_bits(Job& job, const Asked& asked) {
+void decide_bits(Job& job, const Asked& asked, bool one_kind) {
   if (asked.reproducible) {
     if (!*asked.reproducible) job.why_other_bits = "so was this run begun";
     return;
   }
+  if (!one_kind) {
+    job.why_other_bits = "ranks have GPUs of different kinds";
+    return;
+  }
   strategies::Problem problem = job.problem;
-  make_reproducible(problem, true, job.has_granules);
+  make_reproducible(problem, true, job.why_no_granules.empty());
   if (!problem.partition) problem.partition = kind_of(job.problem, job.strategy->partition(job.problem, job.ranks));
   job.why_other_bits = job.layer ? "a layer's depend on it" : why_not_reproducible(*job.strategy, problem, job.ranks);
   if (!job.why_other_bits.empty()) return;
+  if (job.why_no_granules.empty() && problem.granule == 1) {  // multiply-add units could
+    job.why_other_bits = "they would be made without matrix units: " + why_not_by_granules(problem);
+    return;
+  }
   const pattern::Partition partition = job.strategy->partition(problem, job.ranks);
-  if (const Index unit = problem.grid().unit(); unit > 1 && unit > problem.shape.sequence / most_of_a_part(job)) {
-    job.why_other_bits = fmt::format("rows could be cut at multiples of {} only", unit);
+  if (const Index rows = problem.grid().widest(); rows > 1 && rows > problem.shape.sequence / most_of_a_part(job)) {
+    job.why_other_bits = fmt::format("some places where rows could be cut are {} rows apart", rows);
     return;
   }
   std::optional<planner::StreamCut> stream = job.stream;
@@ -244,7 +270,7 @@ void decide_slices(Job& job, const Asked& asked) {
                                            [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
     if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
     if (size && !job.run.settings.compute.reproducible && !keeps_bits(job, *size)) {
-      make_reproducible(job.problem, false, job.has_granules);
+      make_reproducible(job.problem, false, job.why_no_granules.empty());
       job.partition = job.strategy->partition(job.problem, job.ranks);
       job.why_other_bits = "passes of fewer heads do not keep them";
     }
@@ -287,8 +313,9 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
   const std::optional<bool> bits = job.run.settings.compute.reproducible;  // none: auto
-  job.has_granules = bits.value_or(true) && agree_on_granules(job.problem, comm);
-  make_reproducible(job.problem, bits.value_or(asked.reproducible.value_or(false)), job.has_granules);
+  const bool one_kind = !bits.value_or(true) || have_gpus_of_one_kind(comm);
+  job.why_no_granules = bits.value_or(true) ? why_no_granules(job.problem, comm) : "nobody asks for them";
+  make_reproducible(job.problem, bits.value_or(asked.reproducible.value_or(false)), job.why_no_granules.empty());
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =
       asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);
@@ -298,10 +325,11 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.machine.memory_source = "compute.memory_limit";
   }
   comm::agree(comm, [&] {
+    check_kind(job, one_kind);
     check_order(job);
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
-    if (!job.run.settings.compute.reproducible) decide_bits(job, asked);
+    if (!job.run.settings.compute.reproducible) decide_bits(job, asked, one_kind);
     check_reproducible(job);
     if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);

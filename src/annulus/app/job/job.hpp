@@ -25,9 +25,10 @@ struct Job : Request {
   /// Slices of the problem that are computed one after another; of a layer, or where all of it fits into the memory of
   /// a rank, it is one.
   strategies::SliceSize slices;
-  bool reads_ahead = false;   ///< the next slice's inputs fit beside a slice
-  double slice_bytes = 0;     ///< of tensors and buffers on the fullest rank, those read ahead included
-  bool has_granules = false;  ///< matrix units of all ranks make reproducible results (strategies::make_reproducible())
+  bool reads_ahead = false;  ///< the next slice's inputs fit beside a slice
+  double slice_bytes = 0;    ///< of tensors and buffers on the fullest rank, those read ahead included
+  /// Why matrix units of all ranks make no reproducible results (strategies::make_reproducible()); empty: they do.
+  std::string why_no_granules;
   std::string why_other_bits;  ///< with compute.reproducible: auto why it is not; empty: it is, or nobody asked
   std::string misfit;          ///< why not even the smallest slice fits; empty: it does
 
