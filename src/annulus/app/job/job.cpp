@@ -22,10 +22,12 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
   return some_cannot && why.empty() ? "the GPU of another rank has no such units" : why;
 }
 
-/// Whether sums are rounded alike on all ranks; collective.
+/// Whether sums are rounded alike on all ranks that have a GPU; collective.
 bool have_gpus_of_one_kind(const comm::Communicator& comm) {
-  const Index model = Index(std::hash<std::string>{}(core::gpu_model()) >> 1);
-  return comm.max(model) == -comm.max(-model);
+  const std::string name = core::gpu_model();
+  const Index model = Index(std::hash<std::string>{}(name) >> 1);
+  const Index most = comm.max(name.empty() ? -1 : model), least = -comm.max(name.empty() ? -INT64_MAX : -model);
+  return most == -1 || most == least;
 }
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
