@@ -197,8 +197,8 @@ TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
   }
 }
 
-/// Blocks in which the normalizers of all rows and heads take no multiple of 16 bytes: matrix units read rows of tensors
-/// that begin at one (kernels::check_granules()).
+/// Blocks in which the normalizers of all rows and heads take no multiple of 16 bytes, where q has to begin for matrix
+/// units to read it (kernels::check_granules()).
 TEST(Stream, TensorsOfABlockBeginWhereMatrixUnitsReadThem) {
   for (const core::DType type : {core::DType::bfloat16, core::DType::float64}) {
     Case one = make_case("odd", {1, 211, 3, 1, 8}, {pattern::Semantics::longnet, {{64, 2}, {}}, true, false},

@@ -76,8 +76,8 @@ class Pass {
     });
   }
 
-  /// Matrix units read pieces of 16 bytes of rows of more than a number, and nothing takes their place where results are
-  /// reproducible.
+  /// Matrix units read pieces of 16 bytes, of rows of more than a number, and nothing takes their place where results
+  /// are reproducible.
   bool is_in_pieces(const Tensor& tensor) const {
     if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
     const Index each = Index(core::bytes_of(tensor.type));

@@ -41,7 +41,7 @@ bool can_run(Kernel* kernel, int shared_bytes) {
   return false;
 }
 
-/// What `ask` says of the GPU that is in use, asked once for each: a library's plan may ask before Kokkos has chosen one.
+/// What `ask` says of the GPU in use, asked once for each: a library's plan may ask before Kokkos has chosen one.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
   int device = 0;
