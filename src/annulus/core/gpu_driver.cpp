@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 
 #include "annulus/core/gpu_names.hpp"
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -54,10 +56,15 @@ std::string gpu_name() {
 
 std::string gpu_model() {
 #if defined(GPU)
+  static std::mutex mutex;
+  static std::map<int, std::string> known;  // properties take a millisecond to get
+  const std::lock_guard<std::mutex> lock(mutex);
   int device = 0;
+  if (GPU(GetDevice)(&device) != GPU(Success)) return "";
+  const auto found = known.find(device);
+  if (found != known.end()) return found->second;
   DeviceProperties properties{};
-  if (GPU(GetDevice)(&device) == GPU(Success) && GPU(GetDeviceProperties)(&properties, device) == GPU(Success))
-    return properties.name;
+  if (GPU(GetDeviceProperties)(&properties, device) == GPU(Success)) return known[device] = properties.name;
 #endif
   return "";
 }

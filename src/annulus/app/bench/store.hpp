@@ -22,8 +22,8 @@ class SweepStore {
   void keep(const io::CaseRecord& record) { part_.append(record); }
   void begin(const std::vector<Index>& numbers) { part_.begin(numbers); }
 
-  /// Makes the table of all that there is, other launches' cases, too, and returns that. Files
-  /// that say so already are left as they are.
+  /// Makes the table of all that there is, other launches' cases, too, and returns that. Files that say so already are
+  /// left as they are.
   CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const;
 
  private:
