@@ -192,5 +192,30 @@ TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   EXPECT_EQ(message, comm.size() == 1 ? text : fmt::format("rank {}: {}", bad, text));
 }
 
+TEST(LibraryAttention, TellsEveryRankOfPlansThatAreReproducibleOnSomeRanksOnly) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Options options;
+  options.strategy = "ring";
+  options.partition = "contiguous";
+  options.reproducible = comm.rank() == comm.size() - 1;
+  const Plan plan(small, dilated, comm.size(), options);
+  const Whole whole({"plans", small, dilated}, plan, comm.rank());
+  const Held q(DType::float32, whole.queries()), k(DType::float32, whole.keys()), v(DType::float32, whole.keys());
+  const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
+  std::string message;
+  try {
+    forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
+  } catch (const Error& error) {
+    message = error.what();
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+  }
+  if (comm.size() == 1) {
+    EXPECT_EQ(message, "");
+  } else {
+    EXPECT_NE(message.find("attention: plans with Options::reproducible on some ranks only"), std::string::npos)
+        << message;
+  }
+}
+
 }  // namespace
 }  // namespace annulus::test
