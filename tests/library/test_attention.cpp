@@ -45,6 +45,25 @@ TEST(LibraryAttention, EveryTypeInEveryLayout) {
   }
 }
 
+/// Matrix units, where there are any, read rows of 16 bytes alone: others are copied.
+TEST(LibraryAttention, ReproducibleInEveryLayout) {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const DType type : {DType::bfloat16, DType::float64}) {
+    for (const char* strategy : {"ring", "allgather"}) {
+      for (const Lies lies : every_layout) {
+        Options options;
+        options.strategy = strategy;
+        options.partition = "contiguous";
+        options.gradients = options.reproducible = true;
+        const Shape shape{.batch = 2, .sequence = 150, .heads = 4, .kv_heads = 2, .head_dim = 8, .type = type};
+        const Pattern pattern{.segments = {64, all}, .dilations = {1, 2}, .causal = true};
+        const std::string name = fmt::format("{} {} layout {}", core::name_of(type), strategy, int(lies));
+        expect_definition({name, shape, pattern, options, lies}, comm);
+      }
+    }
+  }
+}
+
 TEST(LibraryAttention, SumsOfAnotherPrecision) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : core::all_dtypes) {
