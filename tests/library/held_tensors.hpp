@@ -11,12 +11,13 @@ namespace annulus::test {
 
 /// How (B, S, H, D) lies. bhsd: a head's rows together. padded: rows a few numbers apart, like q in a row of q, k, v.
 /// reversed: b fastest, so that the D numbers are apart (LayoutLeft).
-enum class Lies { bshd, bhsd, padded, reversed };
-inline constexpr std::array every_layout{Lies::bshd, Lies::bhsd, Lies::padded, Lies::reversed};
+enum class Lies { bshd, bhsd, padded, reversed, behind };
+inline constexpr std::array every_layout{Lies::bshd, Lies::bhsd, Lies::padded, Lies::reversed, Lies::behind};
 
 inline std::array<Index, 4> strides_of(Lies lies, const std::array<Index, 4>& e) {
   switch (lies) {
     case Lies::bshd:
+    case Lies::behind:
       return {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1};
     case Lies::bhsd:
       return {e[1] * e[2] * e[3], e[3], e[1] * e[3], 1};
@@ -35,11 +36,11 @@ class Held {
   Held(DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd) {
     tensor_ = {nullptr, type, extents, strides_of(lies, extents), ""};
     const bool empty = std::count(extents.begin(), extents.end(), 0) > 0;
-    Index last = 0;
+    Index last = first_ = lies == Lies::behind ? 1 : 0;  // begins behind a number, where nothing larger is aligned
     for (std::size_t i = 0; i < 4; ++i) last += empty ? 0 : (extents[i] - 1) * tensor_.strides[i];
     memory_ = core::Buffer("test tensor", empty ? 0 : (last + 1) * Index(core::bytes_of(type)));
     poison(memory_);
-    tensor_.data = memory_.data();
+    tensor_.data = empty ? memory_.data() : memory_.at(first_ * Index(core::bytes_of(type)));
   }
   /// Holds these numbers, given in the order of (B, rows, H, D).
   Held(const std::vector<double>& values, DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd)
@@ -65,7 +66,7 @@ class Held {
     return from_device(memory_, memory_.bytes() / Index(core::bytes_of(tensor_.type)), tensor_.type);
   }
   std::size_t place(std::size_t i) const {
-    Index rest = Index(i), place = 0;
+    Index rest = Index(i), place = first_;
     for (std::size_t axis = 4; axis-- > 0;) {
       place += rest % tensor_.extents[axis] * tensor_.strides[axis];
       rest /= tensor_.extents[axis];
@@ -74,6 +75,7 @@ class Held {
   }
 
   core::Buffer memory_;
+  Index first_ = 0;  // numbers in front of the tensor
   Tensor tensor_;
 };
 

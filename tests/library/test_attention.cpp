@@ -49,7 +49,7 @@ TEST(LibraryAttention, EveryTypeInEveryLayout) {
 TEST(LibraryAttention, ReproducibleInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : {DType::bfloat16, DType::float64}) {
-    for (const char* strategy : {"ring", "allgather"}) {
+    for (const char* strategy : {"ring", "allgather", "ulysses"}) {
       for (const Lies lies : every_layout) {
         Options options;
         options.strategy = strategy;

@@ -306,7 +306,8 @@ TEST_F(Invariance, OfTeamsOnADevice) {
   expect_same_bits(one, without_later_gradients(inputs_of(one), 101), {first_rows(one.problem, 101, true)});
 }
 
-/// Sums granule by granule, which matrix units make where there are any. The parts end inside a granule.
+/// Sums granule by granule, which matrix units make where there are any; hosts add keys one by one all the same. The
+/// parts end inside a granule.
 TEST_F(Invariance, OfGranules) {
   for (const DType type : {DType::bfloat16, DType::float16, DType::float64}) {
     for (const bool causal : {false, true}) {

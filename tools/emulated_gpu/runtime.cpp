@@ -61,10 +61,9 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(static_cast<void*>(properties), 0, sizeof *properties);
-  const char* name = std::getenv("EMULATED_GPU_NAME");
-  std::snprintf(properties->name, sizeof properties->name, "%s", name != nullptr ? name : "emulated GPU (sm_90)");
+  std::snprintf(properties->name, sizeof properties->name, "emulated GPU (sm_90)");
   properties->major = 9;
-  properties->minor = 0;
+  properties->minor = std::getenv("EMULATED_GPU_OTHER") != nullptr ? 1 : 0;
   properties->totalGlobalMem = bytes_of_all();
   properties->sharedMemPerBlock = plain_shared;
   properties->sharedMemPerBlockOptin = most_shared;

@@ -45,28 +45,48 @@ int gpu_count() {
   return count;
 }
 
+#if defined(GPU)
+namespace {
+
+/// Of the GPU in use, which take a millisecond to get; nullptr: there is none.
+const DeviceProperties* properties_in_use() {
+  static std::mutex mutex;
+  static std::map<int, DeviceProperties> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  int device = 0;
+  if (GPU(GetDevice)(&device) != GPU(Success)) return nullptr;
+  const auto found = known.find(device);
+  if (found != known.end()) return &found->second;
+  DeviceProperties properties{};
+  if (GPU(GetDeviceProperties)(&properties, device) != GPU(Success)) return nullptr;
+  return &(known[device] = properties);
+}
+
+}  // namespace
+#endif
+
 std::string gpu_name() {
 #if defined(GPU)
   int device = 0;
-  const std::string model = gpu_model();
-  if (!model.empty() && GPU(GetDevice)(&device) == GPU(Success)) return fmt::format("{} (device {})", model, device);
+  const DeviceProperties* properties = properties_in_use();
+  if (properties != nullptr && GPU(GetDevice)(&device) == GPU(Success))
+    return fmt::format("{} (device {})", properties->name, device);
 #endif
   return "unknown GPU";
 }
 
-std::string gpu_model() {
+std::string gpu_kind() {
 #if defined(GPU)
-  static std::mutex mutex;
-  static std::map<int, std::string> known;  // properties take a millisecond to get
-  const std::lock_guard<std::mutex> lock(mutex);
-  int device = 0;
-  if (GPU(GetDevice)(&device) != GPU(Success)) return "";
-  const auto found = known.find(device);
-  if (found != known.end()) return found->second;
-  DeviceProperties properties{};
-  if (GPU(GetDeviceProperties)(&properties, device) == GPU(Success)) return known[device] = properties.name;
+  const DeviceProperties* properties = properties_in_use();
+  if (properties == nullptr) return "";
+#if defined(KOKKOS_ENABLE_CUDA)
+  return fmt::format("sm_{}{}", properties->major, properties->minor);
+#else
+  return properties->gcnArchName;
 #endif
+#else
   return "";
+#endif
 }
 
 std::string gpu_address() {

@@ -12,8 +12,9 @@ namespace annulus::core {
 int gpu_count();
 /// Name and number of the one that was chosen: "NVIDIA H100 80GB HBM3 (device 0)"; in builds for GPUs.
 std::string gpu_name();
-/// Its name alone: what its units add to the bit is that of others of this name. Empty in builds for host threads.
-std::string gpu_model();
+/// What it can compute, "sm_90": others of this kind add alike, to the bit. Empty in builds for host threads, and where
+/// there is no GPU.
+std::string gpu_kind();
 
 /// The same one's place on its machine, the same for every process: "0000:3b:00.0"; empty in builds for host threads.
 std::string gpu_address();

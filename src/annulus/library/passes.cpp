@@ -137,7 +137,7 @@ class Pass {
   /// A number of what reproducible bits depend on beside the tensors; 0: they are not wanted.
   Index way_to_bits() const {
     if (!plan_.problem.reproducible) return 0;
-    return Index(std::hash<std::string>{}(fmt::format("{} {}", plan_.problem.granule, core::gpu_model())) >> 1);
+    return Index(std::hash<std::string>{}(fmt::format("{} {}", plan_.problem.granule, core::gpu_kind())) >> 1);
   }
 
   const char* name_;

@@ -1,7 +1,6 @@
 #include "annulus/app/job/job.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/instruction_set.hpp"
@@ -22,12 +21,15 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
   return some_cannot && why.empty() ? "the GPU of another rank has no such units" : why;
 }
 
-/// Whether sums are rounded alike on all ranks that have a GPU; collective.
-bool have_gpus_of_one_kind(const comm::Communicator& comm) {
-  const std::string name = core::gpu_model();
-  const Index model = Index(std::hash<std::string>{}(name) >> 1);
-  const Index most = comm.max(name.empty() ? -1 : model), least = -comm.max(name.empty() ? -INT64_MAX : -model);
-  return most == -1 || most == least;
+/// Which ranks have GPUs that may add in another way than those of others: "rank 0 has sm_90, rank 3 sm_80"; empty:
+/// none. Collective.
+std::string other_kinds(const comm::Communicator& comm) {
+  const std::vector<std::string> kinds = comm.gather_all(core::gpu_kind());
+  const auto first = std::find_if(kinds.begin(), kinds.end(), [](const auto& kind) { return !kind.empty(); });
+  const auto other =
+      std::find_if(first, kinds.end(), [&](const auto& kind) { return !kind.empty() && kind != *first; });
+  if (other == kinds.end()) return "";
+  return fmt::format("rank {} has {}, rank {} {}", first - kinds.begin(), *first, other - kinds.begin(), *other);
 }
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
@@ -130,21 +132,29 @@ void decide(Job& job, const Asked& asked) {
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
+  const Index apart = job.problem.grid().widest();
+  const std::string smaller =
+      job.stream->block_rows > apart
+          ? "smaller blocks (distribution.block_size)"
+          : fmt::format("compute.reproducible: false, without which rows need not be cut {} apart", apart);
   core::fail(
       core::ErrorKind::usage,
       "{}compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
-      "more memory, or smaller blocks (distribution.block_size)",
+      "more memory, or {}",
       job.run.where("compute.memory_limit"), job.stream->block_rows, describe_bytes(job.stream->memory_bytes),
-      describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? machine.source : machine.memory_source);
+      describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? machine.source : machine.memory_source,
+      smaller);
 }
 
 /// Refuses GPUs that round in ways of their own.
-void check_kind(const Job& job, bool one_kind) {
-  if (one_kind || !job.problem.reproducible) return;
+void check_kinds(const Job& job, const std::string& others) {
+  if (others.empty() || !job.problem.reproducible) return;
+  const bool is_named = job.run.settings.compute.reproducible.has_value();
   core::fail(core::ErrorKind::usage,
-             "{}compute.reproducible: true on GPUs of different kinds, here {}: each rounds in its own way; expected "
-             "GPUs of one kind on all ranks, or false or auto",
-             job.run.where("compute.reproducible"), core::gpu_name());
+             "{}compute.reproducible: {}, and ranks have GPUs of different kinds, which may round in different ways: "
+             "{}; expected GPUs of one kind{}",
+             job.run.where("compute.reproducible"), is_named ? "true" : "so was this run begun", others,
+             is_named ? ", or false or auto" : ", or to begin anew with annulus run --restart");
 }
 
 /// Refuses products that have no order.
@@ -190,15 +200,22 @@ Index most_of_a_part(const Job& job) {
   return places * (job.is_streamed() ? job.stream->blocks : Index(job.ranks));
 }
 
+/// Whether a problem that such units can do is done by them where nobody asks for the same bits: what makes statistics
+/// of a forward pass is not (kernels/cuda/choice.cpp).
+bool takes_matrix_units(const strategies::Problem& problem) {
+  const strategies::Statistics& told = problem.statistics;
+  return problem.gradients || !(told.entropy || (told.any() && core::bytes_of(problem.type) == 2));
+}
+
 /// compute.reproducible: auto. The same bits where the strategy and the cut that are taken anyway can give them, in the
 /// memory that there is; else Job::why_other_bits. A run that goes on does as it began.
-void decide_bits(Job& job, const Asked& asked, bool one_kind) {
+void decide_bits(Job& job, const Asked& asked, const std::string& others) {
   if (asked.reproducible) {
     if (!*asked.reproducible) job.why_other_bits = "so was this run begun";
     return;
   }
-  if (!one_kind) {
-    job.why_other_bits = "ranks have GPUs of different kinds";
+  if (!others.empty()) {
+    job.why_other_bits = "GPUs of different kinds may round in different ways: " + others;
     return;
   }
   strategies::Problem problem = job.problem;
@@ -206,7 +223,7 @@ void decide_bits(Job& job, const Asked& asked, bool one_kind) {
   if (!problem.partition) problem.partition = kind_of(job.problem, job.strategy->partition(job.problem, job.ranks));
   job.why_other_bits = job.layer ? "a layer's depend on it" : why_not_reproducible(*job.strategy, problem, job.ranks);
   if (!job.why_other_bits.empty()) return;
-  if (job.why_no_granules.empty() && problem.granule == 1) {  // multiply-add units could
+  if (job.why_no_granules.empty() && problem.granule == 1 && takes_matrix_units(job.problem)) {
     job.why_other_bits = "they would be made without matrix units: " + why_not_by_granules(problem);
     return;
   }
@@ -315,7 +332,7 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
   const std::optional<bool> bits = job.run.settings.compute.reproducible;  // none: auto
-  const bool one_kind = !bits.value_or(true) || have_gpus_of_one_kind(comm);
+  const std::string others = bits.value_or(true) ? other_kinds(comm) : "";
   job.why_no_granules = bits.value_or(true) ? why_no_granules(job.problem, comm) : "nobody asks for them";
   make_reproducible(job.problem, bits.value_or(asked.reproducible.value_or(false)), job.why_no_granules.empty());
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
@@ -327,11 +344,11 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.machine.memory_source = "compute.memory_limit";
   }
   comm::agree(comm, [&] {
-    check_kind(job, one_kind);
+    check_kinds(job, others);
     check_order(job);
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
-    if (!job.run.settings.compute.reproducible) decide_bits(job, asked, one_kind);
+    if (!job.run.settings.compute.reproducible) decide_bits(job, asked, others);
     check_reproducible(job);
     if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);

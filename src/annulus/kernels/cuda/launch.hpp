@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <numbers>
 
 #include "annulus/core/error.hpp"
@@ -41,9 +42,12 @@ bool can_run(Kernel* kernel, int shared_bytes) {
   return false;
 }
 
-/// What `ask` says of the GPU in use, asked once for each: a library's plan may ask before Kokkos has chosen one.
+/// What `ask` says of the GPU in use, asked once for each: a library's plan may ask before Kokkos has chosen one, and from
+/// another thread.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
   int device = 0;
   require_success(cudaGetDevice(&device), "asking for the GPU");
   const auto found = known.find(device);
