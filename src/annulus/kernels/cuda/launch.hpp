@@ -42,8 +42,8 @@ bool can_run(Kernel* kernel, int shared_bytes) {
   return false;
 }
 
-/// What `ask` says of the GPU in use, asked once for each: a library's plan may ask before Kokkos has chosen one, and from
-/// another thread.
+/// What `ask` says of the GPU in use, asked once for each: a library's plan may ask before Kokkos has chosen one, and
+/// from another thread.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
   static std::mutex mutex;
