@@ -36,9 +36,9 @@ StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_
 
 /// The cut into the largest blocks, a power of two of rows so that segments mostly lie inside (times as many rows as
 /// places for cuts are apart, where rows may not be cut anywhere), of which a unit fits into the machine's memory of a
-/// rank and is done within most_unit_seconds, and of which there are some for every rank; but no smaller than the kernel
-/// likes them, unless memory asks for that. Where no cut fits: the smallest. Problem::block_size, where it is given, is
-/// taken.
+/// rank and is done within most_unit_seconds, and of which there are some for every rank; but no smaller than the
+/// kernel likes them, unless memory asks for that. Where no cut fits: the smallest. Problem::block_size, where it is
+/// given, is taken.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// What that costs `ranks` ranks that take unit after unit.
