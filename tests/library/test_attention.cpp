@@ -55,7 +55,7 @@ TEST(LibraryAttention, ReproducibleInEveryLayout) {
         options.strategy = strategy;
         options.partition = "contiguous";
         options.gradients = options.reproducible = true;
-        const Shape shape{.batch = 2, .sequence = 150, .heads = 8, .kv_heads = 4, .head_dim = 8, .type = type};
+        const Shape shape{.batch = 2, .sequence = 150, .heads = 24, .kv_heads = 12, .head_dim = 8, .type = type};
         const Pattern pattern{.segments = {64, all}, .dilations = {1, 2}, .causal = true};
         const std::string name = fmt::format("{} {} layout {}", core::name_of(type), strategy, int(lies));
         expect_definition({name, shape, pattern, options, lies}, comm);
