@@ -10,7 +10,7 @@
 namespace annulus::test {
 
 /// How (B, S, H, D) lies. bhsd: a head's rows together. padded: rows a few numbers apart, like q in a row of q, k, v.
-/// reversed: b fastest, so that the D numbers are apart (LayoutLeft).
+/// reversed: b fastest, so that the D numbers are apart (LayoutLeft). behind: as bshd, behind another number.
 enum class Lies { bshd, bhsd, padded, reversed, behind };
 inline constexpr std::array every_layout{Lies::bshd, Lies::bhsd, Lies::padded, Lies::reversed, Lies::behind};
 
@@ -36,7 +36,7 @@ class Held {
   Held(DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd) {
     tensor_ = {nullptr, type, extents, strides_of(lies, extents), ""};
     const bool empty = std::count(extents.begin(), extents.end(), 0) > 0;
-    Index last = first_ = lies == Lies::behind ? 1 : 0;  // begins behind a number, where nothing larger is aligned
+    Index last = first_ = lies == Lies::behind ? 1 : 0;
     for (std::size_t i = 0; i < 4; ++i) last += empty ? 0 : (extents[i] - 1) * tensor_.strides[i];
     memory_ = core::Buffer("test tensor", empty ? 0 : (last + 1) * Index(core::bytes_of(type)));
     poison(memory_);

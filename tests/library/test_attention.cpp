@@ -189,6 +189,18 @@ TEST(LibraryAttention, TellsProgressInsideAStep) {
   }
 }
 
+/// What a call says that is refused; empty: it is not.
+template <class Call>
+std::string usage_error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
 TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   const Communicator comm(MPI_COMM_WORLD);
   const Plan plan(small, dilated, comm.size());
@@ -198,13 +210,9 @@ TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   if (comm.rank() == bad) keys[2] = 3;
   const Held q(DType::float32, whole.queries()), k(DType::float32, keys), v(DType::float32, whole.keys());
   const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
-  std::string message;
-  try {
+  const std::string message = usage_error_of([&] {
     forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
-  } catch (const Error& error) {
-    message = error.what();
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-  }
+  });
   const Index rows = plan.rows(bad).count();
   const std::string text =
       fmt::format("attention: k is (2, {}, 3, 5), the plan of rank {} wants (2, {}, 2, 5)", rows, bad, rows);
@@ -221,13 +229,9 @@ TEST(LibraryAttention, TellsEveryRankOfPlansThatAreReproducibleOnSomeRanksOnly) 
   const Whole whole({"plans", small, dilated}, plan, comm.rank());
   const Held q(DType::float32, whole.queries()), k(DType::float32, whole.keys()), v(DType::float32, whole.keys());
   const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
-  std::string message;
-  try {
+  const std::string message = usage_error_of([&] {
     forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
-  } catch (const Error& error) {
-    message = error.what();
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-  }
+  });
   if (comm.size() == 1) {
     EXPECT_EQ(message, "");
   } else {

@@ -68,8 +68,8 @@ class Pass {
     comm::agree(comm_.inner(), [&] {
       if (differ) {
         core::fail(ErrorKind::usage,
-                   "{}: plans with Options::reproducible on some ranks only, or on GPUs of different kinds, each of "
-                   "which rounds in its own way; expected one plan, and GPUs of one kind",
+                   "{}: plans with Options::reproducible on some ranks only, or on GPUs of different kinds, "
+                   "which may round in different ways; expected one plan, and GPUs of one kind",
                    name_);
       }
       library::check(name_, comm_.rank(), arguments);

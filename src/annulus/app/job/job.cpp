@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/gpu_kinds.hpp"
 #include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
-#include "annulus/core/gpu_driver.hpp"
 #include "annulus/planner/slice_memory.hpp"
 
 namespace annulus::app {
@@ -19,17 +19,6 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
               [&] { why = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision); });
   const bool some_cannot = comm.max(Index(!why.empty())) != 0;
   return some_cannot && why.empty() ? "the GPU of another rank has no such units" : why;
-}
-
-/// Which ranks have GPUs that may add in another way than those of others: "rank 0 has sm_90, rank 3 sm_80"; empty:
-/// none. Collective.
-std::string other_kinds(const comm::Communicator& comm) {
-  const std::vector<std::string> kinds = comm.gather_all(core::gpu_kind());
-  const auto first = std::find_if(kinds.begin(), kinds.end(), [](const auto& kind) { return !kind.empty(); });
-  const auto other =
-      std::find_if(first, kinds.end(), [&](const auto& kind) { return !kind.empty() && kind != *first; });
-  if (other == kinds.end()) return "";
-  return fmt::format("rank {} has {}, rank {} {}", first - kinds.begin(), *first, other - kinds.begin(), *other);
 }
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
@@ -134,9 +123,9 @@ void check_blocks(const Job& job) {
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
   const Index apart = job.problem.grid().widest();
   const std::string smaller =
-      job.stream->block_rows > apart
+      apart == 1 || job.stream->block_rows > apart
           ? "smaller blocks (distribution.block_size)"
-          : fmt::format("compute.reproducible: false, without which rows need not be cut {} apart", apart);
+          : fmt::format("compute.reproducible: false: with true, places where rows can be cut are {} apart", apart);
   core::fail(
       core::ErrorKind::usage,
       "{}compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
@@ -332,7 +321,8 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
   const std::optional<bool> bits = job.run.settings.compute.reproducible;  // none: auto
-  const std::string others = bits.value_or(true) ? other_kinds(comm) : "";
+  const bool on_gpus = job.problem.backend != kernels::Backend::host;
+  const std::string others = bits.value_or(true) && on_gpus ? other_kinds(comm) : "";
   job.why_no_granules = bits.value_or(true) ? why_no_granules(job.problem, comm) : "nobody asks for them";
   make_reproducible(job.problem, bits.value_or(asked.reproducible.value_or(false)), job.why_no_granules.empty());
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
