@@ -113,6 +113,10 @@ TEST(EmulatedInstructions, Conversions) {
           {"mov.f32 %f1, 0fFF800000; cvt.rzi.s32.f32 %r4, %f1; cvt.u64.u32 %x4, %r4;", 0x80000000},
           {"mov.f32 %f1, 0f3F808000; mov.f32 %f2, 0f3F818000; cvt.rn.bf16x2.f32 %r4, %f1, %f2; cvt.u64.u32 %x4, %r4;",
            0x3f803f82},  // ties to even; the first one is the high half
+          {"mov.f32 %f1, 0f3F801000; cvt.rn.tf32.f32 %r4, %f1; cvt.u64.u32 %x4, %r4;", 0x3f800000},
+          {"mov.f32 %f1, 0f3F803000; cvt.rn.tf32.f32 %r4, %f1; cvt.u64.u32 %x4, %r4;", 0x3f804000},
+          {"mov.f32 %f1, 0fBF803001; cvt.rn.tf32.f32 %r4, %f1; cvt.u64.u32 %x4, %r4;", 0xbf804000},
+          {"mov.f32 %f1, 0f7FFFFFFF; cvt.rn.tf32.f32 %r4, %f1; cvt.u64.u32 %x4, %r4;", 0x7fffffff},
           {"mov.f32 %f1, 0f477FF000; cvt.rn.f16.f32 %h1, %f1; cvt.u64.u16 %x4, %h1;", 0x7c00},  // 65520: infinite
           {"mov.f32 %f1, 0f33800000; cvt.rn.f16.f32 %h1, %f1; cvt.u64.u16 %x4, %h1;", 1},       // 2^-24
           {"mov.u16 %h1, 0xc000; cvt.f32.f16 %f1, %h1; mov.b32 %r4, %f1; cvt.u64.u32 %x4, %r4;", bits(-2.0F)},

@@ -253,6 +253,11 @@ class TwinMachine {
     core::store_as(both[1], high);
     return std::uint32_t(both[1].bits) << 16 | both[0].bits;
   }
+  std::uint32_t round_tf32(float x) const {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    if (std::isnan(x)) return 0x7fffffffu;
+    return (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+  }
   template <class T>
   void add(T* to, T x) const {
     *to += x;

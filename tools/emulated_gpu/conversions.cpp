@@ -90,6 +90,7 @@ void add_conversions(Handlers& handlers) {
   handlers["cvt.f16.f32"] = each_lane<to_half, u16, float>;
   handlers["cvt.bf16.f32"] = each_lane<to_bfloat, u16, float>;
   handlers["cvt.f32.bf16"] = each_lane<of_bfloat, float, u16>;
+  handlers["cvt.tf32.f32"] = each_lane<to_tf32, u32, float>;
   handlers["cvt.bf16x2.f32"] = pack_two<to_bfloat>;
   handlers["cvt.f16x2.f32"] = pack_two<to_half>;
   handlers["cvta.shared"] = each_lane<[](u64 x) { return x + shared_window; }, u64, u64>;

@@ -74,6 +74,11 @@ inline u16 to_bfloat(float x) {
   const u32 bits = std::bit_cast<u32>(x);
   return u16((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
+inline u32 to_tf32(float x) {
+  if (std::isnan(x)) return 0x7fffffffu;
+  const u32 bits = std::bit_cast<u32>(x);
+  return (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+}
 
 /// A handler: of[0] = f(of[1], of[2], ...) in each lane, a Result of numbers of these types.
 template <auto f, class Result, class... Sources>

@@ -115,18 +115,17 @@ struct Engine16 {
 };
 
 /// Floats as the sum of two TF32 numbers (8 exponent, 10 mantissa bits) but for 2^-22 of them.
-/// three: both are used. Else `high` alone, in which a NaN has to stay one: rounded as a number is, a GPU's NaN,
-/// 0x7fffffff, would become -0.
+/// three: both are used; else `high` alone.
 template <int count, bool three>
 struct Split {
   std::uint32_t high[count];
   std::uint32_t low[count];
 
   /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off.
-  KOKKOS_FORCEINLINE_FUNCTION void set(int i, std::uint32_t bits) {
-    const bool is_number = three || (bits & 0x7fffffffu) < 0x7f800000u;
-    high[i] = (is_number ? bits + 0x1000u : bits) & ~0x1fffu;
-    low[i] = core::detail::bits_of(core::detail::float_of(bits) - core::detail::float_of(high[i]));
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION void set(const Machine& machine, int i, float x) {
+    high[i] = machine.round_tf32(x);
+    if (three) low[i] = core::detail::bits_of(x - core::detail::float_of(high[i]));
   }
 };
 
@@ -156,13 +155,13 @@ struct EngineOfTf32 {
   KOKKOS_FORCEINLINE_FUNCTION static Queries load_queries(Machine& machine, const Lane& lane, Shared tile, int row,
                                                           int depth) {
     const LeftPlace place(lane.lane);
-    return split(machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk)));
+    return split(machine, machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk)));
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static Keys load_keys(Machine& machine, const Lane& lane, Shared tile, int row,
                                                     int depth) {
     const RightPlace place(lane.lane);
-    return split(machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk)));
+    return split(machine, machine.load_matrices(tile + Tile::template at_near<2>(row, place.row, depth, place.chunk)));
   }
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static Values load_values(Machine& machine, const Lane& lane, Shared tile, int key,
@@ -173,17 +172,17 @@ struct EngineOfTf32 {
     for (int i = 0; i < 8; ++i) {
       const int keys = i / 4, half = i / 2 % 2, odd = i % 2;
       const Shared at = Tile::template at_near<2>(key + 8 * keys + odd, row, column / 8 + half, chunk);
-      values.of[keys][half].set(odd, machine.template load<std::uint32_t>(tile + at + number * 4));
+      values.of[keys][half].set(machine, odd, machine.template load<float>(tile + at + number * 4));
     }
     return values;
   }
   template <class Machine>
-  KOKKOS_FORCEINLINE_FUNCTION static Weights weights_of(Machine&, const Sums& p) {
+  KOKKOS_FORCEINLINE_FUNCTION static Weights weights_of(Machine& machine, const Sums& p) {
     Weights weights;
     ANNULUS_UNROLL
     for (int keys = 0; keys < 2; ++keys) {
       ANNULUS_UNROLL
-      for (int i = 0; i < 4; ++i) weights.of[keys].set(i, core::detail::bits_of(p[keys][i % 2 * 2 + i / 2]));
+      for (int i = 0; i < 4; ++i) weights.of[keys].set(machine, i, p[keys][i % 2 * 2 + i / 2]);
     }
     return weights;
   }
@@ -243,10 +242,11 @@ struct EngineOfTf32 {
     if (three) take(machine, sums, left.high, right.low[first], right.low[first + 1]);
     take(machine, sums, left.high, right.high[first], right.high[first + 1]);
   }
-  KOKKOS_FORCEINLINE_FUNCTION static Split<4, three> split(const Words4& words) {
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static Split<4, three> split(const Machine& machine, const Words4& words) {
     Split<4, three> parts_of;
     ANNULUS_UNROLL
-    for (int i = 0; i < 4; ++i) parts_of.set(i, words.of[i]);
+    for (int i = 0; i < 4; ++i) parts_of.set(machine, i, core::detail::float_of(words.of[i]));
     return parts_of;
   }
 };

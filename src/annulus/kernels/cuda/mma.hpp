@@ -91,6 +91,16 @@ class GpuMachine {
     }
     return both;
   }
+  /// Ties to even, in one instruction; before sm_90 ties go away from zero, in three.
+  __device__ std::uint32_t round_tf32(float x) const {
+    std::uint32_t rounded;
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;\n" : "=r"(rounded) : "f"(x));
+#else
+    asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(rounded) : "f"(x));
+#endif
+    return rounded;
+  }
   template <class T>
   __device__ void add(T* to, T x) const {
     if constexpr (sizeof(T) == 4) asm volatile("red.global.add.f32 [%0], %1;\n" ::"l"(to), "f"(x) : "memory");
