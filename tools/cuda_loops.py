@@ -77,7 +77,7 @@ def short_name(symbol):
     name = found.group(1)
     for owner, word in enumerate(("rows", "queries", "keys")):
         name = name.replace(f"(annulus::kernels::device::Owner){owner}", word)
-    for number, word in enumerate(("dq", "dk_and_dv", "dk", "dv", "all")):
+    for number, word in enumerate(("dq", "dk_and_dv", "all")):
         name = name.replace(f"(annulus::kernels::cuda::Adds){number}", word)
     name = name.replace("}, false>", "}>").replace("}, true>", "}, ordered>")  # ForwardBlock's
     name = re.sub(r"_INTERNAL_[^:]*::", "", name)  # of an unnamed namespace

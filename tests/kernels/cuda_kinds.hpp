@@ -48,25 +48,18 @@ struct Kind {
     constexpr TileSizes queries = query_table[entry], keys = key_table[entry];
     if (head_dim <= queries.columns) {
       visit(BackwardBlock<Engine, Number, Adds::dq, queries>{});
-      if constexpr (keys.columns <= most_columns_of_both) {
-        visit(BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>{});
-      } else {
-        visit(BackwardBlock<Engine, Number, Adds::dk, keys>{});
-        visit(BackwardBlock<Engine, Number, Adds::dv, keys>{});
-      }
+      visit(BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>{});
     } else if constexpr (entry + 1 < std::size(query_table)) {
       with_backward_blocks<entry + 1>(head_dim, visit);
     }
   }
-  /// The block that makes all gradients at once; none beyond most_columns_of_both.
+  /// The block that makes all gradients at once.
   template <std::size_t entry = 0, class Visit>
   static void with_block_of_all(Index head_dim, const Visit& visit) {
     using namespace kernels::cuda;
     constexpr TileSizes keys = key_table[entry];
-    if constexpr (keys.columns <= most_columns_of_both) {
-      if (head_dim <= keys.columns) return visit(BackwardBlock<Engine, Number, Adds::all, keys>{});
-      if constexpr (entry + 1 < std::size(key_table)) with_block_of_all<entry + 1>(head_dim, visit);
-    }
+    if (head_dim <= keys.columns) return visit(BackwardBlock<Engine, Number, Adds::all, keys>{});
+    if constexpr (entry + 1 < std::size(key_table)) with_block_of_all<entry + 1>(head_dim, visit);
   }
   static kernels::ReferenceResult twin(const WorkCase& test, TwinRun& how) {
     kernels::ReferenceResult answer;
@@ -90,16 +83,16 @@ struct Float16Products : Kind<kernels::cuda::Engine16, core::Half, DType::float1
   static constexpr Index backward_dims[] = {8, 128};
 };
 /// Ten bits of mantissa, as float16 has.
-struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_32,
-                           kernels::cuda::query_sizes_32, kernels::cuda::key_sizes_32, core::Precision::tf32> {
+struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_tf32,
+                           kernels::cuda::query_sizes_tf32, kernels::cuda::key_sizes_tf32, core::Precision::tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float16);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float16);
   static constexpr Index head_dims[] = {4, 64, 80, 256};
   static constexpr Index backward_dims[] = {4, 64, 80, 132};
 };
 struct ThreeTf32Products
-    : Kind<kernels::cuda::Engine3xTf32, float, DType::float32, kernels::cuda::sizes_32, kernels::cuda::query_sizes_32,
-           kernels::cuda::key_sizes_3x32, core::Precision::three_tf32> {
+    : Kind<kernels::cuda::Engine3xTf32, float, DType::float32, kernels::cuda::sizes_3xtf32,
+           kernels::cuda::query_sizes_3xtf32, kernels::cuda::key_sizes_3xtf32, core::Precision::three_tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float32);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float32);
   static constexpr Index head_dims[] = {32, 64};

@@ -19,7 +19,6 @@ TYPED_TEST_SUITE(CudaAllGradients, AllProducts);
 
 TYPED_TEST(CudaAllGradients, EveryHeadSizeAndMask) {
   for (const Index head_dim : TypeParam::backward_dims) {
-    if (head_dim > kernels::cuda::most_columns_of_both) continue;
     for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
       if (mask != Mask::upto && head_dim != TypeParam::backward_dims[0]) continue;
       SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
@@ -32,15 +31,19 @@ TYPED_TEST(CudaAllGradients, EveryHeadSizeAndMask) {
   }
 }
 
-// Several tiles of queries for each block of keys: dS^T of one tile is not overwritten by that of the next one while a
-// warp still reads it. Blocks and fibres come one after another, so that bits are the same here.
+// Several tiles of queries for each block of keys: dS^T of one tile, and P of a pair of warps, are not overwritten by
+// that of the next one while a warp still reads it. Blocks and fibres come one after another, so that bits are the same
+// here.
 TYPED_TEST(CudaAllGradients, AnyOrderOfThreadsAndCopies) {
-  const BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Mask::upto);
-  const BackwardAnswer known = naive_backward(test);
-  TwinRun upwards{Copies::at_once}, downwards{Copies::at_wait, Fibres::Order::downwards};
-  const Gradients first = twin_gradients_at_once<TypeParam>(test, known, upwards);
-  expect_close(first, known.gradients, TypeParam::gradient_tolerance);
-  expect_same_bits(twin_gradients_at_once<TypeParam>(test, known, downwards), first);
+  for (const Index head_dim : {16, 80}) {
+    SCOPED_TRACE("D " + std::to_string(head_dim));
+    const BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Mask::upto);
+    const BackwardAnswer known = naive_backward(test);
+    TwinRun upwards{Copies::at_once}, downwards{Copies::at_wait, Fibres::Order::downwards};
+    const Gradients first = twin_gradients_at_once<TypeParam>(test, known, upwards);
+    expect_close(first, known.gradients, TypeParam::gradient_tolerance);
+    expect_same_bits(twin_gradients_at_once<TypeParam>(test, known, downwards), first);
+  }
 }
 
 // Keys that a block's tile lacks have a score of 0, whose weight is infinite where all others' scores are low.

@@ -5,6 +5,13 @@
 //   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded as the engine takes them
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y', or one of them
 //
+// Where head sizes are large, dk and dv do not fit into a warp's registers side by side. Two warps then have the same
+// keys: one makes S, P and dv, the other one W, dS and dk, for which it gets P through shared memory. Example: 64 keys,
+// 4 warps, two tiles of 16 rows each:
+//   warp            0      1      2      3
+//   keys         0-31   0-31  32-63  32-63
+//   makes      S P dv W dS dk S P dv W dS dk
+//
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
 // forward pass (forward_memory.hpp). Each row's sums are one block's: nothing is added atomically, and the order is
 // fixed. But for Adds::all, on request: keys owned, and their part of dq added atomically where the queries are
@@ -35,7 +42,7 @@ class BackwardBlock {
   using Stored = typename Engine::Stored;
   using Sum = typename Engine::Sum;
   using Task = BackwardTask<Sum>;
-  using Memory = BackwardMemory<Engine, sizes, adds == Adds::all>;
+  using Memory = BackwardMemory<Engine, sizes, adds>;
   static constexpr device::Owner owner = adds == Adds::dq ? device::Owner::queries : device::Owner::keys;
   static constexpr int threads = sizes.warps * warp_size;
   static constexpr int rows = Memory::rows;
@@ -71,9 +78,8 @@ class BackwardBlock {
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
-  static constexpr bool makes_all = adds == Adds::all, makes_both = adds == Adds::dk_and_dv || makes_all;
-  static constexpr bool makes_ds = adds != Adds::dv, makes_dv = makes_both || adds == Adds::dv;
-  static constexpr int gradients = makes_both ? 2 : 1;
+  static constexpr bool makes_all = adds == Adds::all, in_pairs = Memory::in_pairs;
+  static constexpr int gradients = owns_queries || in_pairs ? 1 : 2;  ///< of a warp
   using Sums = typename Engine::Sums;
   using Numbers = QueryNumbers<Sum>;
   static_assert(shared_bytes <= most_shared_bytes);
@@ -133,7 +139,7 @@ class BackwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void copy_owned() {
-      for (int which = 0; which < (makes_ds ? 2 : 1); ++which) {
+      for (int which = 0; which < 2; ++which) {
         copy_rows<typename Engine::Tile, Stored, rows, threads>(machine_, Memory::own_table(which, 0),
                                                                 Memory::own + Shared(which) * Memory::own_bytes, count_,
                                                                 task_.head_dim);
@@ -169,18 +175,25 @@ class BackwardBlock {
     }
 
     KOKKOS_FORCEINLINE_FUNCTION void meet(int tile) {
-      Sums s[row_tiles][met_pieces], w[row_tiles][met_pieces];
-      multiply(Memory::own, Memory::stage(tile, 0), s);
-      if constexpr (makes_ds) multiply(Memory::own + Memory::own_bytes, Memory::stage(tile, 1), w);
-      ANNULUS_UNROLL
-      for (int r = 0; r < row_tiles; ++r) weigh(tile, r, s[r], w[r]);
-      if constexpr (makes_ds) add_products(Memory::stage(tile, 0), w, sums_[0]);
-      if constexpr (makes_dv) add_products(Memory::stage(tile, 1), s, sums_[gradients - 1]);
+      if constexpr (in_pairs) {
+        meet_in_pairs(tile);
+      } else {
+        TileSums s, w;
+        multiply(0, Memory::stage(tile, 0), s);
+        multiply(1, Memory::stage(tile, 1), w);
+        hide(tile, s);
+        for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
+          Sum& p = s[r][piece][half][i];
+          p = probability(query, p);
+          w[r][piece][half][i] = slope(query, p, w[r][piece][half][i]);
+        });
+        add_products(Memory::stage(tile, 0), w, sums_[0]);
+        if constexpr (!owns_queries) add_products(Memory::stage(tile, 1), s, sums_[1]);
+        if constexpr (makes_all) MetQueries<Engine, sizes>::put(machine_, lane_, w, count_);
+      }
       if constexpr (makes_all) {
-        using Queries = MetQueries<Engine, sizes>;
-        Queries::put(machine_, lane_, w, count_);
         machine_.barrier();
-        Queries::add(machine_, lane_, tile, tiles_.rows_of(tile), task_.head_dim);
+        MetQueries<Engine, sizes>::add(machine_, lane_, tile, tiles_.rows_of(tile), task_.head_dim);
       }
     }
 
@@ -193,7 +206,33 @@ class BackwardBlock {
     }
 
    private:
+    using TileSums = Sums[row_tiles][met_pieces];
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
+
+    KOKKOS_FORCEINLINE_FUNCTION void meet_in_pairs(int tile) {
+      const int second = second_of_pair();
+      TileSums x;  // S and P, or W and dS
+      multiply(second, Memory::stage(tile, second), x);
+      if (second == 0) {
+        hide(tile, x);
+        for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
+          x[r][piece][half][i] = probability(query, x[r][piece][half][i]);
+        });
+        for_each_half(x, [&](HalfSums& half, Shared at) { machine_.store(at, half); });
+      }
+      machine_.barrier();
+      if (second == 1) {
+        TileSums p;
+        for_each_half(p, [&](HalfSums& half, Shared at) { half = machine_.template load<HalfSums>(at); });
+        for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
+          x[r][piece][half][i] = slope(query, p[r][piece][half][i], x[r][piece][half][i]);
+        });
+        if constexpr (makes_all) MetQueries<Engine, sizes>::put(machine_, lane_, x, count_);
+      }
+      add_products(Memory::stage(tile, 1 - second), x, sums_[0]);
+    }
+    /// 1: this warp makes dk.
+    KOKKOS_FORCEINLINE_FUNCTION int second_of_pair() const { return int(unsigned(lane_.warp) % 2); }
 
     KOKKOS_FORCEINLINE_FUNCTION device::ItemRow owned_row(const core::WorkItem& item, Index number) const {
       return owns_queries ? task_.work.query_of(item, number) : task_.work.key_of(item, number);
@@ -222,10 +261,12 @@ class BackwardBlock {
       return {normalizer[0], factor, factor == Sum(0) ? Sum(0) : of_row};
     }
     KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
-      return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
+      return Memory::first_row(lane_, r) + 8 * part + lane_.group;
     }
 
-    KOKKOS_FORCEINLINE_FUNCTION void multiply(Shared left, Shared right, Sums (&s)[row_tiles][met_pieces]) {
+    /// s = X Y^T (which = 0) or X' Y'^T of the tile at `right`.
+    KOKKOS_FORCEINLINE_FUNCTION void multiply(int which, Shared right, TileSums& s) {
+      const Shared left = Memory::own + Shared(which) * Memory::own_bytes;
       ANNULUS_UNROLL
       for (int r = 0; r < row_tiles; ++r) for_each_sum_of(lane_, s[r], [](Sum& x, int, int) { x = 0; });
       ANNULUS_UNROLL
@@ -233,7 +274,7 @@ class BackwardBlock {
         typename Engine::Queries x[row_tiles];
         ANNULUS_UNROLL
         for (int r = 0; r < row_tiles; ++r)
-          x[r] = Engine::load_queries(machine_, lane_, left, (lane_.warp * row_tiles + r) * Engine::rows, depth);
+          x[r] = Engine::load_queries(machine_, lane_, left, Memory::first_row(lane_, r), depth);
         ANNULUS_UNROLL
         for (int piece = 0; piece < met_pieces; ++piece) {
           const auto y = Engine::load_keys(machine_, lane_, right, 16 * piece, depth);
@@ -243,44 +284,50 @@ class BackwardBlock {
       }
     }
 
-    /// S becomes P and, where it is made, W becomes dS.
-    KOKKOS_FORCEINLINE_FUNCTION void weigh(int tile, int r, Sums (&s)[met_pieces], Sums (&w)[met_pieces]) {
-      const Sum score_factor = task_.score_factor, output_scale = Sum(task_.operands.output_scale);
-      if (tiles_.has_hidden(tile)) hide(tile, r, s);
+    KOKKOS_FORCEINLINE_FUNCTION Sum probability(const Numbers& query, Sum s) const {
+      return query.factor * machine_.exp2(task_.score_factor * s - query.shift);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION Sum slope(const Numbers& query, Sum p, Sum w) const {
+      return p * (Sum(task_.operands.output_scale) * w - query.delta);
+    }
+    /// Calls visit(query, r, piece, half, i) for a lane's sums [r][piece][half][i] of a tile.
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_query(int tile, const Visit& visit) const {
       ANNULUS_UNROLL
-      for (int piece = 0; piece < met_pieces; ++piece) {
+      for (int r = 0; r < row_tiles; ++r) {
         ANNULUS_UNROLL
-        for (int half = 0; half < 2; ++half) {
+        for (int piece = 0; piece < met_pieces; ++piece) {
           ANNULUS_UNROLL
-          for (int i = 0; i < 2 * parts; ++i) {
-            const int j = 16 * piece + 8 * half + 2 * lane_.quad + i % 2;
-            Numbers query;
-            if constexpr (owns_queries) query = own_[r][i / 2];
-            if constexpr (!owns_queries) query = machine_.template load<Numbers>(Memory::numbers(tile, j));
-            Sum& p = s[piece][half][i];
-            p = query.factor * machine_.exp2(score_factor * p - query.shift);
-            if constexpr (makes_ds) {
-              Sum& ds = w[piece][half][i];
-              ds = p * (output_scale * ds - query.delta);
+          for (int half = 0; half < 2; ++half) {
+            ANNULUS_UNROLL
+            for (int i = 0; i < 2 * parts; ++i) {
+              const int j = 16 * piece + 8 * half + 2 * lane_.quad + i % 2;
+              if constexpr (owns_queries) visit(own_[r][i / 2], r, piece, half, i);
+              if constexpr (!owns_queries)
+                visit(machine_.template load<Numbers>(Memory::numbers(tile, j)), r, piece, half, i);
             }
           }
         }
       }
     }
-    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, int r, Sums (&s)[met_pieces]) const {
-      int begin[parts], end[parts];
+    KOKKOS_FORCEINLINE_FUNCTION void hide(int tile, TileSums& s) const {
+      if (!tiles_.has_hidden(tile)) return;
       ANNULUS_UNROLL
-      for (int part = 0; part < parts; ++part) {
-        const int i = row_of(r, part);
-        begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(2, i)));
-        end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(3, i)));
+      for (int r = 0; r < row_tiles; ++r) {
+        int begin[parts], end[parts];
+        ANNULUS_UNROLL
+        for (int part = 0; part < parts; ++part) {
+          const int i = row_of(r, part);
+          begin[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(2, i)));
+          end[part] = tiles_.place(tile, machine_.template load<Index>(Memory::own_table(3, i)));
+        }
+        for_each_sum_of(lane_, s[r],
+                        [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? Sum(-INFINITY) : x; });
       }
-      for_each_sum_of(lane_, s,
-                      [&](Sum& x, int part, int j) { x = j < begin[part] || j >= end[part] ? Sum(-INFINITY) : x; });
     }
 
     /// sums += weights Y.
-    KOKKOS_FORCEINLINE_FUNCTION void add_products(Shared right, const Sums (&of)[row_tiles][met_pieces],
+    KOKKOS_FORCEINLINE_FUNCTION void add_products(Shared right, const TileSums& of,
                                                   Sums (&sums)[row_tiles][column_pieces]) {
       ANNULUS_UNROLL
       for (int i = 0; i < met_pieces; ++i) {
@@ -308,15 +355,16 @@ class BackwardBlock {
         for (int part = 0; part < parts; ++part) {
           const int i = row_of(r, part);
           const device::ItemRow row = owned_row(facts.item, begin_ + (i < count_ ? i : 0));
-          if constexpr (makes_ds) {
-            Sum* const to = sums_of(owns_queries ? task_.gradients.dq : task_.gradients.dk, facts.batch, row);
-            for_each_of_row(sums_[0][r], part, to, i < count_, visit);
-          }
-          if constexpr (makes_dv)
-            for_each_of_row(sums_[gradients - 1][r], part, sums_of(task_.gradients.dv, facts.batch, row), i < count_,
-                            visit);
+          ANNULUS_UNROLL
+          for (int which = 0; which < gradients; ++which)
+            for_each_of_row(sums_[which][r], part, sums_of(gradient(which), facts.batch, row), i < count_, visit);
         }
       }
+    }
+    KOKKOS_FORCEINLINE_FUNCTION const core::TensorView& gradient(int which) const {
+      const GradientViews& of = task_.gradients;
+      if constexpr (owns_queries) return of.dq;
+      return which == (in_pairs ? 1 - second_of_pair() : 0) ? of.dk : of.dv;
     }
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_of_row(Sums (&sums)[column_pieces], int part, Sum* row, bool is_owned,
@@ -332,6 +380,24 @@ class BackwardBlock {
           of_lane[2 * part] = pair[0];
           of_lane[2 * part + 1] = pair[1];
         }
+      }
+    }
+
+    /// A lane's sums of eight rows (two of 16-bit engines, one of float64's) or parts of them: 16 bytes.
+    struct alignas(16) HalfSums {
+      Sum of[2 * parts];
+    };
+    template <class Visit>
+    KOKKOS_FORCEINLINE_FUNCTION void for_each_half(TileSums& s, const Visit& visit) const {
+      ANNULUS_UNROLL
+      for (int n = 0; n < Memory::halves; ++n) {
+        Sum(&of)[2 * parts] = s[n / (2 * met_pieces)][n / 2 % met_pieces][n % 2];
+        HalfSums half;
+        ANNULUS_UNROLL
+        for (int i = 0; i < 2 * parts; ++i) half.of[i] = of[i];
+        visit(half, Memory::probabilities_of(lane_, n));
+        ANNULUS_UNROLL
+        for (int i = 0; i < 2 * parts; ++i) of[i] = half.of[i];
       }
     }
 

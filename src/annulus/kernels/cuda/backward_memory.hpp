@@ -4,7 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "annulus/kernels/backward.hpp"
-#include "annulus/kernels/cuda/machine.hpp"
+#include "annulus/kernels/cuda/tile.hpp"
 #include "annulus/kernels/cuda/tuning.hpp"
 #include "annulus/kernels/device/work.hpp"
 
@@ -14,7 +14,7 @@ using core::Index;
 
 /// Whose gradients a block adds to: of the queries that it owns, or of the keys; all: of the keys that it owns and of
 /// the queries that it meets.
-enum class Adds { dq, dk_and_dv, dk, dv, all };
+enum class Adds { dq, dk_and_dv, all };
 
 template <class Sum>
 struct BackwardTask {
@@ -40,12 +40,16 @@ struct QueryNumbers {
   Sum delta;
 };
 
-/// makes_all: with dS^T, met queries x owned keys, for Adds::all.
-template <class Engine, TileSizes sizes, bool makes_all>
+/// in_pairs: with P of the rows of every two warps (backward_block.hpp). For Adds::all with dS^T, met queries x owned
+/// keys.
+template <class Engine, TileSizes sizes, Adds adds>
 struct BackwardMemory {
   using Sum = typename Engine::Sum;
+  using Sums = typename Engine::Sums;
+  static constexpr bool in_pairs = adds != Adds::dq && sizes.columns > most_columns_of_both;
   static constexpr int numbers_bytes = int(sizeof(QueryNumbers<Sum>));
-  static constexpr int rows = sizes.warps * sizes.row_tiles * Engine::rows;
+  static constexpr int warps_of_rows = in_pairs ? 2 : 1;
+  static constexpr int rows = sizes.warps / warps_of_rows * sizes.row_tiles * Engine::rows;
   static constexpr int met = sizes.keys;
   static constexpr int row_bytes = sizes.columns * int(sizeof(typename Engine::Stored));
   static constexpr Shared own = 0;  // X, X'
@@ -56,10 +60,18 @@ struct BackwardMemory {
   static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
   static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
   static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
-  static constexpr Shared dq_rows = facts + int(sizeof(BackwardFacts));  // addresses of dq, of three tiles
-  static constexpr Shared ds = (dq_rows + 3 * met * 8 + 15) / 16 * 16;   // dS^T of one tile
-  static constexpr int ds_stride = rows + 8;                             // pairs of eight rows in different banks
-  static constexpr int bytes = int(makes_all ? ds + met * ds_stride * int(sizeof(Sum)) : dq_rows);
+  static constexpr Shared probabilities = (facts + int(sizeof(BackwardFacts)) + 15) / 16 * 16;  // P of one tile
+  static constexpr int halves = sizes.row_tiles * met / 8;  // Sums[half] of P that a lane has
+  static constexpr Shared dq_rows =                         // addresses of dq, of three tiles
+      probabilities + (in_pairs ? sizes.warps / 2 * halves * warp_size * int(sizeof(Sums) / 2) : 0);
+  static constexpr Shared ds = (dq_rows + 3 * met * 8 + 15) / 16 * 16;  // dS^T of one tile
+  static constexpr int ds_stride = rows + 8;                            // pairs of eight rows in different banks
+  static constexpr int bytes = int(adds == Adds::all ? ds + met * ds_stride * int(sizeof(Sum)) : dq_rows);
+
+  /// The first owned row of a warp's row tile r.
+  KOKKOS_FORCEINLINE_FUNCTION static int first_row(const Lane& lane, int r) {
+    return int(unsigned(lane.warp) / warps_of_rows * sizes.row_tiles + unsigned(r)) * Engine::rows;
+  }
 
   KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
     return own_from + Shared((which * rows + i) * 8);
@@ -76,6 +88,11 @@ struct BackwardMemory {
   /// Also of three tiles: it is read while the table of the tile after the next one is written.
   KOKKOS_FORCEINLINE_FUNCTION static Shared dq_from(int tile, int j) {
     return dq_rows + Shared((tile % 3 * met + j) * 8);
+  }
+  /// The lane's own `half` of P, as sums lie; the other warp of the pair has it in the same lane.
+  KOKKOS_FORCEINLINE_FUNCTION static Shared probabilities_of(const Lane& lane, int half) {
+    const unsigned pair = unsigned(lane.warp) / 2;
+    return probabilities + ((pair * halves + unsigned(half)) * warp_size + unsigned(lane.lane)) * int(sizeof(Sums) / 2);
   }
   KOKKOS_FORCEINLINE_FUNCTION static Shared ds_at(int query, int key) {
     return ds + Shared((query * ds_stride + key) * int(sizeof(Sum)));

@@ -39,8 +39,8 @@ template <class Table>
 constexpr int last(const Table& table) {
   return std::end(table)[-1].columns;
 }
-constexpr MostColumns forward_columns{last(sizes_16), last(sizes_32), last(sizes_64)};
-constexpr MostColumns backward_columns{last(key_sizes_16), last(key_sizes_32), last(key_sizes_64)};
+constexpr MostColumns forward_columns{last(sizes_16), last(sizes_tf32), last(sizes_64)};
+constexpr MostColumns backward_columns{last(key_sizes_16), last(key_sizes_tf32), last(key_sizes_64)};
 
 /// Why matrix units have no such products, or not for this head size.
 std::string why_not_multiplied(DType type, core::Precision precision, core::Index head_dim, const MostColumns& most) {

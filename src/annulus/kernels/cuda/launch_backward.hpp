@@ -28,14 +28,14 @@ bool launch_all(const core::WorkList& list, const core::Shape& shape, const Back
 }
 
 /// attend_backward() by blocks that own queries, then by those that own keys.
-template <class Queries, class... Keys>
+template <class Queries, class Keys>
 bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
                    const GradientViews& gradients, const Poll& poll) {
-  if (!can_run<Queries>() || !(can_run<Keys>() && ...)) return false;
+  if (!can_run<Queries>() || !can_run<Keys>()) return false;
   if (list.empty()) return true;
   const auto task = backward_task<typename Queries::Sum>(shape, operands, gradients);
   if (gradients.dq.data != nullptr) launch_side<Queries>(list, shape.batch, task, poll);
-  if (gradients.dk.data != nullptr) (launch_side<Keys>(list, shape.batch, task, poll), ...);
+  if (gradients.dk.data != nullptr) launch_side<Keys>(list, shape.batch, task, poll);
   return true;
 }
 
@@ -50,18 +50,12 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
       return launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients,
                                                                                    poll);
     using Queries = BackwardBlock<Engine, Number, Adds::dq, query_table[entry]>;
-    constexpr TileSizes keys = key_table[entry];
-    if constexpr (keys.columns <= most_columns_of_both) {
-      using All = BackwardBlock<Engine, Number, Adds::all, keys>;
-      const bool wants_all = gradients.dq.data != nullptr && gradients.dk.data != nullptr;
-      if (operands.any_order && !operands.by_granules && wants_all && can_run<All>())
-        return launch_all<All>(list, shape, operands, gradients, poll);
-      return launch_blocks<Queries, BackwardBlock<Engine, Number, Adds::dk_and_dv, keys>>(list, shape, operands,
-                                                                                          gradients, poll);
-    } else {
-      return launch_blocks<Queries, BackwardBlock<Engine, Number, Adds::dk, keys>,
-                           BackwardBlock<Engine, Number, Adds::dv, keys>>(list, shape, operands, gradients, poll);
-    }
+    using Keys = BackwardBlock<Engine, Number, Adds::dk_and_dv, key_table[entry]>;
+    using All = BackwardBlock<Engine, Number, Adds::all, key_table[entry]>;
+    const bool wants_all = gradients.dq.data != nullptr && gradients.dk.data != nullptr;
+    if (operands.any_order && !operands.by_granules && wants_all && can_run<All>())
+      return launch_all<All>(list, shape, operands, gradients, poll);
+    return launch_blocks<Queries, Keys>(list, shape, operands, gradients, poll);
   } else {
     return false;
   }

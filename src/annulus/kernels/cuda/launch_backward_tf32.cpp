@@ -4,7 +4,8 @@ namespace annulus::kernels::cuda {
 
 bool attend_backward_tf32(const core::WorkList& work, const core::Shape& shape, const BackwardOperands& operands,
                           const GradientViews& gradients, const Poll& poll) {
-  return launch_backward_of<EngineTf32, float, query_sizes_32, key_sizes_32>(work, shape, operands, gradients, poll);
+  return launch_backward_of<EngineTf32, float, query_sizes_tf32, key_sizes_tf32>(work, shape, operands, gradients,
+                                                                                 poll);
 }
 
 }  // namespace annulus::kernels::cuda

@@ -22,7 +22,7 @@ class MetQueries {
  public:
   using Sum = typename Engine::Sum;
   using Sums = typename Engine::Sums;
-  using Memory = BackwardMemory<Engine, sizes, true>;
+  using Memory = BackwardMemory<Engine, sizes, Adds::all>;
   static constexpr int met_pieces = sizes.keys / 16;
 
   /// dS of the warp's own keys, the first `count` of the block's being there: what the others have is any number.
@@ -32,7 +32,7 @@ class MetQueries {
     ANNULUS_UNROLL
     for (int r = 0; r < sizes.row_tiles; ++r) {
       for_each_sum_of(lane, ds[r], [&](const Sum& x, int part, int query) {
-        const int key = (lane.warp * sizes.row_tiles + r) * Engine::rows + 8 * part + lane.group;
+        const int key = Memory::first_row(lane, r) + 8 * part + lane.group;
         machine.store(Memory::ds_at(query, key), key < count ? x : Sum(0));
       });
     }

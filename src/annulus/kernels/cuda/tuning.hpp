@@ -22,8 +22,10 @@ struct TileSizes {
 inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 4, 1, 32, false}};
 
-/// float32, as TF32 or three of it: pieces are cut in two parts, which takes registers.
-inline constexpr TileSizes sizes_32[] = {
+/// float32, as TF32 or three of it: pieces are cut in two parts then, which takes registers.
+inline constexpr TileSizes sizes_tf32[] = {
+    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 4, 1, 16, false}};
+inline constexpr TileSizes sizes_3xtf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
 
 /// float64: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2.
@@ -31,35 +33,36 @@ inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, f
 
 /// Backward, 16-bit numbers, blocks that own queries: dq takes row_tiles * columns / 2 registers, S and W row_tiles *
 /// keys / 2 each. Those that own keys have dk and dv.
-inline constexpr TileSizes query_sizes_16[] = {{32, 4, 1, 64, false},
-                                               {64, 4, 1, 64, false},
-                                               {128, 4, 1, 64, false},
+inline constexpr TileSizes query_sizes_16[] = {{32, 4, 2, 32, false},
+                                               {64, 4, 2, 64, false},
+                                               {128, 4, 2, 32, false},
                                                {192, 4, 1, 32, false},
                                                {256, 4, 1, 32, false}};
-inline constexpr TileSizes key_sizes_16[] = {{32, 4, 1, 64, false},
-                                             {64, 4, 1, 64, false},
-                                             {128, 4, 1, 32, false},
-                                             {192, 4, 1, 32, false},
-                                             {256, 4, 1, 32, false}};
+inline constexpr TileSizes key_sizes_16[] = {{32, 4, 2, 32, false},
+                                             {64, 4, 2, 32, false},
+                                             {128, 4, 2, 32, false},
+                                             {192, 8, 1, 32, false},
+                                             {256, 8, 1, 32, false}};
 
-/// Beyond these columns dk and dv do not fit into registers side by side: they are made by blocks of their own, which
-/// takes five products of tiles instead of four.
-inline constexpr int most_columns_of_both = 128;
+/// Beyond these columns dk and dv do not fit into a warp's registers side by side: pairs of warps make them.
+inline constexpr int most_columns_of_both = 64;
 
 /// The same as TF32 or three of it: rows of 512 bytes at D = 128, and the block's own and two stages of what it meets
-/// are there in both operands, so that 64 + 2 x 32 of them take 130 KiB, and at D = 256 64 + 2 x 16 of them 195 KiB.
-inline constexpr TileSizes query_sizes_32[] = {
-    {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
-inline constexpr TileSizes key_sizes_32[] = {
-    {32, 4, 1, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+/// are there in both operands, so that 64 + 2 x 16 of them take 96 KiB, and at D = 256 195 KiB.
+inline constexpr TileSizes query_sizes_tf32[] = {
+    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 4, 1, 16, false}};
+inline constexpr TileSizes key_sizes_tf32[] = {
+    {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
 
 /// Three products of TF32 have sums of pieces in registers, too (engines.hpp).
-inline constexpr TileSizes key_sizes_3x32[] = {
-    {32, 4, 1, 32, false}, {64, 4, 1, 16, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
+inline constexpr TileSizes query_sizes_3xtf32[] = {
+    {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+inline constexpr TileSizes key_sizes_3xtf32[] = {
+    {32, 4, 1, 32, false}, {64, 4, 1, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
 
 /// The same of float64: sums take twice the registers, and a warp has rows of 8.
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
-inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}};
+inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 2, 16, false}};
 
 /// Keys that are split (key_split.hpp); none of these has been measured yet. What it takes longer to split at all, to
 /// send the tables and to merge, in keys that a block meets meanwhile.
