@@ -1,7 +1,8 @@
 // Sizes of the tiles of the tensor-core kernels, per type and head size. Numbers only; what they take is held by
-// tools/cuda_resources.txt, which of them is fastest has not been measured yet.
+// tools/cuda_resources.txt, which of them is fastest has not been measured yet: they are chosen by what their machine
+// code asks of shared memory (tools/cuda_loops.py), of which there should be two blocks' on a multiprocessor.
 //
-//   warps          of a block; each has row_tiles x 16 query rows (8 in float64)
+//   warps          of a block; each has row_tiles x 16 rows (8 in float64) of queries, or of keys where it owns those
 //   row_tiles      with two of them a piece of K or V that was read from shared memory is multiplied twice
 //   keys           of a tile; K and V are there twice, the next tile on its way
 //   kept_queries   a warp's queries stay in registers; else they are read from shared memory for each tile of keys
@@ -48,17 +49,17 @@ inline constexpr TileSizes key_sizes_16[] = {{32, 4, 2, 32, false},
 inline constexpr int most_columns_of_both = 64;
 
 /// The same as TF32 or three of it: rows of 512 bytes at D = 128, and the block's own and two stages of what it meets
-/// are there in both operands, so that 64 + 2 x 16 of them take 96 KiB, and at D = 256 195 KiB.
+/// are there in both operands, so that 64 + 2 x 16 of them take 96 KiB, and at D = 256 twice as much.
 inline constexpr TileSizes query_sizes_tf32[] = {
-    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 4, 1, 16, false}};
+    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_tf32[] = {
-    {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
+    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
 
 /// Three products of TF32 have sums of pieces in registers, too (engines.hpp).
 inline constexpr TileSizes query_sizes_3xtf32[] = {
-    {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 32, false}, {256, 4, 1, 16, false}};
+    {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_3xtf32[] = {
-    {32, 4, 1, 32, false}, {64, 4, 1, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
+    {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 8, 1, 16, false}, {256, 8, 1, 16, false}};
 
 /// The same of float64: sums take twice the registers, and a warp has rows of 8.
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
