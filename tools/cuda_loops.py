@@ -4,8 +4,11 @@
   tools/cuda_loops.py build/cuda/src/annulus/libannulus_kernels.a [sm_90]
 
 A line for each kernel: matrix products in its loop over tiles, instructions on the shortest way through that loop
-(where nothing is hidden, no maximum rises and no next tile is fetched), loads from shared memory (ldmatrix and others)
-and accesses to local memory (spilled registers) in it, and the kernel. The exit status is 1 where a kernel has no such
+(where nothing is hidden, no maximum rises and no next tile is fetched), loads from shared memory (ldmatrix and others),
+cycles for which a warp has a multiprocessor's shared memory, which gives or takes 128 bytes in each, and accesses to
+local memory (spilled registers) in it, and the kernel. Four warps share it: where their cycles are more than those of a
+warp's products (6 or 7 each of 16-bit numbers and TF32), they set the pace. Of pairs of warps that do different things
+both ways are counted. The exit status is 1 where a kernel has no such
 loop, or one without loads from shared memory. Needs cuobjdump and nvdisasm of the CUDA toolkit.
 """
 import collections
@@ -67,6 +70,17 @@ def shortest_way(loop):
     return fewest[loop[-1][0]]
 
 
+def shared_cycles(loop):
+    """Cycles that a warp's loads, stores and copies take of shared memory, whose banks give or take 128 bytes each."""
+    cycles = 0
+    for _, operation, text in loop:
+        if operation in ("LDSM", "LDGSTS"):  # four matrices of 128 bytes; 16 bytes of each lane
+            cycles += 4
+        elif operation in ("LDS", "STS") and "@!PT" not in text:
+            cycles += 4 if ".128" in text else 2 if ".64" in text else 1
+    return cycles
+
+
 def short_name(symbol):
     """What Kokkos launches, without what all kernels share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
     a kernel of our own: "ForwardBlock<Engine16, Half, TileSizes{64, 4, 2, 64, true}>"."""
@@ -88,7 +102,7 @@ def short_name(symbol):
 
 def show(library, arch):
     """Prints a line for each tensor-core kernel; whether all are as they should be."""
-    print(f"{arch}: products instructions ldmatrix loads local kernel")
+    print(f"{arch}: products instructions ldmatrix loads shared local kernel")
     kernels = right = 0
     for symbol, code in functions(library, arch).items():
         full = subprocess.run(["c++filt", symbol], capture_output=True, text=True).stdout
@@ -101,7 +115,8 @@ def show(library, arch):
         loads = sum(operation == "LDS" and "@!PT" not in text for _, operation, text in loop)
         local = count["LDL"] + count["STL"]
         products = sum(count[each] for each in PRODUCTS)
-        print(f"{products:15} {shortest_way(loop):12} {count['LDSM']:8} {loads:5} {local:5} {short_name(full)}")
+        print(f"{products:15} {shortest_way(loop):12} {count['LDSM']:8} {loads:5} {shared_cycles(loop):6} {local:5} "
+              f"{short_name(full)}")
         right += bool(loop) and count["LDSM"] + loads > 0
     return right == kernels > 0
 

@@ -209,6 +209,7 @@ class BackwardBlock {
     using TileSums = Sums[row_tiles][met_pieces];
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
+    /// P of the next tile is put behind that one's barrier, when all have taken this one's.
     KOKKOS_FORCEINLINE_FUNCTION void meet_in_pairs(int tile) {
       const int second = second_of_pair();
       TileSums x;  // S and P, or W and dS
@@ -364,7 +365,7 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION const core::TensorView& gradient(int which) const {
       const GradientViews& of = task_.gradients;
       if constexpr (owns_queries) return of.dq;
-      return which == (in_pairs ? 1 - second_of_pair() : 0) ? of.dk : of.dv;
+      return (in_pairs ? second_of_pair() == 1 : which == 0) ? of.dk : of.dv;
     }
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_of_row(Sums (&sums)[column_pieces], int part, Sum* row, bool is_owned,
@@ -383,10 +384,11 @@ class BackwardBlock {
       }
     }
 
-    /// A lane's sums of eight rows (two of 16-bit engines, one of float64's) or parts of them: 16 bytes.
+    /// Half of Sums, 16 bytes: what one access to shared memory takes.
     struct alignas(16) HalfSums {
       Sum of[2 * parts];
     };
+    /// Calls visit(half, place) for a lane's sums of a tile, which may change them.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_half(TileSums& s, const Visit& visit) const {
       ANNULUS_UNROLL
