@@ -130,9 +130,10 @@ TEST(Buffer, TooLargeNamesPurposeAndSize) {
   EXPECT_EQ(memory_ledger().current(), before);
 }
 
+// The kernel notes peaks by counters that lag behind by some pages of each CPU.
 TEST(Memory, ResidentIsNoMoreThanItsPeak) {
   EXPECT_GT(resident_bytes(), 0);
-  EXPECT_LE(resident_bytes(), peak_resident_bytes());
+  EXPECT_LE(resident_bytes(), peak_resident_bytes() + (Index(16) << 20));
 }
 
 TEST(Memory, PeakResidentGrowsWithWhatIsTouched) {

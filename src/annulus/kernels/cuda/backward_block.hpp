@@ -29,6 +29,7 @@
 #include "annulus/kernels/cuda/backward_memory.hpp"
 #include "annulus/kernels/cuda/engines.hpp"
 #include "annulus/kernels/cuda/met_queries.hpp"
+#include "annulus/kernels/cuda/shared_probabilities.hpp"
 #include "annulus/kernels/cuda/walk.hpp"
 #include "annulus/kernels/numbers.hpp"
 
@@ -207,6 +208,7 @@ class BackwardBlock {
 
    private:
     using TileSums = Sums[row_tiles][met_pieces];
+    using Probabilities = SharedProbabilities<Memory, Sums, row_tiles, met_pieces>;
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
     /// P of the next tile is put behind that one's barrier, when all have taken this one's.
@@ -219,12 +221,12 @@ class BackwardBlock {
         for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
           x[r][piece][half][i] = probability(query, x[r][piece][half][i]);
         });
-        for_each_half(x, [&](HalfSums& half, Shared at) { machine_.store(at, half); });
+        Probabilities::put(machine_, lane_, x);
       }
       machine_.barrier();
       if (second == 1) {
         TileSums p;
-        for_each_half(p, [&](HalfSums& half, Shared at) { half = machine_.template load<HalfSums>(at); });
+        Probabilities::take(machine_, lane_, p);
         for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
           x[r][piece][half][i] = slope(query, p[r][piece][half][i], x[r][piece][half][i]);
         });
@@ -381,25 +383,6 @@ class BackwardBlock {
           of_lane[2 * part] = pair[0];
           of_lane[2 * part + 1] = pair[1];
         }
-      }
-    }
-
-    /// Half of Sums, 16 bytes: what one access to shared memory takes.
-    struct alignas(16) HalfSums {
-      Sum of[2 * parts];
-    };
-    /// Calls visit(half, place) for a lane's sums of a tile, which may change them.
-    template <class Visit>
-    KOKKOS_FORCEINLINE_FUNCTION void for_each_half(TileSums& s, const Visit& visit) const {
-      ANNULUS_UNROLL
-      for (int n = 0; n < Memory::halves; ++n) {
-        Sum(&of)[2 * parts] = s[n / (2 * met_pieces)][n / 2 % met_pieces][n % 2];
-        HalfSums half;
-        ANNULUS_UNROLL
-        for (int i = 0; i < 2 * parts; ++i) half.of[i] = of[i];
-        visit(half, Memory::probabilities_of(lane_, n));
-        ANNULUS_UNROLL
-        for (int i = 0; i < 2 * parts; ++i) of[i] = half.of[i];
       }
     }
 

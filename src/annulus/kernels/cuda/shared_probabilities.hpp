@@ -1,0 +1,47 @@
+// P on its way from one warp of a pair to the other one (backward_block.hpp), through shared memory: both have sums of
+// the same rows in the same lanes, so that each lane puts and takes 16 bytes at a time where no other one does.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <type_traits>
+
+#include "annulus/kernels/cuda/backward_memory.hpp"
+
+namespace annulus::kernels::cuda {
+
+template <class Memory, class Sums, int row_tiles, int pieces>
+class SharedProbabilities {
+ public:
+  using TileSums = Sums[row_tiles][pieces];
+
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void put(Machine& machine, const Lane& lane, const TileSums& p) {
+    ANNULUS_UNROLL
+    for (int n = 0; n < Memory::halves; ++n) {
+      Half half;
+      ANNULUS_UNROLL
+      for (int i = 0; i < numbers; ++i) half.of[i] = p[n / (2 * pieces)][n / 2 % pieces][n % 2][i];
+      machine.store(Memory::probabilities_of(lane, n), half);
+    }
+  }
+  /// What the other warp has put; a barrier is between the two.
+  template <class Machine>
+  KOKKOS_FORCEINLINE_FUNCTION static void take(const Machine& machine, const Lane& lane, TileSums& p) {
+    ANNULUS_UNROLL
+    for (int n = 0; n < Memory::halves; ++n) {
+      const Half half = machine.template load<Half>(Memory::probabilities_of(lane, n));
+      ANNULUS_UNROLL
+      for (int i = 0; i < numbers; ++i) p[n / (2 * pieces)][n / 2 % pieces][n % 2][i] = half.of[i];
+    }
+  }
+
+ private:
+  using Sum = std::remove_all_extents_t<Sums>;
+  static constexpr int numbers = int(sizeof(Sums) / 2 / sizeof(Sum));
+  struct alignas(16) Half {
+    Sum of[numbers];
+  };
+  static_assert(sizeof(Half) == 16 && Memory::halves == 2 * row_tiles * pieces);
+};
+
+}  // namespace annulus::kernels::cuda
