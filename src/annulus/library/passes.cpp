@@ -38,7 +38,7 @@ class Told {
   }
 
  private:
-  const Progress& progress_;
+  const Progress progress_;
   double share_ = 0;
   std::string where_;
 };

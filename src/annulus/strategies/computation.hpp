@@ -58,7 +58,7 @@ class Computation {
   const Index first_;  // stored row of the first query, and rows of the tensors
   const Index held_;
   Tensors& tensors_;
-  const Progress& progress_;
+  const Progress progress_;  // of its own: callers may give one made on the spot
   kernels::State state_;
   pattern::Layout layout_;  // of the pass
   std::string pass_;        // its name, in front of places

@@ -55,7 +55,7 @@ class SumComputation {
 
  private:
   const std::function<void()>& callers_poll_;
-  const Progress& progress_;
+  const Progress progress_;  // of its own: callers may give one made on the spot
   core::Buffer sums_;
   GradientBlock own_;
   pattern::Layout layout_;  // of the pass

@@ -39,7 +39,7 @@ class KeySums {
   const core::Count expected_;  // as many as the forward pass keeps of these rows, about
   const std::function<void()> poll_;
   core::RankMetrics& metrics_;
-  const Progress& progress_;
+  const Progress progress_;
   const KeyBlock keys_;
   core::Buffer memory_;
   const GradientBlock sums_;
