@@ -32,8 +32,7 @@ class Hang : public ProgramTest {
   /// `annulus ARGUMENTS` with slow calls; 0 ranks: without a launcher. Long before the shell's 60 s it must be over.
   Outcome slowed(int ranks, const std::string& slow, const std::string& arguments) const {
     const std::string launch = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
-    return shell("env OMPI_MCA_odls_base_sigkill_timeout=0 " + launch +
-                 "env ANNULUS_STALL_TIMEOUT=1 ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=" +
+    return shell("env OMPI_MCA_odls_base_sigkill_timeout=0 " + launch + "env ANNULUS_STALL_TIMEOUT=1 LD_PRELOAD=" +
                  ANNULUS_SLOW_CALLS + " " + slow + " " + ANNULUS_PROGRAM + " " + arguments);
   }
   void expect_stalled(const Outcome& ran, const std::vector<std::string>& words) const {
