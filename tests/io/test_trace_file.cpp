@@ -87,7 +87,8 @@ TEST_F(Trace, NothingIsRecordedBeforeAndAfter) {
   TraceFile file(path, false, comm);
   file.finish({});
   EXPECT_EQ(core::Timeline::current(), nullptr);
-  for (const json& event : parse(path)["traceEvents"]) EXPECT_NE(event["name"], "early");
+  const json trace = parse(path);
+  for (const json& event : trace["traceEvents"]) EXPECT_NE(event["name"], "early");
 }
 
 TEST_F(Trace, IsNotThereWithoutItsEnd) {

@@ -95,8 +95,8 @@ struct ThreeTf32Products
            kernels::cuda::query_sizes_3xtf32, kernels::cuda::key_sizes_3xtf32, core::Precision::three_tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float32);
   static constexpr double gradient_tolerance = core::gradient_tolerance(DType::float32);
-  static constexpr Index head_dims[] = {32, 64};
-  static constexpr Index backward_dims[] = {12, 128};
+  static constexpr Index head_dims[] = {32, 64, 80};
+  static constexpr Index backward_dims[] = {12, 64, 128, 132};
 };
 struct Float64Products : Kind<kernels::cuda::Engine64, double, DType::float64, kernels::cuda::sizes_64,
                               kernels::cuda::query_sizes_64, kernels::cuda::key_sizes_64> {

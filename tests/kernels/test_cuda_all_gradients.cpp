@@ -48,13 +48,16 @@ TYPED_TEST(CudaAllGradients, AnyOrderOfThreadsAndCopies) {
 
 // Keys that a block's tile lacks have a score of 0, whose weight is infinite where all others' scores are low.
 TYPED_TEST(CudaAllGradients, KeysThatAreLackingGiveNothing) {
-  BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Mask::all);
-  const double amplitude = TypeParam::type == DType::float64 ? 64 : 16;
-  std::fill(test.q.begin(), test.q.end(), amplitude);
-  std::fill(test.k.begin(), test.k.end(), -amplitude);
-  const BackwardAnswer known = naive_backward(test);
-  TwinRun how;
-  expect_close(twin_gradients_at_once<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
+  for (const Index head_dim : {16, 80}) {
+    SCOPED_TRACE("D " + std::to_string(head_dim));
+    BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Mask::all);
+    const double amplitude = TypeParam::type == DType::float64 ? 64 : head_dim == 16 ? 16 : 6;
+    std::fill(test.q.begin(), test.q.end(), amplitude);
+    std::fill(test.k.begin(), test.k.end(), -amplitude);
+    const BackwardAnswer known = naive_backward(test);
+    TwinRun how;
+    expect_close(twin_gradients_at_once<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
+  }
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
   }
 }
 
-// All gradients in one pass, where the blocks for this head size can: else as without any_order.
+// All gradients in one pass, where the GPU has shared memory for its blocks: else as without any_order.
 TYPED_TEST(CudaBackwardOnGpu, InAnyOrder) {
   for (const Index head_dim : TypeParam::backward_dims) {
     if (!can_run(backward_shared_bytes<TypeParam>(head_dim))) continue;

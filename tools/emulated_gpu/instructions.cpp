@@ -203,7 +203,7 @@ void Decoder::read_conversion(Instruction& instruction, const Opcode& op, Given 
   std::string name = "cvt";
   for (const std::string& part : op.parts) {
     if (is_any(part, {"rni", "rzi", "rmi", "rpi", "rz", "rm", "rp"})) name += "." + part;
-    if (is_any(part, {"sat", "relu", "satfinite"})) unknown(here_, "this kind of conversion");
+    if (is_any(part, {"rna", "rs", "sat", "relu", "satfinite"})) unknown(here_, "this kind of conversion");
   }
   instruction.of[0] = result(operands[0], bytes_of_type(op.types[0]));
   for (std::size_t n = 1; n < operands.size(); ++n) instruction.of[n] = source(operands[n], bytes_of_type(op.types[1]));

@@ -218,7 +218,7 @@ class Comparison {
   const LayerInput& input_;
   const ResultRows& result_;
   const io::SeenFile* const file_;
-  const std::function<void(double, const std::string&)>& progress_;
+  const std::function<void(double, const std::string&)> progress_;
   const bool gradients_asked_;
   const comm::Communicator& comm_;
   bool whole_, dx_;  // what is looked at of them

@@ -3,7 +3,7 @@
 //
 //   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V where the block owns queries; K, V and Q, dO where keys
 //   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded as the engine takes them
-//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y', or one of them
+//   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
 // Where head sizes are large, dk and dv do not fit into a warp's registers side by side. Two warps then have the same
 // keys: one makes S, P and dv, the other one W, dS and dk, for which it gets P through shared memory. Example: 64 keys,

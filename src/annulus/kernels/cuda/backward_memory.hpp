@@ -73,6 +73,9 @@ struct BackwardMemory {
     return int(unsigned(lane.warp) / warps_of_rows * sizes.row_tiles + unsigned(r)) * Engine::rows;
   }
 
+  static_assert(sizes.warps % warps_of_rows == 0, "warps are in pairs");
+  static_assert(probabilities % 16 == 0 && ds % 16 == 0, "they are put and taken 16 bytes at a time");
+
   KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
     return own_from + Shared((which * rows + i) * 8);
   }

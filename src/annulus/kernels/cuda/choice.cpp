@@ -40,6 +40,7 @@ constexpr int last(const Table& table) {
   return std::end(table)[-1].columns;
 }
 constexpr MostColumns forward_columns{last(sizes_16), last(sizes_tf32), last(sizes_64)};
+static_assert(last(sizes_tf32) == last(sizes_3xtf32) && last(key_sizes_tf32) == last(key_sizes_3xtf32));
 constexpr MostColumns backward_columns{last(key_sizes_16), last(key_sizes_tf32), last(key_sizes_64)};
 
 /// Why matrix units have no such products, or not for this head size.

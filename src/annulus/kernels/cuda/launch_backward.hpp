@@ -44,6 +44,7 @@ template <template <class, int> class Engine, class Number, const auto& query_ta
           std::size_t entry = 0>
 bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
                         const GradientViews& gradients, const Poll& poll) {
+  static_assert(std::size(query_table) == std::size(key_table));
   if constexpr (entry < std::size(query_table)) {
     static_assert(query_table[entry].columns == key_table[entry].columns);
     if (shape.head_dim > query_table[entry].columns)

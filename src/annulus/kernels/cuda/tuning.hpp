@@ -1,6 +1,7 @@
 // Sizes of the tiles of the tensor-core kernels, per type and head size. Numbers only; what they take is held by
 // tools/cuda_resources.txt, which of them is fastest has not been measured yet: they are chosen by what their machine
-// code asks of shared memory (tools/cuda_loops.py), of which there should be two blocks' on a multiprocessor.
+// code asks of shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one of 8 fit into an H100's
+// multiprocessor (227 KiB, 64 K registers), if not of the largest rows.
 //
 //   warps          of a block; each has row_tiles x 16 rows (8 in float64) of queries, or of keys where it owns those
 //   row_tiles      with two of them a piece of K or V that was read from shared memory is multiplied twice
@@ -33,7 +34,7 @@ inline constexpr TileSizes sizes_3xtf32[] = {
 inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}};
 
 /// Backward, 16-bit numbers, blocks that own queries: dq takes row_tiles * columns / 2 registers, S and W row_tiles *
-/// keys / 2 each. Those that own keys have dk and dv.
+/// keys / 2 each. Those that own keys have dk and dv, or one of them (most_columns_of_both).
 inline constexpr TileSizes query_sizes_16[] = {{32, 4, 2, 32, false},
                                                {64, 4, 2, 64, false},
                                                {128, 4, 2, 32, false},
@@ -51,9 +52,9 @@ inline constexpr int most_columns_of_both = 64;
 /// The same as TF32 or three of it: rows of 512 bytes at D = 128, and the block's own and two stages of what it meets
 /// are there in both operands, so that 64 + 2 x 16 of them take 96 KiB, and at D = 256 twice as much.
 inline constexpr TileSizes query_sizes_tf32[] = {
-    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
+    {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_tf32[] = {
-    {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
+    {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
 
 /// Three products of TF32 have sums of pieces in registers, too (engines.hpp).
 inline constexpr TileSizes query_sizes_3xtf32[] = {
