@@ -2,8 +2,9 @@
 // atomically, so that bits differ from run to run.
 //
 // A warp (of a pair the second one) has dS of its own keys and all queries met, and the product wants all keys of some
-// queries: dS^T goes through shared memory, as sums, from where it is read in the order in which engines hold sums. Warp w makes rows of 16 (or 8)
-// queries, w modulo their number, and a share of the columns. Example: 32 queries, 4 warps, D = 64:
+// queries: dS^T goes through shared memory, as sums, from where it is read in the order in which engines hold sums.
+// Warp w makes rows of 16 (or 8) queries, w modulo their number, and a share of the columns. Example: 32 queries, 4
+// warps, D = 64:
 //   warp            0     1      2      3
 //   queries      0-15 16-31   0-15  16-31
 //   columns      0-31  0-31  32-63  32-63
