@@ -37,9 +37,12 @@ inline void add_dataset(const std::string& path, const std::string& name, hid_t 
   const hid_t space = H5Screate_simple(int(extents.size()), extents.data(), nullptr);
   const hid_t links = H5Pcreate(H5P_LINK_CREATE);
   H5Pset_create_intermediate_group(links, 1);
-  const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // zeros that are in the file
+  const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT);
   if (data != nullptr) H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
   H5Dclose(dataset);
+  H5Pclose(creation);
   H5Pclose(links);
   H5Sclose(space);
   H5Fclose(file);

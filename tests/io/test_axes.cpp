@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/output_file.hpp"
 #include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
@@ -21,13 +21,13 @@ using test::settings_for;
 class AxesTest : public test::InputFileTest {
  protected:
   /// Blocks of `block` rows dealt to the ranks; the last rank of several gets none.
+  pattern::Partition dealt_to_all(Index rows, Index block) const {
+    pattern::Partition all = pattern::block_cyclic_partition(rows, std::max(1, comm.size() - 1), block);
+    all.resize(std::size_t(comm.size()));
+    return all;
+  }
   std::vector<Interval> dealt(Index rows, Index block) const {
-    std::vector<Interval> mine;
-    const Index takers = std::max(1, comm.size() - 1);
-    for (Index begin = 0; begin < rows; begin += block) {
-      if (begin / block % takers == comm.rank()) mine.push_back({begin, std::min(rows, begin + block)});
-    }
-    return mine;
+    return dealt_to_all(rows, block)[std::size_t(comm.rank())].intervals();
   }
 };
 
@@ -50,39 +50,41 @@ std::vector<T> transposed(const std::vector<T>& all, Index batch, Index x, Index
 /// Storage types of 8, 4 and 2 bytes, with numbers of the same size that tell their places.
 template <class T>
 void expect_round_trip(const comm::Communicator& comm, const std::string& path, DType type, const Shape& s,
-                       const std::vector<Interval>& rows) {
+                       const std::vector<Interval>& rows, const RowOwners& owners) {
   const Index row = s.heads * s.head_dim;
   std::vector<T> q = counting<T>(std::size_t(s.batch * s.sequence * row));
   if constexpr (sizeof(T) == 2) {
     for (T& bits : q) bits = T(bits % 0x7c00);  // finite in either 16-bit type
   }
   const std::vector<T> mine = rows_of(q, s.batch, row, rows);
-  for (const Index piece_bytes : {max_piece_bytes, Index(3 * row * Index(sizeof(T))), Index(1)}) {
-    ResultFile file({path, true},
-                    {tensor_spec("q", type, s, s.heads, AxisOrder::bhsd), tensor_spec("k", type, s, s.heads),
-                     tensor_spec("v", type, s, s.heads, AxisOrder::bhsd)},
-                    comm);
-    file.write({{"q", mine.data()}, {"k", mine.data()}, {"v", mine.data()}}, rows, piece_bytes);
-    file.finish({});
+  OutputFile file(output_plan({path, true}, {tensor_spec("q", type, s, s.heads, AxisOrder::bhsd),
+                                             tensor_spec("k", type, s, s.heads),
+                                             tensor_spec("v", type, s, s.heads, AxisOrder::bhsd)}),
+                  comm);
+  file.write({{"q", mine.data()}, {"k", mine.data()}, {"v", mine.data()}}, rows, owners);
+  file.publish({});
 
-    // What lies in the file, as one rank sees it, taken for the other order.
-    SeenFile seen = test::seen_file(comm, path, {"q", "k"});
-    EXPECT_EQ(seen.at("q").extents, (std::vector<Index>{s.batch, s.heads, s.sequence, s.head_dim}));
-    EXPECT_EQ(seen.at("k").extents, (std::vector<Index>{s.batch, s.sequence, s.heads, s.head_dim}));
-    std::vector<T> stored(q.size());
-    read_rows_alone(seen, {"q", stored.data()}, {0, s.heads});
-    EXPECT_EQ(stored, transposed(q, s.batch, s.sequence, s.heads)) << "pieces of " << piece_bytes;
+  // What lies in the file, as one rank sees it, taken for the other order.
+  SeenFile seen = test::seen_file(comm, path, {"q", "k"});
+  EXPECT_EQ(seen.at("q").extents, (std::vector<Index>{s.batch, s.heads, s.sequence, s.head_dim}));
+  EXPECT_EQ(seen.at("k").extents, (std::vector<Index>{s.batch, s.sequence, s.heads, s.head_dim}));
+  std::vector<T> stored(q.size());
+  read_rows(seen, {"q", stored.data()}, {{0, s.heads}});
+  EXPECT_EQ(stored, transposed(q, s.batch, s.sequence, s.heads));
 
-    // Read by all ranks, and by each alone.
-    seen.datasets["q"].order = AxisOrder::bhsd;
+  // Its own rows, by bytes and by HDF5, and some that other ranks have written.
+  seen.datasets["q"].order = AxisOrder::bhsd;
+  for (const Index offset : {DatasetInfo::not_known, DatasetInfo::by_hdf5}) {
+    seen.datasets["q"].offset = offset;
     std::vector<T> found(mine.size());
-    transfer_rows(seen, Direction::read, {{"q", found.data()}}, rows, comm, piece_bytes);
-    EXPECT_EQ(found, mine) << "pieces of " << piece_bytes;
+    read_rows(seen, {"q", found.data()}, rows);
+    EXPECT_EQ(found, mine);
     const Interval some{s.sequence / 3, s.sequence};
-    std::vector<T> alone(std::size_t(s.batch * some.size() * row));
-    read_rows_alone(seen, {"q", alone.data()}, some);
-    EXPECT_EQ(alone, rows_of(q, s.batch, row, {some}));
+    std::vector<T> others(std::size_t(s.batch * some.size() * row));
+    read_rows(seen, {"q", others.data()}, {some});
+    EXPECT_EQ(others, rows_of(q, s.batch, row, {some}));
   }
+  comm.barrier();  // the next file takes its place
 }
 
 TEST_F(AxesTest, GoesOutAndComesBackInEveryTypeAndCut) {
@@ -90,11 +92,12 @@ TEST_F(AxesTest, GoesOutAndComesBackInEveryTypeAndCut) {
     for (const Index block : {s.sequence, Index(1), Index(4)}) {
       SCOPED_TRACE(fmt::format("{} rows, {} heads, blocks of {}", s.sequence, s.heads, block));
       const std::vector<Interval> rows = dealt(s.sequence, block);
-      expect_round_trip<float>(comm, path, DType::float32, s, rows);
+      const RowOwners owners(dealt_to_all(s.sequence, block));
+      expect_round_trip<float>(comm, path, DType::float32, s, rows, owners);
       if (s.sequence != 23) continue;  // the types once
-      expect_round_trip<double>(comm, path, DType::float64, s, rows);
-      expect_round_trip<std::uint16_t>(comm, path, DType::float16, s, rows);
-      expect_round_trip<std::uint16_t>(comm, path, DType::bfloat16, s, rows);
+      expect_round_trip<double>(comm, path, DType::float64, s, rows, owners);
+      expect_round_trip<std::uint16_t>(comm, path, DType::float16, s, rows, owners);
+      expect_round_trip<std::uint16_t>(comm, path, DType::bfloat16, s, rows, owners);
     }
   }
 }
@@ -104,16 +107,16 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
   const auto all = counting<float>(2 * 13 * 3);
   const std::vector<Interval> rows = dealt(13, 2);
   const std::vector<float> mine = rows_of(all, 2, 3, rows);
-  ResultFile file({path, false}, {lse_spec("lse", DType::float32, s, AxisOrder::bhsd)}, comm);
-  file.write({{"lse", mine.data()}}, rows);
-  file.finish({});
+  OutputFile file(output_plan({path, false}, {lse_spec("lse", DType::float32, s, AxisOrder::bhsd)}), comm);
+  file.write({{"lse", mine.data()}}, rows, RowOwners(dealt_to_all(13, 2)));
+  file.publish({});
   SeenFile seen = test::seen_file(comm, path, {"lse"});
   EXPECT_EQ(seen.at("lse").extents, (std::vector<Index>{2, 3, 13}));
   std::vector<float> stored(all.size()), found(mine.size());
-  read_rows_alone(seen, {"lse", stored.data()}, {0, 3});
+  read_rows(seen, {"lse", stored.data()}, {{0, 3}});
   EXPECT_EQ(stored, transposed(all, 2, 13, 3));
   seen.datasets["lse"].order = AxisOrder::bhsd;
-  transfer_rows(seen, Direction::read, {{"lse", found.data()}}, rows, comm, max_piece_bytes);
+  read_rows(seen, {"lse", found.data()}, rows, Wanted::any_numbers);
   EXPECT_EQ(found, mine);
 }
 
@@ -125,16 +128,16 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
   const std::vector<Interval> rows = dealt(13, 2);
   const std::vector<Index> mine = rows_of(all, 2, 3 * 4, rows);
   for (const AxisOrder order : {AxisOrder::bshd, AxisOrder::bhsd}) {
-    ResultFile file({path, true}, {top_spec("top_rows", NumberType::int64(), s, 4, order)}, comm);
-    file.write({{"top_rows", mine.data()}}, rows);
-    file.finish({});
+    OutputFile file(output_plan({path, true}, {top_spec("top_rows", NumberType::int64(), s, 4, order)}), comm);
+    file.write({{"top_rows", mine.data()}}, rows, RowOwners(dealt_to_all(13, 2)));
+    file.publish({});
     SeenFile seen = test::seen_file(comm, path, {"top_rows"});
     EXPECT_EQ(seen.at("top_rows").type, NumberType::int64());
     EXPECT_EQ(seen.at("top_rows").extents,
               (order == AxisOrder::bshd ? std::vector<Index>{2, 13, 3, 4} : std::vector<Index>{2, 3, 13, 4}));
     seen.datasets["top_rows"].order = order;
     std::vector<Index> found(mine.size());
-    transfer_rows(seen, Direction::read, {{"top_rows", found.data()}}, rows, comm, max_piece_bytes);
+    read_rows(seen, {"top_rows", found.data()}, rows, Wanted::any_numbers);
     EXPECT_EQ(found, mine);
     comm.barrier();  // the next file takes its place
   }
@@ -144,14 +147,15 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
 TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
   const Shape s{1, 2048, 5, 5, 1024};
   std::vector<float> all = counting<float>(std::size_t(s.sequence * s.heads * s.head_dim));
-  ResultFile file({path, false}, {tensor_spec("q", DType::float32, s, s.heads, AxisOrder::bhsd)}, comm);
-  const Interval mine = test::share(s.sequence, comm);
-  file.write({{"q", all.data() + mine.begin * s.heads * s.head_dim}}, {mine});
-  file.finish({});
+  OutputFile file(output_plan({path, false}, {tensor_spec("q", DType::float32, s, s.heads, AxisOrder::bhsd)}), comm);
+  const pattern::Partition rows = pattern::contiguous_partition(s.sequence, comm.size());
+  const std::vector<Interval>& mine = rows[std::size_t(comm.rank())].intervals();
+  file.write({{"q", all.data() + mine[0].begin * s.heads * s.head_dim}}, mine, RowOwners(rows));
+  file.publish({});
   SeenFile seen = test::seen_file(comm, path, {"q"});
   seen.datasets["q"].order = AxisOrder::bhsd;
   std::vector<float> found(all.size());
-  transfer_rows(seen, Direction::read, {{"q", found.data()}}, {{0, s.sequence}}, comm, max_piece_bytes);
+  read_rows(seen, {"q", found.data()}, {{0, s.sequence}}, Wanted::any_numbers);
   EXPECT_TRUE(found == all);
 }
 
@@ -169,11 +173,13 @@ TEST_F(AxesTest, ANumberThatIsNoneIsNamedByItsPlaceInTheFile) {
   const TensorFile file(settings, comm);
   const std::vector<Interval> rows = dealt(9, 1);
   std::vector<float> mine(rows.size() * 2 * 3 * 5);
+  const int owner = RowOwners(dealt_to_all(9, 1)).rank_of(7);
+  const std::string of_owner = comm.size() > 1 ? fmt::format("rank {}: ", owner) : "";
   EXPECT_EQ(common_error(comm,
                          [&] {
                            file.read({{"bad", mine.data()}}, rows, comm);
                          }),
-            path + ": dataset bad holds nan at [1, 2, 7, 4], expected finite numbers");
+            of_owner + path + ": dataset bad holds nan at [1, 2, 7, 4], expected finite numbers");
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 
 #include "annulus/core/storage.hpp"
 #include "annulus/io/conversion.hpp"
-#include "annulus/io/result_file.hpp"
-#include "annulus/io/transfer.hpp"
+#include "annulus/io/output_file.hpp"
 #include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
@@ -41,28 +40,24 @@ const Shape shape{2, 29, 3, 3, 5};  // 870 numbers
 Half half_of(std::size_t i) { return {std::uint16_t(0x3c00 + i)}; }
 
 /// Rows dealt in twos, so that every rank has several intervals.
-std::vector<Interval> mine(const comm::Communicator& comm) {
-  std::vector<Interval> rows;
-  for (Index begin = 0; begin < shape.sequence; begin += 2) {
-    if (begin / 2 % comm.size() == comm.rank()) rows.push_back({begin, std::min(begin + 2, shape.sequence)});
-  }
-  return rows;
+pattern::Partition dealt(const comm::Communicator& comm) {
+  return pattern::block_cyclic_partition(shape.sequence, comm.size(), 2);
 }
+std::vector<Interval> mine(const comm::Communicator& comm) { return dealt(comm)[std::size_t(comm.rank())].intervals(); }
 
 template <class Stored>
-void write_halves(const std::string& path, DType type, AxisOrder order, const comm::Communicator& comm,
-                  Index piece_bytes) {
+void write_halves(const std::string& path, DType type, AxisOrder order, const comm::Communicator& comm) {
   std::vector<Half> all(870);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = half_of(i);
   const std::vector<Half> rows = test::rows_of(all, 2, 15, mine(comm));
-  ResultFile file({path, true}, {tensor_spec("out", type, shape, shape.heads, order)}, comm);
-  file.write({{"out", rows.data(), DType::float16}}, mine(comm), piece_bytes);
-  file.finish({});
+  OutputFile file(output_plan({path, true}, {tensor_spec("out", type, shape, shape.heads, order)}), comm);
+  file.write({{"out", rows.data(), DType::float16}}, mine(comm), RowOwners(dealt(comm)));
+  file.publish({});
   std::vector<Stored> found(870);
   SeenFile seen = test::seen_file(comm, path, {"out"});
   EXPECT_EQ(seen.at("out").type, type);
   seen.datasets["out"].order = order;
-  read_rows_alone(seen, {"out", found.data()}, {0, shape.sequence});  // (B, S, H, D), whatever the order in the file
+  read_rows(seen, {"out", found.data()}, {{0, shape.sequence}});  // (B, S, H, D), whatever the order in the file
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], Stored(core::to_float(half_of(i)))) << i;
 }
 
@@ -70,11 +65,9 @@ TEST(OutputType, HalvesAreStoredAsWiderNumbersInEitherOrder) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   for (const AxisOrder order : {AxisOrder::bshd, AxisOrder::bhsd}) {
-    for (const Index piece_bytes : {Index(300), max_piece_bytes}) {
-      write_halves<float>(folder / "32.h5", DType::float32, order, comm, piece_bytes);
-      write_halves<double>(folder / "64.h5", DType::float64, order, comm, piece_bytes);
-      comm.barrier();
-    }
+    write_halves<float>(folder / "32.h5", DType::float32, order, comm);
+    write_halves<double>(folder / "64.h5", DType::float64, order, comm);
+    comm.barrier();
   }
 }
 
@@ -84,7 +77,7 @@ TEST(OutputType, PartsOfMatricesToo) {
   const std::string path = folder / "dw.h5";
   constexpr Index rows = 11, columns = 6;
   std::vector<double> all = test::counting<double>(rows * columns, 0.1);
-  ResultFile file({path, false}, {{"dw", DType::float32, {rows, columns}, "width q_width"}}, comm);
+  OutputFile file(output_plan({path, false}, {{"dw", DType::float32, {rows, columns}, "width q_width"}}), comm);
   // Every rank keeps the matrix without its first row and column, and writes some of its rows; rank 0 writes the rest.
   const Rectangle kept{{1, rows}, {1, columns}};
   std::vector<double> inner;
@@ -93,13 +86,21 @@ TEST(OutputType, PartsOfMatricesToo) {
   }
   const Interval share = test::share(rows - 1, comm);
   const Rectangle whole{{0, rows}, {0, columns}};
+  const auto rank_of = [&](const std::string&) -> RankOf {
+    return [&](const OneNumber& at) {
+      for (int rank = 0; rank < comm.size() && at.row > 0 && at.head > 0; ++rank) {
+        if (at.row - 1 < (rows - 1) * (rank + 1) / comm.size()) return rank;
+      }
+      return 0;
+    };
+  };
   const auto only_root = [&](const Rectangle& part) { return comm.is_root() ? part : Rectangle{}; };
-  file.write_parts({{"dw", only_root({{0, rows}, {0, 1}}), whole, all.data(), DType::float64}});
-  file.write_parts({{"dw", only_root({{0, 1}, {1, columns}}), whole, all.data(), DType::float64}});
-  file.write_parts({{"dw", {{share.begin + 1, share.end + 1}, {1, columns}}, kept, inner.data(), DType::float64}});
-  file.finish({});
+  file.write_parts({{"dw", only_root({{0, rows}, {0, 1}}), whole, all.data(), DType::float64}}, rank_of);
+  file.write_parts({{"dw", only_root({{0, 1}, {1, columns}}), whole, all.data(), DType::float64}}, rank_of);
+  file.write_parts({{"dw", {{share.begin + 1, share.end + 1}, {1, columns}}, kept, inner.data(), DType::float64}}, rank_of);
+  file.publish({});
   std::vector<float> found(all.size());
-  transfer_parts(test::seen_file(comm, path, {"dw"}), Direction::read, {{"dw", whole, whole, found.data()}}, comm);
+  read_part(test::seen_file(comm, path, {"dw"}), {"dw", whole, whole, found.data()});
   EXPECT_EQ(found, std::vector<float>(all.begin(), all.end()));
 }
 
@@ -111,12 +112,11 @@ TEST(OutputType, NumbersBeyondItsRangeAreEveryonesError) {
   all.back() = 4e38;  // the last rank's, or that of another one
   const std::vector<double> rows = test::rows_of(all, 2, 15, mine(comm));
   {
-    ResultFile file({path, false}, {tensor_spec("out", DType::float32, shape, shape.heads)}, comm);
+    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape, shape.heads)}), comm);
     const std::string message = test::common_error(comm, [&] {
-      file.write({{"out", rows.data(), DType::float64}}, mine(comm));
+      file.write({{"out", rows.data(), DType::float64}}, mine(comm), RowOwners(dealt(comm)));
     });
-    EXPECT_NE(message.find("dataset out has numbers beyond the range of float32, expected output.type: auto, which "
-                           "keeps them as float64"),
+    EXPECT_NE(message.find("dataset out: the number for [1, 28, 2, 4] does not fit float32: set output.type to a wider"),
               std::string::npos)
         << message;
   }

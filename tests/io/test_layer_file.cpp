@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "annulus/io/layer_file.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/output_file.hpp"
 #include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
@@ -99,47 +99,61 @@ TEST_F(LayerFileTest, NamesWhatIsWrong) {
 }
 
 /// Deals a matrix of `rows` x `columns` to the ranks by rows or by columns.
-Rectangle part_of(bool by_rows, Index rows, Index columns, const comm::Communicator& comm) {
-  if (by_rows) return {core::even_part(rows, comm.size(), comm.rank()), {0, columns}};
-  return {{0, rows}, core::even_part(columns, comm.size(), comm.rank())};
+Rectangle part_of(bool by_rows, Index rows, Index columns, int ranks, int rank) {
+  if (by_rows) return {core::even_part(rows, ranks, rank), {0, columns}};
+  return {{0, rows}, core::even_part(columns, ranks, rank)};
+}
+bool is_in(const Rectangle& part, Index row, Index column) {
+  return part.rows.begin <= row && row < part.rows.end && part.columns.begin <= column && column < part.columns.end;
 }
 
 TEST_F(PartsTest, GoOutAndComeBack) {
   const std::string path = folder / "out.h5";
   const Index rows = 7, columns = 5;
   for (const bool by_rows : {true, false}) {
-    const Rectangle kept = part_of(by_rows, rows, columns, comm);
+    const Rectangle kept = part_of(by_rows, rows, columns, comm.size(), comm.rank());
     std::vector<float> mine;  // number = its place in the matrix
     for (Index r = kept.rows.begin; r < kept.rows.end; ++r) {
       for (Index c = kept.columns.begin; c < kept.columns.end; ++c) mine.push_back(float(r * columns + c));
     }
-    ResultFile file({path, true},
-                    {{"w", DType::float32, {rows, columns}, "in out"}, {"b", DType::float64, {rows}, "in"}}, comm);
+    OutputFile file(output_plan({path, true}, {{"w", DType::float32, {rows, columns}, "in out"},
+                                               {"b", DType::float64, {rows}, "in"}}),
+                    comm);
     std::vector<double> bias = counting<double>(std::size_t(rows), 100);
     const Rectangle all{{0, rows}, {0, 1}};
-    file.write_parts({{"w", kept, kept, mine.data()}, {"b", comm.is_root() ? all : Rectangle{}, all, bias.data()}});
-    file.finish({"", {}, {}});
+    const auto rank_of = [&](const std::string& dataset) -> RankOf {
+      return [&, dataset](const OneNumber& at) {
+        int rank = 0;
+        while (dataset == "w" && !is_in(part_of(by_rows, rows, columns, comm.size(), rank), at.row, at.head)) ++rank;
+        return rank;
+      };
+    };
+    file.write_parts({{"w", kept, kept, mine.data()}, {"b", comm.is_root() ? all : Rectangle{}, all, bias.data()}},
+                     rank_of);
+    file.publish({"", {}, {}});
 
-    // Everyone reads everything, in one piece and in several; then again its part alone, out of the middle of memory.
+    // Every rank reads everything, by bytes and by HDF5; then again its part alone, out of the middle of memory.
     const Rectangle whole{{0, rows}, {0, columns}};
     const auto expected = counting<float>(std::size_t(rows * columns));
-    const SeenFile seen = test::seen_file(comm, path, {"w", "b"});
-    for (const Index piece_bytes : {max_piece_bytes, Index(2 * columns * 4), Index(1)}) {
+    SeenFile seen = test::seen_file(comm, path, {"w", "b"});
+    for (const Index offset : {DatasetInfo::not_known, DatasetInfo::by_hdf5}) {
+      seen.datasets["w"].offset = seen.datasets["b"].offset = offset;
       std::vector<float> read(expected.size());
-      transfer_parts(seen, Direction::read, {{"w", whole, whole, read.data()}}, comm, piece_bytes);
-      EXPECT_EQ(read, expected) << piece_bytes;
+      read_part(seen, {"w", whole, whole, read.data()});
+      EXPECT_EQ(read, expected);
+      std::vector<double> back(static_cast<std::size_t>(rows));
+      read_parts(seen, {{"b", all, all, back.data()}}, comm);
+      EXPECT_EQ(back, bias);
     }
     std::vector<float> inside(expected.size(), -1);
-    transfer_parts(seen, Direction::read, {{"w", kept, whole, inside.data()}}, comm);
+    read_part(seen, {"w", kept, whole, inside.data()});
     for (Index r = 0; r < rows; ++r) {
       for (Index c = 0; c < columns; ++c) {
-        const bool own = kept.rows.begin <= r && r < kept.rows.end && kept.columns.begin <= c && c < kept.columns.end;
-        EXPECT_EQ(inside[std::size_t(r * columns + c)], own ? float(r * columns + c) : -1) << r << ", " << c;
+        const float own = is_in(kept, r, c) ? float(r * columns + c) : -1;
+        EXPECT_EQ(inside[std::size_t(r * columns + c)], own) << r << ", " << c;
       }
     }
-    std::vector<double> back(static_cast<std::size_t>(rows));
-    read_checked_parts(seen, {{"b", all, all, back.data()}}, comm);
-    EXPECT_EQ(back, bias);
+    comm.barrier();  // the next file takes its place
   }
 }
 
@@ -149,9 +163,9 @@ TEST_F(PartsTest, OutsideTheDatasetAreEveryonesError) {
   const bool last = comm.rank() == comm.size() - 1;
   const Rectangle part{{0, 6}, {0, last ? 13 : 12}};
   const std::string message = common_error(comm, [&] {
-    transfer_parts(test::seen_file(comm, path, {"wq"}), Direction::read, {{"wq", part, part, host.data()}}, comm);
+    read_parts(test::seen_file(comm, path, {"wq"}), {{"wq", part, part, host.data()}}, comm);
   });
-  EXPECT_NE(message.find("dataset wq: a part outside"), std::string::npos) << message;
+  EXPECT_NE(message.find("dataset wq: batch entry 0, rows 0 to 5, heads [0, 13) of (1, 6, 12, 1)"), std::string::npos) << message;
 }
 
 TEST_F(PartsTest, NanIsNamedByItsPlace) {
@@ -160,10 +174,10 @@ TEST_F(PartsTest, NanIsNamedByItsPlace) {
   if (comm.is_root()) add_dataset(path, "w", H5T_IEEE_F32LE, {7, 5}, w.data());
   comm.barrier();
   for (const bool by_rows : {true, false}) {
-    const Rectangle kept = part_of(by_rows, 7, 5, comm);
+    const Rectangle kept = part_of(by_rows, 7, 5, comm.size(), comm.rank());
     std::vector<float> host(std::size_t(kept.count()));
     const std::string message = common_error(comm, [&] {
-      read_checked_parts(test::seen_file(comm, path, {"w"}), {{"w", kept, kept, host.data()}}, comm);
+      read_parts(test::seen_file(comm, path, {"w"}), {{"w", kept, kept, host.data()}}, comm);
     });
     EXPECT_NE(message.find(path + ": dataset w holds nan at [4, 2], expected finite"), std::string::npos) << message;
   }

@@ -1,6 +1,5 @@
 // How files are put in place: new ones, replaced ones, ones that may not be replaced, and what dead processes left.
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -228,110 +227,18 @@ TEST_F(NewFiles, AnExchangedTemporaryFileIsLeftAlone) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(NewFiles, WithoutOverwriteTheNameIsReserved) {
-  std::string lock = path + ".lock";
-  {
-    NewFile file(path, false);
-    const std::string message = error([&] { NewFile(path, false); });
-    EXPECT_EQ(message.find(path + ": another run makes this output already: process " + std::to_string(getpid())), 0u)
-        << message;
-    put(path, true, "may be replaced");  // and then there is a file
-    EXPECT_TRUE(std::filesystem::exists(lock)) << "somebody else's";
-    std::filesystem::remove(path);
-    file.publish();
-  }
-  EXPECT_EQ(names(), Names{"out"});
-  std::filesystem::remove(path);
-  { const NewFile given_up(path, false); }
-  EXPECT_TRUE(names().empty());
-  put(path, false, "free again");
-  EXPECT_EQ(content_of(path), "free again");
-}
-
-TEST_F(NewFiles, OneProcessAtATimeHasAReservation) {
-  // Each has it many times, and marks that; a reservation is often opened while its owner removes it.
-  const std::string mark = folder / "mark";
-  const auto take_turns = [&] {
-    int collisions = 0;
-    for (int times = 0; times < 200;) {
-      try {
-        const Reservation mine(path);
-        const int id = open(mark.c_str(), O_CREAT | O_EXCL, 0600);
-        collisions += id < 0 ? 1 : 0;
-        if (id >= 0) unlink(mark.c_str());
-        close(id);
-        ++times;
-      } catch (const core::Error&) {  // the other one has it
-      }
-    }
-    return collisions;
-  };
-  const pid_t child = fork();
-  if (child == 0) _exit(std::min(take_turns(), 100));
-  EXPECT_EQ(take_turns(), 0);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_TRUE(names().empty());
-}
-
-TEST_F(NewFiles, ADeadProcessReservesNothingAndLeavesNothing) {
+TEST_F(NewFiles, ADeadProcessLeavesNothingForLong) {
   for (const bool overwrite : {false, true}) {
     in_a_process_that_dies([&] {
       NewFile file(path, false);
       file.write("half");
       _exit(0);
     });
-    EXPECT_EQ(names().size(), 2u) << "its reservation and its temporary file";
+    EXPECT_EQ(names().size(), 1u) << "its temporary file";
     put(path, overwrite, "whole");
     EXPECT_EQ(names(), Names{"out"});
     std::filesystem::remove(path);
   }
-}
-
-TEST_F(NewFiles, AReservationThatIsNotOursIsLeftAlone) {
-  make("out.lock", "the user's own");
-  EXPECT_EQ(error([&] { NewFile(path, false); }),
-            path + ".lock: is in the way: " + path + " is reserved by a file of that name, and this one is not ours");
-  std::filesystem::create_symlink("elsewhere", folder / "b.lock");
-  EXPECT_EQ(error([&] { NewFile(folder / "b", false); }).find(folder / "b.lock: cannot be opened: "), 0u);
-  put(path, true, "text");
-  EXPECT_EQ(content_of(folder / "out.lock"), "the user's own");
-  EXPECT_EQ(names(), (Names{"b.lock", "out", "out.lock"}));
-}
-
-/// Without the rights of root, who may open everything.
-class AsNobody {
- public:
-  AsNobody() { EXPECT_EQ(seteuid(getuid() == 0 ? 65534 : getuid()), 0); }
-  ~AsNobody() { EXPECT_EQ(seteuid(getuid()), 0); }
-};
-
-TEST_F(NewFiles, AReservationThatMayOnlyBeReadIsOneAllTheSame) {
-  chmod(folder.path().c_str(), 0777);
-  const std::string lock = make("out.lock", "annulus: process 7 on elsewhere since today\nmakes out\n");
-  chmod(lock.c_str(), 0444);
-  {
-    const int owner = open(lock.c_str(), O_RDONLY);
-    EXPECT_EQ(flock(owner, LOCK_EX | LOCK_NB), 0);
-    const AsNobody nobody;
-    const std::string message = error([&] { NewFile(path, false); });
-    EXPECT_EQ(message.find(path + ": another run makes this output already: process 7 on elsewhere since today"), 0u)
-        << message;
-    close(owner);
-  }
-  {
-    const AsNobody nobody;  // and its owner is dead now
-    put(path, false, "text");
-  }
-  EXPECT_EQ(content_of(path), "text");
-  EXPECT_EQ(names(), Names{"out"});
-  std::filesystem::remove(path);
-  chmod(make("out.lock", "").c_str(), 0);
-  const AsNobody nobody;
-  const std::string message = error([&] { NewFile(path, false); });
-  EXPECT_EQ(message, lock + ": cannot be opened: Permission denied; it keeps others from making " + path +
-                         ": remove it, or ask its owner to, if no run makes that file");
 }
 
 TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
@@ -357,9 +264,8 @@ TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   const std::string elsewhere = replaced(dead, machine, "0123456789ab");
   const std::string other_file = replaced(dead, "out.tmp.", "out2.tmp.");
   Names stay{alive, elsewhere, other_file, path + ".tmp.12345", path + ".tmp." + machine + ".x-1.0123456789abcdef"};
-  stay.push_back(dead + ".data.x");  // of nobody that is known
   for (const std::string& file : stay) std::ofstream(file) << "half";
-  for (const std::string& file : {dead, reborn, dead + ".data.0", dead + ".metadata.12"}) std::ofstream(file) << "half";
+  for (const std::string& file : {dead, reborn}) std::ofstream(file) << "half";
 
   const auto said_while_made = [&] {
     testing::internal::CaptureStderr();

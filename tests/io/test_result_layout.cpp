@@ -9,10 +9,10 @@
 #include <map>
 #include <thread>
 
-#include "annulus/io/collective.hpp"
 #include "annulus/io/dimension_scales.hpp"
 #include "annulus/io/location.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/output_file.hpp"
+#include "annulus/io/tensor_file.hpp"
 #include "io/hdf5_files.hpp"
 
 namespace annulus::io {
@@ -67,10 +67,11 @@ const std::array<std::uint16_t, 8> brain{0x3f80, 0x3f81, 0xc049, 0x0000, 0x7f7f,
 const std::vector<float> lse{0.5f, 1.5f, -INFINITY, 2.5f};
 
 void make_result(const std::string& path, const comm::Communicator& comm, const Record& record) {
-  ResultFile file({path, true},
-                  {tensor_spec("out", DType::bfloat16, shape, 1), lse_spec("lse", DType::bfloat16, shape)}, comm);
-  file.write({{"out", brain.data()}, {"lse", lse.data()}}, {{0, 4}});
-  file.finish(record);
+  OutputFile file(output_plan({path, true}, {tensor_spec("out", DType::bfloat16, shape, 1),
+                                             lse_spec("lse", DType::bfloat16, shape)}),
+                  comm);
+  file.write({{"out", brain.data()}, {"lse", lse.data()}}, {{0, 4}}, RowOwners(pattern::contiguous_partition(4, 1)));
+  file.publish(record);
 }
 
 class ResultLayout : public testing::Test {
@@ -101,7 +102,8 @@ TEST_F(ResultLayout, DatasetsAndAttributes) {
 TEST_F(ResultLayout, ListsOfTopRows) {
   TensorSpec entropy = lse_spec("entropy", DType::float32, shape);
   entropy.units = "nats";
-  ResultFile({path, true}, {entropy, top_spec("top_rows", NumberType::int64(), shape, 3)}, comm).finish({});
+  OutputFile(output_plan({path, true}, {entropy, top_spec("top_rows", NumberType::int64(), shape, 3)}), comm)
+      .publish({});
   EXPECT_EQ(text_attribute(path, "/entropy", "units"), "nats");
   EXPECT_EQ(text_attribute(path, "/top_rows", "units"), "1");
   EXPECT_EQ(text_attribute(path, "/top_rows", "dtype"), "int64");
@@ -153,7 +155,7 @@ TEST_F(ResultLayout, AxesAreDimensionScales) {
 
 TEST_F(ResultLayout, AScaleTakesAByteForEachEntryAndIsZero) {
   const Shape wide{1, 100'000, 1, 1, 1};
-  ResultFile({path, true}, {lse_spec("lse", DType::float32, wide)}, comm).finish({});
+  OutputFile(output_plan({path, true}, {lse_spec("lse", DType::float32, wide)}), comm).publish({});
   EXPECT_EQ(numbers(path, "/sequence", 100'000), std::vector<double>(100'000));
   FileId file = open_alone(path, false);
   const DatasetId scale(H5Dopen2(file, "sequence", H5P_DEFAULT));

@@ -1,8 +1,10 @@
-// Rows of tensors that lie in nobody's memory but in a file: strategies read and write them through this, io implements
-// it, app hands it in.
+// Rows of tensors that lie in a file instead of memory: strategies read and write them through this, io implements it,
+// app hands it in.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,9 +13,6 @@
 namespace annulus::core {
 
 /// A tensor (B, S, heads, numbers) of a run, wherever it is stored.
-///   normalizers  (B, S, H, 2) of the problem's precision (kernels/normalizer.hpp): what the forward pass leaves for
-///                the backward pass; no part of the result
-///   received       (B, S, H, 1) float64; top_rows (B, S, H, k) int64; top_weights (B, S, H, k) in the type of lse
 enum class StoredTensor {
   q,
   k,
@@ -32,11 +31,53 @@ enum class StoredTensor {
   top_weights
 };
 
-constexpr std::string_view name_of(StoredTensor tensor) {
-  constexpr std::string_view names[] = {"q",   "k",   "v",           "dout",     "dlse",
-                                        "out", "lse", "normalizers", "entropy",  "dq",
-                                        "dk",  "dv",  "received",    "top_rows", "top_weights"};
-  return names[std::size_t(tensor)];
+/// What a tensor has for each row, and as what it is kept in memory.
+struct StoredTensorEntry {
+  enum class Heads { query, key };                    ///< H heads, or Hkv
+  enum class Numbers { dim, one, normalizer, top };   ///< of a head: D, 1, kernels::normalizer_numbers, k of top keys
+  enum class Type { tensor, lse, sum, float64, int64 };  ///< that of q; of lse; of sums (precision)
+
+  StoredTensor id;
+  std::string_view name;  ///< of its dataset in a result, and in an input file by default
+  Heads heads;
+  Numbers numbers;
+  Type type;
+};
+
+/// Every tensor, in the order of the enumeration. `normalizers` is what the forward pass leaves for the backward pass
+/// (kernels/normalizer.hpp); it is no part of the result.
+inline constexpr auto stored_tensor_table = [] {
+  using enum StoredTensorEntry::Heads;
+  using enum StoredTensorEntry::Numbers;
+  using enum StoredTensorEntry::Type;
+  return std::array<StoredTensorEntry, 15>{{
+      {StoredTensor::q, "q", query, dim, tensor},
+      {StoredTensor::k, "k", key, dim, tensor},
+      {StoredTensor::v, "v", key, dim, tensor},
+      {StoredTensor::dout, "dout", query, dim, tensor},
+      {StoredTensor::dlse, "dlse", query, one, lse},
+      {StoredTensor::out, "out", query, dim, tensor},
+      {StoredTensor::lse, "lse", query, one, lse},
+      {StoredTensor::normalizers, "normalizers", query, normalizer, sum},
+      {StoredTensor::entropy, "entropy", query, one, lse},
+      {StoredTensor::dq, "dq", query, dim, tensor},
+      {StoredTensor::dk, "dk", key, dim, tensor},
+      {StoredTensor::dv, "dv", key, dim, tensor},
+      {StoredTensor::received, "received", query, one, float64},
+      {StoredTensor::top_rows, "top_rows", query, top, int64},
+      {StoredTensor::top_weights, "top_weights", query, top, lse},
+  }};
+}();
+
+constexpr const StoredTensorEntry& entry_of(StoredTensor tensor) { return stored_tensor_table[std::size_t(tensor)]; }
+constexpr std::string_view name_of(StoredTensor tensor) { return entry_of(tensor).name; }
+
+/// The tensor of this name; nothing for every other name (y, dwq of a layer).
+constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
+  for (const StoredTensorEntry& one : stored_tensor_table) {
+    if (one.name == name) return one.id;
+  }
+  return std::nullopt;
 }
 
 /// Rows first, first + stride, ..., `count` of them, of one batch entry and of heads that lie side by side, and where

@@ -25,8 +25,11 @@ Descriptor::Descriptor(const std::string& path, int flags, mode_t mode)
              is_link ? "it is a link, and links are not followed here" : std::strerror(errno));
 }
 
-Descriptor::~Descriptor() {
-  if (id_ >= 0) close(id_);
+Descriptor::~Descriptor() { close(); }
+
+int Descriptor::close() {
+  const int id = std::exchange(id_, -1);
+  return id < 0 || ::close(id) == 0 ? 0 : errno;
 }
 
 Descriptor::Descriptor(Descriptor&& other) noexcept : id_(std::exchange(other.id_, -1)) {}

@@ -23,6 +23,8 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
 
   int id() const { return id_; }
+  /// Closes it now; 0 or the error's number.
+  int close();
   core::FileIdentity identity() const;
   /// The path stands for this file and not for a link to it.
   bool is_named(const std::string& path) const;

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "annulus/io/attributes.hpp"
-#include "annulus/io/collective.hpp"
+#include "annulus/io/hdf5_support.hpp"
 
 namespace annulus::io {
 namespace {

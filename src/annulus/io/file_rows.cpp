@@ -3,15 +3,12 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <cstring>
 #include <system_error>
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/core/normals.hpp"
-#include "annulus/io/collective.hpp"
-#include "annulus/io/finite.hpp"
 #include "annulus/io/generated.hpp"
 
 namespace annulus::io {
@@ -19,60 +16,7 @@ namespace {
 
 using core::RowPiece;
 
-/// A piece's rows as they stand in the file, (rows, heads, numbers) or (heads, rows, numbers), in one call of HDF5.
-void read_piece(const Target& target, const Hdf5Tensor& from, const RowPiece& piece, std::vector<std::byte>& rows) {
-  const RowLayout& layout = from.layout;
-  const auto fill = [&](Index batch, Index row, Index heads) {
-    std::vector<hsize_t> all{hsize_t(batch), hsize_t(row), hsize_t(heads), hsize_t(layout.head_numbers())};
-    all.resize(target.info.extents.size());  // the gradient of the LSE has no fourth axis
-    return reordered(std::move(all), layout.order);
-  };
-  std::vector<hsize_t> start = fill(piece.batch, piece.first, piece.heads.begin);
-  if (start.size() == 4) start[3] = 0;
-  std::vector<hsize_t> step(start.size(), 1);
-  step[sequence_axis(layout.order)] = hsize_t(piece.stride);
-  const std::vector<hsize_t> count = fill(1, piece.count, piece.heads.size());
-  const SpaceId stored = stored_space(target);
-  check_hdf5(H5Sselect_hyperslab(stored, H5S_SELECT_SET, start.data(), step.data(), count.data(), nullptr),
-             "HDF5 selection");
-  const Index numbers = piece.count * piece.heads.size() * layout.head_numbers();
-  rows.resize(std::size_t(numbers * layout.number_bytes()));
-  const SpaceId memory = space_of({numbers});
-  check_hdf5(H5Sselect_all(memory), "HDF5 selection");
-  move_selected(target, Direction::read, stored, memory, rows.data(), H5P_DEFAULT);
-}
-
-void read_by_hdf5(const Hdf5Tensor& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {
-  const double begin = core::wall_seconds();
-  const RowLayout& layout = from.layout;
-  const Index head_bytes = layout.head_numbers() * layout.number_bytes();
-  std::vector<std::byte> rows;
-  while_unchanged(from.file, [&] {
-    const FileId file = open_alone(from.file.path, false);
-    const Target target = open_target(file, from.file, from.dataset);
-    for (const RowPiece& piece : pieces) {
-      if (piece.count == 0 || piece.heads.size() == 0) continue;
-      read_piece(target, from, piece, rows);
-      traffic.asked += Index(rows.size());
-      traffic.moved += Index(rows.size());  // chunks that HDF5 reads for them are its business
-      const Index heads = piece.heads.size();
-      const bool by_rows = layout.order == AxisOrder::bshd;
-      for (Index i = 0; i < piece.count; ++i) {
-        for (Index h = 0; h < heads; ++h) {
-          std::byte* to = static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch;
-          std::memcpy(to, rows.data() + (by_rows ? i * heads + h : h * piece.count + i) * head_bytes,
-                      std::size_t(head_bytes));
-          const auto found = find_non_finite(to, layout.type, layout.head_numbers());
-          if (!found) continue;
-          const std::vector<Index> at{piece.batch, piece.first + i * piece.stride, piece.heads.begin + h, found->index};
-          core::fail(core::ErrorKind::failure, "{} holds {} at [{}], expected finite numbers", layout.where,
-                     found->value, fmt::join(reordered(at, layout.order), ", "));
-        }
-      }
-    }
-  });
-  traffic.seconds += core::wall_seconds() - begin;
-}
+constexpr Index group_bytes = Index(64) << 20;  // a second on a slow disk
 
 /// The numbers of each row of each piece, by all threads.
 void make_rows(const MadeTensor& from, const std::vector<RowPiece>& pieces) {
@@ -104,6 +48,32 @@ void make_rows(const MadeTensor& from, const std::vector<RowPiece>& pieces) {
 
 }  // namespace
 
+RowPlace place_of(const SeenFile& file, const std::string& dataset) {
+  if (std::optional<RawTensor> raw = raw_tensor(file, dataset)) return std::move(*raw);
+  return Hdf5Tensor{file, dataset, layout_of(file, dataset)};
+}
+
+void allow_any_numbers(RowPlace& place) {
+  if (auto* raw = std::get_if<RawTensor>(&place)) raw->layout.is_finite = false;
+  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&place)) hdf5->layout.is_finite = false;
+}
+
+void read_rows(const RowPlace& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {
+  if (const auto* made = std::get_if<MadeTensor>(&from)) {
+    make_rows(*made, pieces);
+  } else if (const auto* raw = std::get_if<RawTensor>(&from)) {
+    for (const std::vector<RowPiece>& group : groups_of(raw->layout, pieces, group_bytes)) {
+      {
+        const comm::BlockingScope inside("the reading of " + raw->layout.where);
+        read_rows(*raw, group, traffic);
+      }
+      comm::watchdog_progress();
+    }
+  } else {
+    read_rows(std::get<Hdf5Tensor>(from), pieces, traffic);
+  }
+}
+
 FileRows::FileRows() {
   sigset_t all, before;
   sigfillset(&all);
@@ -126,7 +96,7 @@ FileRows::~FileRows() {
   thread_.join();
 }
 
-void FileRows::put(core::StoredTensor tensor, Place place) { places_.insert_or_assign(tensor, std::move(place)); }
+void FileRows::put(core::StoredTensor tensor, RowPlace place) { places_.insert_or_assign(tensor, std::move(place)); }
 
 void FileRows::note_done(std::exception_ptr error) {
   {
@@ -169,26 +139,22 @@ void FileRows::work() {
 core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<RowPiece> pieces) {
   const auto found = places_.find(tensor);
   core::require(found != places_.end(), [&] { return fmt::format("rows of {} were asked for", name_of(tensor)); });
-  ++begun_;
   const auto* raw = std::get_if<RawTensor>(&found->second);
   if (raw != nullptr && thread_.joinable()) {
     {
       const std::lock_guard lock(mutex_);
-      queue_.push_back({*raw, std::move(pieces)});
+      for (std::vector<RowPiece>& group : groups_of(raw->layout, pieces, group_bytes)) {
+        queue_.push_back({*raw, std::move(group)});
+        ++begun_;
+      }
     }
     changed_.notify_all();
     return begun_;
   }
-  if (begun_ > 1) wait(begun_ - 1);  // in the order in which they are begun
+  wait(begun_);  // reads are done in the order in which they are begun
+  ++begun_;
   core::RowTraffic moved;
-  const comm::BlockingScope inside(fmt::format("the reading of rows of {}", name_of(tensor)));
-  if (raw != nullptr) {
-    read_rows(*raw, pieces, moved);
-  } else if (const auto* hdf5 = std::get_if<Hdf5Tensor>(&found->second)) {
-    read_by_hdf5(*hdf5, pieces, moved);
-  } else {
-    make_rows(std::get<MadeTensor>(found->second), pieces);
-  }
+  read_rows(found->second, pieces, moved);
   {
     const std::lock_guard lock(mutex_);
     traffic_.asked += moved.asked;
@@ -201,29 +167,22 @@ core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<R
 
 void FileRows::wait(Ticket ticket) {
   core::require(ticket <= begun_, [&] { return fmt::format("read {} of {} was waited for", ticket, begun_); });
-  {
-    const comm::BlockingScope inside("the reading of rows ahead of the kernel");
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ >= ticket; });
-    if (error_) std::rethrow_exception(error_);
+  for (bool is_done = false; !is_done;) {
+    {
+      const comm::BlockingScope inside("the reading of rows ahead of the kernel");
+      std::unique_lock lock(mutex_);
+      const Ticket before = done_;
+      changed_.wait(lock, [&] { return done_ >= ticket || done_ > before; });
+      if (error_) std::rethrow_exception(error_);
+      is_done = done_ >= ticket;
+    }
+    comm::watchdog_progress();
   }
-  comm::watchdog_progress();
 }
 
 core::RowTraffic FileRows::traffic() const {
   const std::lock_guard lock(mutex_);
   return traffic_;
-}
-
-FileRows::Place place_of(const SeenFile& file, const std::string& dataset) {
-  if (std::optional<RawTensor> raw = raw_tensor(file, dataset)) return std::move(*raw);
-  const DatasetInfo& info = file.at(dataset);
-  std::vector<Index> extents = reordered(info.extents, info.order);
-  extents.resize(4, 1);
-  return Hdf5Tensor{file,
-                    dataset,
-                    {fmt::format("{}: dataset {}", file.path, dataset), 0, extents, info.order, *info.type.dtype(),
-                     *info.type.dtype()}};
 }
 
 }  // namespace annulus::io

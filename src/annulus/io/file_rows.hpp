@@ -10,48 +10,56 @@
 #include <variant>
 
 #include "annulus/core/random.hpp"
+#include "annulus/io/hdf5_rows.hpp"
 #include "annulus/io/raw_file.hpp"
 #include "annulus/io/settings.hpp"
 
 namespace annulus::io {
 
-/// A dataset that only HDF5 can read: chunked, compressed, in another byte order.
-struct Hdf5Tensor {
-  SeenFile file;
-  std::string dataset;
-  RowLayout layout;  ///< its offset has no meaning
-};
 struct MadeTensor {
   GenerateSettings settings;
   core::TensorId id = core::TensorId::q;
 };
 
+/// Where a tensor's rows come from.
+using RowPlace = std::variant<RawTensor, Hdf5Tensor, MadeTensor>;
+
+/// The place of a dataset of an input file. On this rank alone. Throws Error(failure).
+RowPlace place_of(const SeenFile& file, const std::string& dataset);
+
+/// NaN and infinity are no errors in what is read there.
+void allow_any_numbers(RowPlace& place);
+
+/// Reads pieces now, by the thread that calls it, which has to be the one that calls MPI and HDF5. Throws
+/// Error(failure).
+void read_rows(const RowPlace& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
+
 /// Where tensors lie. Those that lie in a file as they are go through the thread; HDF5, which must be called by one
 /// thread only, and what is made from a seed do their work in start().
 class FileRows final : public core::RowSource {
  public:
-  using Place = std::variant<RawTensor, Hdf5Tensor, MadeTensor>;
-
   FileRows();
   /// Reads that were begun are ended, not finished.
   ~FileRows() override;
 
   /// Names the place of a tensor. Not while its rows are read.
-  void put(core::StoredTensor tensor, Place place);
+  void put(core::StoredTensor tensor, RowPlace place);
+  /// Closes all files. Not while rows are read.
+  void forget() { places_.clear(); }
 
   Ticket start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces) override;
   void wait(Ticket ticket) override;
   core::RowTraffic traffic() const override;
 
  private:
-  struct Read {
+  struct Read {  // of some MiB: wait() tells the watchdog of each that is done
     RawTensor from;
     std::vector<core::RowPiece> pieces;
   };
   void work();
   void note_done(std::exception_ptr error);
 
-  std::map<core::StoredTensor, Place> places_;
+  std::map<core::StoredTensor, RowPlace> places_;
   Ticket begun_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -62,8 +70,5 @@ class FileRows final : public core::RowSource {
   bool stop_ = false;
   std::thread thread_;  // none where none is to be had: start() reads then
 };
-
-/// The place of a dataset of an input file. On this rank alone. Throws Error(failure).
-FileRows::Place place_of(const SeenFile& file, const std::string& dataset);
 
 }  // namespace annulus::io

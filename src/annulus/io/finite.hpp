@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
-#include "annulus/io/part_transfer.hpp"
+#include "annulus/io/matrix_part.hpp"
 #include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {

@@ -220,4 +220,9 @@ std::vector<Index> extents_of(hid_t dataset) {
   return {extents.begin(), extents.end()};
 }
 
+SpaceId space_of(const std::vector<Index>& extents) {
+  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
+  return SpaceId(check_hdf5(H5Screate_simple(int(sizes.size()), sizes.data(), nullptr), "HDF5 extents"));
+}
+
 }  // namespace annulus::io

@@ -13,6 +13,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/io/fingerprint.hpp"
 #include "annulus/io/location.hpp"
+#include "annulus/io/process_name.hpp"
 
 namespace annulus::io {
 namespace {
@@ -117,7 +118,8 @@ void Journal::take(const std::string& line) {
   } else if (word == "part") {
     part_ = rest();
   } else if (word == "owner") {
-    words >> id >> owners_[id].launch >> std::ws;
+    words >> id;
+    words >> owners_[id].launch >> owners_[id].process >> std::ws;
     std::getline(words, owners_[id].about);
   } else if (word == "claim") {
     words >> unit.phase >> unit.unit >> id;
@@ -147,20 +149,26 @@ bool Journal::is_claimed(const UnitName& unit) const {
 
 std::optional<std::string> Journal::worker(std::uint64_t launch) const {
   for (const auto& [id, owner] : owners_) {
-    if (id != self_ && owner.launch != launch && is_locked(file_, byte_of(id))) return owner.about;
+    if (id == self_ || owner.launch == launch) continue;
+    const bool works = locks_ ? is_locked(file_, byte_of(id)) : life_of(owner.process) != Life::dead;
+    if (works) return owner.about;
   }
   return std::nullopt;
 }
 
-void Journal::sign_on(const JournalOwner& owner) {
+void Journal::sign_on(const JournalOwner& owner, Turn& turn) {
   self_ = owner.id;
   if (locks_) {
     std::optional<ByteLock> lock = ByteLock::without_waiting(file_, byte_of(owner.id));
     core::require(lock.has_value(), [&] { return path_ + ": two processes have one id"; });
     alive_.emplace(std::move(*lock));
   }
+  turn.write(fmt::format("owner {} {} {} {}", owner.id, owner.launch, this_process(), owner.about));
+}
+
+void Journal::sign_on(const JournalOwner& owner) {
   Turn turn(*this);
-  turn.write(fmt::format("owner {} {} {}", owner.id, owner.launch, owner.about));
+  sign_on(owner, turn);
 }
 
 bool Journal::take_completion() {
@@ -190,7 +198,7 @@ Journal::Turn::Turn(Journal& journal) : journal_(journal) {
 void Journal::Turn::write(const std::string& line) {
   struct stat about {};
   if (fstat(journal_.file_.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", journal_.path_, std::strerror(errno));
-  // Behind what a killed process, or a full disk, left of a line: it ends there and counts for nothing.
+  // After what a killed process, or a full disk, left of a line: it ends there and counts for nothing.
   const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + sealed(line);
   const int code = write_all(journal_.file_, text.data(), text.size(), about.st_size);
   if (code != 0) {

@@ -1,10 +1,12 @@
-// NAME.journal: which units of a long run are finished, and who works on which. A text file to which all processes that
-// work on the run append whole lines, under a lock; nobody else reads it.
+// NAME.journal: which units of an output are finished, and which process works on which. A text file to which all
+// processes that work on the output append whole lines, under a lock; no other program reads it. It is the lock of the
+// output, too: while a process that signed on lives, no other run makes the same file.
 //
 //   head {...}             what is computed: settings, input, version, cuts
 //   making                 the part file is being laid out: one that is there is ours
 //   part {...}             it is laid out (part_file.hpp)
-//   owner ID LAUNCH ABOUT  a process that takes units; while it lives it holds the lock on a byte that follows from ID
+//   owner ID LAUNCH PROCESS ABOUT
+//                          a process that takes units; while it lives it holds the lock on a byte that follows from ID
 //   claim PHASE UNIT ID    it works on this one
 //   done PHASE UNIT        its numbers are in the part file, and on disk
 //   stop LAUNCH            the processes of this launch shall take no more
@@ -31,7 +33,8 @@ using core::Index;
 struct JournalOwner {
   std::uint64_t id = 0;
   std::uint64_t launch = 0;
-  std::string about;  ///< "process 4711 on n7, started ..."
+  std::string about;       ///< "process 4711 on n7, started ..."
+  std::string process{};   ///< as this_process() names it
 };
 
 struct UnitName {
@@ -56,7 +59,8 @@ class Journal {
   bool is_making() const { return making_; }
   bool has_locks() const { return locks_; }
   bool is_recording() const { return recording_; }
-  /// Somebody of another launch than this one works on the run: who.
+  /// The process of another launch that works on the output, if there is one. Where the file system has no locks, that
+  /// is one that lives, or that ran on another machine, of which nobody can tell.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
 
   /// The journal stays locked while this lives; all that others have written is known then.
@@ -79,10 +83,12 @@ class Journal {
 
   std::uint64_t self() const { return self_; }
   /// From now on this process is at work, until the journal is closed.
+  void sign_on(const JournalOwner& owner, Turn& turn);
   void sign_on(const JournalOwner& owner);
 
   bool is_done(const UnitName& unit) const { return done_.contains(unit); }
   Index done_in(Index phase) const;
+  Index done() const { return Index(done_.size()); }
   /// The process that works on a unit, if it lives.
   bool is_claimed(const UnitName& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }

@@ -1,7 +1,7 @@
 #include "annulus/io/layer_file.hpp"
 
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/io/dataset_checks.hpp"
-#include "annulus/io/finite.hpp"
 
 namespace annulus::io {
 namespace {
@@ -68,7 +68,7 @@ FileContents describe(hid_t file, const Settings& settings, LayerWants wants) {
 }  // namespace
 
 LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm) {
-  file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}, settings.input.hints};
+  file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}};
   contents_ = agreed_contents(file_.path, settings.input.documents, comm,
                               [&](hid_t file) { return describe(file, settings, wants); });
   const DatasetInfo like_x{{shape().batch, shape().sequence, width()}, type()};
@@ -78,14 +78,13 @@ LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Com
   for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
     file_.datasets[weight.dataset] = {weight.extents, type()};
   }
+  find_offsets(file_, comm);
 }
 
-void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
-  transfer_parts(file, Direction::read, parts, comm);
+void read_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
+  const comm::Scope scope("reading " + file.path);
   comm::agree(comm, [&] {
-    for (const MatrixPart& part : parts) {
-      check_finite(fmt::format("{}: dataset {}", file.path, part.dataset), part, *file.at(part.dataset).type.dtype());
-    }
+    for (const MatrixPart& part : parts) read_part(file, part);
   });
 }
 

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "annulus/io/input_file.hpp"
-#include "annulus/io/part_transfer.hpp"
+#include "annulus/io/matrix_part.hpp"
 #include "annulus/io/settings.hpp"
 
 namespace annulus::io {
 
-/// Reads parts of matrices and refuses NaN and infinity in them; collective.
-void read_checked_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
+/// Reads this rank's parts of matrices and refuses NaN and infinity in them; collective.
+void read_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
 /// Gradients and targets a run reads beside x.
 struct LayerWants {
@@ -27,7 +27,7 @@ class LayerFile : public InputFile {
 
   /// Reads this rank's parts of weights; collective: every rank names the same datasets. Errors as in read().
   void read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const {
-    read_checked_parts(seen(), parts, comm);
+    read_parts(seen(), parts, comm);
   }
 };
 

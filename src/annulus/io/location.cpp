@@ -130,4 +130,11 @@ void flush_to_disk(const Descriptor& descriptor, const std::string& name) {
   if (fsync(descriptor.id()) != 0) fail(ErrorKind::failure, "{}: flushing failed: {}", name, std::strerror(errno));
 }
 
+void flush_and_close(Descriptor& descriptor, const std::string& name) {
+  flush_to_disk(descriptor, name);
+  const comm::BlockingScope inside("the closing of " + name);
+  const int code = descriptor.close();
+  if (code != 0) fail(ErrorKind::failure, "{}: closing failed: {}", name, std::strerror(code));
+}
+
 }  // namespace annulus::io

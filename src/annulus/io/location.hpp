@@ -35,4 +35,8 @@ void flush_folder(const std::string& file);
 /// Flushes what this machine has of a file to disk. Throws Error(failure).
 void flush_to_disk(const Descriptor& descriptor, const std::string& name);
 
+/// The same, and closes it: some file systems (NFS, quotas) tell of a write that failed only then. Throws
+/// Error(failure).
+void flush_and_close(Descriptor& descriptor, const std::string& name);
+
 }  // namespace annulus::io

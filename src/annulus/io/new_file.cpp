@@ -11,7 +11,7 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/io/location.hpp"
-#include "annulus/io/side_files.hpp"
+#include "annulus/io/process_name.hpp"
 #include "annulus/io/temporary_name.hpp"
 
 namespace annulus::io {
@@ -89,35 +89,14 @@ void UnfinishedFile::release() {
   ours_ = false;
 }
 
-Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
-  if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-  {
-    const SideFiles beside(path, 0);
-    comm::make_file(path, hints);
-  }
-  Descriptor made(path, O_RDWR | O_NOFOLLOW);
-  struct stat about {};
-  if (fstat(made.id(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != 0 || about.st_nlink != 1) {
-    fail(ErrorKind::failure, "{}: is not the empty file that MPI made under this name; it is left as it is", path);
-  }
-  return made;
-}
-
-NewFile::NewFile(const std::string& file, bool overwrite, const comm::FileHints& hints)
-    : final_path_(follow_links(file)), overwrite_(overwrite) {
+NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
   const comm::BlockingScope inside("the making of a file beside " + final_path_);
   check_location(final_path_, overwrite_);
-  if (overwrite_) {
-    Reservation::remove_stale(final_path_);
-  } else {
-    reservation_.emplace(final_path_);
-    check_location(final_path_, overwrite_);  // the one before may have finished meanwhile
-  }
   remove_leftovers(final_path_);
   const std::string path = temporary_name(final_path_);
   {
     const core::MakingScope making;
-    descriptor_ = new_file(path, hints);
+    descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
     unfinished_.emplace(path, descriptor_.identity().inode);
   }
   struct stat made {
@@ -128,8 +107,8 @@ NewFile::NewFile(const std::string& file, bool overwrite, const comm::FileHints&
   if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
 }
 
-NewFile::NewFile(const std::string& file, bool overwrite, const std::string& made)
-    : final_path_(file), overwrite_(overwrite), is_kept_(true), descriptor_(made, O_RDWR | O_NOFOLLOW) {
+NewFile::NewFile(const std::string& file, bool overwrite, const std::string& made, Refused refused)
+    : final_path_(file), overwrite_(overwrite), refused_(refused), descriptor_(made, O_RDWR | O_NOFOLLOW) {
   {
     const core::MakingScope making;  // no signal takes it for a file that goes with this process
     unfinished_.emplace(made, descriptor_.identity().inode);
@@ -186,13 +165,12 @@ void NewFile::publish() {
     keep(error.what());
   }
   unfinished_->release();
-  reservation_.reset();
   flush_folder(final_path_);  // some file systems cannot; the file itself is safe
 }
 
 /// Hours of work are in this file: it is not thrown away.
 void NewFile::keep(const std::string& why) {
-  if (is_kept_) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
+  if (refused_ == Refused::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();
   if (rename_to_new(unfinished_->path(), kept) != 0) kept = unfinished_->path();
   unfinished_->release();

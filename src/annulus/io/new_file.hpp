@@ -10,9 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "annulus/comm/file_hints.hpp"
 #include "annulus/io/descriptor.hpp"
-#include "annulus/io/reservation.hpp"
 
 namespace annulus::io {
 
@@ -44,19 +42,17 @@ class UnfinishedFile {
   bool ours_ = true;
 };
 
-/// Makes an empty file that is not there yet, never through a link; by MPI where there are hints for it, because a file
-/// is striped when it is made. For one rank. Throws Error(failure).
-Descriptor new_file(const std::string& path, const comm::FileHints& hints);
-
 /// A file that this process makes. For one rank.
 class NewFile {
  public:
+  /// What becomes of a finished file that cannot have its final name.
+  enum class Refused { is_renamed, stays };
+
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to; removes those of dead
-  /// processes. Without `overwrite` the name is reserved. Throws Error(failure) as check_location() and Reservation do.
-  NewFile(const std::string& file, bool overwrite, const comm::FileHints& hints = {});
-  /// Takes `made`, a file that is there and stays there when it cannot be published, for `file`, links of which have
-  /// been followed. Throws Error(failure).
-  NewFile(const std::string& file, bool overwrite, const std::string& made);
+  /// processes. Throws Error(failure) as check_location() does.
+  NewFile(const std::string& file, bool overwrite);
+  /// Takes `made`, a file that is there, for `file`, links of which have been followed. Throws Error(failure).
+  NewFile(const std::string& file, bool overwrite, const std::string& made, Refused refused);
 
   const std::string& final_path() const { return final_path_; }
   const UnfinishedFile& unfinished() const { return *unfinished_; }
@@ -66,8 +62,8 @@ class NewFile {
   void write(const std::string& text);
 
   /// Flushes the file to disk and gives it its final name; a file that it replaces hands on its permissions. Throws
-  /// Error(failure). If the name was taken meanwhile and may not be, or for another reason cannot be had, the file is
-  /// kept as NAME.kept.<random>, which the error names.
+  /// Error(failure). If the name was taken meanwhile and may not be, or the renaming fails for another reason, the file
+  /// is kept as NAME.kept.<random>, or stays where it is, and the error says where.
   void publish();
 
  private:
@@ -77,9 +73,8 @@ class NewFile {
 
   std::string final_path_;
   bool overwrite_;
-  bool is_kept_ = false;  // under its own name, where it cannot be published
-  mode_t new_mode_ = 0;   // of a file that replaces none
-  std::optional<Reservation> reservation_;
+  Refused refused_ = Refused::is_renamed;
+  mode_t new_mode_ = 0;    // of a file that replaces none
   Descriptor descriptor_;  // held open, so that its inode number is not given to another file
   std::optional<UnfinishedFile> unfinished_;
 };

@@ -23,6 +23,9 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
+/// Whole numbers are moved as they are, as if they were these.
+inline constexpr core::DType bits_of_int64 = core::DType::float64;
+
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }
 constexpr std::string_view name_of(NumberType type) { return type.dtype() ? core::name_of(*type.dtype()) : "int64"; }
 

@@ -10,10 +10,12 @@
 #include <numeric>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/core/metrics.hpp"
 #include "annulus/io/hdf5_support.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/new_file.hpp"
 #include "annulus/io/result_layout.hpp"
+#include "annulus/io/shared_blocks.hpp"
 
 namespace annulus::io {
 namespace {
@@ -137,6 +139,25 @@ PartLayout found_layout(const Descriptor& file, const std::string& path, const s
   return layout;
 }
 
+/// Makes an empty file that is not there yet, never through a link; by MPI where there are hints for it, because a file
+/// is striped when it is made.
+Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
+  if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  if (path.find(':') != std::string::npos) {
+    fail(ErrorKind::failure,
+         "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for the "
+         "name of a file system; leave output.hints out, or choose another path",
+         path);
+  }
+  comm::make_file(path, hints);
+  Descriptor made(path, O_RDWR | O_NOFOLLOW);
+  struct stat about {};
+  if (fstat(made.id(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != 0 || about.st_nlink != 1) {
+    fail(ErrorKind::failure, "{}: is not the empty file that MPI made under this name; it is left as it is", path);
+  }
+  return made;
+}
+
 }  // namespace
 
 PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& result,
@@ -148,7 +169,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
   for (const PartTensor& tensor : tensors) scratch += tensor.is_scratch ? bytes_of(tensor.spec) + alignment : 0;
   const Index room = io::bytes_of(specs, aligned) + spare_bytes + scratch;
   check_free_space(path, room);
-  const Descriptor file = new_file(path, result.hints);
+  Descriptor file = new_file(path, result.hints);
   try {
     struct stat replaced {};
     if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
@@ -157,7 +178,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
     if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
     PartLayout layout = found_layout(file, path, tensors);
     reserve(file, path, layout.bytes + alignment + scratch);
-    flush_to_disk(file, path);
+    flush_and_close(file, path);
     return layout;
   } catch (const core::Error&) {
     if (file.is_named(path)) unlink(path.c_str());
@@ -166,33 +187,45 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
 }
 
 PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch)
-    : path_(std::move(path)),
-      layout_(std::move(layout)),
-      file_(std::make_shared<const Descriptor>(path_, O_RDWR | O_NOFOLLOW)) {
+    : path_(std::move(path)), layout_(std::move(layout)) {
+  SeenFile seen{path_, {}, {}};
   bytes_ = layout_.bytes;
   for (const PartTensor& tensor : tensors) {
-    std::vector<Index> extents = reordered(tensor.spec.extents, tensor.spec.order);
-    extents.resize(4, 1);
-    const auto offset = layout_.offsets.find(tensor.spec.name);
-    core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + tensor.spec.name; });
-    if (tensor.is_scratch && has_scratch) bytes_ = std::max(bytes_, offset->second + bytes_of(tensor.spec));
-    places_[tensor.id] = {
-        file_,
-        {fmt::format("{}: dataset {}", path_, tensor.spec.name), offset->second, extents, tensor.spec.order,
-         tensor.spec.type.dtype().value_or(bits_of_int64), tensor.memory, /*is_finite=*/false}};
+    const TensorSpec& spec = tensor.spec;
+    const auto offset = layout_.offsets.find(spec.name);
+    core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + spec.name; });
+    if (tensor.is_scratch && has_scratch) bytes_ = std::max(bytes_, offset->second + bytes_of(spec));
+    seen.datasets[spec.name] = {spec.extents, spec.type, spec.order, offset->second};
+    RawTensor& place = places_[spec.name];
+    place.layout = layout_of(seen, spec.name);
+    place.layout.memory = tensor.memory;
+    place.layout.is_finite = false;
   }
-  check(bytes_);
+  reopen();
+}
+
+void PartFile::reopen() {
+  file_ = std::make_shared<Descriptor>(path_, O_RDWR | O_NOFOLLOW);
+  for (auto& [name, place] : places_) place.file = file_;
+  check(*file_, bytes_);
+}
+
+const RawTensor& PartFile::place(const std::string& dataset) const {
+  const auto found = places_.find(dataset);
+  core::require(found != places_.end(), [&] { return path_ + ": no dataset " + dataset; });
+  return found->second;
 }
 
 /// It is ours, under its name, and has so many bytes at least: what is cut off would be read as zeros.
-void PartFile::check(Index bytes) const {
+void PartFile::check(const Descriptor& file, Index bytes) const {
+  const comm::BlockingScope inside("the look at " + path_);
   struct stat about {};
-  if (fstat(file_->id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path_, std::strerror(errno));
+  if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path_, std::strerror(errno));
   if (Index(about.st_ino) != layout_.inode) {
     fail(ErrorKind::failure, "{}: is not the file that this run laid out (inode {}, expected {}); it is left as it is",
          path_, about.st_ino, layout_.inode);
   }
-  if (!file_->is_named(path_)) {
+  if (!file.is_named(path_)) {
     fail(ErrorKind::failure, "{}: was removed, renamed or replaced while the run wrote it", path_);
   }
   if (Index(about.st_size) < bytes) {
@@ -204,33 +237,70 @@ void PartFile::check(Index bytes) const {
 }
 
 void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) {
-  const comm::BlockingScope inside("the writing of rows to " + path_);
-  write_rows(places_.at(tensor), pieces, traffic_);
+  const double start = core::wall_seconds();
+  const std::string dataset(name_of(tensor));
+  const RawTensor& to = place(dataset);
+  for_each_stretch(to.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
+    const Index end = begin + count;
+    const Index own_begin = std::min(end, core::ceil_div(begin, shared_block_bytes) * shared_block_bytes);
+    const Index own_end = std::max(own_begin, end / shared_block_bytes * shared_block_bytes);
+    if (own_end > own_begin) write_watched(to, own_begin, bytes + (own_begin - begin), own_end - own_begin, traffic_);
+    const auto keep = [&](Index from, Index to_byte) {
+      if (from < to_byte) borders_.push_back({dataset, from, {bytes + (from - begin), bytes + (to_byte - begin)}});
+    };
+    keep(begin, own_begin);
+    keep(own_end, end);
+  });
+  traffic_.seconds += core::wall_seconds() - start;
+}
+
+void PartFile::write_borders() {
+  if (borders_.empty()) return;
+  const double start = core::wall_seconds();
+  auto file = std::make_shared<Descriptor>(path_, O_RDWR | O_NOFOLLOW);
+  check(*file, bytes_);
+  for (const Border& border : borders_) {
+    RawTensor to = place(border.dataset);
+    to.file = file;
+    write_watched(to, border.begin, border.bytes.data(), Index(border.bytes.size()), traffic_);
+  }
+  flush_and_close(*file, path_);
+  borders_.clear();
+  traffic_.seconds += core::wall_seconds() - start;
 }
 
 void PartFile::flush() const {
-  check(bytes_);
+  check(*file_, bytes_);
   flush_to_disk(*file_, path_);
 }
 
-void PartFile::undo_record() const {
+void PartFile::close() {
+  flush();
+  for (auto& [name, place] : places_) place.file = nullptr;
+  const std::shared_ptr<Descriptor> last = std::move(file_);
+  if (last.use_count() == 1) flush_and_close(*last, path_);  // else a source of rows reads from it, too
+}
+
+void PartFile::undo_record(const Descriptor& file) const {
   const comm::BlockingScope inside("the look at " + path_);
-  check(layout_.bytes);
+  check(file, layout_.bytes);
   for (const PartLayout::Bytes& one : layout_.bookkeeping) {
-    const int code = write_all(*file_, one.bytes.data(), one.bytes.size(), one.begin);
+    const int code = write_all(file, one.bytes.data(), one.bytes.size(), one.begin);
     if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", path_, std::strerror(code));
   }
-  if (ftruncate(file_->id(), layout_.bytes) != 0) {
+  if (ftruncate(file.id(), layout_.bytes) != 0) {
     fail(ErrorKind::failure, "{}: cutting it to {} bytes failed: {}", path_, layout_.bytes, std::strerror(errno));
   }
 }
 
-void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record) const {
-  undo_record();
-  extend(*file_, path_, io::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
+void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record,
+                       NewFile::Refused refused) const {
+  const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
+  undo_record(file);
+  extend(file, path_, io::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
   add_record(path_, record);
-  check(layout_.bytes);
-  NewFile(final_path, overwrite, path_).publish();
+  check(file, layout_.bytes);
+  NewFile(final_path, overwrite, path_, refused).publish();
 }
 
 }  // namespace annulus::io

@@ -1,8 +1,9 @@
-// NAME.part: the numbers of a result that is made unit by unit, perhaps by several launches.
+// NAME.part: an HDF5 file that is being made, perhaps unit by unit and by several launches.
 //
-// HDF5 makes its layout first and closes it. From then on numbers go straight to their places in the file, and nobody
-// opens it by HDF5 until all are there: a process that is killed leaves a file that is whole but for the numbers that
-// it had not written. What later units read and the result does not have (scratch) lies behind HDF5's end of the file.
+// Rank 0 lets HDF5 make the layout, with room for all numbers, flushes it to disk and closes it. From then on every rank
+// writes its numbers straight to their places in the file, and no rank opens it by HDF5 until all are there: a process
+// that is killed leaves a file that is whole but for the numbers that it had not written. Tensors that later units read
+// and that the result does not have (scratch) lie after HDF5's end of the file.
 #pragma once
 
 #include <map>
@@ -11,16 +12,13 @@
 #include <vector>
 
 #include "annulus/io/raw_file.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/new_file.hpp"
+#include "annulus/io/result_layout.hpp"
 
 namespace annulus::io {
 
-/// Numbers that are whole are moved as they are, as if they were these.
-inline constexpr core::DType bits_of_int64 = core::DType::float64;
-
 /// A dataset of the result, or scratch.
 struct PartTensor {
-  core::StoredTensor id = core::StoredTensor::out;
   TensorSpec spec;
   core::DType memory = core::DType::float32;  ///< of the numbers that are written and read
   bool is_scratch = false;
@@ -44,9 +42,9 @@ struct PartLayout {
 
 class PartFile final : public core::RowSink {
  public:
-  /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk; others may not read
-  /// it where they may not read the file that it will replace. `result` is what it will be. For one rank. Throws
-  /// Error(failure).
+  /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk and closed; others may
+  /// not read it where they may not read the file that it will replace. `result` is what it will be. For one rank.
+  /// Throws Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputLocation& result,
                             const std::vector<PartTensor>& tensors);
 
@@ -54,29 +52,44 @@ class PartFile final : public core::RowSink {
   /// once the record was begun.
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
+  /// Writes rows of a tensor on this rank alone, while other ranks write others. Blocks of the file that may hold other
+  /// ranks' bytes, too (shared_blocks.hpp), are kept in memory until write_borders().
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
-  /// Where a tensor lies.
-  const RawTensor& place(core::StoredTensor tensor) const { return places_.at(tensor); }
+  /// Writes what write() has kept, through a descriptor of its own that is flushed and closed. Only while no other
+  /// process does the same: under the journal's lock, which makes file systems forget what they had cached.
+  void write_borders();
+
+  /// Where a dataset lies: numbers in memory are of the type of its PartTensor.
+  const RawTensor& place(const std::string& dataset) const;
 
   /// Flushes to disk what this machine has of it. Throws Error(failure).
   void flush() const;
+  /// Opens the file anew: what other machines have written and flushed is seen from then on.
+  void reopen();
+  /// Flushes and closes it, and checks both. Throws Error(failure).
+  void close();
 
-  /// Gives HDF5's own bytes and the length back that the file was laid out with, scratch being gone; the numbers stay.
-  /// For one rank. Throws Error(failure).
-  void undo_record() const;
-  /// Adds the record behind that, and gives the file its final name. For one rank. Throws Error(failure); the file then
-  /// stays where it is.
-  void publish(const std::string& final_path, bool overwrite, const Record& record) const;
+  /// Adds the record after the layout, without scratch and without what an earlier attempt has added, and gives the file
+  /// its final name. For one rank, when all ranks have closed it. Throws Error(failure); `refused` says what becomes of
+  /// the file where the name cannot be had.
+  void publish(const std::string& final_path, bool overwrite, const Record& record, NewFile::Refused refused) const;
 
  private:
-  void check(Index bytes) const;
+  struct Border {
+    std::string dataset;
+    Index begin = 0;
+    std::vector<std::byte> bytes;
+  };
+  void check(const Descriptor& file, Index bytes) const;
+  void undo_record(const Descriptor& file) const;
 
   std::string path_;
   PartLayout layout_;
   Index bytes_ = 0;  // at least, until the record is begun
-  std::shared_ptr<const Descriptor> file_;
-  std::map<core::StoredTensor, RawTensor> places_;
+  std::shared_ptr<Descriptor> file_;
+  std::map<std::string, RawTensor> places_;  // by dataset
+  std::vector<Border> borders_;
   core::RowTraffic traffic_;
 };
 

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "annulus/core/metrics.hpp"
-#include "annulus/io/collective.hpp"
 #include "annulus/io/conversion.hpp"
 #include "annulus/io/finite.hpp"
+#include "annulus/io/hdf5_rows.hpp"
 #include "annulus/io/location.hpp"
 
 namespace annulus::io {
@@ -36,17 +36,6 @@ void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset)
   }
 }
 
-void write_out(const RawTensor& tensor, const std::byte* from, Index count, Index offset) {
-  for (Index done = 0; done < count; done += call_bytes) {
-    const Index now = std::min(call_bytes, count - done);
-    const int code =
-        write_all(*tensor.file, reinterpret_cast<const char*>(from) + done, std::size_t(now), offset + done);
-    if (code == 0) continue;
-    fail(ErrorKind::failure, "{}: writing {} bytes at byte {} failed: {}", tensor.layout.where, now, offset + done,
-         std::strerror(code));
-  }
-}
-
 /// Lies in the file as in memory, in one long run.
 bool is_whole(const RowLayout& layout, const RowRuns& runs) { return runs.count == 1 && layout.type == layout.memory; }
 
@@ -54,7 +43,7 @@ void check_run(const RowLayout& layout, const OneRun& run) {
   const auto found = find_non_finite(run.memory(), layout.memory, run.runs->numbers);
   if (!found) return;
   fail(ErrorKind::failure, "{} holds {} at {}, expected finite numbers", layout.where, found->value,
-       place_of(layout, run, found->index));
+       index_text(layout, run, found->index));
 }
 
 /// Numbers of runs whose memory has no gaps are looked at together.
@@ -66,43 +55,48 @@ void check_runs(const RowLayout& layout, const RowRuns& runs) {
   for (Index i = 0; i < runs.count; ++i) check_run(layout, {&runs, i});
 }
 
-void split(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, std::vector<RowRuns>& whole,
+void split(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, std::vector<RowRuns>& whole,
            std::vector<RowRuns>& scattered) {
   for (const core::RowPiece& piece : pieces) {
-    for (const RowRuns& runs : runs_of(tensor.layout, piece)) {
-      (is_whole(tensor.layout, runs) ? whole : scattered).push_back(runs);
-    }
+    for (const RowRuns& runs : runs_of(layout, piece)) (is_whole(layout, runs) ? whole : scattered).push_back(runs);
   }
+}
+
+/// Where the dataset's numbers begin, asked of HDF5.
+Index found_offset(const SeenFile& seen, const std::string& dataset) {
+  Index offset = DatasetInfo::by_hdf5;
+  while_unchanged(seen, [&] {
+    const FileId file = open_alone(seen.path, false);
+    offset = offset_of(open_dataset(file, seen.path, dataset), fmt::format("{}: dataset {}", seen.path, dataset),
+                       seen.at(dataset).type);
+  });
+  return offset;
 }
 
 }  // namespace
 
-std::optional<RawTensor> raw_tensor(const SeenFile& seen, const std::string& dataset) {
+RowLayout layout_of(const SeenFile& seen, const std::string& dataset) {
   const DatasetInfo& info = seen.at(dataset);
-  RawTensor tensor;
-  std::vector<Index> extents = reordered(info.extents, info.order);
-  if (extents.size() == 3) extents.push_back(1);
-  if (extents.size() != 4 || !info.type.dtype()) return std::nullopt;
-  tensor.layout = {fmt::format("{}: dataset {}", seen.path, dataset),
-                   0,
-                   extents,
-                   info.order,
-                   *info.type.dtype(),
-                   *info.type.dtype()};
-  bool raw = false;
-  while_unchanged(seen, [&] {
-    const FileId file = open_alone(seen.path, false);
-    const DatasetId open = open_dataset(file, seen.path, dataset);
-    const PropertyId creation(
-        check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, hid_t(open)), "{}", tensor.layout.where));
-    const TypeId stored(check_hdf5(H5Dget_type(open), "{}", tensor.layout.where));
-    const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(open));
-    raw = H5Pget_layout(creation) == H5D_CONTIGUOUS && H5Pget_external_count(creation) == 0 &&
-          H5Tequal(stored, file_type(info.type)) > 0 && offset != HADDR_UNDEF;
-    tensor.layout.offset = Index(offset);
-    tensor.file = std::make_shared<const Descriptor>(seen.path, O_RDONLY);
-  });
-  if (!raw) return std::nullopt;
+  RowLayout layout;
+  layout.where = fmt::format("{}: dataset {}", seen.path, dataset);
+  layout.offset = info.offset;
+  layout.axes = info.extents.size();
+  core::require(layout.axes >= 1 && layout.axes <= 4, [&] { return layout.where + " has no rows"; });
+  layout.order = info.order;
+  layout.extents = layout.axes >= 3 ? reordered(info.extents, info.order) : info.extents;
+  if (layout.axes <= 2) layout.extents.insert(layout.extents.begin(), 1);
+  layout.extents.resize(4, 1);
+  layout.type = layout.memory = info.type.dtype().value_or(bits_of_int64);
+  layout.is_finite = info.type.dtype().has_value();
+  return layout;
+}
+
+std::optional<RawTensor> raw_tensor(const SeenFile& seen, const std::string& dataset) {
+  RawTensor tensor{nullptr, layout_of(seen, dataset)};
+  Index& offset = tensor.layout.offset;
+  if (offset == DatasetInfo::not_known) offset = found_offset(seen, dataset);
+  if (offset == DatasetInfo::by_hdf5) return std::nullopt;
+  while_unchanged(seen, [&] { tensor.file = std::make_shared<const Descriptor>(seen.path, O_RDONLY); });
   return tensor;
 }
 
@@ -110,7 +104,7 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
   const double start = core::wall_seconds();
   const RowLayout& layout = tensor.layout;
   std::vector<RowRuns> whole, scattered;
-  split(tensor, pieces, whole, scattered);
+  split(layout, pieces, whole, scattered);
   for (const RowRuns& runs : whole) {
     const Index bytes = runs.numbers * layout.number_bytes();
     read_all(tensor, runs.memory, bytes, runs.file);
@@ -136,22 +130,15 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
   traffic.seconds += core::wall_seconds() - start;
 }
 
-void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic) {
-  const double start = core::wall_seconds();
-  const RowLayout& layout = tensor.layout;
+void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit) {
   std::vector<RowRuns> whole, scattered;
-  split(tensor, pieces, whole, scattered);
-  Index moved = 0;
-  for (const RowRuns& runs : whole) {
-    write_out(tensor, runs.memory, runs.numbers * layout.number_bytes(), runs.file);
-    moved += runs.numbers * layout.number_bytes();
-  }
+  split(layout, pieces, whole, scattered);
+  for (const RowRuns& runs : whole) visit(runs.file, runs.memory, runs.numbers * layout.number_bytes());
   // Runs that follow one another in the file go out together; what lies between others may be another rank's.
   std::vector<std::byte> bounce;
   Index begin = 0;
   const auto send = [&] {
-    if (!bounce.empty()) write_out(tensor, bounce.data(), Index(bounce.size()), begin);
-    moved += Index(bounce.size());
+    if (!bounce.empty()) visit(begin, bounce.data(), Index(bounce.size()));
     bounce.clear();
   };
   for (const OneRun& run : in_file_order(scattered)) {
@@ -163,12 +150,30 @@ void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piec
     if (layout.type == layout.memory) continue;
     if (const auto found = find_non_finite(bounce.data() + at, layout.type, run.runs->numbers)) {
       fail(ErrorKind::failure, "{}: the number for {} does not fit {}: set output.type to a wider one", layout.where,
-           place_of(layout, run, found->index), core::name_of(layout.type));
+           index_text(layout, run, found->index), core::name_of(layout.type));
     }
   }
   send();
-  traffic.asked += moved;
-  traffic.moved += moved;
+}
+
+void write_bytes(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count) {
+  for (Index done = 0; done < count; done += call_bytes) {
+    const Index now = std::min(call_bytes, count - done);
+    const int code =
+        write_all(*tensor.file, reinterpret_cast<const char*>(bytes) + done, std::size_t(now), begin + done);
+    if (code == 0) continue;
+    fail(ErrorKind::failure, "{}: writing {} bytes at byte {} failed: {}", tensor.layout.where, now, begin + done,
+         std::strerror(code));
+  }
+}
+
+void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic) {
+  const double start = core::wall_seconds();
+  for_each_stretch(tensor.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
+    write_bytes(tensor, begin, bytes, count);
+    traffic.asked += count;
+    traffic.moved += count;
+  });
   traffic.seconds += core::wall_seconds() - start;
 }
 

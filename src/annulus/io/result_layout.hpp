@@ -1,12 +1,67 @@
-// What rank 0 writes into a result's file by HDF5: its layout at the start, its record at the end.
+// What rank 0 writes into a file by HDF5: its layout at the start, its record at the end.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "annulus/io/result_file.hpp"
+#include "annulus/comm/file_hints.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/io/axes.hpp"
+#include "annulus/io/number_type.hpp"
+#include "annulus/io/settings.hpp"
 
 namespace annulus::io {
+
+/// A dataset to be made: extents (B, S, ...) or (B, H, S, ...), all above 0. Or a matrix or vector of weights.
+struct TensorSpec {
+  std::string name;
+  NumberType type = core::DType::float32;
+  std::vector<Index> extents;
+  std::string axes;  ///< "batch sequence head dim": a name for each, which one length has in all of the file
+  AxisOrder order = AxisOrder::bshd;
+  std::string units = "1";
+};
+/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`, with axes in that order or another.
+/// Where there are fewer key/value heads than heads, the axis of these is called kv_head.
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
+                       AxisOrder order = AxisOrder::bshd);
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
+                    AxisOrder order = AxisOrder::bshd);
+/// (B, S, H, k): of every row of every head a list of k numbers, along the axis `top`.
+TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
+                    AxisOrder order = AxisOrder::bshd);
+
+/// Where the file goes.
+struct OutputLocation {
+  std::string file;
+  bool overwrite = false;
+  std::optional<Index> alignment{};  ///< bytes; datasets as large or larger start at multiples of it; empty: auto
+  comm::FileHints hints{};           ///< the file is made with them
+};
+/// Of a run file.
+OutputLocation location_of(const OutputSettings& output);
+
+/// A named array of /run; rank 0's values count. Axes "rank", extents {P}: one number per rank; "rank hop", {P, hops}:
+/// one per rank and hop.
+struct Column {
+  std::string name;
+  std::string units;  ///< as CF has them: "s", "bytes", "1" of what is counted
+  std::string about;  ///< what it is, for a plot's axis: "time in the attention kernel"
+  std::string axes;
+  std::vector<Index> extents;
+  std::vector<double> values;
+};
+
+/// What stands beside the tensors; rank 0's counts.
+struct Record {
+  std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
+  std::vector<Column> columns;  ///< datasets of /run
+  std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, functions of its input
+  std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
+};
 
 /// More than the layout of a file and the bookkeeping of a record take.
 inline constexpr Index spare_bytes = Index(1) << 18;

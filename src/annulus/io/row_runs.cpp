@@ -59,6 +59,29 @@ std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piec
   return all;
 }
 
+std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
+                                                   Index most_bytes) {
+  std::vector<std::vector<core::RowPiece>> groups;
+  Index room = 0;
+  for (const core::RowPiece& piece : pieces) {
+    const Index row_bytes = std::max<Index>(1, piece.heads.size() * layout.head_numbers() * layout.number_bytes());
+    for (Index begin = 0; begin < piece.count;) {
+      if (room < row_bytes) {
+        groups.emplace_back();
+        room = std::max(most_bytes, row_bytes);
+      }
+      core::RowPiece step = piece;
+      step.first += begin * piece.stride;
+      step.count = std::min(room / row_bytes, piece.count - begin);
+      step.memory = static_cast<std::byte*>(piece.memory) + begin * piece.pitch;
+      groups.back().push_back(step);
+      room -= step.count * row_bytes;
+      begin += step.count;
+    }
+  }
+  return groups;
+}
+
 std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs) {
   std::vector<OneRun> all;
   for (const RowRuns& one : runs) {
@@ -116,14 +139,18 @@ void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index w
   }
 }
 
-std::string place_of(const RowLayout& layout, const OneRun& run, Index number) {
+std::string index_text(const RowLayout& layout, const OneNumber& at) {
+  return fmt::format("[{}]",
+                     fmt::join(per_axis<Index>(layout, {at.batch, at.row, at.head, at.number}), ", "));
+}
+
+std::string index_text(const RowLayout& layout, const OneRun& run, Index number) {
   const bool by_rows = layout.order == AxisOrder::bshd;
   const Index numbers = layout.head_numbers(),
               line = number / numbers;  // a run that was joined goes on from row to row
   const Index head = run.runs->head + (by_rows ? line : 0), row = run.runs->row + run.index * run.runs->row_step;
-  const std::vector<Index> at{run.runs->batch, row + (by_rows ? head / layout.heads() : line), head % layout.heads(),
-                              number % numbers};
-  return fmt::format("[{}]", fmt::join(reordered(at, layout.order), ", "));
+  return index_text(layout, OneNumber{run.runs->batch, row + (by_rows ? head / layout.heads() : line),
+                                      head % layout.heads(), number % numbers});
 }
 
 }  // namespace annulus::io

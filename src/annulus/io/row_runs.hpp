@@ -22,6 +22,7 @@ struct RowLayout {
   core::DType type = core::DType::float32;
   core::DType memory = core::DType::float32;
   bool is_finite = true;  ///< NaN and infinity are errors when it is read
+  std::size_t axes = 4;   ///< of the dataset: 3 lack the last extent; a matrix has rows and heads, a vector rows alone
 
   Index heads() const { return extents[2]; }
   Index head_numbers() const { return extents[3]; }
@@ -48,6 +49,11 @@ struct RowRuns {
 /// apart.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
+/// The same pieces in groups of at most `most_bytes` of a file, or one row of one piece, each: between two groups a rank
+/// can say that it is alive. Only pieces that are larger than a group are cut.
+std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
+                                                   Index most_bytes);
+
 /// Run `index` of `runs`.
 struct OneRun {
   const RowRuns* runs = nullptr;
@@ -73,7 +79,20 @@ void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index w
 /// All runs, ascending in the file.
 std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs);
 
-/// "[b, s, h, d]" of number `number` of a run, as the file orders its axes.
-std::string place_of(const RowLayout& layout, const OneRun& run, Index number);
+/// A number of a tensor, counted along its axes in memory.
+struct OneNumber {
+  Index batch = 0, row = 0, head = 0, number = 0;
+};
+/// One value for each axis of the dataset, in the file's order, out of one for each of the four in memory.
+template <class Value>
+std::vector<Value> per_axis(const RowLayout& layout, std::vector<Value> four) {
+  if (layout.axes <= 2) return {four.begin() + 1, four.begin() + 1 + std::ptrdiff_t(layout.axes)};
+  four.resize(layout.axes);
+  return reordered(std::move(four), layout.order);
+}
+/// "[b, s, h, d]" as the file orders its axes.
+std::string index_text(const RowLayout& layout, const OneNumber& at);
+/// The same of number `number` of a run.
+std::string index_text(const RowLayout& layout, const OneRun& run, Index number);
 
 }  // namespace annulus::io

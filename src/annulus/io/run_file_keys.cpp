@@ -94,9 +94,6 @@ void add_input(Keys& keys) {
               "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
   input.field("documents", &I::documents, optional("none", text()),
               "none, or a dataset of ascending row offsets 0 ... sequence of packed documents");
-  Key<Settings>& told = input.field("hints", &I::hints, hints(), "{}, like romio_cb_read: enable");
-  told.decides_result = false;
-  told.has_use = [](const Settings& s) { return s.input.file.has_value(); };
 }
 
 void add_attention(Keys& keys) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
-#include "annulus/comm/file_hints.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/io/axes.hpp"
 #include "annulus/io/number_type.hpp"
@@ -39,18 +38,22 @@ FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 /// Throws Error(failure) that says what changed unless the file is still what it was. On this rank alone.
 void check_unchanged(const std::string& path, const FileState& seen);
 
-/// Extents and storage type of a dataset, and what the axes of a tensor are.
+/// Extents and storage type of a dataset, what the axes of a tensor are, and where its numbers lie.
 struct DatasetInfo {
+  /// Values of `offset` that are no byte of the file.
+  static constexpr Index not_known = -2;  ///< nobody has looked yet
+  static constexpr Index by_hdf5 = -1;    ///< only HDF5 can read it: chunked, compressed, in another byte order or file
+
   std::vector<Index> extents;  ///< as in the file
   NumberType type = core::DType::float32;
   AxisOrder order = AxisOrder::bshd;
+  Index offset = not_known;  ///< byte of the file at which the numbers begin that lie there one after another
 };
 
 struct SeenFile {
   std::string path;
   FileState state;                              ///< as this rank finds it
   std::map<std::string, DatasetInfo> datasets;  ///< those that are read, by their names
-  comm::FileHints hints{};                      ///< for MPI-IO, wherever it opens the file
 
   /// An internal error for a dataset that is not among them.
   const DatasetInfo& at(const std::string& dataset) const {
@@ -72,20 +75,6 @@ void while_unchanged(const SeenFile& file, Read&& read) {
     throw;
   }
   check_unchanged(file.path, file.state);
-}
-
-/// The same on all ranks, collectively: `read` throws AgreedErrors only.
-template <class Read>
-void while_unchanged(const SeenFile& file, const comm::Communicator& comm, Read&& read) {
-  const auto check = [&] { comm::agree(comm, [&] { check_unchanged(file.path, file.state); }); };
-  check();
-  try {
-    read();
-  } catch (const comm::AgreedError&) {  // on every rank
-    check();
-    throw;
-  }
-  check();
 }
 
 }  // namespace annulus::io

@@ -41,7 +41,6 @@ struct InputSettings {
   std::string dout = "/dout";            ///< read when compute.backward is true
   std::optional<std::string> dlse;       ///< dataset of the LSE's gradient; empty: it is zero
   std::optional<std::string> documents;  ///< dataset of document offsets; empty: one document
-  comm::FileHints hints;                 ///< for MPI-IO
 };
 
 struct AttentionSettings {
@@ -128,7 +127,7 @@ struct OutputSettings {
   std::optional<std::string> report;  ///< absolute path of a JSON file
   std::optional<std::string> trace;   ///< absolute path of a JSON file of trace events
   std::optional<Index> alignment;     ///< bytes; large datasets start at multiples in the file; empty: auto
-  comm::FileHints hints;              ///< for MPI-IO
+  comm::FileHints hints;              ///< with which MPI-IO makes the file
 };
 
 struct Settings {

@@ -139,7 +139,7 @@ FileContents describe_tensors(hid_t file, const InputSettings& input, bool with_
 }  // namespace
 
 TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& comm, bool gradients) {
-  file_ = {*input.file, agreed_state(*input.file, comm), {}, input.hints};
+  file_ = {*input.file, agreed_state(*input.file, comm), {}};
   contents_ = agreed_contents(file_.path, input.documents, comm,
                               [&](hid_t file) { return describe_tensors(file, input, gradients); });
   const auto& [batch, sequence, heads, kv_heads, head_dim] = shape();
@@ -148,9 +148,9 @@ TensorFile::TensorFile(const InputSettings& input, const comm::Communicator& com
   };
   add(input.q, {batch, sequence, heads, head_dim}, type());
   for (const std::string& name : {input.k, input.v}) add(name, {batch, sequence, kv_heads, head_dim}, type());
-  if (!gradients) return;
-  add(input.dout, {batch, sequence, heads, head_dim}, type());
-  if (input.dlse) add(*input.dlse, {batch, sequence, heads}, core::lse_type(type()));
+  if (gradients) add(input.dout, {batch, sequence, heads, head_dim}, type());
+  if (gradients && input.dlse) add(*input.dlse, {batch, sequence, heads}, core::lse_type(type()));
+  find_offsets(file_, comm);
 }
 
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "annulus/core/tolerance.hpp"
-#include "annulus/io/part_transfer.hpp"
+#include "annulus/io/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"
 #include "annulus/verify/rows.hpp"
 #include "annulus/verify/verify.hpp"
@@ -202,8 +202,9 @@ class Comparison {
     const io::Rectangle all{box.rows, box.columns};
     const core::DType type = *file_->at(dataset_of(w)).type.dtype();
     std::vector<std::byte> host(expected.size() * core::bytes_of(type));
-    io::transfer_parts(*file_, io::Direction::read,
-                       {{dataset_of(w), comm_.is_root() ? all : io::Rectangle{}, all, host.data()}}, comm_);
+    comm::agree(comm_, [&] {
+      if (comm_.is_root()) io::read_part(*file_, {dataset_of(w), all, all, host.data()}, io::Wanted::any_numbers);
+    });
     Deviation deviation;
     const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
     for (std::size_t i = 0; i < found.size(); ++i) {

@@ -154,7 +154,8 @@ Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector
       verify_rows_(jobs.file().settings.verify_rows),
       comm_(comm),
       job_(jobs.job(*planned.one)),
-      work_(make_work(job_, comm)) {
+      source_(input_rows(job_, comm)),
+      work_(make_work(job_, *source_, comm)) {
   comm::choose_transfers(job_.run.settings.distribution.gpu_aware, comm,
                          [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(job_.run.settings.distribution.transport, comm);

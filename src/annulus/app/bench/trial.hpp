@@ -64,6 +64,7 @@ class Trial {
   const Index verify_rows_;
   const comm::Communicator& comm_;
   const Job job_;
+  const std::unique_ptr<io::FileRows> source_;
   const std::unique_ptr<Work> work_;
   CaseMeasurements measured_;
   bool has_run_ = false;

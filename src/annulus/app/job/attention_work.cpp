@@ -1,4 +1,3 @@
-// A run of attention alone: q, k and v in, out, lse and statistics out; with gradients dout in, dq, dk and dv out.
 #include "annulus/app/job/attention_work.hpp"
 
 #include <algorithm>
@@ -6,12 +5,40 @@
 #include "annulus/app/job/input_tensors.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/finite.hpp"
-#include "annulus/io/generated.hpp"
+#include "annulus/io/row_reading.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
+namespace {
+
 using core::StoredTensor;
 
-AttentionWork::AttentionWork(const Job& job, const comm::Communicator& comm) : job_(job), comm_(comm) {
+/// Tensors that the forward pass reads, and those that the backward pass reads beside them.
+const std::vector<StoredTensor> forward_inputs{StoredTensor::q, StoredTensor::k, StoredTensor::v};
+std::vector<StoredTensor> backward_inputs(const Job& job) {
+  if (!job.run.settings.compute.gradients) return {};
+  if (!job.run.settings.input.dlse) return {StoredTensor::dout};
+  return {StoredTensor::dout, StoredTensor::dlse};
+}
+
+Index bytes_of_rows(const strategies::Problem& problem, StoredTensor tensor, Index rows) {
+  return problem.shape.batch * rows * strategies::heads_of(problem, tensor) *
+         strategies::head_numbers_of(problem, tensor) * strategies::number_bytes_of(problem, tensor);
+}
+
+Index bytes_of_rows(const strategies::Problem& problem, const std::vector<StoredTensor>& tensors, Index rows) {
+  Index bytes = 0;
+  for (const StoredTensor tensor : tensors) bytes += bytes_of_rows(problem, tensor, rows);
+  return bytes;
+}
+
+}  // namespace
+
+AttentionWork::AttentionWork(const Job& job, core::RowSource& source, const comm::Communicator& comm)
+    : job_(job),
+      source_(source),
+      comm_(comm),
+      slice_(job.slice.value_or(strategies::slice_of(job.problem.shape, strategies::whole_of(job.problem.shape), 0))) {
   for (const PassKind pass : passes_of(job.problem)) {
     schedules_[pass] = schedule_of(job, pass);
     const strategies::Schedule* sums = pass == PassKind::forward ? nullptr : schedules_[pass].get();
@@ -19,32 +46,70 @@ AttentionWork::AttentionWork(const Job& job, const comm::Communicator& comm) : j
   }
 }
 
-std::vector<AttentionWork::Input> AttentionWork::make_inputs() {
-  const Index kv_bytes = numbers_of_rows() * job_.problem.kv_row_bytes();
-  std::vector<Input> inputs;
-  comm::agree(comm_, [&] {
-    tensors_.q = core::Buffer("q", numbers_of_rows() * job_.problem.query_row_bytes());
-    tensors_.kv = core::Buffer("kv", 2 * kv_bytes);
-    inputs.push_back({StoredTensor::q, HostSide(tensors_.q)});
-    inputs.push_back({StoredTensor::k, HostSide(tensors_.kv.data(), kv_bytes)});
-    inputs.push_back({StoredTensor::v, HostSide(tensors_.kv.at(kv_bytes), kv_bytes)});
-  });
-  return inputs;
+AttentionWork::~AttentionWork() {
+  try {
+    if (last_ > 0) source_.wait(last_);
+  } catch (const core::Error&) {  // these rows are not needed any more
+  }
 }
 
-std::vector<AttentionWork::Input> AttentionWork::make_gradient_inputs() {
-  std::vector<Input> inputs;
-  comm::agree(comm_, [&] {
-    tensors_.dout = core::Buffer("dout", numbers_of_rows() * job_.problem.query_row_bytes());
-    inputs.push_back({StoredTensor::dout, HostSide(tensors_.dout)});
-    if (!job_.run.settings.input.dlse) return;
-    tensors_.dlse = core::Buffer("dlse", numbers_of_rows() * job_.problem.lse_row_bytes());
-    inputs.push_back({StoredTensor::dlse, HostSide(tensors_.dlse)});
-  });
-  return inputs;
+core::Interval AttentionWork::heads_of(StoredTensor tensor) const {
+  const bool keys = entry_of(tensor).heads == core::StoredTensorEntry::Heads::key;
+  return keys ? slice_.kv_heads : slice_.query_heads(job_.problem.shape.group());
 }
 
-void AttentionWork::take(std::vector<Input>& inputs) {
+Index AttentionWork::bytes_of(StoredTensor tensor) const {
+  return bytes_of_rows(job_.problem, tensor, rows().count());
+}
+
+void AttentionWork::start(const std::vector<StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory) {
+  for (const StoredTensor tensor : tensors) {
+    const strategies::Problem& problem = job_.problem;
+    Input& input = inputs.emplace_back(Input{tensor, HostSide(memory, bytes_of(tensor))});
+    last_ = source_.start(tensor, io::pieces_of(slice_.batch, rows().intervals(), heads_of(tensor),
+                                                strategies::head_numbers_of(problem, tensor),
+                                                strategies::number_bytes_of(problem, tensor), input.host.data()));
+    memory += bytes_of(tensor);
+  }
+}
+
+void AttentionWork::start_inputs() {
+  comm::agree(comm_, [&] {
+    tensors_.q = core::Buffer("q", bytes_of(StoredTensor::q));
+    tensors_.kv = core::Buffer("kv", 2 * bytes_of(StoredTensor::k));
+    inputs_.reserve(3);  // reading goes on at the addresses of their memory
+    start({StoredTensor::q}, inputs_, tensors_.q.at(0));
+    start({StoredTensor::k, StoredTensor::v}, inputs_, tensors_.kv.at(0));
+  });
+}
+
+void AttentionWork::start_gradients() {
+  comm::agree(comm_, [&] {
+    gradient_inputs_.reserve(2);
+    for (const StoredTensor tensor : backward_inputs(job_)) {
+      core::Buffer& buffer = tensor == StoredTensor::dout ? tensors_.dout : tensors_.dlse;
+      buffer = core::Buffer(std::string(name_of(tensor)).c_str(), bytes_of(tensor));
+      start({tensor}, gradient_inputs_, buffer.at(0));
+    }
+  });
+}
+
+bool AttentionWork::read_ahead() {
+  reads_ahead_ = true;
+  start_inputs();
+  start_gradients();
+  return true;
+}
+
+void AttentionWork::finish_reading(std::vector<Input>& inputs) {
+  comm::agree(comm_, [&] {
+    try {
+      source_.wait(std::exchange(last_, 0));
+    } catch (const core::Error&) {  // a file that was replaced or cut short makes reads fail in many ways
+      if (job_.input) io::check_unchanged(job_.input->seen().path, job_.input->seen().state);
+      throw;
+    }
+  });
   for (Input& input : inputs) {
     if (job_.input) files_.read += input.host.bytes();
     input.host.to_device();
@@ -53,18 +118,21 @@ void AttentionWork::take(std::vector<Input>& inputs) {
 
 void AttentionWork::read_inputs() {
   const comm::Scope scope("the reading of q, k and v");
-  std::vector<Input> inputs = make_inputs();
-  fill(inputs);
-  look_at_inputs(inputs);
-}
-
-void AttentionWork::look_at_inputs(std::vector<Input>& inputs) {
-  take(inputs);
+  if (!reads_ahead_) start_inputs();
+  finish_reading(inputs_);
   const core::DType type = job_.problem.type;
   const auto largest = [&](Input& input) {
     return io::largest_magnitude(input.host.data(), type, input.host.bytes() / Index(core::bytes_of(type)));
   };
-  check_scores(job_, largest(inputs[0]), largest(inputs[1]), comm_);
+  check_scores(job_, largest(inputs_[0]), largest(inputs_[1]), comm_);
+  inputs_.clear();
+}
+
+void AttentionWork::read_gradients() {
+  const comm::Scope scope("the reading of dout");
+  if (!reads_ahead_) start_gradients();
+  finish_reading(gradient_inputs_);  // where it was read ahead, that was waited for with q, k and v
+  gradient_inputs_.clear();
 }
 
 layer::LayerMetrics AttentionWork::pass(PassKind pass, const strategies::Progress& progress) {
@@ -74,42 +142,51 @@ layer::LayerMetrics AttentionWork::pass(PassKind pass, const strategies::Progres
   return {.attention = run(of(pass), comm_, tensors_, progress)};
 }
 
-LseFindings AttentionWork::write_outputs(const io::ResultFile* file) {
+AttentionWork::Made AttentionWork::made(StoredTensor tensor, const core::Buffer& buffer, Index begin) const {
+  Made one{tensor, HostSide(buffer.at(begin), bytes_of(tensor))};
+  one.host.from_device();
+  return one;
+}
+
+void AttentionWork::write(io::OutputFile* file, std::vector<Made> tensors) {
+  std::vector<HostRows> floats;
+  std::vector<io::RowsOut> rows_out;
+  for (Made& one : tensors) {
+    const std::string name(name_of(one.tensor));
+    const std::optional<core::DType> type = strategies::memory_type_of(job_.problem, one.tensor);
+    if (type && one.tensor != StoredTensor::lse) floats.push_back({name, one.host.data(), one.host.bytes(), *type});
+    rows_out.push_back({name, one.host.data(), type ? io::NumberType(*type) : io::NumberType::int64(), slice_.batch,
+                        heads_of(one.tensor)});
+  }
+  check_results(job_, floats, rows().intervals(), comm_);
+  if (file == nullptr) return;
+  file->write(rows_out, rows().intervals(), io::RowOwners(job_.partition));
+  for (const Made& one : tensors) {
+    const auto spec = std::find_if(job_.results.begin(), job_.results.end(),
+                                   [&](const auto& result) { return result.name == name_of(one.tensor); });
+    files_.written += one.host.bytes() / strategies::number_bytes_of(job_.problem, one.tensor) *
+                      Index(io::bytes_of(spec->type));
+  }
+}
+
+LseFindings AttentionWork::write_outputs(io::OutputFile* file) {
   const comm::Scope scope("the writing of out and lse");
   if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = tensors_.normalizers = {};
-  HostSide out(tensors_.out), lse(tensors_.lse);
-  out.from_device();
-  lse.from_device();
-  check_results(job_, {{"out", out.data(), tensors_.out.bytes(), job_.problem.type}}, rows().intervals(), comm_);
-  const LseFindings findings = look_at_lse(job_, lse.data(), comm_);
-  write(file, {{"out", out.data(), job_.problem.type}, {"lse", lse.data()}});
+  std::vector<Made> outputs{made(StoredTensor::out, tensors_.out), made(StoredTensor::lse, tensors_.lse)};
+  const LseFindings findings = look_at_lse(job_, outputs[1].host.data(), comm_);
+  write(file, std::move(outputs));
   write_statistics(file);
   return findings;
 }
 
-void AttentionWork::read_gradients() {
-  const comm::Scope scope("the reading of dout");
-  std::vector<Input> inputs = make_gradient_inputs();
-  fill(inputs);
-  take(inputs);
-}
-
-void AttentionWork::write_gradients(const io::ResultFile* file) {
+void AttentionWork::write_gradients(io::OutputFile* file) {
   strategies::Tensors gradients;
   gradients.dq = std::move(tensors_.dq);
   gradients.dkv = std::move(tensors_.dkv);
   tensors_ = std::move(gradients);
   const comm::Scope scope("the writing of dq, dk and dv");
-  const Index kv_bytes = tensors_.dkv.bytes() / 2;
-  HostSide dq(tensors_.dq), dk(tensors_.dkv.data(), kv_bytes), dv(tensors_.dkv.at(kv_bytes), kv_bytes);
-  for (HostSide* side : {&dq, &dk, &dv}) side->from_device();
-  const core::DType type = job_.problem.type;
-  check_results(job_,
-                {{"dq", dq.data(), tensors_.dq.bytes(), type},
-                 {"dk", dk.data(), kv_bytes, type},
-                 {"dv", dv.data(), kv_bytes, type}},
-                rows().intervals(), comm_);
-  write(file, {{"dq", dq.data(), type}, {"dk", dk.data(), type}, {"dv", dv.data(), type}});
+  write(file, {made(StoredTensor::dq, tensors_.dq), made(StoredTensor::dk, tensors_.dkv),
+               made(StoredTensor::dv, tensors_.dkv, tensors_.dkv.bytes() / 2)});
 }
 
 bool AttentionWork::share_inputs(const Work& other) {
@@ -133,20 +210,18 @@ void AttentionWork::drop_results() {
 }
 
 void AttentionWork::show_results(const std::function<void(const MadeRows&)>& look) const {
-  const core::Shape& s = job_.problem.shape;
-  const core::DType type = job_.problem.type, lse_type = core::lse_type(type);
-  const auto show = [&](const char* name, void* data, Index bytes, core::DType of, Index row_numbers) {
-    HostSide host(data, bytes);
-    host.from_device();
-    look({name, host.data(), of, row_numbers});
+  const auto show = [&](StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) {
+    Made one = made(tensor, buffer, begin);
+    const strategies::Problem& p = job_.problem;
+    look({std::string(name_of(tensor)), one.host.data(), *strategies::memory_type_of(p, tensor),
+          strategies::heads_of(p, tensor) * strategies::head_numbers_of(p, tensor)});
   };
-  show("out", tensors_.out.data(), tensors_.out.bytes(), type, s.heads * s.head_dim);
-  show("lse", tensors_.lse.data(), tensors_.lse.bytes(), lse_type, s.heads);
+  show(StoredTensor::out, tensors_.out);
+  show(StoredTensor::lse, tensors_.lse);
   if (!job_.problem.gradients) return;
-  const Index kv_bytes = tensors_.dkv.bytes() / 2, kv_numbers = s.kv_heads * s.head_dim;
-  show("dq", tensors_.dq.data(), tensors_.dq.bytes(), type, s.heads * s.head_dim);
-  show("dk", tensors_.dkv.data(), kv_bytes, type, kv_numbers);
-  show("dv", tensors_.dkv.at(kv_bytes), kv_bytes, type, kv_numbers);
+  show(StoredTensor::dq, tensors_.dq);
+  show(StoredTensor::dk, tensors_.dkv);
+  show(StoredTensor::dv, tensors_.dkv, tensors_.dkv.bytes() / 2);
 }
 
 std::string AttentionWork::name(PassKind pass) const {
@@ -155,7 +230,11 @@ std::string AttentionWork::name(PassKind pass) const {
                                         : "the backward pass";
 }
 
-Index AttentionWork::predicted_bytes(PassKind pass) const { return of(pass).predict(comm_.rank()).memory_bytes; }
+Index AttentionWork::predicted_bytes(PassKind pass) const {
+  const bool has_gradients_early = reads_ahead_ && pass != PassKind::backward;
+  return of(pass).predict(comm_.rank()).memory_bytes + beside_ +
+         (has_gradients_early ? bytes_of_rows(job_.problem, backward_inputs(job_), rows().count()) : 0);
+}
 
 double AttentionWork::predicted_flops(PassKind pass) const {
   return flops_of(pass, double(of(pass).predict(comm_.rank()).kept), job_.problem.shape.head_dim);
@@ -168,66 +247,37 @@ void AttentionWork::drop_statistics() {
 }
 
 /// Those that were asked for, and frees them.
-void AttentionWork::write_statistics(const io::ResultFile* file) {
+void AttentionWork::write_statistics(io::OutputFile* file) {
   const comm::Scope scope("the writing of the statistics");
-  const core::DType lse_type = core::lse_type(job_.problem.type);
-  std::vector<HostSide> sides;
-  std::vector<HostRows> floats;
-  std::vector<io::RowsOut> all;
-  const auto add = [&](const char* name, const core::Buffer& rows, std::optional<core::DType> type) {
-    sides.emplace_back(rows).from_device();
-    all.push_back({name, sides.back().data()});
-    if (type) floats.push_back({name, all.back().host, rows.bytes(), *type});
-  };
-  const strategies::Statistics& told = job_.problem.statistics;
-  if (told.entropy) add("entropy", tensors_.entropy, lse_type);
-  if (told.received) add("received", tensors_.received, core::DType::float64);
-  if (told.top_keys > 0) {
-    add("top_rows", tensors_.top_rows, std::nullopt);
-    add("top_weights", tensors_.top_weights, lse_type);
+  const strategies::Statistics& wanted = job_.problem.statistics;
+  std::vector<Made> all;
+  if (wanted.entropy) all.push_back(made(StoredTensor::entropy, tensors_.entropy));
+  if (wanted.received) all.push_back(made(StoredTensor::received, tensors_.received));
+  if (wanted.top_keys > 0) {
+    all.push_back(made(StoredTensor::top_rows, tensors_.top_rows));
+    all.push_back(made(StoredTensor::top_weights, tensors_.top_weights));
   }
-  check_results(job_, floats, rows().intervals(), comm_);
-  if (!all.empty()) write(file, all);
+  if (!all.empty()) write(file, std::move(all));
   drop_statistics();
 }
 
-void AttentionWork::fill(std::vector<Input>& inputs) {
-  const io::InputSettings& input = job_.run.settings.input;
-  if (job_.input) {
-    std::vector<io::RowsIn> reads;
-    for (Input& one : inputs) reads.push_back({dataset_of(input, one.tensor), one.host.data()});
-    job_.input->read(reads, rows().intervals(), comm_);
-    return;
-  }
-  for (Input& one : inputs) {
-    io::fill_generated(*input.generate, seeded_id(one.tensor), rows().intervals(), one.host.data());
-  }
+Index input_bytes_of(const Job& job, int rank) {
+  const Index rows = job.partition[std::size_t(rank)].count();
+  return bytes_of_rows(job.problem, forward_inputs, rows) + bytes_of_rows(job.problem, backward_inputs(job), rows);
 }
 
-void AttentionWork::write(const io::ResultFile* file, const std::vector<io::RowsOut>& tensors) {
-  if (file == nullptr) return;
-  file->write(tensors, rows().intervals());
-  for (const io::RowsOut& tensor : tensors) files_.written += stored_bytes(tensor.dataset);
+std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicator& comm) {
+  auto rows = std::make_unique<io::FileRows>();
+  comm::agree(comm, [&] {
+    if (job.layer) return;
+    for (const StoredTensor tensor : input_tensors(job)) rows->put(tensor, input_place(job, tensor));
+  });
+  return rows;
 }
 
-const io::TensorSpec& AttentionWork::result(const std::string& dataset) const {
-  const auto& all = job_.results;
-  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& spec) { return spec.name == dataset; });
-  core::require(found != all.end(), [&] { return "the result has no dataset " + dataset; });
-  return *found;
-}
-
-Index AttentionWork::stored_bytes(const std::string& dataset) const {
-  const core::Shape& s = job_.problem.shape;
-  const io::TensorSpec& spec = result(dataset);
-  const bool keys = dataset == "dk" || dataset == "dv";
-  const Index each = spec.extents.size() == 4 ? spec.extents[3] : 1;
-  return numbers_of_rows() * (keys ? s.kv_heads : s.heads) * each * Index(bytes_of(spec.type));
-}
-
-std::unique_ptr<Work> make_work(const Job& job, const comm::Communicator& comm) {
+std::unique_ptr<Work> make_work(const Job& job, core::RowSource& source, const comm::Communicator& comm) {
   if (job.layer) return make_layer_work(job, comm);
-  return std::make_unique<AttentionWork>(job, comm);
+  return std::make_unique<AttentionWork>(job, source, comm);
 }
 
 }  // namespace annulus::app

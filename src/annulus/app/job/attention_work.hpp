@@ -1,4 +1,5 @@
-// A run of attention alone, or of a slice of it.
+// A run of attention alone, or of a slice of it: q, k and v in, out, lse and statistics out; with gradients dout in, dq,
+// dk and dv out.
 #pragma once
 
 #include <map>
@@ -6,18 +7,22 @@
 #include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/core/row_store.hpp"
+#include "annulus/io/shared_blocks.hpp"
 
 namespace annulus::app {
 
 class AttentionWork : public Work {
  public:
-  AttentionWork(const Job& job, const comm::Communicator& comm);
+  AttentionWork(const Job& job, core::RowSource& source, const comm::Communicator& comm);
+  /// Waits for what is being read.
+  ~AttentionWork() override;
 
+  bool read_ahead() override;
   void read_inputs() override;
   layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override;
-  LseFindings write_outputs(const io::ResultFile* file) override;
+  LseFindings write_outputs(io::OutputFile* file) override;
   void read_gradients() override;
-  void write_gradients(const io::ResultFile* file) override;
+  void write_gradients(io::OutputFile* file) override;
   bool share_inputs(const Work& other) override;
   Index input_bytes() const override;
   void drop_results() override;
@@ -25,47 +30,51 @@ class AttentionWork : public Work {
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
   std::string name(PassKind pass) const override;
   Index predicted_bytes(PassKind pass) const override;
+  void set_beside(Index bytes) override { beside_ = bytes; }
   double predicted_flops(PassKind pass) const override;
   std::vector<Index> bytes_from(PassKind pass) const override;
   FileBytes file_bytes() const override { return files_; }
 
- protected:
+ private:
   /// Memory that rows of a tensor are read into.
   struct Input {
     core::StoredTensor tensor;
     HostSide host;
   };
+  /// A tensor that a pass has made, on the host.
+  struct Made {
+    core::StoredTensor tensor;
+    HostSide host;
+  };
 
-  /// Memory of q, k and v, in this order; of dout and, where it is given, dlse. Collective.
-  std::vector<Input> make_inputs();
-  std::vector<Input> make_gradient_inputs();
-  /// They are read: counts them and brings them to the device.
-  void take(std::vector<Input>& inputs);
-  /// The same of q, k and v, whose scores must have room in the precision; collective.
-  void look_at_inputs(std::vector<Input>& inputs);
+  const strategies::Schedule& of(PassKind pass) const { return *schedules_.at(pass); }
+  core::Interval heads_of(core::StoredTensor tensor) const;
+  /// Bytes of this rank's rows of a tensor, in memory.
+  Index bytes_of(core::StoredTensor tensor) const;
+  Made made(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
 
-  /// This rank's rows, from where they are; collective.
-  virtual void fill(std::vector<Input>& inputs);
-  /// This rank's rows, to where they go (`file`: nullptr where that is nowhere); collective.
-  virtual void write(const io::ResultFile* file, const std::vector<io::RowsOut>& tensors);
-
-  /// Rows of this rank, over all batch entries.
-  Index numbers_of_rows() const { return job_.problem.shape.batch * rows().count(); }
-  const io::TensorSpec& result(const std::string& dataset) const;
-  /// Of these rows in a dataset of the result.
-  Index stored_bytes(const std::string& dataset) const;
+  /// Begins to read q, k and v; dout and dlse. Collective.
+  void start_inputs();
+  void start_gradients();
+  void start(const std::vector<core::StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory);
+  /// Waits for what was begun, counts it and brings it to the device. Collective.
+  void finish_reading(std::vector<Input>& inputs);
+  /// Checks tensors that are no lse, and writes all of them. Collective.
+  void write(io::OutputFile* file, std::vector<Made> tensors);
+  void write_statistics(io::OutputFile* file);
+  void drop_statistics();
 
   const Job& job_;
+  core::RowSource& source_;
   const comm::Communicator& comm_;
-  FileBytes files_;
-
- private:
-  const strategies::Schedule& of(PassKind pass) const { return *schedules_.at(pass); }
-  void drop_statistics();
-  void write_statistics(const io::ResultFile* file);
-
+  const strategies::Slice slice_;  // of the tensors in the files
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // of the passes that are made
   strategies::Tensors tensors_;
+  std::vector<Input> inputs_, gradient_inputs_;  // that are being read
+  bool reads_ahead_ = false;
+  core::RowSource::Ticket last_ = 0;  // 0: nothing is being read
+  Index beside_ = 0;
+  FileBytes files_;
 };
 
 }  // namespace annulus::app

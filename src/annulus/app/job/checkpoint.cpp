@@ -154,7 +154,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   TrainingState state;
   state.losses.resize(std::size_t(steps));
   const io::Rectangle all{{0, steps}, {0, 1}};
-  io::read_checked_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
+  io::read_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
   state.weights = load_weights(seen, *training.request.layer, comm);
   return state;
 }
@@ -166,21 +166,22 @@ std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, I
   return specs;
 }
 
-void save_training(io::ResultFile& file, const TrainingJob& training, const TrainingState& state,
+void save_training(io::OutputFile& file, const TrainingJob& training, const TrainingState& state,
                    const std::vector<io::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
   write_weights("", state.weights, *training.request.layer, comm, file);
   const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
-      {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}});
-  // A result has one more loss, of the weights behind the last step.
+      {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
+      [](const std::string&) -> io::RankOf { return [](const io::OneNumber&) { return 0; }; });
+  // A result has one more loss, of the weights after the last step.
   const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);
   const std::string title = fmt::format("weights of an attention layer after {} steps of gradient descent: {}", steps,
                                         describe_pattern(training.request.problem));
   io::Record record{io::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
                     identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
-  file.finish(record);
+  file.publish(record);
 }
 
 }  // namespace annulus::app

@@ -52,7 +52,7 @@ std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, I
 
 /// Writes weights and losses to `file`, which was made for them, and finishes it with the job's settings; collective.
 /// `columns` become datasets of /run.
-void save_training(io::ResultFile& file, const TrainingJob& training, const TrainingState& state,
+void save_training(io::OutputFile& file, const TrainingJob& training, const TrainingState& state,
                    const std::vector<io::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm);
 

@@ -42,7 +42,7 @@ std::vector<StoredTensor> input_tensors(const Request& request) {
   return all;
 }
 
-io::FileRows::Place input_place(const Request& request, StoredTensor tensor) {
+io::RowPlace input_place(const Request& request, StoredTensor tensor) {
   const io::InputSettings& input = request.run.settings.input;
   if (request.input) return io::place_of(request.input->seen(), dataset_of(input, tensor));
   return io::MadeTensor{*input.generate, seeded_id(tensor)};

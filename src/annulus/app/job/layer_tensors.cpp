@@ -36,6 +36,23 @@ const char* axes_of(Weight weight) {
   return "";
 }
 
+Weight weight_called(const std::string& name) {
+  for (const Weight weight : layer::all_weights) {
+    if (layer::name_of(weight) == name) return weight;
+  }
+  core::fail(core::ErrorKind::failure, "no weight is called {}", name);
+}
+
+/// The rank that writes a number of a weight.
+int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Index row, Index column) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    const layer::Box box = layer::written(problem, weight, rank, ranks);
+    const auto is_in = [](core::Interval interval, Index i) { return interval.begin <= i && i < interval.end; };
+    if (is_in(box.rows, row) && is_in(box.columns, column)) return rank;
+  }
+  return 0;
+}
+
 io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
 /// Reads kept parts of weights whose datasets `name` knows.
@@ -52,7 +69,7 @@ layer::Weights load(const LayerProblem& problem, const io::SeenFile& file, const
     sides.emplace_back(weights[weight]);
     parts.push_back({name(weight), kept, kept, sides.back().data()});
   }
-  io::read_checked_parts(file, parts, comm);
+  io::read_parts(file, parts, comm);
   for (HostSide& side : sides) side.to_device();
   return weights;
 }
@@ -122,7 +139,7 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
 }
 
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
-                   const comm::Communicator& comm, const io::ResultFile& file) {
+                   const comm::Communicator& comm, io::OutputFile& file) {
   const comm::Scope scope("the writing of the weights");
   std::deque<HostSide> sides;
   std::vector<io::MatrixPart> parts;
@@ -141,7 +158,12 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
                        causes_of_no_number(problem.attention, comm.rank()));
     }
   });
-  file.write_parts(parts);
+  file.write_parts(parts, [&](const std::string& dataset) -> io::RankOf {
+    const Weight weight = weight_called(dataset.substr(prefix.size()));
+    return [&problem, weight, ranks = comm.size()](const io::OneNumber& at) {
+      return rank_that_writes(problem, weight, ranks, at.row, at.head);
+    };
+  });
 }
 
 }  // namespace annulus::app

@@ -31,7 +31,7 @@ class LayerWork : public Work {
   }
 
   /// q and k were made on the way: whether the scores had room is known now.
-  LseFindings write_outputs(const io::ResultFile* file) override {
+  LseFindings write_outputs(io::OutputFile* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
     const strategies::Tensors& saved = forward_.saved;
@@ -49,7 +49,7 @@ class LayerWork : public Work {
     files_.read += dy_.bytes();
   }
 
-  void write_gradients(const io::ResultFile* file) override {
+  void write_gradients(io::OutputFile* file) override {
     weights_ = {};
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
@@ -102,13 +102,13 @@ class LayerWork : public Work {
   FileBytes file_bytes() const override { return files_; }
 
  private:
-  void write(const std::string& name, const core::Buffer& rows, const io::ResultFile* file) {
+  void write(const std::string& name, const core::Buffer& rows, io::OutputFile* file) {
     const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();
     check_results(job_, {{name, host.data(), rows.bytes(), job_.problem.type}}, layer_.rows().intervals(), comm_);
     if (file == nullptr) return;
-    file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals());
+    file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(), io::RowOwners(layer_.partition()));
     const Index each = Index(bytes_of(job_.results.front().type)), here = Index(core::bytes_of(job_.problem.type));
     files_.written += rows.bytes() / here * each;
   }

@@ -9,15 +9,12 @@
 #include <numeric>
 
 #include "annulus/app/job/run_identity.hpp"
-#include "annulus/app/report/record.hpp"
 #include "annulus/app/stop.hpp"
-#include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/io/journal.hpp"
 #include "annulus/io/location.hpp"
-#include "annulus/io/part_file.hpp"
 #include "annulus/io/root.hpp"
-#include "annulus/io/temporary_name.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
 namespace {
@@ -41,29 +38,26 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
-std::uint64_t random_id() { return std::stoull(io::random_digits(), nullptr, 16) >> 2; }
-
 /// The datasets of the result, and scratch.
 std::vector<io::PartTensor> part_tensors(const Job& job, const std::vector<io::TensorSpec>& scratch) {
   const strategies::Problem& problem = job.problem;
   std::vector<io::PartTensor> all;
   const auto add = [&](const io::TensorSpec& spec, bool is_scratch) {
-    constexpr std::array known{StoredTensor::out,        StoredTensor::lse,      StoredTensor::normalizers,
-                               StoredTensor::entropy,    StoredTensor::dq,       StoredTensor::dk,
-                               StoredTensor::dv,         StoredTensor::received, StoredTensor::top_rows,
-                               StoredTensor::top_weights};
-    const auto* found = std::find_if(known.begin(), known.end(), [&](auto id) { return name_of(id) == spec.name; });
-    core::require(found != known.end(), [&] { return spec.name + " cannot be made unit by unit"; });
-    const bool as_stored = is_scratch || *found == StoredTensor::received || *found == StoredTensor::top_rows;
-    const bool of_lse = *found == StoredTensor::lse || *found == StoredTensor::entropy;
-    const core::DType memory = as_stored ? spec.type.dtype().value_or(io::bits_of_int64)
-                               : of_lse || *found == StoredTensor::top_weights ? core::lse_type(problem.type)
-                                                                               : problem.type;
-    all.push_back({*found, spec, memory, is_scratch});
+    const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
+    const std::optional<core::DType> memory =
+        job.layer ? problem.type : strategies::memory_type_of(problem, tensor.value());
+    all.push_back({spec, memory.value_or(io::bits_of_int64), is_scratch});
   };
   for (const io::TensorSpec& spec : job.results) add(spec, false);
   for (const io::TensorSpec& spec : scratch) add(spec, true);
   return all;
+}
+
+[[noreturn]] void refuse_without_locks(const Paths& paths) {
+  fail(ErrorKind::failure,
+       "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, or "
+       "put output.file on another file system",
+       paths.journal);
 }
 
 [[noreturn]] void refuse(const Paths& paths, const std::vector<std::string>& changes) {
@@ -81,7 +75,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const Paths paths(request);
     const comm::BlockingScope inside("the look at " + paths.journal);
     std::optional<io::Journal> journal = io::Journal::find(paths.journal);
-    if (!journal) return "";
+    if (!journal || journal->head() == io::whole_head) return "";
     if (restart) {
       const io::Journal::Turn turn(*journal);  // nobody begins anew, or goes on, between our look and the end of it
       if (const auto worker = journal->worker()) {
@@ -93,6 +87,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
       journal->remove();
       return "";
     }
+    if (journal->done() == 0 && !journal->worker()) return "";  // nothing would be lost by beginning anew
     const std::vector<std::string> found = changes(journal->head(), request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found);
     const std::string& named = request.run.settings.distribution.strategy;
@@ -107,71 +102,75 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
 }
 
 struct LongRun::State {
-  State(const Job& of, const Cuts& by, const comm::Communicator& ranks) : job(of), cuts(by), comm(ranks), paths(of) {}
+  State(const Job& of, const Cuts& by, const std::vector<io::TensorSpec>& scratch, const comm::Communicator& ranks)
+      : job(of),
+        cuts(by),
+        comm(ranks),
+        paths(of),
+        keeps(units() > 1),
+        tensors(part_tensors(of, scratch)),
+        output(plan(), ranks, goes_on()) {}
 
   const Job& job;
   const Cuts cuts;
   const comm::Communicator& comm;
   const Paths paths;
-  std::uint64_t launch = 0;
-  std::optional<io::Journal> journal;
-  std::optional<io::PartFile> part;  // none where the result has its name already
+  const bool keeps;  // finished units, when the run ends early
+  const std::vector<io::PartTensor> tensors;
+  io::OutputFile output;
   io::FileRows rows;
   Index found_finished = 0;
+  Index claimed = 0;  // of a run that keeps nothing, whose journal has no units
+  std::size_t phase = 0;
   bool stopped = false;
 
   Index units() const { return std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)); }
-  Index finished() const {
-    Index count = 0;
-    for (std::size_t phase = 0; phase < cuts.phases.size(); ++phase) count += journal->done_in(Index(phase));
-    return count;
+  Index finished() const { return keeps ? output.journal().done() : claimed; }
+  io::Journal& journal() { return output.journal(); }
+  const io::Journal& journal() const { return output.journal(); }
+
+  io::OutputPlan plan() const {
+    io::OutputPlan plan{io::location_of(job.run.settings.output), tensors};
+    plan.keeps_units = keeps;
+    if (keeps && comm.is_root()) plan.head = identity_text(job, cuts);
+    return plan;
   }
-  bool has_result_name(const io::PartLayout& layout) const {
-    return !exists(paths.part) && exists(paths.result) && io::state_of(paths.result).inode == layout.inode;
+  io::OutputFile::GoesOn goes_on() const {
+    if (!keeps) return {};
+    return [this](const io::Journal& found, const io::PartLayout& layout) { return accept(found, layout); };
   }
-  /// By us: whoever gives an unfinished file the result's name does not make it a result.
-  bool is_published(const io::PartLayout& layout) const {
-    return journal->is_recording() && finished() == units() && has_result_name(layout);
-  }
+  bool accept(const io::Journal& found, const io::PartLayout& layout) const;
 
   /// Another launch has completed the result: the journal is gone, and the part file has its name.
-  bool is_over() const { return !journal->is_there() && has_result_name(io::PartLayout::parse(journal->part())); }
+  bool is_over() const {
+    return keeps && !journal().is_there() && output.has_final_name(io::PartLayout::parse(journal().part()));
+  }
   /// Nothing where it is over.
   std::optional<io::Journal::Turn> turn() {
     try {
-      return std::optional<io::Journal::Turn>(std::in_place, *journal);
+      return std::optional<io::Journal::Turn>(std::in_place, journal());
     } catch (const core::Error&) {
       if (is_over()) return std::nullopt;
       throw;
     }
   }
 
-  io::Journal::Turn open_journal();
-  bool lay_out(const std::vector<io::PartTensor>& tensors);
-  bool go_on(const io::PartLayout& layout) const;
+  void put_places();
   std::optional<Unit> look_for_unit(bool& wait);
-  void note_done(const Unit& unit);
+  void check_input() const {
+    if (job.input) io::check_unchanged(job.input->seen().path, job.input->seen().state);
+  }
 };
 
-/// Locked, and under its name: another launch may remove it between the opening and the locking.
-io::Journal::Turn LongRun::State::open_journal() {
-  for (;;) {
-    journal.emplace(paths.journal);
-    try {
-      return io::Journal::Turn(*journal);
-    } catch (const core::Error&) {
-      if (journal->is_there()) throw;
-    }
-  }
-}
-
-/// Whether what another launch has laid out is this run. It may have come behind our look at recorded_cuts().
-bool LongRun::State::go_on(const io::PartLayout& layout) const {
-  const std::vector<std::string> found = changes(journal->head(), job, /*is_decided=*/true);
-  if (!found.empty()) refuse(paths, found);
-  if (!(cuts_of(journal->head()) == cuts)) return false;
-  if (is_published(layout)) return true;
-  if (has_result_name(layout)) {
+/// On rank 0: whether what another launch has laid out is this run. It may have begun after recorded_cuts() looked.
+bool LongRun::State::accept(const io::Journal& found, const io::PartLayout& layout) const {
+  const std::vector<std::string> other = changes(found.head(), job, /*is_decided=*/true);
+  if (!other.empty()) refuse(paths, other);
+  if (!(cuts_of(found.head()) == cuts)) return false;
+  const bool has_name = !exists(paths.part) && exists(paths.result) && io::state_of(paths.result).inode == layout.inode;
+  // By us: whoever gives an unfinished file the result's name does not make it a result.
+  if (has_name && found.is_recording() && found.done() == units()) return true;
+  if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
          paths.result, paths.part);
   }
@@ -180,85 +179,35 @@ bool LongRun::State::go_on(const io::PartLayout& layout) const {
          "{}: is gone, with all that {} says is finished: put it back, or begin anew with annulus run --restart",
          paths.part, paths.journal);
   }
+  if (!found.has_locks() && comm.size() > 1 && cuts.strategy == "stream") refuse_without_locks(paths);
   io::check_location(paths.result, job.run.settings.output.overwrite);
   return true;
 }
 
-/// On rank 0: makes journal and part file, unless another launch has; false where that has cut the run in other units.
-bool LongRun::State::lay_out(const std::vector<io::PartTensor>& tensors) {
-  const auto check_result = [&] { io::check_location(paths.result, job.run.settings.output.overwrite); };
-  if (!exists(paths.journal)) check_result();  // before anything is made
-  io::Journal::Turn turn = open_journal();
-  if (!journal->has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
-    fail(
-        ErrorKind::failure,
-        "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, "
-        "or put output.file on another file system",
-        paths.journal);
-  }
-  if (!journal->is_empty()) return go_on(io::PartLayout::parse(journal->part()));
-  bool laid_out = false;
-  try {
-    check_result();
-    if (exists(paths.part)) {
-      if (!journal->is_making()) {
-        fail(ErrorKind::failure,
-             "{}: is in the way: the run keeps its numbers under that name until it is finished; remove it if it is of "
-             "a run whose journal is gone",
-             paths.part);
-      }
-      unlink(paths.part.c_str());  // of a launch that was killed while it laid it out
-    }
-    turn.begin_anew();
-    turn.write("head " + identity_text(job, cuts));
-    turn.write("making");
-    turn.flush();
-    io::OutputLocation where = io::location_of(job.run.settings.output);
-    where.file = paths.result;
-    const io::PartLayout layout = io::PartFile::lay_out(paths.part, where, tensors);
-    laid_out = true;
-    turn.write("part " + layout.text());
-    turn.flush();
-  } catch (const core::Error&) {  // nothing has begun, and nothing stays
-    if (laid_out) unlink(paths.part.c_str());
-    journal->remove();
-    throw;
-  }
-  io::flush_folder(paths.journal);
-  return true;
+/// Where rows of every tensor lie: of the input, and of what earlier phases wrote.
+void LongRun::State::put_places() {
+  for (const StoredTensor tensor : input_tensors(job)) rows.put(tensor, input_place(job, tensor));
+  io::PartFile* part = output.part();
+  if (part == nullptr || cuts.phases.size() == 1) return;
+  for (const io::PartTensor& tensor : tensors) rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));
 }
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm)
-    : state_(std::make_unique<State>(job, cuts, comm)) {
+    : state_(std::make_unique<State>(job, cuts, scratch, comm)) {
   State& s = *state_;
-  const std::vector<io::PartTensor> tensors = part_tensors(job, scratch);
-  const std::vector<Index> launch = io::numbers_from_root(comm, [&] {
-    const comm::BlockingScope inside("the making of " + s.paths.part);
-    return s.lay_out(tensors) ? std::vector<Index>{Index(random_id())} : std::vector<Index>{};
-  });
-  if (launch.empty()) {
+  if (!s.output.is_open()) {
     throw BegunMeanwhile(ErrorKind::failure,
                          s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
   }
-  s.launch = std::uint64_t(launch.at(0));
-  end_on_signals(comm, "what is finished stays so: run again to continue");
   comm::agree(comm, [&] {
-    if (!s.journal) {
-      std::optional<io::Journal> found = io::Journal::find(s.paths.journal);
-      if (!found) fail(ErrorKind::failure, "{}: the journal of this run was removed meanwhile", s.paths.journal);
-      s.journal.emplace(std::move(*found));
+    if (s.keeps && !s.journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
+      refuse_without_locks(s.paths);
     }
-    const io::PartLayout layout = io::PartLayout::parse(s.journal->part());
-    if (!s.is_published(layout)) {
-      s.part.emplace(s.paths.part, layout, tensors, /*has_scratch=*/!s.journal->is_recording());
-      for (const io::PartTensor& tensor : tensors) s.rows.put(tensor.id, s.part->place(tensor.id));
-    }
-    for (const StoredTensor tensor : input_tensors(job)) s.rows.put(tensor, input_place(job, tensor));
-    s.found_finished = s.finished();
-    s.journal->sign_on({random_id(), s.launch,
-                        fmt::format("{}, process {} on {}, rank {} of {}", utc_now(), getpid(), comm::host_name(),
-                                    comm.rank(), comm.size())});
+    if (!job.layer) s.put_places();
   });
+  if (!s.keeps) return;
+  end_on_signals(comm, "what is finished stays so: run again to continue");
+  s.found_finished = s.finished();
   if (comm.is_root() && s.found_finished > 0) {
     fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());
   }
@@ -277,32 +226,33 @@ Rest LongRun::rest() const {
   const std::string there =
       fmt::format("{} of {} parts of {} are finished and stay so", s.finished(), s.units(), s.paths.result);
   if (s.stopped) return {"stopped on request: " + there + "; run again to continue", stopped_status};
-  if (const auto worker = s.journal->worker(s.launch)) return {fmt::format("{}; {} works on the rest", there, *worker)};
+  if (const auto worker = s.journal().worker(s.output.launch())) return {fmt::format("{}; {} works on the rest", there, *worker)};
   return {there + "; run again for the rest, which a process that is gone had begun", stopped_status};
 }
 
 core::RowSource& LongRun::source() { return state_->rows; }
-core::RowSink* LongRun::sink() { return state_->part ? &*state_->part : nullptr; }
+core::RowSink* LongRun::sink() { return state_->output.part(); }
+io::OutputFile* LongRun::output() { return state_->output.part() == nullptr ? nullptr : &state_->output; }
 Index LongRun::found_finished() const { return state_->found_finished; }
 
 double LongRun::finished_share() const {
   return double(state_->finished()) / double(std::max<Index>(1, state_->units()));
 }
 
-/// The first unit that nobody has; where there is none, whether one may come.
+/// The first unit that no process has; where there is none, whether one may come.
 std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
   wait = false;
-  if (journal->is_stopped(launch)) {
+  if (journal().is_stopped(output.launch())) {
     stopped = true;
     return std::nullopt;
   }
-  for (std::size_t phase = 0; phase < cuts.phases.size(); ++phase) {
-    if (journal->done_in(Index(phase)) == cuts.phases[phase]) continue;
-    for (Index unit = 0; unit < cuts.phases[phase]; ++unit) {
-      const io::UnitName name{Index(phase), unit};
-      if (!journal->is_done(name) && !journal->is_claimed(name)) return Unit{phase, unit};
+  for (std::size_t number = 0; number < cuts.phases.size(); ++number) {
+    if (journal().done_in(Index(number)) == cuts.phases[number]) continue;
+    for (Index unit = 0; unit < cuts.phases[number]; ++unit) {
+      const io::UnitName name{Index(number), unit};
+      if (!journal().is_done(name) && !journal().is_claimed(name)) return Unit{number, unit};
     }
-    wait = phase + 1 < cuts.phases.size();  // for those that work on the last ones of this phase
+    wait = number + 1 < cuts.phases.size();  // for those that work on the last ones of this phase
     return std::nullopt;
   }
   return std::nullopt;
@@ -310,38 +260,46 @@ std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
 
 std::optional<Unit> LongRun::claim() {
   State& s = *state_;
-  if (!s.part) return std::nullopt;
+  if (s.output.part() == nullptr) return std::nullopt;
+  if (!s.keeps) return s.claimed++ == 0 && s.comm.is_root() ? std::optional<Unit>(Unit{}) : std::nullopt;
   for (;;) {
     bool wait = false;
+    std::optional<Unit> unit;
     {
       std::optional<io::Journal::Turn> turn = s.turn();
       if (!turn) return std::nullopt;
-      if (stop_requested() && !s.journal->is_stopped(s.launch)) turn->write(fmt::format("stop {}", s.launch));
-      const std::optional<Unit> unit = s.look_for_unit(wait);
-      if (unit) turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
-      if (unit || !wait) return unit;
+      if (stop_requested() && !s.journal().is_stopped(s.output.launch())) {
+        turn->write(fmt::format("stop {}", s.output.launch()));
+      }
+      unit = s.look_for_unit(wait);
+      if (unit) turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal().self()));
     }
+    if (unit && unit->phase != s.phase) {  // it reads what other ranks, perhaps of other machines, wrote before
+      s.phase = unit->phase;
+      s.output.part()->reopen();
+      s.put_places();
+    }
+    if (unit || !wait) return unit;
     poll(nullptr, 0, /*ms=*/100);
     comm::watchdog_progress();
   }
 }
 
-void LongRun::State::note_done(const Unit& unit) {
-  io::Journal::Turn turn(*journal);
+void LongRun::finish(const Unit& unit) {
+  State& s = *state_;
+  s.output.part()->flush();
+  s.check_input();
+  if (!s.keeps) return s.output.part()->write_borders();
+  io::Journal::Turn turn(s.journal());
+  s.output.part()->write_borders();
   turn.write(fmt::format("done {} {}", unit.phase, unit.index));
   turn.flush();
 }
 
-void LongRun::finish(const Unit& unit) {
-  State& s = *state_;
-  s.part->flush();
-  if (s.job.input) io::check_unchanged(s.job.input->seen().path, s.job.input->seen().state);
-  s.note_done(unit);
-}
-
 std::optional<Unit> LongRun::claim_together() {
   State& s = *state_;
-  if (!s.part) return std::nullopt;
+  if (s.output.part() == nullptr) return std::nullopt;
+  if (!s.keeps) return s.claimed++ == 0 ? std::optional<Unit>(Unit{}) : std::nullopt;
   const bool stop = s.comm.max(Index(stop_requested())) > 0;
   if (stop) s.stopped = true;
   const std::vector<Index> found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
@@ -351,7 +309,7 @@ std::optional<Unit> LongRun::claim_together() {
     bool wait = false;
     const std::optional<Unit> unit = s.look_for_unit(wait);
     if (!unit) return {};
-    turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal->self()));
+    turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal().self()));
     return {Index(unit->phase), unit->index};
   });
   if (found.empty()) return std::nullopt;
@@ -361,30 +319,37 @@ std::optional<Unit> LongRun::claim_together() {
 void LongRun::finish_together(const Unit& unit) {
   State& s = *state_;
   comm::agree(s.comm, [&] {
-    s.part->flush();
-    if (s.job.input) io::check_unchanged(s.job.input->seen().path, s.job.input->seen().state);
+    if (s.keeps) s.output.part()->flush();  // else publish() does
+    s.check_input();
   });
-  io::on_root(s.comm, [&] { s.note_done(unit); });
+  if (!s.keeps) return;
+  io::on_root(s.comm, [&] {
+    io::Journal::Turn turn(s.journal());
+    turn.write(fmt::format("done {} {}", unit.phase, unit.index));
+    turn.flush();
+  });
 }
 
 bool LongRun::complete(const std::function<io::Record()>& record) {
   State& s = *state_;
   enum Found { unfinished, ours, done };
   const Index found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
-                        if (!s.part) return {done};
+                        if (s.output.part() == nullptr) return {done};
+                        if (!s.keeps) return {ours};
                         std::optional<io::Journal::Turn> turn = s.turn();
-                        if (!turn || s.finished() < s.units() || !s.journal->take_completion()) return {unfinished};
+                        if (!turn || s.finished() < s.units() || !s.journal().take_completion()) return {unfinished};
                         turn->write("record");
                         turn->flush();
                         return {ours};
                       }).at(0);
   s.stopped = s.comm.max(Index(s.stopped)) > 0;
   if (found == unfinished) return false;
-  if (found == ours) {
-    const io::Record all = record();
-    io::on_root(s.comm, [&] { s.part->publish(s.paths.result, s.job.run.settings.output.overwrite, all); });
+  if (found == done) {
+    io::on_root(s.comm, [&] { s.journal().remove(); });
+    return true;
   }
-  io::on_root(s.comm, [&] { s.journal->remove(); });
+  s.rows.forget();
+  s.output.publish(record());
   return true;
 }
 

@@ -1,6 +1,6 @@
-// A run in units that are finished one by one, and stay finished: NAME.part holds the result's numbers, NAME.journal
-// says which units are in it. A run that was cut off goes on from there, with any number of ranks, and several launches
-// (tasks of a job array) may work on one.
+// A run is a list of units that are finished one by one: NAME.part holds the result's numbers, NAME.journal says which
+// units are in it. A run of several units that was interrupted goes on from there, with any number of ranks, and several
+// launches (tasks of a job array) may work on one. A run of one unit leaves nothing when it ends early.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 #include "annulus/app/job/job.hpp"
 #include "annulus/core/row_store.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/output_file.hpp"
 
 namespace annulus::app {
 
@@ -70,7 +70,7 @@ class LongRun {
   /// The unit is computed and written: flushes what this rank wrote, then notes it in the journal. Local.
   void finish(const Unit& unit);
 
-  // One unit after another, by all ranks together (passes):
+  // One unit after another, by all ranks together (a whole run, passes):
 
   /// The same for all ranks together: the same unit on each; collective.
   std::optional<Unit> claim_together();
@@ -81,19 +81,20 @@ class LongRun {
 
   /// What the units read: the run's input (or what is generated), and results and scratch of phases before.
   core::RowSource& source();
-  /// Where they write; nullptr where the result is complete already.
+  /// Where each rank writes on its own, and all ranks together; nullptr where the result is complete already.
   core::RowSink* sink();
+  io::OutputFile* output();
 
   /// Share of the units that are finished, as far as this rank knows.
   double finished_share() const;
   /// Units that were finished when this launch began.
   Index found_finished() const;
 
-  /// Behind the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
+  /// After the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
   /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest; rest() then
   /// says so in words, with what to do. `record` is called on every rank. Collective.
   bool complete(const std::function<io::Record()>& record);
-  /// Behind complete(): a stop was asked for on some rank, and units are left. The same on every rank.
+  /// After complete(): a stop was asked for on some rank, and units are left. The same on every rank.
   bool is_stopped() const;
   Rest rest() const;
 

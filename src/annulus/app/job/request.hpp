@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "annulus/io/layer_file.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/result_layout.hpp"
 #include "annulus/io/run_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 #include "annulus/layer/weights.hpp"

@@ -6,28 +6,39 @@
 
 namespace annulus::app {
 
+Job job_of_slice(const Job& whole, Index i) {
+  Job job = whole;
+  if (whole.layer) return job;  // a layer is one unit
+  job.slice = strategies::slice_of(whole.problem.shape, whole.slices, i);
+  job.problem = strategies::narrowed(whole.problem, *job.slice);
+  job.slices = strategies::whole_of(job.problem.shape);
+  return job;
+}
+
 std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
   auto made = std::make_unique<Prepared>(Prepared{i, job_of_slice(job_, i), nullptr});
-  made->work = std::make_unique<SliceWork>(made->job, comm_, source_, sink_);
+  made->work = make_work(made->job, source_, comm_);
   return made;
 }
 
 void SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
+  const bool has_several = job_.slice_count() > 1;
   if (!now || now->number != i) {
-    now.reset();  // a slice that an earlier launch has finished: its memory goes before another's comes
+    now.reset();  // an earlier launch has finished that slice: its memory goes before another's comes
     now = prepared(i);
-    if (job_.reads_ahead) now->work->begin_reading();
+    if (has_several && job_.reads_ahead) now->work->read_ahead();
   }
   WorkSteps steps;
-  steps.scope = fmt::format("pass {} of {}, ", i + 1, job_.slice_count());
+  steps.file = output_;
+  if (has_several) steps.scope = fmt::format("pass {} of {}, ", i + 1, job_.slice_count());
   steps.behind_reading = [&] {
     if (!job_.reads_ahead || i + 1 >= job_.slice_count()) return;
     next_ = prepared(i + 1);
-    next_->work->begin_reading();
-    now->work->set_beside(SliceWork::input_bytes_of(next_->job, comm_.rank()));
+    next_->work->read_ahead();
+    now->work->set_beside(input_bytes_of(next_->job, comm_.rank()));
   };
-  kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
+  if (has_several) kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
   app::compute(now->job, *now->work, steps, comm_, tally);
 }
 
@@ -56,26 +67,24 @@ std::optional<RecordedSlices> slices_in(const Cuts& cuts) {
 Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                     const std::function<io::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {
-    io::FileRows rows;
-    comm::agree(comm, [&] {
-      for (const core::StoredTensor tensor : input_tensors(job)) rows.put(tensor, input_place(job, tensor));
-    });
-    SlicedRun slices(job, comm, rows, nullptr);
+    const std::unique_ptr<io::FileRows> source = input_rows(job, comm);
+    SlicedRun slices(job, comm, *source, nullptr);
     for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
     return {};
   }
   LongRun run(job, cuts_of(job), {}, comm);
   {
-    SlicedRun slices(job, comm, run.source(), run.sink());
+    SlicedRun slices(job, comm, run.source(), run.output());
     while (const std::optional<Unit> unit = run.claim_together()) {
       slices.compute(unit->index, tally);
-      const comm::Scope scope("the flushing of a pass");
+      const comm::Scope scope("the flushing of a unit");
       core::Span flushing("flush", core::SpanKind::file);
       run.finish_together(*unit);
       tally.write_seconds += flushing.close();
     }
   }
   const comm::Scope scope("the completion of the result file");
+  const core::Span finishing("finish", core::SpanKind::file);
   return run.complete(finish) ? Rest{} : run.rest();
 }
 

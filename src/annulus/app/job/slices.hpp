@@ -1,20 +1,21 @@
-// A run that is too large for memory, slice by slice.
+// A run whose units are computed by all ranks together, one after another: the whole problem, or where that is too large
+// for memory, slices of it.
 #pragma once
 
-#include <memory>
-
 #include "annulus/app/job/long_run.hpp"
-#include "annulus/app/job/slice_work.hpp"
 #include "annulus/app/report/tally.hpp"
 
 namespace annulus::app {
 
+/// The job of slice i of a job.
+Job job_of_slice(const Job& whole, Index i);
+
 /// Computes slices of a job, all ranks the same one; where there is room, the next one is read meanwhile.
 class SlicedRun {
  public:
-  /// `sink`: nullptr where nothing is written. All of them outlive it.
-  SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, core::RowSink* sink)
-      : job_(job), comm_(comm), source_(source), sink_(sink) {}
+  /// `output`: nullptr where nothing is written. All of them outlive it.
+  SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, io::OutputFile* output)
+      : job_(job), comm_(comm), source_(source), output_(output) {}
 
   /// Slice i from input to result, collective. Slice i + 1 is taken to come next.
   void compute(Index i, Tally& tally);
@@ -23,14 +24,14 @@ class SlicedRun {
   struct Prepared {
     Index number;
     Job job;
-    std::unique_ptr<SliceWork> work;
+    std::unique_ptr<Work> work;
   };
   std::unique_ptr<Prepared> prepared(Index i) const;
 
   const Job& job_;
   const comm::Communicator& comm_;
   core::RowSource& source_;
-  core::RowSink* const sink_;
+  io::OutputFile* const output_;
   std::unique_ptr<Prepared> next_;  // that is being read
 };
 

@@ -5,7 +5,8 @@
 
 #include "annulus/app/job/passes.hpp"
 #include "annulus/app/job/ranges.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/file_rows.hpp"
+#include "annulus/io/output_file.hpp"
 #include "annulus/layer/layer.hpp"
 
 namespace annulus::app {
@@ -24,21 +25,23 @@ struct FileBytes {
   Index written = 0;
 };
 
-/// This rank's tensors on their way, each there only while it is needed. Functions are called in the order in which
-/// they stand here, those of the gradients where the run makes some, and pass() for each of passes_of() the problem:
-/// forward and statistics before write_outputs(), backward behind read_gradients(); collective. They throw the same
-/// Error on every rank, but for the passes, in which a rank may fail alone. To time the passes again and again, read
-/// all inputs first, and call drop_results() before each repetition.
+/// This rank's tensors of one unit of a run, each there only while it is needed. Functions are called in the order in
+/// which they stand here, those of the gradients where the run makes some, and pass() for each of passes_of() the
+/// problem: forward and statistics before write_outputs(), backward after read_gradients(); collective. They throw the
+/// same Error on every rank, but for the passes, in which a rank may fail alone. To time the passes again and again,
+/// read all inputs first, and call drop_results() before each repetition.
 class Work {
  public:
   virtual ~Work() = default;
 
+  /// Begins to read all inputs where that can be done while another unit is computed; false: it cannot.
+  virtual bool read_ahead() { return false; }
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
-  /// What is written has to be numbers; without a file nothing is written.
-  virtual LseFindings write_outputs(const io::ResultFile* file) = 0;
+  /// Checks that the results are numbers, and writes them; nullptr: nothing is written.
+  virtual LseFindings write_outputs(io::OutputFile* file) = 0;
   virtual void read_gradients() = 0;
-  virtual void write_gradients(const io::ResultFile* file) = 0;
+  virtual void write_gradients(io::OutputFile* file) = 0;
 
   /// Takes the inputs of a work that has read the same rows of the same tensors, gradients as well; false: it cannot.
   virtual bool share_inputs(const Work& other) = 0;
@@ -53,6 +56,8 @@ class Work {
   virtual std::string name(PassKind pass) const = 0;
   /// Of this rank's peak in a pass. Local.
   virtual Index predicted_bytes(PassKind pass) const = 0;
+  /// Adds bytes that something else takes during the passes: what is read ahead for the next unit.
+  virtual void set_beside(Index) {}
   /// Of this rank in a pass, the attention's alone. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, the attention's alone. Local.
@@ -61,9 +66,15 @@ class Work {
   virtual FileBytes file_bytes() const = 0;
 };
 
-/// The work of a job, which must outlive it; collective. Throws the same Error on every rank where these ranks lack
-/// something that the strategy needs of them.
-std::unique_ptr<Work> make_work(const Job& job, const comm::Communicator& comm);
+/// Rows of all inputs of a job, in its file or made from a seed; of a layer none. Collective; throws as make_work().
+std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
+
+/// The work of a job, or of one slice of it, whose inputs come from `source`; all of them must outlive it. Collective.
+/// Throws the same Error on every rank where these ranks lack something that the strategy needs of them.
+std::unique_ptr<Work> make_work(const Job& job, core::RowSource& source, const comm::Communicator& comm);
 std::unique_ptr<Work> make_layer_work(const Job& job, const comm::Communicator& comm);
+
+/// Bytes of all inputs of a job of attention, on a rank.
+Index input_bytes_of(const Job& job, int rank);
 
 }  // namespace annulus::app

@@ -11,7 +11,7 @@
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/app/report/pass.hpp"
 #include "annulus/io/report.hpp"
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/result_layout.hpp"
 
 namespace annulus::app {
 

@@ -157,9 +157,10 @@ constexpr Index piece_bytes = Index(256) << 20;
 /// Each rank makes its own rows, some at a time, and all write them together. `shown` is called with the share of the
 /// dataset that is done, and with what is.
 void write(const Given& given, const Dataset& dataset, const std::function<void(double, const char*)>& shown,
-           const comm::Communicator& comm, const io::ResultFile& file) {
+           const comm::Communicator& comm, io::OutputFile& file) {
   const io::GeneratedTensor& numbers = dataset.numbers;
   const core::Interval mine = core::even_part(numbers.sequence, comm.size(), comm.rank());
+  const io::RowOwners owners(pattern::contiguous_partition(numbers.sequence, comm.size()));
   const Index row_bytes = numbers.batch * numbers.row_numbers * Index(core::bytes_of(numbers.type));
   const Index step = std::max<Index>(1, piece_bytes / row_bytes), most = core::ceil_div(numbers.sequence, comm.size());
   std::unique_ptr<std::byte[]> host;
@@ -175,9 +176,9 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
     show(0.5, " is made");  // to write takes about as long as to make
     if (dataset.is_weight) {
       const io::Rectangle part{rows, {0, numbers.row_numbers}};
-      file.write_parts({{dataset.spec.name, part, part, host.get()}});
+      file.write_parts({{dataset.spec.name, part, part, host.get()}}, [&](const std::string&) { return owners.ranks(); });
     } else {
-      file.write({{dataset.spec.name, host.get()}}, {rows});
+      file.write({{dataset.spec.name, host.get()}}, {rows}, owners);
     }
     show(1, " is written");
   }
@@ -188,7 +189,7 @@ int generate(Given given, const comm::Communicator& comm) {
   const std::vector<Dataset> datasets = given.layer_width ? datasets_of_layer(given) : datasets_of_attention(given);
   std::vector<io::TensorSpec> specs;
   for (const Dataset& dataset : datasets) specs.push_back(dataset.spec);
-  io::ResultFile file({given.output, given.overwrite}, specs, comm);
+  io::OutputFile file(io::output_plan({given.output, given.overwrite}, specs), comm);
   double all = 0, done = 0;  // bytes
   for (const Dataset& dataset : datasets) all += bytes_of(dataset);
   ProgressLine line(comm.is_root(), {all / (1 << 20), "MiB"});
@@ -202,7 +203,7 @@ int generate(Given given, const comm::Communicator& comm) {
   }
   line.clear();
   const std::string title = fmt::format("input of annulus: random numbers of seed {}", given.what.seed);
-  file.finish({"", {}, provenance(command_line(given), comm), identity(title)});
+  file.publish({"", {}, provenance(command_line(given), comm), identity(title)});
   if (!comm.is_root()) return 0;
   const core::Shape& s = given.what.shape;
   if (given.layer_width) {

@@ -64,24 +64,9 @@ std::optional<Measurements> compute_all(const Job& job, const std::function<io::
   if (job.is_streamed()) return compute_blocks(job, finish, comm, rest);
   Tally tally;
   std::optional<Measurements> measured;
-  const auto record = [&] { return finish(measured.emplace(tally.gathered(job, comm))); };
-  if (job.slice_count() > 1) {
-    rest = compute_slices(job, comm, tally, record);
-    if (!rest.words.empty()) return std::nullopt;
-    if (!measured) measured = tally.gathered(job, comm);
-    return measured;
-  }
-  const io::OutputSettings& output = job.run.settings.output;
-  const std::unique_ptr<Work> work = make_work(job, comm);
-  std::optional<io::ResultFile> file;  // none: the run only times
-  if (output.writes_file()) file.emplace(io::location_of(output), job.results, comm);
-  compute(job, *work, {.file = file ? &*file : nullptr}, comm, tally);
-  const io::Record made = record();
-  if (file) {
-    const comm::Scope scope("the completion of the result file");
-    const core::Span finishing("finish", core::SpanKind::file);
-    file->finish(made);
-  }
+  rest = compute_slices(job, comm, tally, [&] { return finish(measured.emplace(tally.gathered(job, comm))); });
+  if (!rest.words.empty()) return std::nullopt;
+  if (!measured) measured = tally.gathered(job, comm);
   return measured;
 }
 

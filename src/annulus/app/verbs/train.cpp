@@ -33,8 +33,9 @@ class Training {
         comm_(comm),
         settings_(*job.run.settings.train),
         layer_(*job.layer, *job.strategy, comm),
-        result_(io::location_of(job.run.settings.output),
-                training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type), comm) {
+        result_(io::output_plan(io::location_of(job.run.settings.output),
+                                training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type)),
+                comm) {
     core::memory_ledger().reset_peak();
     x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
     target_ = load_rows(job, layer_, settings_.target, comm);
@@ -143,7 +144,7 @@ class Training {
     io::OutputLocation where = io::location_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
     where.overwrite = true;
-    io::ResultFile file(where, training_specs(layer_.problem(), state_.steps_done()), comm_);
+    io::OutputFile file(io::output_plan(where, training_specs(layer_.problem(), state_.steps_done())), comm_);
     save_training(file, training_, state_, {}, command_line_, comm_);
   }
 
@@ -179,7 +180,7 @@ class Training {
   const comm::Communicator& comm_;
   const io::TrainSettings& settings_;
   layer::Layer layer_;
-  io::ResultFile result_;  // made before the first step, so that its name and its room are taken
+  io::OutputFile result_;  // made before the first step, so that its name and its room are taken
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;

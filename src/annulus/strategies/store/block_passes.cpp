@@ -3,6 +3,7 @@
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
 #include "annulus/strategies/keys/stream_plan.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -16,23 +17,8 @@ Problem of_one_entry(Problem problem) {
 
 /// A tensor of the problem, as the store has it.
 StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Site& site) {
-  const core::Shape& s = problem.shape;
-  const Index lse = Index(core::bytes_of(core::lse_type(problem.type)));
-  switch (tensor) {
-    case StoredTensor::k:
-    case StoredTensor::v:
-    case StoredTensor::dk:
-    case StoredTensor::dv:
-      return {tensor, site.entry(), s.kv_heads, problem.head_row_bytes()};
-    case StoredTensor::lse:
-    case StoredTensor::dlse:
-    case StoredTensor::entropy:
-      return {tensor, site.entry(), s.heads, lse};
-    case StoredTensor::normalizers:
-      return {tensor, site.entry(), s.heads, problem.head_normalizer_bytes()};
-    default:
-      return {tensor, site.entry(), s.heads, problem.head_row_bytes()};
-  }
+  return {tensor, site.entry(), heads_of(problem, tensor),
+          head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
 /// Reads all heads of a block's rows.

@@ -1,20 +1,13 @@
-#include "annulus/io/result_file.hpp"
+#include "annulus/io/result_layout.hpp"
 
-#include <filesystem>
 #include <numeric>
 
 #include "annulus/io/attributes.hpp"
-#include "annulus/io/collective.hpp"
 #include "annulus/io/dimension_scales.hpp"
-#include "annulus/io/location.hpp"
-#include "annulus/io/result_layout.hpp"
-#include "annulus/io/root.hpp"
-#include "annulus/io/transfer.hpp"
+#include "annulus/io/hdf5_support.hpp"
 
 namespace annulus::io {
 namespace {
-
-using core::ErrorKind;
 
 /// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
 DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
@@ -133,71 +126,6 @@ TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape&
   spec.extents.push_back(k);
   spec.axes += " top";
   return spec;
-}
-
-ResultFile::ResultFile(const OutputLocation& location, std::vector<TensorSpec> tensors, const comm::Communicator& comm)
-    : tensors_(std::move(tensors)), hints_(location.hints), comm_(comm) {
-  const Alignment alignment(location.alignment);
-  const std::string made = from_root(comm_, [&] {
-    const comm::BlockingScope inside("the making of " + location.file);
-    file_.emplace(location.file, location.overwrite, location.hints);
-    const std::string& path = file_->unfinished().path();
-    check_free_space(file_->final_path(), bytes_of(tensors_));
-    // HDF5 1.10 crashes at the end of the program when it could not close a file for want of room. So there is room
-    // whenever HDF5 works alone: tried before it makes the file, and taken again after, because it starts from empty.
-    reserve(file_->descriptor(), path, bytes_of(tensors_, alignment) + spare_bytes);
-    file_->unfinished().check();
-    make_layout(path, tensors_, alignment);
-    reserve(file_->descriptor(), path, Index(std::filesystem::file_size(path)));
-    return fmt::format("{} {}", file_->unfinished().inode(), path);
-  });
-  comm::agree(comm_, [&] {
-    if (!file_) seen_.emplace(made.substr(made.find(' ') + 1), ino_t(std::stoull(made)));
-  });
-}
-
-ResultFile::~ResultFile() = default;
-
-const UnfinishedFile& ResultFile::unfinished() const { return file_ ? file_->unfinished() : *seen_; }
-
-SeenFile ResultFile::target() const {
-  SeenFile file{unfinished().path(), {}, {}, hints_};
-  for (const TensorSpec& tensor : tensors_) file.datasets[tensor.name] = {tensor.extents, tensor.type, tensor.order};
-  return file;
-}
-
-void ResultFile::write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
-                       Index piece_bytes) const {
-  std::vector<RowsIn> sources;
-  for (const RowsOut& tensor : tensors) {
-    sources.push_back({tensor.dataset, const_cast<void*>(tensor.host), tensor.type});
-  }
-  comm::agree(comm_, [&] { unfinished().check(); });
-  transfer_rows(target(), Direction::write, sources, rows, comm_, piece_bytes);
-  // Every node holds part of the file in its own cache.
-  comm::agree(comm_, [&] { unfinished().flush(); });
-}
-
-void ResultFile::write_parts(const std::vector<MatrixPart>& parts) const {
-  comm::agree(comm_, [&] { unfinished().check(); });
-  transfer_parts(target(), Direction::write, parts, comm_);
-  comm::agree(comm_, [&] { unfinished().flush(); });
-}
-
-void ResultFile::finish(const Record& record) {
-  struct RootsBusiness {  // however this ends: rank 0 has renamed, kept or removed the file
-    std::optional<UnfinishedFile>& seen;
-    ~RootsBusiness() {
-      if (seen) seen->release();
-    }
-  } const roots_business{seen_};
-  on_root(comm_, [&] {
-    const std::string& path = file_->unfinished().path();
-    file_->unfinished().check();
-    extend(file_->descriptor(), path, bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
-    add_record(path, record);
-    file_->publish();
-  });
 }
 
 }  // namespace annulus::io

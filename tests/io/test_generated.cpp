@@ -1,4 +1,4 @@
-// How rows are cut into collective calls, what generated tensors hold, and how numbers that are none are found.
+// What generated tensors hold, and how NaN and infinity are found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +7,6 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/io/finite.hpp"
 #include "annulus/io/generated.hpp"
-#include "annulus/io/transfer.hpp"
 #include "support/random_normal.hpp"
 
 namespace annulus::io {
@@ -16,50 +15,6 @@ namespace {
 using core::DType;
 using core::Interval;
 using core::TensorId;
-using Pieces = std::vector<std::vector<Box>>;
-
-TEST(Pieces, TheExampleOfTheHeader) {
-  const Pieces expected{{{{0, 2}, {0, 4}, 0}}, {{{0, 2}, {4, 8}, 4}}, {{{0, 2}, {8, 10}, 8}}};
-  EXPECT_EQ(cut_into_pieces({{0, 10}}, 2, 100, 900), expected);
-}
-
-TEST(Pieces, SeveralIntervalsShareAPiece) {
-  const Pieces expected{{{{0, 1}, {2, 4}, 0}, {{0, 1}, {7, 8}, 2}}, {{{0, 1}, {8, 9}, 3}}};
-  EXPECT_EQ(cut_into_pieces({{2, 4}, {7, 9}}, 1, 100, 300), expected);
-}
-
-TEST(Pieces, EntriesAreCutWhereARowOfAllIsTooLarge) {
-  const Pieces expected{{{{0, 2}, {5, 6}, 0}}, {{{2, 3}, {5, 6}, 0}}, {{{0, 2}, {6, 7}, 1}}, {{{2, 3}, {6, 7}, 1}}};
-  EXPECT_EQ(cut_into_pieces({{5, 7}}, 3, 100, 200), expected);
-}
-
-TEST(Pieces, OneRowOfOneEntryIsTheLeast) {
-  const Pieces expected{{{{0, 1}, {0, 1}, 0}}, {{{1, 2}, {0, 1}, 0}}};
-  EXPECT_EQ(cut_into_pieces({{0, 1}}, 2, 100, 7), expected);
-}
-
-TEST(Pieces, NoRowsNoPieces) {
-  EXPECT_TRUE(cut_into_pieces({}, 2, 100, 1000).empty());
-  EXPECT_TRUE(cut_into_pieces({{3, 3}}, 2, 100, 1000).empty());
-}
-
-TEST(Pieces, AtMost256BoxesInOne) {
-  std::vector<Interval> rows;
-  for (Index i = 0; i < 600; ++i) rows.push_back({2 * i, 2 * i + 1});
-  const Pieces pieces = cut_into_pieces(rows, 1, 1, 1 << 20);
-  ASSERT_EQ(pieces.size(), 3u);
-  EXPECT_EQ(pieces[0].size(), 256u);
-  EXPECT_EQ(pieces[2].size(), 600u - 512u);
-  EXPECT_EQ(pieces[2].back(), (Box{{0, 1}, {1198, 1199}, 599}));
-}
-
-TEST(Pieces, BeyondTwoGibibytes) {
-  // 5 GiB of one entry: pieces of 64 MiB, and offsets beyond 2^31.
-  const Pieces pieces = cut_into_pieces({{0, 5 << 20}}, 1, 1024, max_piece_bytes);
-  ASSERT_EQ(pieces.size(), 80u);
-  for (const auto& piece : pieces) EXPECT_EQ(piece[0].rows.size() * 1024, max_piece_bytes);
-  EXPECT_EQ(pieces[64][0], (Box{{0, 1}, {4 << 20, (4 << 20) + (1 << 16)}, 4 << 20}));
-}
 
 template <class T>
 std::vector<T> made(const GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows,

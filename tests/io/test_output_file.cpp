@@ -1,5 +1,6 @@
-// Result files: what is written comes back bit by bit, and nothing half-written ever stands under the final name.
+// Files that are made: what is written comes back bit by bit, and nothing half-written ever stands under the final name.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,7 @@
 #include "annulus/core/random.hpp"
 #include "annulus/io/generated.hpp"
 #include "annulus/io/location.hpp"
-#include "annulus/io/result_file.hpp"
-#include "annulus/io/transfer.hpp"
+#include "annulus/io/output_file.hpp"
 #include "io/file_size_limit.hpp"
 #include "io/hdf5_files.hpp"
 #include "io/tensor_inputs.hpp"
@@ -45,13 +45,14 @@ class FirstRanks {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
-/// Blocks of `block` rows dealt to the ranks in turn.
+/// Blocks of `block` rows dealt to the ranks in turn: rows of this rank.
 std::vector<Interval> dealt(Index rows, Index block, const comm::Communicator& comm) {
-  std::vector<Interval> mine;
-  for (Index begin = 0; begin < rows; begin += block) {
-    if (begin / block % comm.size() == comm.rank()) mine.push_back({begin, std::min(rows, begin + block)});
-  }
-  return mine;
+  const pattern::Partition all = pattern::block_cyclic_partition(rows, comm.size(), block);
+  return all[std::size_t(comm.rank())].intervals();
+}
+/// The same of all ranks.
+RowOwners owners(Index rows, Index block, const comm::Communicator& comm) {
+  return RowOwners(pattern::block_cyclic_partition(rows, comm.size(), block));
 }
 
 std::vector<std::byte> made(const GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows) {
@@ -64,20 +65,20 @@ std::vector<std::byte> made(const GenerateSettings& what, TensorId tensor, const
   return bytes;
 }
 
-/// Writes q, k, v of `what` with the ranks of `comm`, in pieces of some rows.
+/// Writes q, k, v of `what` with the ranks of `comm`.
 void write_input(const std::string& path, const GenerateSettings& what, const comm::Communicator& comm) {
   const Shape& s = what.shape;
-  ResultFile file({path, false},
-                  {tensor_spec("q", what.type, s, s.heads), tensor_spec("k", what.type, s, s.kv_heads),
-                   tensor_spec("v", what.type, s, s.kv_heads)},
+  OutputFile file(output_plan({path, false}, {tensor_spec("q", what.type, s, s.heads),
+                                              tensor_spec("k", what.type, s, s.kv_heads),
+                                              tensor_spec("v", what.type, s, s.kv_heads)}),
                   comm);
   const std::vector<Interval> rows = dealt(s.sequence, 4, comm);
   const auto q = made(what, TensorId::q, rows), k = made(what, TensorId::k, rows), v = made(what, TensorId::v, rows);
-  file.write({{"q", q.data()}, {"k", k.data()}, {"v", v.data()}}, rows, 1000);
-  file.finish({});
+  file.write({{"q", q.data()}, {"k", k.data()}, {"v", v.data()}}, rows, owners(s.sequence, 4, comm));
+  file.publish({});
 }
 
-TEST(ResultFile, WrittenByThreeRanksAndReadByTwo) {
+TEST(OutputFile, WrittenByThreeRanksAndReadByTwo) {
   const comm::Communicator all(MPI_COMM_WORLD);
   const SharedFolder folder(all);
   for (const DType type : core::all_dtypes) {
@@ -102,24 +103,27 @@ TEST(ResultFile, WrittenByThreeRanksAndReadByTwo) {
   }
 }
 
-TEST(ResultFile, RanksWithoutRows) {
+TEST(OutputFile, RanksWithoutRows) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
   const std::string path = folder / "out.h5";
-  ResultFile file({path, false}, {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)},
-                  comm);
+  OutputFile file(
+      output_plan({path, false}, {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)}),
+      comm);
   const std::vector<float> out{1, 2, 3};
   const float lse = 4;
   const bool last = comm.rank() == comm.size() - 1;
+  pattern::Partition last_has_all{std::size_t(comm.size())};
+  last_has_all.back() = pattern::StoredRows({{0, 1}});
   const std::vector<Interval> rows = last ? std::vector<Interval>{{0, 1}} : std::vector<Interval>{};
-  file.write({{"out", last ? out.data() : nullptr}, {"lse", last ? &lse : nullptr}}, rows);
-  file.finish({});
+  file.write({{"out", last ? out.data() : nullptr}, {"lse", last ? &lse : nullptr}}, rows, RowOwners(last_has_all));
+  file.publish({});
   std::vector<float> found(3);
   float found_lse = 0;
   const SeenFile seen = test::seen_file(comm, path, {"out", "lse"});
-  read_rows_alone(seen, {"out", found.data()}, {0, 1});
-  read_rows_alone(seen, {"lse", &found_lse}, {0, 1});
+  read_rows(seen, {"out", found.data()}, {{0, 1}});
+  read_rows(seen, {"lse", &found_lse}, {{0, 1}});
   EXPECT_EQ(found, out);
   EXPECT_EQ(found_lse, lse);
 }
@@ -143,34 +147,32 @@ std::vector<float> small_rows(const std::vector<Interval>& rows) {
   return std::vector<float>(std::size_t(count * 64), 1.5f);
 }
 
-TEST(ResultFile, IsASideUntilItIsFinished) {
+TEST(OutputFile, IsASideUntilItIsFinished) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
   using Names = std::vector<std::string>;
   {
-    ResultFile file({path, false}, small_specs, comm);
+    OutputFile file(output_plan({path, false}, small_specs), comm);
     const Names aside = names_in(folder / "");  // before anything is computed
-    ASSERT_EQ(aside.size(), 2u);
-    EXPECT_EQ(aside[0], "out.h5.lock");
-    EXPECT_EQ(aside[1].find("out.h5.tmp."), 0u) << aside[1];
+    EXPECT_EQ(aside, (Names{"out.h5.journal", "out.h5.part"}));
     const auto rows = dealt(64, 16, comm);
-    file.write({{"out", small_rows(rows).data()}}, rows);
+    file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
     EXPECT_EQ(names_in(folder / ""), aside);
     comm.barrier();
-    file.finish({});
+    file.publish({});
     EXPECT_EQ(names_in(folder / ""), Names{"out.h5"});
   }
   EXPECT_EQ(names_in(folder / ""), Names{"out.h5"});
   comm.barrier();
 }
 
-TEST(ResultFile, LeavesNothingWhenItIsNotFinished) {
+TEST(OutputFile, LeavesNothingWhenItIsNotFinished) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   try {
-    const ResultFile file({folder / "out.h5", true}, small_specs, comm);
-    EXPECT_EQ(names_in(folder / "").size(), 1u);
+    const OutputFile file(output_plan({folder / "out.h5", true}, small_specs), comm);
+    EXPECT_EQ(names_in(folder / "").size(), 2u);
     comm.barrier();
     throw 1;
   } catch (int) {
@@ -179,7 +181,7 @@ TEST(ResultFile, LeavesNothingWhenItIsNotFinished) {
   EXPECT_TRUE(names_in(folder / "").empty());
 }
 
-TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
+TEST(OutputFile, FindsABadPlaceBeforeTheComputation) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   if (comm.is_root()) {
@@ -189,7 +191,7 @@ TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
   }
   comm.barrier();
   const auto error = [&](const std::string& path, bool overwrite, const std::vector<TensorSpec>& specs) {
-    return common_error(comm, [&] { ResultFile({path, overwrite}, specs, comm); });
+    return common_error(comm, [&] { OutputFile(output_plan({path, overwrite}, specs), comm); });
   };
   std::string path = folder / "missing/out.h5";
   EXPECT_EQ(error(path, false, small_specs), path + ": the output folder " + (folder / "missing") + " does not exist");
@@ -205,13 +207,13 @@ TEST(ResultFile, FindsABadPlaceBeforeTheComputation) {
   const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB, and 16 TiB of the name of the rows
   path = folder / "huge.h5";
   const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge, 1)});
-  EXPECT_EQ(message.find(path + ": needs 4521191813414978 bytes, the file system has "), 0u) << message;
+  EXPECT_EQ(message.find(path + ".part: needs 45"), 0u) << message;
   EXPECT_EQ(content_of(folder / "taken.h5"), "precious");
   EXPECT_EQ(names_in(folder / "").size(), 3u);  // no temporary file is left
   comm.barrier();
 }
 
-TEST(ResultFile, OverwritesAtTheVeryEnd) {
+TEST(OutputFile, OverwritesAtTheVeryEnd) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
@@ -219,32 +221,32 @@ TEST(ResultFile, OverwritesAtTheVeryEnd) {
   comm.barrier();
   const auto rows = dealt(64, 16, comm);
   {
-    ResultFile given_up({path, true}, small_specs, comm);
-    given_up.write({{"out", small_rows(rows).data()}}, rows);
+    OutputFile given_up(output_plan({path, true}, small_specs), comm);
+    given_up.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
   }
   comm.barrier();
   EXPECT_EQ(content_of(path), "precious");
   comm.barrier();
-  ResultFile file({path, true}, small_specs, comm);
-  file.write({{"out", small_rows(rows).data()}}, rows);
+  OutputFile file(output_plan({path, true}, small_specs), comm);
+  file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
   EXPECT_EQ(content_of(path), "precious");
   comm.barrier();
-  file.finish({});
+  file.publish({});
   EXPECT_EQ(look_at_dataset(path, "out").extents, (std::vector<Index>{1, 64, 2, 32}));
 }
 
-TEST(ResultFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
+TEST(OutputFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
   std::string message;
   {
-    ResultFile file({path, false}, small_specs, comm);
+    OutputFile file(output_plan({path, false}, small_specs), comm);
     const auto rows = dealt(64, 16, comm);
-    file.write({{"out", small_rows(rows).data()}}, rows);
+    file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
     if (comm.is_root()) std::ofstream(path) << "precious";
     comm.barrier();
-    message = common_error(comm, [&] { file.finish({}); });
+    message = common_error(comm, [&] { file.publish({}); });
   }
   comm.barrier();
   const std::string kept_as = "; the finished file is kept as " + path + ".kept.";
@@ -254,53 +256,91 @@ TEST(ResultFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
   EXPECT_EQ(names_in(folder / "").size(), 2u);
   const std::string kept = message.substr(message.find(kept_as) + kept_as.size() - (path + ".kept.").size());
   std::vector<float> found(64 * 64);
-  read_rows_alone(test::seen_file(comm, kept, {"out"}), {"out", found.data()}, {0, 64});
+  read_rows(test::seen_file(comm, kept, {"out"}), {"out", found.data()}, {{0, 64}});
   EXPECT_EQ(found, std::vector<float>(64 * 64, 1.5f));  // all of it
   comm.barrier();
 }
 
-TEST(ResultFile, AnExchangedTemporaryFileIsNotWrittenNorRemoved) {
+TEST(OutputFile, AnExchangedPartFileIsNotWrittenNorRemoved) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5", part = path + ".part";
+  const auto rows = dealt(64, 16, comm);
+  for (const bool by_a_link : {false, true}) {
+    {
+      OutputFile file(output_plan({path, true}, small_specs), comm);
+      comm.barrier();
+      if (comm.is_root()) {
+        std::filesystem::rename(part, folder / "stolen");
+        std::ofstream(folder / "victim") << "precious";
+        if (by_a_link) std::filesystem::create_symlink(folder / "victim", part);
+        if (!by_a_link) std::ofstream(part) << "precious";
+      }
+      comm.barrier();
+      file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
+      const std::string message = common_error(comm, [&] { file.publish({}); });
+      EXPECT_EQ(message, part + ": was removed, renamed or replaced while the run wrote it");
+      EXPECT_FALSE(std::filesystem::exists(path));
+    }
+    comm.barrier();
+    EXPECT_EQ(content_of(folder / "victim"), "precious");
+    EXPECT_EQ(content_of(part), "precious") << "not ours to remove";
+    comm.barrier();
+    if (comm.is_root()) {
+      for (const std::string& name : names_in(folder / "")) std::filesystem::remove(folder / name);
+    }
+    comm.barrier();
+  }
+}
+
+/// A process that makes the same file and then ends without a word.
+void begin_and_vanish(const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const comm::Communicator alone;
+    const OutputFile file(output_plan({path, true}, small_specs), alone);
+    _exit(0);  // destructors do not run: part file and journal stay
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+}
+
+TEST(OutputFile, OneAtATimeAndADeadOwnersIsTakenOver) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
   const auto rows = dealt(64, 16, comm);
-  for (const bool at_the_end : {false, true}) {
-    for (const bool by_a_link : {false, true}) {
-      std::string aside;
-      {
-        ResultFile file({path, true}, small_specs, comm);
-        comm.barrier();
-        aside = folder / names_in(folder / "").at(0);
-        ASSERT_NE(aside.find("out.h5.tmp."), std::string::npos);
-        comm.barrier();
-        if (at_the_end) file.write({{"out", small_rows(rows).data()}}, rows);
-        if (comm.is_root()) {
-          std::filesystem::rename(aside, folder / "stolen");
-          std::ofstream(folder / "victim") << "precious";
-          if (by_a_link) std::filesystem::create_symlink(folder / "victim", aside);
-          if (!by_a_link) std::ofstream(aside) << "precious";
-        }
-        comm.barrier();
-        const std::string message = common_error(comm, [&] {
-          at_the_end ? file.finish({}) : file.write({{"out", small_rows(rows).data()}}, rows);
-        });
-        EXPECT_NE(message.find(aside + ": is no longer the file that was made under this name"), std::string::npos)
-            << message;
-        EXPECT_FALSE(std::filesystem::exists(path));
-      }
-      comm.barrier();
-      EXPECT_EQ(content_of(folder / "victim"), "precious");
-      EXPECT_EQ(content_of(aside), "precious") << "not ours to remove";
-      comm.barrier();
-      if (comm.is_root()) {
-        for (const std::string& name : names_in(folder / "")) std::filesystem::remove(folder / name);
-      }
-      comm.barrier();
-    }
+  if (comm.is_root()) begin_and_vanish(path);
+  comm.barrier();
+  EXPECT_EQ(names_in(folder / "").size(), 2u);
+  comm.barrier();
+  OutputFile file(output_plan({path, false}, small_specs), comm);
+  for (const bool overwrite : {false, true}) {
+    const std::string message =
+        common_error(comm, [&] { OutputFile(output_plan({path, overwrite}, small_specs), comm); });
+    EXPECT_EQ(message.find(path + ": another run makes this output already: process "), 0u) << message;
   }
+  file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
+  file.publish({});
+  EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"out.h5"});
+  comm.barrier();
 }
 
-TEST(ResultFile, FollowsALink) {
+TEST(OutputFile, APartFileWithoutAJournalIsInTheWay) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  if (comm.is_root()) std::ofstream(path + ".part") << "precious";
+  comm.barrier();
+  const std::string message = common_error(comm, [&] { OutputFile(output_plan({path, true}, small_specs), comm); });
+  EXPECT_EQ(message.find(path + ".part: is in the way"), 0u) << message;
+  EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"out.h5.part"}) << "no journal stays";
+  EXPECT_EQ(content_of(path + ".part"), "precious");
+  comm.barrier();
+}
+
+TEST(OutputFile, FollowsALink) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   if (comm.is_root()) {
@@ -309,41 +349,45 @@ TEST(ResultFile, FollowsALink) {
     std::filesystem::create_symlink(folder / "scratch/real.h5", folder / "out.h5");
   }
   comm.barrier();
-  ResultFile(OutputLocation{folder / "out.h5", true}, small_specs, comm).finish({});
+  OutputFile(output_plan({folder / "out.h5", true}, small_specs), comm).publish({});
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.h5"));
   EXPECT_EQ(look_at_dataset(folder / "scratch/real.h5", "out").type, DType::float32);
   comm.barrier();
 }
 
-TEST(ResultFile, ReservesItsSpaceBeforeTheComputation) {
+TEST(OutputFile, ReservesItsSpaceBeforeTheComputation) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const FileSizeLimit limit(8192);
   const std::string path = folder / "out.h5";
-  const std::string message = common_error(comm, [&] { ResultFile({path, false}, small_specs, comm); });
+  const std::string message = common_error(comm, [&] { OutputFile(output_plan({path, false}, small_specs), comm); });
   EXPECT_EQ(message.find(path), 0u) << message;
   EXPECT_TRUE(names_in(folder / "").empty());
   comm.barrier();
 }
 
 /// The write meets the limit on the ranks that have it; every rank gets the error and nothing is left.
-void expect_failed_write(bool everywhere, rlim_t bytes, Index piece_bytes) {
+void expect_failed_write(bool everywhere, rlim_t bytes) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
-  const auto rows = dealt(64, 16, comm);
-  const std::vector<float> data = small_rows(rows);
+  const Shape shape{1, 8192, 2, 2, 128};  // 8 MiB: every rank writes
+  const Index block = 2048;
+  const auto rows = dealt(shape.sequence, block, comm);
+  Index count = 0;
+  for (const Interval& interval : rows) count += interval.size();
+  const std::vector<float> data(std::size_t(count * 256), 1.5f);
   {
-    ResultFile file({path, false}, small_specs, comm);
+    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape, 2)}), comm);
     std::string message;
     {
-      // The last rank's rows lie behind the limit.
+      // The last rows, of the last of up to four ranks, lie behind the limit.
       const FileSizeLimit limit(everywhere || comm.rank() == comm.size() - 1 ? bytes : RLIM_INFINITY);
-      message = common_error(comm, [&] { file.write({{"out", data.data()}}, rows, piece_bytes); });
+      message = common_error(
+          comm, [&] { file.write({{"out", data.data()}}, rows, owners(shape.sequence, block, comm)); });
     }
-    EXPECT_NE(message.find(path), std::string::npos) << message;
-    EXPECT_NE(message.find("writing out failed"), std::string::npos) << message;
-    file.write({{"out", data.data()}}, rows, piece_bytes);  // the ranks are in step, and HDF5 still works
+    EXPECT_NE(message.find(path + ".part: dataset out: writing "), std::string::npos) << message;
+    file.write({{"out", data.data()}}, rows, owners(shape.sequence, block, comm));  // the ranks are in step
   }
   comm.barrier();
   EXPECT_TRUE(names_in(folder / "").empty());
@@ -351,17 +395,11 @@ void expect_failed_write(bool everywhere, rlim_t bytes, Index piece_bytes) {
 }
 
 // A limit inside a rank's rows makes a write that is cut short before one that fails.
-TEST(ResultFile, AFailedWriteIsEveryonesError) {
-  for (const rlim_t bytes : {4096, 10001, 16384}) {
-    expect_failed_write(true, bytes, max_piece_bytes);
-    expect_failed_write(true, bytes, 1024);
-  }
+TEST(OutputFile, AFailedWriteIsEveryonesError) {
+  for (const rlim_t bytes : {4096, 1 << 20, (7 << 20) + 10001}) expect_failed_write(true, bytes);
 }
-TEST(ResultFile, AFailedWriteOfOneRankIsEveryonesError) {
-  for (const rlim_t bytes : {4096, 10001}) {
-    expect_failed_write(false, bytes, max_piece_bytes);
-    expect_failed_write(false, bytes, 1024);
-  }
+TEST(OutputFile, AFailedWriteOfOneRankIsEveryonesError) {
+  for (const rlim_t bytes : {4096, (6 << 20) + 10001}) expect_failed_write(false, bytes);
 }
 
 }  // namespace
