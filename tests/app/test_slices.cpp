@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "annulus/app/job/attention_work.hpp"
 #include "annulus/app/job/slices.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/io/generated.hpp"
+#include "annulus/io/row_reading.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 
 namespace annulus::app {
@@ -28,7 +30,7 @@ output: {file: none}
 )";
 
 /// Whole tensors in this rank's memory: what is read is made from the seed, what is written is kept.
-class MemoryRows : public core::RowSource, public core::RowSink {
+class MemoryRows : public core::RowSource, public io::RowWriter {
  public:
   explicit MemoryRows(const Job& whole) : job_(whole) {
     const io::GenerateSettings& made = *whole.run.settings.input.generate;
@@ -49,8 +51,20 @@ class MemoryRows : public core::RowSource, public core::RowSink {
     return ++begun_;
   }
   void wait(Ticket ticket) override { waited_ = ticket; }
-  void write(StoredTensor tensor, const std::vector<RowPiece>& pieces) override {
-    for (const RowPiece& piece : pieces) move(tensor, piece, true);
+  void write(const std::vector<io::RowsOut>& tensors, const std::vector<core::Interval>& rows,
+             const io::RowOwners&) override {
+    for (const io::RowsOut& one : tensors) {
+      const StoredTensor tensor = core::stored_tensor(one.dataset).value();
+      const Index bytes = Index(io::bytes_of(*one.type));
+      for (const RowPiece& piece :
+           io::pieces_of(*one.batch, rows, *one.heads, Index(head_bytes(tensor)) / bytes, bytes, one.host)) {
+        move(tensor, piece, true);
+      }
+    }
+  }
+  void write_parts(const std::vector<io::MatrixPart>&,
+                   const std::function<io::RankOf(const std::string&)>&) override {
+    ADD_FAILURE() << "attention has no matrices";
   }
 
   /// (B, S, heads, numbers) of a tensor.
@@ -125,7 +139,8 @@ std::vector<std::byte> rows_of(MemoryRows& stored, const std::string& name, cons
 
 /// This rank's rows of the results of the job at once.
 std::map<std::string, std::vector<std::byte>> at_once(const Job& whole, const comm::Communicator& comm) {
-  AttentionWork work(whole, comm);
+  const std::unique_ptr<io::FileRows> source = input_rows(whole, comm);
+  AttentionWork work(whole, *source, comm);
   const auto quietly = [](double, const std::string&) {};
   work.read_inputs();
   work.pass(PassKind::forward, quietly);

@@ -103,15 +103,13 @@ TEST(RunFile, EveryKeyArrives) {
 
 TEST(RunFile, HintsAndAlignment) {
   const std::string text =
-      "input: {file: a.h5, hints: {romio_cb_read: enable}}\n"
+      "input: {file: a.h5}\n"
       "output: {file: b.h5, alignment: 4MiB, hints: {striping_factor: 8, note: 'a b'}}\n";
   const RunFile run = parse_run_file(text, "/data/run.yaml", {});
   const Settings& s = run.settings;
-  EXPECT_EQ(s.input.hints, (comm::FileHints{{"romio_cb_read", "enable"}}));
   EXPECT_EQ(s.output.hints, (comm::FileHints{{"striping_factor", "8"}, {"note", "a b"}}));
   EXPECT_EQ(s.output.alignment, 4 << 20);
   const Settings again = parse_run_file(resolved_text(s), "/data/run.yaml", {}).settings;
-  EXPECT_EQ(again.input.hints, s.input.hints);
   EXPECT_EQ(again.output.hints, s.output.hints);
   EXPECT_EQ(again.output.alignment, s.output.alignment);
   const Settings none = parse_run_file(good, "/data/run.yaml", {"output.hints={}", "output.alignment=auto"}).settings;
@@ -356,7 +354,7 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
     }
     EXPECT_TRUE(!key.required || fallback.empty()) << key.name << " is required and has a default";
     EXPECT_EQ(comment, key.range) << key.name;
-    const bool no_use = key.name == "input.axes" || key.name == "input.hints" || key.name == "output.top_keys";
+    const bool no_use = key.name == "input.axes" || key.name == "output.top_keys";
     EXPECT_EQ(key.text(alone).empty(), !key.has_section(alone) || fallback.empty() || no_use);
   }
   EXPECT_EQ(listed.size(), run_file_keys().size()) << "reference.yaml has keys the code does not know";

@@ -144,7 +144,7 @@ class Interrupted(InterruptedJob):
     def test_a_run_requeued_in_the_middle_gives_the_same_bits(self):
         job = self.submit_run()
         self.wait_for_words(job, " %  ")
-        self.assertEqual(len(list(self.work.glob("result.h5.tmp.*"))), 1)
+        self.assertEqual(len(list(self.work.glob("result.h5.part"))), 1)
         self.do_as_documented("scontrol requeue JOB", job)
         until(60, lambda: job.get("Restarts") == "1", "the requeue")
         job.wait_for("COMPLETED", 120)

@@ -12,20 +12,10 @@
 #include <vector>
 
 #include "annulus/io/journal.hpp"
-#include "annulus/io/matrix_part.hpp"
 #include "annulus/io/part_file.hpp"
-#include "annulus/io/shared_blocks.hpp"
+#include "annulus/io/row_writer.hpp"
 
 namespace annulus::io {
-
-/// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...) contiguous.
-struct RowsOut {
-  std::string dataset;
-  const void* host = nullptr;
-  std::optional<NumberType> type{};        ///< of the numbers there; empty: the dataset's
-  std::optional<core::Interval> batch{};  ///< entries that are there; empty: all
-  std::optional<core::Interval> heads{};  ///< the same of heads
-};
 
 /// Head of the journal of a file that is made in one go: no later launch goes on with it.
 inline constexpr const char* whole_head = "{}";
@@ -40,7 +30,7 @@ struct OutputPlan {
 /// A plan for a file that is made in one go, whose numbers are in memory as they are in the file.
 OutputPlan output_plan(const OutputLocation& where, const std::vector<TensorSpec>& tensors);
 
-class OutputFile {
+class OutputFile : public RowWriter {
  public:
   /// Asked on rank 0, under the journal's lock, where another launch has finished units of this output or works on it:
   /// whether this launch goes on with them. False: they are cut otherwise. Throws Error where it must not.
@@ -51,7 +41,7 @@ class OutputFile {
   /// is not there, or another run makes the file: it says which process.
   OutputFile(OutputPlan plan, const comm::Communicator& comm, const GoesOn& goes_on = {});
   /// Without publish(): removes the file, unless it keeps units. Not collective.
-  ~OutputFile();
+  ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
@@ -71,13 +61,10 @@ class OutputFile {
   /// The part file of this layout has the final name by now.
   bool has_final_name(const PartLayout& layout) const;
 
-  /// Writes this rank's rows of several datasets (ascending disjoint intervals, none is allowed); collective: every rank
-  /// names the same datasets. `owners` knows the rows of all ranks. Throws the same Error(failure) on every rank.
-  void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows, const RowOwners& owners);
-  /// Writes this rank's parts of matrices and vectors; collective: every rank names the same datasets, and each number
-  /// is written by one rank, which `rank_of` knows: of a row and a column (OneNumber's head). Throws as write().
+  void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
+             const RowOwners& owners) override;
   void write_parts(const std::vector<MatrixPart>& parts,
-                   const std::function<RankOf(const std::string& dataset)>& rank_of);
+                   const std::function<RankOf(const std::string& dataset)>& rank_of) override;
 
   /// Flushes and closes the file on every rank, adds the record and gives it its final name; collective. Throws as
   /// write(); where the final name cannot be had, the error names the file that keeps the result.

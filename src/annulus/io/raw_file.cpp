@@ -8,7 +8,7 @@
 #include "annulus/core/metrics.hpp"
 #include "annulus/io/conversion.hpp"
 #include "annulus/io/finite.hpp"
-#include "annulus/io/hdf5_rows.hpp"
+#include "annulus/io/dataset_storage.hpp"
 #include "annulus/io/location.hpp"
 
 namespace annulus::io {

@@ -1,5 +1,6 @@
 #include "annulus/io/row_reading.hpp"
 
+#include "annulus/io/dataset_storage.hpp"
 #include "annulus/io/file_rows.hpp"
 #include "annulus/io/root.hpp"
 

@@ -17,7 +17,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/io/bench_file.hpp"
 #include "annulus/io/location.hpp"
-#include "annulus/io/temporary_name.hpp"
+#include "annulus/io/process_name.hpp"
 
 namespace annulus::io {
 namespace {

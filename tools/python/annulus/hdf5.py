@@ -1,6 +1,5 @@
 """HDF5 as annulus writes it: 16-bit floats with an exponent of 8 bits are bfloat16, axes have names."""
 import contextlib
-import glob
 import os
 
 import h5py
@@ -35,8 +34,8 @@ def _unfinished(path):
     """What stands beside a file that is still to come."""
     if os.path.isdir(f"{path}.part"):
         return f" yet, but {path}.part: `annulus bench` makes the table when a launch ends; run it again if none is running"
-    if os.path.exists(f"{path}.lock") or glob.glob(f"{glob.escape(str(path))}.tmp*"):
-        return f" yet, but {path}.lock or .tmp: the run that makes it has not ended, or was killed"
+    if os.path.exists(f"{path}.part"):
+        return f" yet, but {path}.part: the run that makes it has not ended, or was killed"
     return ""
 
 

@@ -149,8 +149,7 @@ def test_sweeps_that_are_not_whole(tmp_path, made):
 
 def test_files_that_are_still_to_come(tmp_path):
     (tmp_path / "sweep.h5.part").mkdir()
-    (tmp_path / "result.h5.lock").touch()
-    (tmp_path / "other.h5.tmp.1234").touch()
+    (tmp_path / "result.h5.part").touch()
     assert "sweep.h5: there is no such file yet, but sweep.h5.part: `annulus bench` makes the table" in refused(
         tmp_path, "plot", "strategies", "sweep.h5", "o.png")
     for name in ("result.h5", "other.h5"):

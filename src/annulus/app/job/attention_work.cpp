@@ -148,7 +148,7 @@ AttentionWork::Made AttentionWork::made(StoredTensor tensor, const core::Buffer&
   return one;
 }
 
-void AttentionWork::write(io::OutputFile* file, std::vector<Made> tensors) {
+void AttentionWork::write(io::RowWriter* file, std::vector<Made> tensors) {
   std::vector<HostRows> floats;
   std::vector<io::RowsOut> rows_out;
   for (Made& one : tensors) {
@@ -169,7 +169,7 @@ void AttentionWork::write(io::OutputFile* file, std::vector<Made> tensors) {
   }
 }
 
-LseFindings AttentionWork::write_outputs(io::OutputFile* file) {
+LseFindings AttentionWork::write_outputs(io::RowWriter* file) {
   const comm::Scope scope("the writing of out and lse");
   if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = tensors_.normalizers = {};
   std::vector<Made> outputs{made(StoredTensor::out, tensors_.out), made(StoredTensor::lse, tensors_.lse)};
@@ -179,7 +179,7 @@ LseFindings AttentionWork::write_outputs(io::OutputFile* file) {
   return findings;
 }
 
-void AttentionWork::write_gradients(io::OutputFile* file) {
+void AttentionWork::write_gradients(io::RowWriter* file) {
   strategies::Tensors gradients;
   gradients.dq = std::move(tensors_.dq);
   gradients.dkv = std::move(tensors_.dkv);
@@ -247,7 +247,7 @@ void AttentionWork::drop_statistics() {
 }
 
 /// Those that were asked for, and frees them.
-void AttentionWork::write_statistics(io::OutputFile* file) {
+void AttentionWork::write_statistics(io::RowWriter* file) {
   const comm::Scope scope("the writing of the statistics");
   const strategies::Statistics& wanted = job_.problem.statistics;
   std::vector<Made> all;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "annulus/app/job/layer_tensors.hpp"
+#include "annulus/io/output_file.hpp"
 
 namespace annulus::app {
 

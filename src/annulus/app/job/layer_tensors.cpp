@@ -139,7 +139,7 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
 }
 
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
-                   const comm::Communicator& comm, io::OutputFile& file) {
+                   const comm::Communicator& comm, io::RowWriter& file) {
   const comm::Scope scope("the writing of the weights");
   std::deque<HostSide> sides;
   std::vector<io::MatrixPart> parts;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "annulus/app/job/request.hpp"
-#include "annulus/io/output_file.hpp"
+#include "annulus/io/row_writer.hpp"
 #include "annulus/layer/layer.hpp"
 
 namespace annulus::app {
@@ -35,6 +35,6 @@ layer::Weights load_weights(const io::SeenFile& file, const layer::LayerProblem&
 
 /// Weights, or their gradients, as weight_specs(prefix); they have to be numbers.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
-                   const comm::Communicator& comm, io::OutputFile& file);
+                   const comm::Communicator& comm, io::RowWriter& file);
 
 }  // namespace annulus::app

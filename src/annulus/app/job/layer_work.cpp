@@ -31,7 +31,7 @@ class LayerWork : public Work {
   }
 
   /// q and k were made on the way: whether the scores had room is known now.
-  LseFindings write_outputs(io::OutputFile* file) override {
+  LseFindings write_outputs(io::RowWriter* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
     const strategies::Tensors& saved = forward_.saved;
@@ -49,7 +49,7 @@ class LayerWork : public Work {
     files_.read += dy_.bytes();
   }
 
-  void write_gradients(io::OutputFile* file) override {
+  void write_gradients(io::RowWriter* file) override {
     weights_ = {};
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
@@ -102,7 +102,7 @@ class LayerWork : public Work {
   FileBytes file_bytes() const override { return files_; }
 
  private:
-  void write(const std::string& name, const core::Buffer& rows, io::OutputFile* file) {
+  void write(const std::string& name, const core::Buffer& rows, io::RowWriter* file) {
     const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();

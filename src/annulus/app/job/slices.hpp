@@ -14,7 +14,7 @@ Job job_of_slice(const Job& whole, Index i);
 class SlicedRun {
  public:
   /// `output`: nullptr where nothing is written. All of them outlive it.
-  SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, io::OutputFile* output)
+  SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, io::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
   /// Slice i from input to result, collective. Slice i + 1 is taken to come next.
@@ -31,7 +31,7 @@ class SlicedRun {
   const Job& job_;
   const comm::Communicator& comm_;
   core::RowSource& source_;
-  io::OutputFile* const output_;
+  io::RowWriter* const output_;
   std::unique_ptr<Prepared> next_;  // that is being read
 };
 

@@ -6,7 +6,7 @@
 #include "annulus/app/job/passes.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/io/file_rows.hpp"
-#include "annulus/io/output_file.hpp"
+#include "annulus/io/row_writer.hpp"
 #include "annulus/layer/layer.hpp"
 
 namespace annulus::app {
@@ -39,9 +39,9 @@ class Work {
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
   /// Checks that the results are numbers, and writes them; nullptr: nothing is written.
-  virtual LseFindings write_outputs(io::OutputFile* file) = 0;
+  virtual LseFindings write_outputs(io::RowWriter* file) = 0;
   virtual void read_gradients() = 0;
-  virtual void write_gradients(io::OutputFile* file) = 0;
+  virtual void write_gradients(io::RowWriter* file) = 0;
 
   /// Takes the inputs of a work that has read the same rows of the same tensors, gradients as well; false: it cannot.
   virtual bool share_inputs(const Work& other) = 0;

@@ -38,7 +38,7 @@ class Tally {
 /// Computes a work from its input to its result; collective. `behind_reading` is called when q, k and v have been read.
 /// `scope` stands before what the progress line says.
 struct WorkSteps {
-  io::OutputFile* file = nullptr;  ///< none: nothing is written there
+  io::RowWriter* file = nullptr;  ///< none: nothing is written there
   std::function<void()> behind_reading{};
   std::string scope{};
 };

@@ -5,7 +5,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/passes.hpp"
-#include "annulus/app/job/slice_work.hpp"
+#include "annulus/app/job/slices.hpp"
 #include "annulus/app/verbs/print_schedule.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/strategies/store/block_passes.hpp"

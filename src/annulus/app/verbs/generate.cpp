@@ -9,6 +9,7 @@
 #include "annulus/app/report/record.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/io/generated.hpp"
+#include "annulus/io/output_file.hpp"
 
 namespace annulus::app {
 namespace {

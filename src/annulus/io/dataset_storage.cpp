@@ -1,0 +1,24 @@
+#include "annulus/io/dataset_storage.hpp"
+
+#include "annulus/io/seen_file.hpp"
+
+namespace annulus::io {
+
+Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
+  const PropertyId creation(
+      check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+  const H5D_layout_t layout = H5Pget_layout(creation);
+  const bool is_elsewhere = layout == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
+  const bool is_empty = !is_elsewhere && layout != H5D_COMPACT &&
+                        comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset) == 0;
+  if (is_empty) {
+    fail(core::ErrorKind::failure,
+         "{} was never written: the file has no number of it, and HDF5 would return its fill value", where);
+  }
+  const TypeId stored(check_hdf5(H5Dget_type(dataset), "{}", where));
+  if (layout != H5D_CONTIGUOUS || is_elsewhere || H5Tequal(stored, file_type(type)) <= 0) return DatasetInfo::by_hdf5;
+  const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, dataset);
+  return offset == HADDR_UNDEF ? DatasetInfo::by_hdf5 : Index(offset);
+}
+
+}  // namespace annulus::io
