@@ -120,7 +120,6 @@ TEST_F(ChangedFileTest, LinksAndRightsAreNoChange) {
 
 /// What a SeenFile says of a dataset is all that buffers are made for, so it counts beside the file's identity.
 TEST_F(ChangedFileTest, ExtentsAndTypeAreHeldAgainstTheFirstLook) {
-  const Interval rows = share(12, comm);
   std::vector<float> host(12 * 2 * 4 + 4096, -1.0f);
   for (const DatasetInfo& info :
        {DatasetInfo{{1, 12, 2, 2}, DType::float32}, DatasetInfo{{1, 12, 2, 4}, DType::float16},
@@ -144,7 +143,7 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   std::vector<float> host(4 * 6 + 64, -1.0f);
   const SeenFile seen{weights, agreed_state(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
   const std::string message = common_error(comm, [&] {
-    read_checked_parts(seen, {{"w", all, all, host.data()}}, comm);
+    read_parts(seen, {{"w", all, all, host.data()}}, comm);
   });
   EXPECT_EQ(message.find(weights + ": dataset w is float64 (4, 6), it was float32 (4, 6) when the run"), 0u) << message;
   EXPECT_TRUE(std::all_of(host.begin(), host.end(), [](float x) { return x == -1.0f; }));
@@ -154,7 +153,7 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   if (comm.is_root()) std::filesystem::rename(path, weights);
   comm.barrier();
   const std::string changed = common_error(comm, [&] {
-    read_checked_parts(right, {{"w", all, all, host.data()}}, comm);
+    read_parts(right, {{"w", all, all, host.data()}}, comm);
   });
   EXPECT_EQ(changed.find(weights + ": changed since the run looked at it first: "), 0u) << changed;
 }
@@ -188,8 +187,11 @@ TEST_F(ChangedFileTest, ALayersDatasetsToo) {
 TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
   const SeenFile seen = test::seen_file(comm, path, {"/q"});
   const std::string changed = path + ": changed since the run looked at it first: ";
-  const auto change = [&] { replace(H5T_IEEE_F32LE, {1, 12, 2, 4}); };
-  EXPECT_EQ(common_error(comm, [&] { while_unchanged(seen, comm, change); }).find(changed), 0u);
+  const auto change = [&] {
+    comm.barrier();  // every rank has looked at the file before it changes
+    replace(H5T_IEEE_F32LE, {1, 12, 2, 4});
+  };
+  EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(seen, change); }); }).find(changed), 0u);
 
   // A read that fails because of it is told by its cause.
   const SeenFile again = test::seen_file(comm, path, {"/q"});
@@ -197,10 +199,10 @@ TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
     change();
     throw comm::AgreedError(core::ErrorKind::failure, "something about HDF5");
   };
-  EXPECT_EQ(common_error(comm, [&] { while_unchanged(again, comm, fail_after_change); }).find(changed), 0u);
+  EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(again, fail_after_change); }); }).find(changed), 0u);
   const SeenFile still = test::seen_file(comm, path, {"/q"});
   const auto fail = [] { throw comm::AgreedError(core::ErrorKind::failure, "something about HDF5"); };
-  EXPECT_EQ(common_error(comm, [&] { while_unchanged(still, comm, fail); }), "something about HDF5");
+  EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(still, fail); }); }), "something about HDF5");
 }
 
 TEST_F(ChangedFileTest, EveryRankMustFindWhatRank0Finds) {

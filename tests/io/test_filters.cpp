@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "annulus/io/filters.hpp"
-#include "annulus/io/transfer.hpp"
 #include "io/tensor_inputs.hpp"
 
 namespace annulus::io {

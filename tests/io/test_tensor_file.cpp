@@ -29,7 +29,7 @@ using TensorFileTest = test::InputFileTest;
 TEST_F(TensorFileTest, DescribesTheProblem) {
   const Shape shape{2, 7, 6, 3, 5};
   make_input(comm, path, H5T_IEEE_F64LE, shape, "/deep/group");
-  InputSettings settings{path, {}, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {}, {}, {}};
+  InputSettings settings{path, {}, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {}, {}};
   const TensorFile file(settings, comm);
   EXPECT_EQ(file.shape(), shape);
   EXPECT_EQ(file.type(), DType::float64);
@@ -290,7 +290,7 @@ TEST_F(TensorFileTest, OneRankThatCannotReadTheFileIsEveryonesError) {
   const TensorFile file(settings_for(path), comm);
   const std::vector<Interval> wrong{comm.rank() == comm.size() - 1 ? Interval{4, 9} : rows};
   const std::string message = common_error(comm, [&] { file.read({{"/q", q.data()}}, wrong, comm); });
-  EXPECT_NE(message.find("rows [4, 9) of 8 in /q"), std::string::npos) << message;
+  EXPECT_NE(message.find("dataset /q: batch entry 0, rows 4 to 8, heads [0, 1) of (1, 8, 1, 2)"), std::string::npos) << message;
   file.read({{"/q", q.data()}}, {rows}, comm);  // the ranks are still in step
 }
 

@@ -30,8 +30,9 @@ class InputFile {
   const pattern::Documents& documents() const { return contents_.documents; }
 
   /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in their types;
-  /// collective. Bits of 16-bit types arrive untouched. NaN and infinity are errors that name dataset, global index as in
-  /// the file and value (of the lowest rank that finds one); so is a file that is no more the one that was checked.
+  /// collective: every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors
+  /// that name dataset, global index as in the file (the lowest [b, s, h, d] over all ranks) and value; so is a file
+  /// that is no more the one that was checked.
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 

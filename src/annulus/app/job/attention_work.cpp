@@ -111,6 +111,7 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
     }
   });
   for (Input& input : inputs) {
+    check_input(job_, input.tensor, input.host.data(), input.host.bytes(), rows().intervals(), comm_);
     if (job_.input) files_.read += input.host.bytes();
     input.host.to_device();
   }
@@ -270,7 +271,11 @@ std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicato
   auto rows = std::make_unique<io::FileRows>();
   comm::agree(comm, [&] {
     if (job.layer) return;
-    for (const StoredTensor tensor : input_tensors(job)) rows->put(tensor, input_place(job, tensor));
+    for (const StoredTensor tensor : input_tensors(job)) {
+      io::RowPlace place = input_place(job, tensor);
+      io::allow_any_numbers(place);  // all ranks look at them together
+      rows->put(tensor, std::move(place));
+    }
   });
   return rows;
 }

@@ -186,7 +186,11 @@ bool LongRun::State::accept(const io::Journal& found, const io::PartLayout& layo
 
 /// Where rows of every tensor lie: of the input, and of what earlier phases wrote.
 void LongRun::State::put_places() {
-  for (const StoredTensor tensor : input_tensors(job)) rows.put(tensor, input_place(job, tensor));
+  for (const StoredTensor tensor : input_tensors(job)) {
+    io::RowPlace place = input_place(job, tensor);
+    if (!job.is_streamed()) io::allow_any_numbers(place);  // all ranks look at them together
+    rows.put(tensor, std::move(place));
+  }
   io::PartFile* part = output.part();
   if (part == nullptr || cuts.phases.size() == 1) return;
   for (const io::PartTensor& tensor : tensors) rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));

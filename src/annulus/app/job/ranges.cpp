@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/io/finite.hpp"
 
@@ -12,6 +13,7 @@ namespace annulus::app {
 namespace {
 
 using core::ErrorKind;
+using core::StoredTensor;
 
 struct Range {
   double smallest;  ///< normal number
@@ -31,26 +33,36 @@ double number_at(const void* numbers, core::DType type, Index i) {
   return double(static_cast<const float*>(numbers)[i]);
 }
 
+/// A dataset as far as the request's slice goes, and the index in the file at which that begins.
+struct SliceOfDataset {
+  io::DatasetInfo info;
+  std::vector<Index> first;
+};
+SliceOfDataset slice_of(const Request& request, io::DatasetInfo info, StoredTensor tensor) {
+  SliceOfDataset part{std::move(info), {}};
+  part.first.resize(part.info.extents.size());
+  if (!request.slice) return part;
+  const auto& [batch, kv_heads] = *request.slice;
+  const core::Shape& s = request.problem.shape;
+  const bool keys = entry_of(tensor).heads == core::StoredTensorEntry::Heads::key;
+  const std::size_t heads = io::heads_axis(part.info.order);
+  part.info.extents[0] = batch.size();
+  part.info.extents[heads] = keys ? s.kv_heads : s.heads;
+  part.first[0] = batch.begin;
+  part.first[heads] = kv_heads.begin * (keys ? 1 : s.group());
+  return part;
+}
+
 /// Throws AgreedError(failure) about what was found in a result's rows; collective.
 void check_found(const Request& request, const std::string& name, const std::optional<io::NonFinite>& found,
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   const auto& all = request.results;
   const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
   core::require(spec != all.end(), [&] { return "the result has no dataset " + name; });
-  io::DatasetInfo here{spec->extents, spec->type, spec->order};
-  std::vector<Index> first(here.extents.size());
-  if (request.slice) {  // these rows are some entries and heads of the dataset
-    const auto& [batch, kv_heads] = *request.slice;
-    const core::Shape& s = request.problem.shape;
-    const bool keys = name == "dk" || name == "dv";
-    const std::size_t heads = io::heads_axis(spec->order);
-    here.extents[0] = batch.size();
-    here.extents[heads] = keys ? s.kv_heads : s.heads;
-    first[0] = batch.begin;
-    first[heads] = kv_heads.begin * (keys ? 1 : s.group());
-  }
-  io::check_finite("the result's " + name, found, rows, here, comm, causes_of_no_number(request.problem, comm.rank()),
-                   first);
+  const SliceOfDataset part = slice_of(request, {spec->extents, spec->type, spec->order},
+                                       core::stored_tensor(name).value_or(StoredTensor::out));
+  io::check_finite("the result's " + name, found, rows, part.info, comm,
+                   causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
 /// |lse| from which on neighbouring scores differ by 2 in base 2.
@@ -98,6 +110,18 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
           "times attention.scale ({:g}) and log2(e) at most {:.2g} fits. Make q, k or the scale smaller{}",
           core::name_of(problem.precision), most_q, most_k, problem.shape.head_dim, products, problem.scale, most,
           problem.precision != core::Precision::float64 ? ", or use compute.precision: float64" : ""));
+}
+
+void check_input(const Request& request, StoredTensor tensor, const void* rows_here, Index bytes,
+                 const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
+  if (!request.input) return;
+  const std::string& dataset = dataset_of(request.run.settings.input, tensor);
+  const io::SeenFile& file = request.input->seen();
+  const core::DType type = *file.at(dataset).type.dtype();
+  const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
+  io::check_finite(fmt::format("{}: dataset {}", file.path, dataset),
+                   io::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type))), rows, part.info, comm,
+                   "expected finite numbers", part.first);
 }
 
 void check_results(const Request& request, const std::vector<HostRows>& tensors,
