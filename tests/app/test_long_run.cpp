@@ -260,8 +260,7 @@ TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
   const std::vector<std::string> left_open{"compute.reproducible=auto"};
   const Job job = this->job(left_open);
   ASSERT_TRUE(job.problem.reproducible);
-  { LongRun run(job, cuts(), scratch(job), comm_); }
-  comm_.barrier();
+  leave_behind_a_unit(job);
   const RunFileWords words{folder_ / "run.yaml", left_open};
   const Request request = read_request(words, Purpose::run, comm_);
   ASSERT_TRUE(recorded_cuts(request, false, comm_).has_value());

@@ -1,7 +1,5 @@
 #include "annulus/io/dataset_storage.hpp"
 
-#include "annulus/io/seen_file.hpp"
-
 namespace annulus::io {
 
 Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
@@ -19,6 +17,14 @@ Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
   if (layout != H5D_CONTIGUOUS || is_elsewhere || H5Tequal(stored, file_type(type)) <= 0) return DatasetInfo::by_hdf5;
   const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, dataset);
   return offset == HADDR_UNDEF ? DatasetInfo::by_hdf5 : Index(offset);
+}
+
+void check_as_seen(hid_t dataset, const std::string& where, const DatasetInfo& info) {
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
+  const std::vector<Index> extents = extents_of(dataset);
+  if (extents == info.extents && number_type_of(type) == info.type) return;
+  core::fail(core::ErrorKind::failure, "{} is {} ({}), it was {} ({}) when the run looked at it first", where,
+             describe_type(type), fmt::join(extents, ", "), name_of(info.type), fmt::join(info.extents, ", "));
 }
 
 }  // namespace annulus::io

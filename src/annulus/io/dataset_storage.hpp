@@ -4,6 +4,7 @@
 #include <string>
 
 #include "annulus/io/hdf5_support.hpp"
+#include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
 
@@ -11,5 +12,9 @@ namespace annulus::io {
 /// DatasetInfo::by_hdf5 where they do not. `where` names the dataset. Throws Error(failure) where nobody has written a
 /// single number of it: HDF5 would return zeros, which look like numbers that somebody computed.
 Index offset_of(hid_t dataset, const std::string& where, NumberType type);
+
+/// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers were
+/// made.
+void check_as_seen(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 }  // namespace annulus::io

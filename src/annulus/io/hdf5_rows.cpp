@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "annulus/core/metrics.hpp"
+#include "annulus/io/dataset_storage.hpp"
 #include "annulus/io/filters.hpp"
 #include "annulus/io/finite.hpp"
-#include "annulus/io/hdf5_support.hpp"
 
 namespace annulus::io {
 namespace {
@@ -21,16 +21,10 @@ struct OpenDataset {
   TypeId type;
 };
 
-/// Opens a dataset that was looked at before: buffers were made for the extents and the type that were seen then.
 OpenDataset open_seen(hid_t file, const Hdf5Tensor& tensor) {
   const DatasetInfo& info = tensor.file.at(tensor.dataset);
   OpenDataset open{open_dataset(file, tensor.file.path, tensor.dataset), memory_type(info.type)};
-  const TypeId type(check_hdf5(H5Dget_type(open.dataset), "{} has no type", tensor.layout.where));
-  const std::vector<Index> extents = extents_of(open.dataset);
-  if (extents != info.extents || number_type_of(type) != info.type) {
-    fail(core::ErrorKind::failure, "{} is {} ({}), it was {} ({}) when the run looked at it first", tensor.layout.where,
-         describe_type(type), fmt::join(extents, ", "), name_of(info.type), fmt::join(info.extents, ", "));
-  }
+  check_as_seen(open.dataset, tensor.layout.where, info);
   return open;
 }
 

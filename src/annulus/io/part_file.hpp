@@ -59,6 +59,7 @@ class PartFile final : public core::RowSink {
   /// Writes what write() has kept, through a descriptor of its own that is flushed and closed. Only while no other
   /// process does the same: under the journal's lock, which makes file systems forget what they had cached.
   void write_borders();
+  bool has_borders() const { return !borders_.empty(); }
 
   /// Where a dataset lies: numbers in memory are of the type of its PartTensor.
   const RawTensor& place(const std::string& dataset) const;

@@ -67,8 +67,10 @@ Index found_offset(const SeenFile& seen, const std::string& dataset) {
   Index offset = DatasetInfo::by_hdf5;
   while_unchanged(seen, [&] {
     const FileId file = open_alone(seen.path, false);
-    offset = offset_of(open_dataset(file, seen.path, dataset), fmt::format("{}: dataset {}", seen.path, dataset),
-                       seen.at(dataset).type);
+    const DatasetId open = open_dataset(file, seen.path, dataset);
+    const std::string where = fmt::format("{}: dataset {}", seen.path, dataset);
+    check_as_seen(open, where, seen.at(dataset));
+    offset = offset_of(open, where, seen.at(dataset).type);
   });
   return offset;
 }

@@ -104,7 +104,7 @@ bool AttentionWork::read_ahead() {
 void AttentionWork::finish_reading(std::vector<Input>& inputs) {
   comm::agree(comm_, [&] {
     try {
-      source_.wait(std::exchange(last_, 0));
+      if (last_ > 0) source_.wait(std::exchange(last_, 0));
     } catch (const core::Error&) {  // a file that was replaced or cut short makes reads fail in many ways
       if (job_.input) io::check_unchanged(job_.input->seen().path, job_.input->seen().state);
       throw;

@@ -323,6 +323,10 @@ std::optional<Unit> LongRun::claim_together() {
 void LongRun::finish_together(const Unit& unit) {
   State& s = *state_;
   comm::agree(s.comm, [&] {
+    if (s.keeps && s.output.part()->has_borders()) {  // of rows that this rank wrote on its own
+      const io::Journal::Turn turn(s.journal());
+      s.output.part()->write_borders();
+    }
     if (s.keeps) s.output.part()->flush();  // else publish() does
     s.check_input();
   });
