@@ -21,6 +21,13 @@ QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOT
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
 
+# What docs/new-strategy.md counts the files of: one that is there, as the sources name it.
+ADDITIONS = {
+    "strategy": r"\brotation\(\)",
+    "semantics": r"\benum class \w*Semantics\b|Semantics::paper\b",
+    "verb": r"\bbench_verb\(\)",
+}
+
 # `annulus VERB ...`, inline or on a line of a block; up to a comment. A table escapes |.
 COMMAND = re.compile(r"(?:`|^(?:[^\n#`]* )?)annulus ([a-z]+)((?: [^`\n#]*)?)", re.MULTILINE)
 
@@ -90,6 +97,7 @@ class Checker:
         self.check_readme()
         self.check_pictures()
         self.check_keys()
+        self.check_additions()
         return self.findings
 
     def check_links(self, page, text):
@@ -129,6 +137,10 @@ class Checker:
         for page in sorted(self.root.glob("docs/*.md")):
             if f"(docs/{page.name}" not in text:
                 self.complain(page, 1, "README.md has no link to this page")
+        rooms = re.search(r"^## Rooms\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+        for room in sorted(self.root.glob("src/annulus/*")) if rooms else []:
+            if room.is_dir() and not re.search(rf"^[ +>-]*{room.name}  ", rooms[1], re.MULTILINE):
+                self.complain(readme, rooms, f"the map of rooms lacks {room.name}")
 
     def check_pictures(self):
         shown = "\n".join(page.read_text(encoding="utf-8") for page in self.pages())
@@ -151,6 +163,18 @@ class Checker:
         for key in sorted(told.keys() & keys.keys()):
             if told[key] is not None and told[key] != keys[key]:
                 self.complain(page, 1, f"{key} has the default {told[key]}, in input/reference.yaml {keys[key]}")
+
+    def check_additions(self):
+        """As many files name a strategy, a semantics, a verb as the page says an addition needs."""
+        page = self.root / "docs/new-strategy.md"
+        if not page.is_file():
+            return
+        sources = {path: path.read_text(encoding="utf-8") for path in (self.root / "src").rglob("*.[ch]pp")}
+        for row in re.finditer(r"^\| (\w+) \| (\d+) \|", page.read_text(encoding="utf-8"), re.MULTILINE):
+            if row[1] in ADDITIONS:
+                named = [path.name for path, text in sorted(sources.items()) if re.search(ADDITIONS[row[1]], text)]
+                if len(named) != int(row[2]):
+                    self.complain(page, row, f"{row[1]}: {row[2]} files; {len(named)} name one: {', '.join(named)}")
 
     def check_program(self, strategies, verbs, helps):
         """The names that the program lists are those of the tables; options of commands are in its help."""
@@ -200,6 +224,8 @@ GOOD = {
     "src/a.cpp": "int a;\nint b;\n",
 }
 KEYS = GOOD["docs/run-file.md"]
+ROOMS = "## Rooms\n  a    what (-> c)\n   +-> b   c\n## More\n"
+LINKED = GOOD["README.md"] + "[page](docs/new-strategy.md)\n"
 CASES = [
     ("good pages", {}, None),
     ("a quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint b;\n```\n"}, None),
@@ -219,6 +245,11 @@ CASES = [
     ("a long README", {"README.md": GOOD["README.md"] + "\n" * 150}, "longer than 150"),
     ("a key left out", {"docs/run-file.md": KEYS.replace("| `train.steps` | | n |\n", "")}, "no row for train.steps"),
     ("a key that is none", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
+    ("files of an addition", {"docs/new-strategy.md": "| verb | 1 | a |\n", "README.md": LINKED, "src/b.cpp": "bench_verb()"}, None),
+    ("files that are not counted", {"docs/new-strategy.md": "| verb | 1 | a |\n", "README.md": LINKED, "src/b.cpp": "bench_verb()",
+                                    "src/c.hpp": "bench_verb()"}, "verb: 1 files; 2 name one: b.cpp, c.hpp"),
+    ("a map of rooms", {"README.md": GOOD["README.md"] + ROOMS, "src/annulus/b/b.hpp": "", "src/annulus/a/a.hpp": ""}, None),
+    ("a room that the map lacks", {"README.md": GOOD["README.md"] + ROOMS, "src/annulus/c/c.hpp": ""}, "the map of rooms lacks c"),
     ("another default", {"docs/run-file.md": KEYS.replace("`1`", "`2`")}, "input.generate.seed has the default 2"),
 ]
 HELPS = {"run": "--set KEY=VALUE\n --rank P, --ranks N", "b": ""}

@@ -8,6 +8,17 @@ shift 2
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/annulus-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
+# Where only a part is built, as by tools/quickstart, nothing is installed, and a message says what to do.
+sed "s|$build/libannulus|$scratch/not_built/libannulus|g" "$build/cmake_install.cmake" >"$scratch/early.cmake"
+if cmake "-DCMAKE_INSTALL_PREFIX=$scratch/early" -P "$scratch/early.cmake" >"$scratch/early.log" 2>&1; then
+  echo "a part was installed as if it were the whole" >&2
+  exit 1
+fi
+tr -s '\n ' ' ' <"$scratch/early.log" >"$scratch/early.words"  # CMake breaks lines
+grep -qF "is not built yet, nothing was installed. Build all first: cmake --build $build" "$scratch/early.words" ||
+  { cat "$scratch/early.log" >&2; exit 1; }
+[ ! -e "$scratch/early" ] || { echo "installed although a part is missing: $(ls "$scratch/early")" >&2; exit 1; }
+
 # Packagers install into a folder of their own first; a user then moves the whole.
 DESTDIR=$scratch/stage cmake --install "$build" --prefix /opt/annulus >"$scratch/install.log"
 mv "$scratch/stage/opt/annulus" "$scratch/moved"

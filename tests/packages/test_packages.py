@@ -143,6 +143,13 @@ class Containers(unittest.TestCase):
             found = re.search(r"--no-install-recommends\s+([\w+. -]+)", text)[1].split()
             self.assertEqual(sorted(found), sorted(expected), name)
 
+    def test_both_do_without_reading_other_ranks_memory(self):
+        for name in ("Containerfile", "annulus.def"):
+            text = (ROOT / "tools/container" / name).read_text(encoding="utf-8")
+            self.assertRegex(text, r"(?m)^(ENV| +export) .*\bOMPI_MCA_btl_vader_single_copy_mechanism=none\b", name)
+        self.assertIn("`OMPI_MCA_btl_vader_single_copy_mechanism=none`",
+                      (ROOT / "docs/clusters.md").read_text(encoding="utf-8"))
+
     def test_both_run_the_same_commands_which_are_there(self):
         found = []
         for name in ("Containerfile", "annulus.def"):

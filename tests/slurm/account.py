@@ -15,8 +15,7 @@ if [ "$1" != info ]; then
     echo "node=$SLURMD_NODENAME"
     echo "arguments=$*"
     echo "cores=$(sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status)"
-    for name in OMP_NUM_THREADS SRUN_CPUS_PER_TASK SLURM_MPI_TYPE CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \\
-      LOADEDMODULES; do
+    for name in OMP_NUM_THREADS OMP_PLACES SLURM_MPI_TYPE CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES LOADEDMODULES; do
       echo "$name=${{!name-}}"
     done
   }} >"{record}/$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}.$SLURM_PROCID"

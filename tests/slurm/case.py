@@ -50,8 +50,8 @@ class ClusterTest(unittest.TestCase):
         return "pmix" if "Open MPI" in version or "OpenRTE" in version else "pmi2"
 
     # ---- jobs ----
-    def new_account(self, machine="generic"):
-        return Account(self.folder / "account", self.source, self.program, machine)
+    def new_account(self, machine="generic", folder="account"):
+        return Account(self.folder / folder, self.source, self.program, machine)
 
     def submit(self, account, script, *words, directory, options=(), **variables):
         """sbatch [options] job_scripts/<script> words..., as that account's user would."""

@@ -22,7 +22,7 @@ from case import ClusterTest
 from cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
-MODULES = ("test_scripts", "test_interruptions", "test_time_limit")
+MODULES = ("test_scripts", "test_environment", "test_interruptions", "test_time_limit")
 BESIDE = "test_without_root"  # compiles for minutes, while the others mostly wait for their jobs
 
 

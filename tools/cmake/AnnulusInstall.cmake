@@ -19,6 +19,18 @@ if(ANNULUS_MPI)
   target_link_libraries(annulus_whole PUBLIC MPI::MPI_CXX)
 endif()
 
+# Before anything is copied: `--target annulus`, as tools/quickstart builds, leaves out the library and the pages.
+set(to_install $<TARGET_FILE:annulus_whole>)
+if(ANNULUS_BUILD_PROGRAM)
+  list(APPEND to_install $<TARGET_FILE:annulus>)
+endif()
+install(CODE "foreach(file IN ITEMS ${to_install})
+  if(NOT EXISTS \"\${file}\")
+    message(FATAL_ERROR \"annulus: \${file} is not built yet, nothing was installed. Build all first: \"
+                        \"cmake --build ${PROJECT_BINARY_DIR}\")
+  endif()
+endforeach()")
+
 # What a program may include, and nothing else: the public headers of the library, and the few of core that they name.
 set(headers annulus.hpp library/attention.hpp library/communicator.hpp library/passes.hpp library/plan.hpp
             library/reference.hpp library/tensor.hpp library/threads.hpp library/version.hpp core/exception.hpp core/storage.hpp core/types.hpp)

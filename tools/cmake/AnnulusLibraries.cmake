@@ -33,7 +33,7 @@ if(ANNULUS_BUILD_PROGRAM)
   find_package(HDF5 QUIET COMPONENTS C)
   if(NOT HDF5_FOUND)
     list(APPEND annulus_missing "HDF5 (parallel): run tools/setup, load a module, or set HDF5_ROOT")
-  elseif(NOT HDF5_IS_PARALLEL)
+  elseif(NOT HDF5_IS_PARALLEL AND NOT HDF5_PROVIDES_PARALLEL)  # its name up to HDF5 1.14, and from 2.0 on
     list(APPEND annulus_missing "HDF5 (parallel): the one in ${HDF5_INCLUDE_DIRS} was built without MPI. Run tools/setup, load \
 a parallel HDF5 module, or set HDF5_ROOT to one (and start with an empty build folder)")
   endif()

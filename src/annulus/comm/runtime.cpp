@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "annulus/comm/record.hpp"
+#include "annulus/comm/single_copy.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/unfinished_files.hpp"
 
@@ -48,6 +49,7 @@ void leave_out_network() {
 Runtime::Runtime(int& argc, char**& argv, bool alone) {
   leave_out_rdma_component();
   leave_out_shared_file_pointers();
+  leave_out_single_copy_where_forbidden();
   if (alone) leave_out_network();
   int provided = 0;
   blocking("MPI_Init_thread", MPI_Init_thread, &argc, &argv, MPI_THREAD_FUNNELED, &provided);

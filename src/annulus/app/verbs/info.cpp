@@ -10,6 +10,7 @@
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/runtime.hpp"
+#include "annulus/comm/single_copy.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/window_room.hpp"
@@ -59,6 +60,9 @@ void print_info(const comm::Communicator& comm) {
                                   lesser_tiles.empty() ? "" : " (" + lesser_tiles + ")")
                     : "device");
   line("transfers", comm::transfers());
+  const std::string forbidden = comm::why_no_single_copy();
+  line("single copy", forbidden.empty() ? "of messages inside a node"
+                                        : fmt::format("none: process_vm_readv: {} (containers: allow SYS_PTRACE)", forbidden));
   if (kernels::default_backend() == kernels::Backend::device) {
     const std::string trouble = comm::why_no_nccl();
     line("nccl", trouble.empty() ? comm::nccl_library().version : "none: " + trouble);
