@@ -28,11 +28,13 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 
-def checked(**kinds):
-    """A function whose arguments are taken by these kinds; defaults are taken as they are."""
+def checked(called=None, /, **kinds):
+    """A function whose arguments are taken by these kinds; defaults are taken as they are. `called` is its name in
+    messages, where users know it by another."""
     def around(function):
         signature = inspect.signature(function)
-        names = [name for name, one in signature.parameters.items() if one.kind not in _VARIADIC and name not in ("self", "cls")]
+        names = [name for name, one in signature.parameters.items()
+                 if one.kind not in _VARIADIC and name not in ("self", "cls")]
         if set(names) != set(kinds):
             raise TypeError(f"{function.__qualname__}: kinds of {sorted(kinds)}, parameters {sorted(names)}")
 
@@ -41,7 +43,7 @@ def checked(**kinds):
             try:
                 bound = signature.bind(*given, **words)
             except TypeError as problem:
-                raise AnnulusError(f"{function.__name__}: {one_line(problem)}, expected "
+                raise AnnulusError(f"{called or function.__name__}: {one_line(problem)}, expected "
                                    f"{', '.join(names) or 'no arguments'}") from None
             for name, value in bound.arguments.items():
                 if name in kinds:
@@ -170,8 +172,8 @@ def either(first, is_first, second):
 
 
 def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST)):
-    """A tuple out of a list, a tuple, an array of one axis, or an iterator; a value that is `alone` stands for a list of
-    itself."""
+    """A tuple out of a list, a tuple, an array of one axis, or an iterator; a value that is `alone` stands for a list
+    of itself."""
     def make(value, name):
         if alone(value):
             return (kind(value, name),)

@@ -69,8 +69,9 @@ def dense(tensor, name):
     if tensor.is_nested:
         raise AnnulusError(f"{name} is a nested tensor, expected one with all its entries of one shape")
     if type(tensor).__name__ == "MaskedTensor":
-        raise AnnulusError(f"{name} has {int((~tensor.get_mask()).sum())} masked entries of {tensor.get_mask().numel()}, "
-                           "expected a tensor without a mask")
+        there = tensor.get_mask()
+        raise AnnulusError(f"{name} has {int((~there).sum())} masked entries of {there.numel()}, expected a tensor "
+                           "without a mask")
     if tensor.layout is not torch.strided:
         raise AnnulusError(f"{name} is {tensor.layout}, expected {name}.to_dense()")
     return tensor

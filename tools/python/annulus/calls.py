@@ -187,8 +187,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
-    axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said where
-        k has more heads than rows.
+    axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
+        where k has more heads than rows.
     comm : mpi4py's communicator: the arrays are this rank's own rows, rank after rank, S mod P first ranks one row more
         (annulus.plan tells, also for another `partition`); all ranks call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).

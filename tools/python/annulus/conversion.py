@@ -139,7 +139,7 @@ def _entry(role, tensor, wishes):
                            f"--axes says {wishes.axes}")
     order = order or wishes.axes
     if order is None and role in OF_KEYS:
-        axes_of_tensors.refuse_unnamed(tensor.where, tensor.shape[2], tensor.shape[1], "--axes (axes=)")
+        axes_of_tensors.refuse_unnamed(tensor.where, tensor.shape[2], tensor.shape[1], "--axes, or axes=,")
     return axes_of_tensors.named(tensor, order or "bshd")
 
 

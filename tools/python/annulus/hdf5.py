@@ -27,8 +27,8 @@ def opened(path):
         if "signature" in text or "truncated" in text:
             raise AnnulusError(f"{path}: is no complete HDF5 file; expected one written by annulus or h5py") from None
         if "already open for" in text:  # a mark in files of HDF5's newer formats
-            raise AnnulusError(f"{path}: another process has it open for writing, or ended without closing it (`h5clear -s` "
-                               "takes its mark off); expected a closed file") from None
+            raise AnnulusError(f"{path}: another process has it open for writing, or ended without closing it "
+                               "(`h5clear -s` takes its mark off); expected a closed file") from None
         if "unable to lock" in text:
             raise AnnulusError(f"{path}: another process has it open for writing; expected a closed file") from None
         raise AnnulusError(f"{path}: cannot be opened as an HDF5 file ({one_line(problem)})") from None
@@ -105,8 +105,8 @@ def read(dataset, index):
         here = h5py.h5s.create_simple(numbers.shape) if extents else h5py.h5s.create(h5py.h5s.SCALAR)
         dataset.id.read(here, there, numbers, mtype=kind)
     except (OSError, RuntimeError, ValueError) as problem:
-        raise AnnulusError(f"{where} cannot be read ({one_line(problem)}); a compressed one may need a filter plugin, which "
-                           "HDF5_PLUGIN_PATH names") from None
+        raise AnnulusError(f"{where} cannot be read ({one_line(problem)}); a compressed one may need a filter plugin, "
+                           "which HDF5_PLUGIN_PATH names") from None
     packing.refuse_missing(where, dataset.attrs, numbers, element)
     return numbers
 

@@ -52,7 +52,7 @@ WORDS = {
 }
 
 
-@checked(**WORDS)
+@checked("attention", **WORDS)
 def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
                 group_scale=False, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
                 reproducible=False):

@@ -35,8 +35,8 @@ class Pattern(NamedTuple):
         """Itself, as tuples. Raises AnnulusError for what is no pattern."""
         taken = Pattern(*(kind(value, name) for (name, kind), value in zip(KINDS.items(), self)))
         if len(taken.segments) != len(taken.dilations) or not taken.segments:
-            raise AnnulusError(f"{len(taken.segments)} segments, {len(taken.dilations)} dilations; expected one of each per "
-                               "pair")
+            raise AnnulusError(f"{len(taken.segments)} segments, {len(taken.dilations)} dilations; expected one of each "
+                               "per pair")
         return taken._replace(segments=tuple(length or "all" for length in taken.segments))
 
     @arguments.checked(pair=arguments.whole(0), **HEAD)

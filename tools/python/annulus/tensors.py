@@ -80,8 +80,8 @@ def cast(tensor, element):
             at = tuple(map(int, np.argwhere(large)[0]))
             value = elements.converted(numbers[at], tensor.element, elements.named("float64"))
             place = [part.start + i for part, i in zip(index, at)]
-            raise AnnulusError(f"{tensor.where}: entry {place} is {value:g}, which is too large for {element.name}; expected "
-                               "smaller numbers, or a wider type")
+            raise AnnulusError(f"{tensor.where}: entry {place} is {value:g}, which is too large for {element.name}; "
+                               "expected smaller numbers, or a wider type")
         return made
 
     return tensor._replace(element=element, read=read)

@@ -66,8 +66,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     dilations, semantics, documents ... of annulus.attention().
     """
     for name in {"axes", "causal", "return_lse"} & words.keys():
-        raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), and "
-                           "segments, dilations, semantics, documents ... of annulus.attention()")
+        raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
+                           "and segments, dilations, semantics, documents ... of annulus.attention()")
     if attn_mask is not None:
         raise AnnulusError("attn_mask: expected None; is_causal, documents, segments and dilations say which rows meet")
     if dropout_p:

@@ -1,4 +1,4 @@
-"""Every argument of every public function: what is wrong is refused with an AnnulusError of one line, whatever it is."""
+"""Every argument of every public function: what is wrong is refused with an AnnulusError of one line."""
 import inspect
 import types
 
@@ -38,7 +38,8 @@ BAD = {
     "none": None, "true": True, "bool of numpy": np.bool_(True), "half": 2.5, "float": 2.0, "nan": float("nan"),
     "infinite": float("inf"), "complex": 1j, "negative": -1, "huge": 10**12, "more than 64 bits": 2**70,
     "more digits than are written": 10**5000, "digits": "8", "false as text": "false", "no text": "", "lines": "a\nb",
-    "zero byte": "a\0b", "bytes": b"b", "empty": [], "nested": [[0, 5], [7]], "words": ["a", "b"], "bools": [np.bool_(True)],
+    "zero byte": "a\0b", "bytes": b"b", "empty": [], "nested": [[0, 5], [7]], "words": ["a", "b"],
+    "bools": [np.bool_(True)],
     "halves": [1.5], "nothing listed": [None], "a dictionary": {"a": 1}, "a set": set(), "slice": slice(0, 3),
     "no end": range(10**12), "a function": lambda: None, "a class": dict, "an object": object(), "strange": Strange(),
     "masked": np.ma.array([1, 2], mask=[False, True]), "masked number": np.ma.masked, "texts": np.array(["a"]),
@@ -66,10 +67,11 @@ def calls(tmp_path_factory):
 
 
 def of_arrays(q):
-    pattern = {"segments": [4, "all"], "dilations": [1, 2], "causal": True, "semantics": "longnet", "documents": [0, ROWS],
-               "scale": 0.5, "group_scale": False, "statistics": ["top"], "top_keys": 2, "strategy": "auto",
-               "partition": "contiguous", "precision": "auto", "reproducible": False}
-    qkv, plain = {"q": q, "k": q, "v": q}, {name: pattern[name] for name in pattern if name not in ("statistics", "top_keys")}
+    plain = {"segments": [4, "all"], "dilations": [1, 2], "causal": True, "semantics": "longnet",
+             "documents": [0, ROWS], "scale": 0.5, "group_scale": False, "strategy": "auto", "partition": "contiguous",
+             "precision": "auto", "reproducible": False}
+    pattern = plain | {"statistics": ["top"], "top_keys": 2}
+    qkv = {"q": q, "k": q, "v": q}
     tensors = {name: torch.from_numpy(array) for name, array in qkv.items()}
     out, lse = annulus.attention(**qkv)
     plan = {"sequence": ROWS, "heads": 2, "head_dim": 4, "ranks": 2, "batch": 1, "kv_heads": 2, "type": "float32"}
@@ -105,19 +107,20 @@ def of_files(folder, result):
     run_file = captured(**to_capture).run_file
     return {
         "capture": (captured, to_capture | {"model": torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)}),
-        "Recorder.run_file": (run_file, {"input_file": "in.h5", "output_file": "out.h5", "layer": 0, "segments": ["all"],
-                                         "dilations": [1]}),
+        "Recorder.run_file": (run_file, {"input_file": "in.h5", "output_file": "out.h5", "layer": 0,
+                                         "segments": ["all"], "dilations": [1]}),
         "cases": (annulus.cases, {"paths": [folder / "sweep.h5"]}),
         "convert": (annulus.convert, {
-            "sources": folder / "t.npz", "target": folder / "u.npz", "names": {"q": "q"}, "only": ["q", "k"], "axes": "bshd",
-            "to_axes": "bhsd", "split_heads": None, "heads": [0], "interleaved": False, "type": "float64", "overwrite": True,
-            "say": print}),
+            "sources": folder / "t.npz", "target": folder / "u.npz", "names": {"q": "q"}, "only": ["q", "k"],
+            "axes": "bshd", "to_axes": "bhsd", "split_heads": None, "heads": [0], "interleaved": False,
+            "type": "float64", "overwrite": True, "say": print}),
         "coordinates": (annulus.coordinates, {"path": folder / "coords.npy", "name": None}),
         "open_input": (annulus.open_input, {"path": folder / "input.h5"}),
         "open_result": (annulus.open_result, {"path": folder / "result.h5"}),
         "open_sweep": (annulus.open_sweep, {"path": folder / "sweep.h5"}),
         "report": (annulus.report, page),
-        "token_page": (annulus.token_page, page | {"tokens": ["a"] * 40, "query": 3, "head": 1, "batch": 0, "rows": (0, 9)}),
+        "token_page": (annulus.token_page, page | {"tokens": ["a"] * 40, "query": 3, "head": 1, "batch": 0,
+                                                   "rows": (0, 9)}),
         "settings": (annulus.settings, {"result": result}),
         "statistics.of_rows": (statistics.of_rows, {"result": result, "name": "entropy", "batch": 0, "head": 1}),
         "statistics.listed": (statistics.listed, {"result": result, "query": 3, "batch": 0, "head": 1}),
@@ -132,14 +135,15 @@ def of_pictures(folder, result):
     pattern = annulus.Pattern((4, "all"), (1, 2))
     trained = result.assign(loss=("step", np.array([2.0, 1.0])))
     hops = ("rank", "hop"), np.ones((2, 2))
-    ran = result.assign(hop_compute_seconds=hops, hop_wait_seconds=hops, bytes_from=(("rank", "sender"), np.ones((2, 2))))
+    ran = result.assign(hop_compute_seconds=hops, hop_wait_seconds=hops, bytes_from=(("rank", "sender"), hops[1]))
     return {
         "Pattern.checked": (lambda **words: annulus.Pattern(**words).checked(), {
             "segments": (4, "all"), "dilations": (1, 2), "causal": True, "semantics": "paper"}),
         "Pattern.of_settings": (annulus.Pattern.of_settings, {"settings": {"attention": {"causal": True}}}),
         "Pattern.offset": (pattern.offset, {"pair": 1, "head": 1, "heads": 2}),
         "Pattern.multiplicity": (pattern.multiplicity, {"queries": [3], "rows": 8, "head": 0, "heads": 2}),
-        "plots.scaling": (plots.scaling, {"table": table, "kind": "weak"}), "plots.memory": (plots.memory, {"table": table}),
+        "plots.scaling": (plots.scaling, {"table": table, "kind": "weak"}),
+        "plots.memory": (plots.memory, {"table": table}),
         "plots.strategies": (plots.strategies, {"table": table}),
         "plots.timeline": (plots.timeline, {"result": ran, "backward": False}),
         "plots.traffic": (plots.traffic, {"result": ran, "backward": False}),
@@ -147,8 +151,8 @@ def of_pictures(folder, result):
         "plots.entropy": (plots.entropy, {"result": result, "batch": 1}),
         "plots.received": (plots.received, {"result": result, "batch": 1}),
         "plots.loss": (plots.loss, {"result": trained}),
-        "plots.slide": (plots.slide, {"result": result, "coords": FORTY, "what": "received", "batch": 0, "head": 1, "query": None,
-                                      "tile": 256, "first_row": 0}),
+        "plots.slide": (plots.slide, {"result": result, "coords": FORTY, "what": "received", "batch": 0, "head": 1,
+                                      "query": None, "tile": 256, "first_row": 0}),
         "plots.pattern": (plots.pattern, {"chosen": pattern, "rows": 16, "head": 0, "heads": 2, "query": 3}),
         "plots.save": (plots.save, {"picture": plots.loss(trained), "path": folder / "p.svg", "overwrite": True}),
     }
@@ -208,3 +212,56 @@ def test_words_that_there_are_not(calls):
     for name, (function, words) in calls.items():
         if name not in ("capture", "Pattern.checked"):  # lambdas of this file
             assert "'casual'" in outcome(function, words | {"casual": True}), name
+
+
+REFUSED = [
+    ("attention", "causal", "false", "causal is 'false', expected True or False"),
+    ("attention", "reproducible", "auto", "reproducible is 'auto', expected True or False"),
+    ("attention", "group_scale", 1, "group_scale is 1, expected True or False"),
+    ("attention", "documents", [[0, 5], [7]], "documents[0] is [0, 5], expected a whole number"),
+    ("attention", "documents", [0, 12.0], "documents[1] is 12.0, expected a whole number"),
+    ("attention", "documents", [], "documents is [], expected a list of whole numbers"),
+    ("attention", "statistics", None, "statistics is None, expected a list of some of entropy, received, top"),
+    ("attention", "top_keys", "8", "top_keys is '8', expected a whole number, 1 to 1024"),
+    ("attention", "top_keys", 1.5, "top_keys is 1.5, expected a whole number, 1 to 1024"),
+    ("attention", "top_keys", 2000, "top_keys is 2000, expected a whole number, 1 to 1024"),
+    ("attention", "top_keys", 10**12, "top_keys is 1000000000000, expected a whole number, 1 to 1024"),
+    ("attention", "segments", [np.bool_(True), 4], "segments[0] is "),  # its name depends on NumPy
+    ("attention", "segments", [True, 4], "segments[0] is True, expected a whole number"),
+    ("attention", "scale", "0.5", "scale is '0.5', expected a finite number"),
+    ("attention", "q", quantized(), "q has numbers of type quint8, expected float64, float32, float16, bfloat16"),
+    ("attention", "k", nested(), "k is a nested tensor, expected one with all its entries of one shape"),
+    ("torch.dilated_attention", "v", nested(), "v is a nested tensor"),
+    ("torch.dilated_attention", "q", np.ones((1, 4, 2, 4)), "q is a ndarray, expected a tensor of PyTorch"),
+    ("torch.scaled_dot_product_attention", "query", nested(), "query is a nested tensor"),
+    ("torch.scaled_dot_product_attention", "value", quantized().transpose(1, 2), "v has numbers of type quint8"),
+    ("torch.scaled_dot_product_attention", "return_lse", True, "return_lse is no argument here"),
+    ("torch.scaled_dot_product_attention", "is_causal", "false", "is_causal is 'false', expected True or False"),
+    ("set_threads", "count", 2.5, "count is 2.5, expected a whole number, 1 to 2147483647"),
+    ("reference", "rows", slice(0, 3), "rows is slice(0, 3, None), expected a list of rows"),
+    ("reference", "rows", [12], "reference: there is no row 12, expected 0 to 11"),
+    ("verify", "rows", 0, "rows is 0, expected a whole number, 1 or more"),
+    ("plan", "ranks", 10**12, "ranks is 1000000000000, expected a whole number, 1 to 2147483647"),
+    ("convert", "overwrite", "no", "overwrite is 'no', expected True or False"),
+    ("convert", "heads", ["0"], "heads[0] is '0', expected a whole number"),
+    ("Plan.rows", "rank", 2, "plan: there is no rank 2"),
+    ("plots.timeline", "backward", "no", "backward is 'no', expected True or False"),
+    ("plots.memory", "table", [1], "table is [1], expected a table, which annulus.cases() makes"),
+]
+
+
+@pytest.mark.parametrize("name, argument, value, expected", REFUSED)
+def test_what_is_said(calls, name, argument, value, expected):
+    function, words = calls[name]
+    assert outcome(function, words | {argument: value}).startswith(expected)
+
+
+def test_numbers_of_any_type_are_numbers(calls):
+    """Those of NumPy and PyTorch, and arrays without axes, as Python's own."""
+    function, words = calls["attention"]
+    expected = function(**words)
+    same = {"segments": np.array([4, 12]), "dilations": torch.tensor([1, 2]), "causal": np.bool_(True),
+            "documents": (i for i in (0, np.int32(12))), "scale": torch.tensor(0.5), "statistics": "top",
+            "top_keys": np.uint8(2), "reproducible": torch.tensor(False)}
+    found = function(**words | same)
+    assert np.array_equal(found[0], expected[0]) and np.array_equal(found[2]["top_rows"], expected[2]["top_rows"])

@@ -291,8 +291,9 @@ def test_pattern_map():
                             (dict(query=64), "query 64: expected 0 to 63")):
         with pytest.raises(AnnulusError, match=expected):
             plots.pattern(Pattern(), **({"rows": 64} | wrong))
-    for pattern, expected in ((Pattern((1, 2), (1,)), "2 segments, 1 dilations"), (Pattern((0,)), r"segments\[0\] is 0"),
-                              (Pattern(dilations=(0,)), r"dilations\[0\] is 0"), (Pattern(semantics="x"), "semantics is 'x'")):
+    for pattern, expected in ((Pattern((1, 2), (1,)), "2 segments, 1 dilations"),
+                              (Pattern((0,)), r"segments\[0\] is 0"), (Pattern(semantics="x"), "semantics is 'x'"),
+                              (Pattern(dilations=(0,)), r"dilations\[0\] is 0")):
         with pytest.raises(AnnulusError, match=expected):
             pattern.checked()
 

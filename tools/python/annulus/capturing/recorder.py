@@ -213,9 +213,9 @@ class Recorder:
             raise AnnulusError(f"layer is {layer}, expected one of the {len(self._layers)} captured, from 0 on")
         chosen = self._layers[layer]
         if chosen.mask == "other":
-            raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask hides keys, or adds to "
-                               "scores, in a way that a run file has no word for (a window, padding, a bias); expected no mask, "
-                               "or a causal one")
+            raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask hides keys, or "
+                               "adds to scores, in a way that a run file has no word for (a window, padding, a bias); "
+                               "expected no mask, or a causal one")
         if len(segments) != len(dilations):
             raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")
         segments = [length or "all" for length in segments]

@@ -15,8 +15,8 @@ def TABLE(value, name):
     table = _cases(value, name)
     for column, unit in (COLUMNS | {"file": "word"}).items():
         if column not in table or (unit != "word" and not pd.api.types.is_numeric_dtype(table[column])):
-            raise AnnulusError(f"{name} has no column {column}{'' if unit == 'word' else ' of numbers'}; expected a table of "
-                               "annulus.cases()")
+            of_numbers = "" if unit == "word" else " of numbers"
+            raise AnnulusError(f"{name} has no column {column}{of_numbers}; expected a table of annulus.cases()")
     return table
 
 

@@ -30,7 +30,7 @@ DESCRIPTIONS = {
 class LazyArray(BackendArray):
     """A dataset of a file, read when it is used. bfloat16 appears as float32, which has all of its values.
 
-    Reading raises AnnulusError where the file is not the one that was opened: its numbers would belong to other settings.
+    Reading raises AnnulusError where the file is not the one that was opened: its numbers belong to other settings.
     """
 
     def __init__(self, path, name, shape, element, identity):
@@ -45,8 +45,8 @@ class LazyArray(BackendArray):
         slices = tuple(part if isinstance(part, slice) else slice(int(part), int(part) + 1) for part in key)
         with hdf5.reading(self.path) as file:
             if hdf5.identity(file) != self.identity:
-                raise AnnulusError(f"{self.path}: has changed since it was opened, by another run or program; expected the same "
-                                   "file (open it again)")
+                raise AnnulusError(f"{self.path}: has changed since it was opened, by another run or program; expected "
+                                   "the same file (open it again)")
             numbers = hdf5.read(file[self.name], slices)
         if self.element.name == "bfloat16":
             numbers = elements.widened(numbers)

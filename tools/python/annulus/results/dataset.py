@@ -60,8 +60,8 @@ def open_result(path):
     Tensors have the dimensions batch, sequence, head (kv_head), dim; so have statistics of the attention, where the run
     was asked for them (annulus.results.statistics); what the run measured is there under its names in /run, by rank and
     hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
-    bfloat16 comes as float32. Raises AnnulusError for a file that is no result, and where numbers are used after the file
-    has changed.
+    bfloat16 comes as float32. Raises AnnulusError for a file that is no result, and where numbers are used after the
+    file has changed.
     """
     result = _opened(path, RESULT)
     for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
@@ -88,8 +88,8 @@ def about(path):
 def open_input(path):
     """An input file, with q, k, v (or x of a layer), as an xarray.Dataset like open_result().
 
-    Raises AnnulusError also for datasets whose attributes say that the numbers mean others (scale_factor, add_offset), and
-    where a fill value (_FillValue, missing_value) is read.
+    Raises AnnulusError also for datasets whose attributes say that the numbers mean others (scale_factor, add_offset),
+    and where a fill value (_FillValue, missing_value) is read.
     """
     return _opened(path, INPUT)
 
@@ -119,7 +119,8 @@ def rows_of(result):
     return rows
 
 
-_told = arguments.instance("xarray", "Dataset", "a result, which annulus.open_result() opens, or the text of a run file")
+_told = arguments.instance("xarray", "Dataset",
+                           "a result, which annulus.open_result() opens, or the text of a run file")
 
 
 @arguments.checked(result=arguments.either(arguments.text(), arguments.is_text, _told))
