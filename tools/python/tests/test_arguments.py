@@ -265,3 +265,12 @@ def test_numbers_of_any_type_are_numbers(calls):
             "top_keys": np.uint8(2), "reproducible": torch.tensor(False)}
     found = function(**words | same)
     assert np.array_equal(found[0], expected[0]) and np.array_equal(found[2]["top_rows"], expected[2]["top_rows"])
+
+
+def test_arrays_that_have_no_numbers_yet():
+    import jax
+    x = jax.numpy.ones((1, ROWS, 2, 4))
+    with pytest.raises(AnnulusError, match="^q is traced by JAX .*, expected an array"):
+        jax.jit(lambda x: annulus.attention(x, x, x)[0])(x)
+    with pytest.raises(AnnulusError, match="^q has no memory of its own .*, expected a plain tensor"):
+        torch.func.vmap(lambda x: annulus.attention(x, x, x)[0])(torch.ones(2, 1, ROWS, 2, 4))

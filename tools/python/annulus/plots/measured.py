@@ -4,7 +4,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from annulus import arguments
 from annulus.plots import style
-from annulus.plots.problems import TABLE, case_names, problems, rows_text
+from annulus.plots.problems import case_names, of_cases, problems, rows_text
 from annulus.plots.style import known, spread
 
 CASES_MOST = 24
@@ -18,7 +18,7 @@ def _ranks_axis(axes, ranks):
     axes.set_xlabel("ranks")
 
 
-@arguments.checked(table=TABLE, kind=arguments.choice("strong", "weak"))
+@arguments.checked(table=of_cases, kind=arguments.choice("strong", "weak"))
 def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
@@ -69,7 +69,7 @@ def _legend_beside(figure, axes):
     figure.legend(handles, labels, loc="outside right upper", frameon=False)
 
 
-@arguments.checked(table=TABLE)
+@arguments.checked(table=of_cases)
 def memory(table):
     """Peak memory of the fullest rank, measured, beside what the plan had predicted: a pair of bars for each case.
 

@@ -10,7 +10,7 @@ HOW = ("distribution.", "ranks", "threads", "compute.reproducible")
 _cases = arguments.instance("pandas", "DataFrame", "a table, which annulus.cases() makes")
 
 
-def TABLE(value, name):
+def of_cases(value, name):
     """A kind: a table of cases with the columns that pictures read, numbers where they have to be."""
     table = _cases(value, name)
     for column, unit in (COLUMNS | {"file": "word"}).items():
