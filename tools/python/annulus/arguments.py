@@ -58,8 +58,8 @@ def checked(called=None, /, **kinds):
 def shown(value):
     """A value as a message has it: of arrays what they are, of long ones the beginning."""
     try:
-        if getattr(value, "shape", ()) != ():
-            return f"a {type(value).__name__} {tuple(value.shape)}"
+        if shape := getattr(value, "shape", ()):
+            return f"a {type(value).__name__} {tuple(shape)}"
         return " ".join(_short.repr(value).split())
     except Exception:  # of somebody's own __repr__, or of a number with more digits than Python writes
         return f"a {type(value).__name__}"
@@ -78,12 +78,10 @@ def refuse_masked(value, name):
 
 def _plain(value, name):
     """The number in an array without axes; anything else as it is."""
-    if getattr(value, "shape", None) != () or not hasattr(value, "item"):
-        return value
     refuse_masked(value, name)
     try:
-        return value.item()
-    except Exception:  # a tensor without numbers, a value that JAX traces
+        return value.item() if value.shape == () else value
+    except Exception:  # no array, a tensor without numbers, a value that JAX traces
         return value
 
 
@@ -220,16 +218,18 @@ def texts(value, name):
     return dict(value)
 
 
-def array(value, name):
-    """A NumPy array of numbers."""
-    refuse_masked(value, name)
-    try:
-        made = np.asarray(value)
-    except Exception:  # ragged lists, tensors on a device or with gradients
-        made = None
-    if made is None or made.dtype.kind not in "fiu":
-        raise wrong(value, name, "an array of numbers")
-    return made
+def array(expected="an array of numbers", kinds="fiu"):
+    """A NumPy array of numbers; kinds "iu": of whole ones."""
+    def kind(value, name):
+        refuse_masked(value, name)
+        try:
+            made = np.asarray(value)
+        except Exception:  # ragged lists, tensors on a device or with gradients
+            made = None
+        if made is None or made.dtype.kind not in kinds:
+            raise wrong(value, name, expected)
+        return made
+    return kind
 
 
 def instance(module, kind, expected):

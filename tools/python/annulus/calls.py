@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arguments import anything, checked, choice, listed, optional, whole
+from annulus.arguments import anything, checked, choice, function, listed, optional, whole
 from annulus.arrays import TYPES, given_back, taken
 from annulus.axes import refuse_unnamed
 from annulus.errors import AnnulusError
@@ -19,6 +19,7 @@ except ImportError as problem:
 
 AXES = {None: (0, 1, 2, 3), "bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
 ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, numbers) or 'bhsd'"))
+PROGRESS = optional(function("a function of (share, where)"))
 INT_MOST = 2**31 - 1  # of the core's int
 RANK = whole(0, INT_MOST)
 
@@ -139,8 +140,6 @@ class Call:
 
     def forward(self, progress=None):
         """out and lse for the caller, statistics by name, and what backward() needs."""
-        if progress is not None and not callable(progress):
-            raise AnnulusError(f"progress is {progress!r}, expected a function of (share, where)")
         out, core_out = self.empty(self.q.shape)
         lse, core_lse = self.empty(self.q.shape[:3], self.lse_type)
         told, core = {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows"))
@@ -167,7 +166,7 @@ class Call:
         return [self.turned(pair[0]) for pair in made]
 
 
-@checked(q=anything, k=anything, v=anything, axes=ORDER, comm=anything, progress=anything,
+@checked(q=anything, k=anything, v=anything, axes=ORDER, comm=anything, progress=PROGRESS,
          **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
               group_scale=False, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",

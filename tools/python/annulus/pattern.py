@@ -13,6 +13,8 @@ from annulus.errors import AnnulusError
 SEMANTICS = ("longnet", "paper", "grouped", "torchscale")
 KINDS = {"segments": options.segments, "dilations": options.dilations, "causal": arguments.flag,
          "semantics": arguments.choice(*SEMANTICS)}
+ROWS = arguments.array("an array of rows", "iu")
+ROWS_MOST = 1 << 24  # of the sequence: a query row takes memory for all of them
 HEAD = {"head": arguments.whole(0), "heads": arguments.whole(1)}
 
 
@@ -55,7 +57,7 @@ class Pattern(NamedTuple):
         begin = pair * small + min(pair, larger)
         return pair % rate if begin <= head < begin + small + (pair < larger) else None
 
-    @arguments.checked(queries=arguments.array, rows=arguments.whole(1), **HEAD)
+    @arguments.checked(queries=ROWS, rows=arguments.whole(1, ROWS_MOST), **HEAD)
     def multiplicity(self, queries, rows, head=0, heads=1):
         """(len(queries), rows) int: how often each query row sees each of the `rows` keys.
 

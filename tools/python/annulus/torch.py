@@ -6,7 +6,7 @@ import torch
 
 from annulus.arguments import anything, checked, flag, number, optional
 from annulus.arrays import dense
-from annulus.calls import ORDER, Call, settings_of
+from annulus.calls import ORDER, PROGRESS, Call, settings_of
 from annulus.errors import AnnulusError
 
 
@@ -36,7 +36,7 @@ class _Attention(torch.autograd.Function):
 
 
 @torch.compiler.disable
-@checked(q=dense, k=dense, v=dense, axes=ORDER, comm=anything, return_lse=flag, progress=anything)
+@checked(q=dense, k=dense, v=dense, axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS)
 def dilated_attention(q, k, v, *, axes=None, comm=None, return_lse=False, progress=None, **words):
     """annulus.attention() of PyTorch's tensors, with gradients; words as there (but statistics).
 

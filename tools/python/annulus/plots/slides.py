@@ -13,11 +13,8 @@ LABELS = {"received": ("how much a tile is looked at", "sum of the weights that 
           "entropy": ("how widely a tile looks", "entropy, nats")}
 
 
-_places = arguments.either(arguments.anything, lambda value: isinstance(value, grid.Grid), arguments.array)
-
-
 @arguments.checked(
-    result=arguments.dataset, coords=_places, what=arguments.text(), batch=arguments.whole(), head=arguments.index,
+    result=arguments.dataset, coords=arguments.anything, what=arguments.text(), batch=arguments.whole(), head=arguments.index,
     query=arguments.index, tile=arguments.optional(arguments.number), first_row=arguments.index)
 def slide(result, coords, what="received", batch=0, head=None, query=None, tile=None, first_row=None):
     """A statistic of the rows, where on the slide their tiles lie; white where there is none.
