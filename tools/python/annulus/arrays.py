@@ -4,6 +4,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
+from annulus.arguments import refuse_masked
 from annulus.errors import AnnulusError, one_line
 
 TYPES = ("float64", "float32", "float16", "bfloat16")
@@ -21,6 +22,22 @@ class Array(NamedTuple):
     empty: Callable[[tuple, str], tuple]
 
 
+def _known(kind, name):
+    if kind not in TYPES:
+        raise AnnulusError(f"{name} has numbers of type {kind}, expected {', '.join(TYPES)}")
+    return kind
+
+
+def _with_room(make):
+    """`make` of Array.empty, which says so where memory does not suffice."""
+    def empty(shape, kind):
+        try:
+            return make(shape, kind)
+        except (MemoryError, RuntimeError, ValueError):  # of NumPy, of PyTorch, and of NumPy beyond 64 bits
+            raise AnnulusError(f"there is no memory for a result of shape {tuple(shape)} in {kind}") from None
+    return empty
+
+
 def _bits(array):
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
@@ -34,34 +51,60 @@ def _empty_numpy(shape, kind):
     return made, _bits(made)
 
 
-def _of_numpy(array, _name):
+def _of_numpy(array, name):
+    refuse_masked(array, name)
+    kind = _known(array.dtype.name, name)
     # Numbers in the machine's byte order, at addresses and steps that are multiples of their size; else a copy.
     native = array.dtype.newbyteorder("=")
     if array.dtype != native or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
         array = array.astype(native)
-    return Array(_bits(array), array.dtype.name, _empty_numpy)
+    return Array(_bits(array), kind, _with_room(_empty_numpy))
+
+
+def dense(tensor, name):
+    """A tensor of PyTorch that is an array. Raises AnnulusError for the other kinds: nested, masked, sparse."""
+    import torch
+    if not isinstance(tensor, torch.Tensor):
+        raise AnnulusError(f"{name} is a {type(tensor).__name__}, expected a tensor of PyTorch")
+    if tensor.is_nested:
+        raise AnnulusError(f"{name} is a nested tensor, expected one with all its entries of one shape")
+    if type(tensor).__name__ == "MaskedTensor":
+        there = tensor.get_mask()
+        raise AnnulusError(f"{name} has {int((~there).sum())} masked entries of {there.numel()}, expected a tensor "
+                           "without a mask")
+    if tensor.layout is not torch.strided:
+        raise AnnulusError(f"{name} is {tensor.layout}, expected {name}.to_dense()")
+    return tensor
 
 
 def _of_torch(tensor, name):
     import torch
+    dense(tensor, name)
     if tensor.device.type != "cpu":
         raise AnnulusError(f"{name} is on {tensor.device}; this build of annulus computes on the CPU, expected {name}.cpu()")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise AnnulusError(f"{name} requires gradients, which annulus.torch.dilated_attention has; here expected {name}.detach(), "
                            "or torch.no_grad()")
-    if tensor.layout is not torch.strided:
-        raise AnnulusError(f"{name} is {tensor.layout}, expected {name}.to_dense()")
-    kind = str(tensor.dtype).removeprefix("torch.")
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()
+    kind = _known(str(tensor.dtype).removeprefix("torch."), name)
+    try:
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()
+    except (RuntimeError, TypeError) as problem:  # of a tensor that stands for another (torch.func, torch.export)
+        raise AnnulusError(f"{name} has no memory of its own ({one_line(problem)}), expected a plain tensor") from None
 
     def empty(shape, of):
         made = torch.empty(shape, dtype=getattr(torch, of))
         return made, made.view(torch.uint16).numpy() if of == "bfloat16" else made.numpy()
-    return Array(numbers, kind, empty)
+    return Array(numbers, kind, _with_room(empty))
 
 
 def _of_jax(array, name):
+    import jax
+    if isinstance(array, jax.core.Tracer):
+        raise AnnulusError(f"{name} is traced by JAX (jit, grad, vmap) and has no numbers yet, expected an array; "
+                           "jax.pure_callback calls annulus when it has")
+    if not isinstance(array, jax.Array):
+        raise AnnulusError(f"{name} is a {type(array).__name__}, expected an array of NumPy, PyTorch or JAX")
     if any(device.platform != "cpu" for device in array.devices()):
         raise AnnulusError(f"{name} is not on a CPU; this build of annulus computes on the CPU")
     return _of_numpy(np.asarray(array), name)
@@ -79,12 +122,10 @@ def taken(array: Any, name: str) -> Array:
     elif hasattr(array, "__dlpack__"):
         try:
             made = _of_numpy(np.from_dlpack(array), name)
-        except (BufferError, RuntimeError, TypeError) as problem:
+        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as problem:
             raise AnnulusError(f"{name}: {one_line(problem)}") from None
     else:
         raise AnnulusError(f"{name} is a {type(array).__name__}, expected an array of NumPy, PyTorch or JAX")
-    if made.type not in TYPES:
-        raise AnnulusError(f"{name} has numbers of type {made.type}, expected {', '.join(TYPES)}")
     return made
 
 

@@ -52,6 +52,14 @@ def sizes(tensor):
     return dict(zip(tensor.axes, tensor.shape))
 
 
+def refuse_unnamed(tensor, heads, rows, option="axes="):
+    """Refuses k or v (B, S, heads, D) whose axes nobody has named where heads are more than rows: it is PyTorch's
+    (B, H, S, D), as good as always. q is not asked, because few queries to many keys are fine."""
+    if heads > rows:
+        raise AnnulusError(f"{tensor} has {heads} key/value heads and {rows} rows: are the axes in another order? "
+                           f"({option} says which)")
+
+
 def check_input(found):
     """Refuses q, k, v, and with them dout and dlse, that annulus would not read together. All are named."""
     for name in ("q", "k", "v"):

@@ -4,8 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arrays import given_back, taken
+from annulus.arguments import anything, checked, choice, function, listed, optional, whole
+from annulus.arrays import TYPES, given_back, taken
+from annulus.axes import refuse_unnamed
 from annulus.errors import AnnulusError
+from annulus.options import WORDS, settings_of
 
 try:
     from annulus import _core
@@ -14,67 +17,11 @@ except ImportError as problem:
         f"this install of annulus has no compiled part ({problem}): it can read results and make inputs, and cannot "
         "compute. With Kokkos at hand (tools/setup builds one) install it again: pip install ./tools/python") from None
 
-AXES = {"bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
-STATISTICS = ("entropy", "received", "top")
-
-
-class Settings(NamedTuple):
-    """What attention() is asked for, beside the arrays; hashable."""
-    segments: tuple
-    dilations: tuple
-    causal: bool
-    semantics: str
-    documents: tuple
-    scale: float | None
-    group_scale: bool
-    statistics: tuple
-    top_keys: int
-    strategy: str
-    partition: str
-    precision: str
-    reproducible: bool
-
-
-def _numbers(values, name):
-    if isinstance(values, (str, int)):
-        values = [values]
-    made = []
-    for value in values:
-        if value in ("all", None) and name == "segments":
-            value = 0
-        elif isinstance(value, (bool, float, str)) or (value == 0 and name == "segments"):
-            raise AnnulusError(f"{name} has {value!r}, expected whole numbers" + (", or 'all'" if name == "segments" else ""))
-        if not -2**63 <= int(value) < 2**63:
-            raise AnnulusError(f"{name} has {value}, expected numbers of 64 bits")
-        made.append(int(value))
-    return tuple(made)
-
-
-def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-                group_scale=False, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
-                reproducible=False):
-    """The arguments of attention(), checked as far as no array is needed."""
-    if (segments is None) != (dilations is None):
-        raise AnnulusError("segments and dilations go together: one entry of each per pair")
-    statistics = (statistics,) if isinstance(statistics, str) else tuple(statistics)
-    for wanted in statistics:
-        if wanted not in STATISTICS:
-            raise AnnulusError(f"statistics has {wanted!r}, expected some of {', '.join(STATISTICS)}")
-    for name, value in (("semantics", semantics), ("strategy", strategy), ("partition", partition), ("precision", precision)):
-        if not isinstance(value, str):
-            raise AnnulusError(f"{name} is {value!r}, expected its name, a text")
-    if scale is not None:
-        try:
-            scale = float(scale)
-        except (TypeError, ValueError):
-            raise AnnulusError(f"scale is {scale!r}, expected a number") from None
-    if "top" in statistics and top_keys < 1:
-        raise AnnulusError(f"top_keys is {top_keys}, expected 1 or more")
-    return Settings(_numbers(["all"] if segments is None else segments, "segments"),
-                    _numbers([1] if dilations is None else dilations, "dilations"), bool(causal), semantics,
-                    () if documents is None else _numbers(np.asarray(documents).tolist(), "documents"), scale,
-                    bool(group_scale), statistics, int(top_keys) if "top" in statistics else 0, strategy, partition,
-                    precision, bool(reproducible))
+AXES = {None: (0, 1, 2, 3), "bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
+ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, numbers) or 'bhsd'"))
+PROGRESS = optional(function("a function of (share, where)"))
+INT_MOST = 2**31 - 1  # of the core's int
+RANK = whole(0, INT_MOST)
 
 
 @functools.lru_cache(maxsize=64)
@@ -126,17 +73,15 @@ def core_communicator(comm):
 
 
 def _canonical(array, axes, name):
-    if axes not in AXES:
-        raise AnnulusError(f"axes is {axes!r}, expected 'bshd' (batch, rows, heads, numbers) or 'bhsd'")
     if array.ndim != 4:
-        raise AnnulusError(f"{name} is {array.shape}, expected four axes, {', '.join(axes)}")
+        raise AnnulusError(f"{name} is {array.shape}, expected four axes, {', '.join(axes or 'bshd')}")
     return array.transpose(AXES[axes])
 
 
 class Call:
     """One attention: arrays in the order (B, S, heads, D), and the plan for them."""
 
-    def __init__(self, q, k, v, settings, axes="bshd", comm=None, gradients=False):
+    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False):
         self.comm = core_communicator(comm)
         self.settings, self.axes, self.kind = settings, axes, q
         problem = extents = None
@@ -148,6 +93,8 @@ class Call:
             problem = str(error)
         if self.comm.size > 1:
             extents = self._of_all_ranks(comm, problem, extents)
+        if axes is None:
+            refuse_unnamed("k", heads=extents[3], rows=extents[1])
         self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients)
 
     def _take(self, q, k, v):
@@ -193,8 +140,6 @@ class Call:
 
     def forward(self, progress=None):
         """out and lse for the caller, statistics by name, and what backward() needs."""
-        if progress is not None and not callable(progress):
-            raise AnnulusError(f"progress is {progress!r}, expected a function of (share, where)")
         out, core_out = self.empty(self.q.shape)
         lse, core_lse = self.empty(self.q.shape[:3], self.lse_type)
         told, core = {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows"))
@@ -221,8 +166,10 @@ class Call:
         return [self.turned(pair[0]) for pair in made]
 
 
+@checked(q=anything, k=anything, v=anything, axes=ORDER, comm=anything, progress=PROGRESS,
+         **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-              group_scale=False, statistics=(), top_keys=8, axes="bshd", comm=None, strategy="auto",
+              group_scale=False, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
               partition="contiguous", precision="auto", reproducible=False, progress=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
 
@@ -239,7 +186,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
-    axes : 'bshd', or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results.
+    axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
+        where k has more heads than rows.
     comm : mpi4py's communicator: the arrays are this rank's own rows, rank after rank, S mod P first ranks one row more
         (annulus.plan tells, also for another `partition`); all ranks call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
@@ -276,22 +224,27 @@ class Plan:
     reason = property(lambda self: self._made.reason, doc="one line: what was taken, and why")
     ranks = property(lambda self: self._made.ranks)
 
+    @checked(rank=RANK)
     def rows(self, rank):
         """[(first, last + 1), ...]: rows of the sequence that the rank holds, in the order of its arrays."""
         return self._made.rows(rank)
 
+    @checked(rank=RANK)
     def row_numbers(self, rank):
         """The same as an array of row numbers: q[:, plan.row_numbers(rank)] are the rank's rows of a whole q."""
         return np.concatenate([np.arange(*part) for part in self.rows(rank)] or [np.arange(0)])
 
+    @checked(rank=RANK)
     def kept(self, rank):
         """(query, key, head) triples of its queries: its share of the work, 4 D flops each."""
         return self._made.kept(rank)
 
+    @checked(rank=RANK)
     def received(self, rank):
         """Bytes that it receives in the forward pass."""
         return self._made.received(rank)
 
+    @checked(rank=RANK)
     def memory(self, rank):
         """Peak bytes of its arrays and buffers in the forward pass."""
         return self._made.memory(rank)
@@ -307,6 +260,8 @@ class Plan:
         return "\n".join(lines + ["..."] * (self.ranks > 16))
 
 
+@checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
+         kv_heads=optional(whole(1)), type=choice(*TYPES))
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", **words):
     """What attention() of arrays (B, S, H, D) on so many ranks does; words as attention()'s. Nothing is computed.
 
@@ -316,14 +271,15 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     return Plan(core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings_of(**words), ranks, False))
 
 
-def reference(q, k, v, *, rows=None, axes="bshd", **words):
+@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER)
+def reference(q, k, v, *, rows=None, axes=None, **words):
     """attention() by its definition, in float64, a row at a time and slow; of all rows, or of those named.
 
     Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
     """
-    call = Call(q, k, v, settings_of(**words), axes)
+    call = Call(q, k, v, settings_of(**words)._replace(statistics=(), top_keys=0), axes)
     batch, sequence, heads, dim = call.q.shape
-    rows = list(range(sequence)) if rows is None else [int(row) for row in rows]
+    rows = list(range(sequence)) if rows is None else list(rows)
     out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
     _core.reference(call.plan, call.q, call.k, call.v, rows, out, lse)
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
@@ -361,20 +317,20 @@ def _doubles(array, name):
     return numbers.astype(np.float64)
 
 
-def verify(q, k, v, out, lse, *, rows=8, axes="bshd", **words):
+@checked(**dict.fromkeys(("q", "k", "v", "out", "lse"), anything), rows=whole(1), axes=ORDER)
+def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     """Holds out and lse of attention(q, k, v, **words) against the definition, in so many rows spread over the sequence.
 
     >>> x = np.ones((1, 10, 2, 4)); bool(verify(x, x, x, *attention(x, x, x)))
     True
     """
-    words.pop("statistics", None)
-    sequence = taken(q, "q").numbers.shape[AXES[axes][1]]
+    sequence = _canonical(taken(q, "q").numbers, axes, "q").shape[1]
     looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
     expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
     along = 2 if axes == "bhsd" else 1
     for name, found, like in (("out", out, expected[0]), ("lse", lse, expected[1])):
         shape, wanted = taken(found, name).numbers.shape, list(like.shape)
-        wanted[2 if axes == "bhsd" else 1] = sequence
+        wanted[along] = sequence
         if list(shape) != wanted:
             raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
     errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
@@ -382,17 +338,20 @@ def verify(q, k, v, out, lse, *, rows=8, axes="bshd", **words):
     return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))
 
 
+@checked(count=whole(1, INT_MOST))
 def set_threads(count):
     """Threads that compute; before the first call any number, later as many or fewer. Default: OMP_NUM_THREADS, else the
     processors that this process may use."""
     _core.set_threads(count)
 
 
+@checked()
 def threads():
     """Threads that compute, or will."""
     return _core.threads()
 
 
+@checked()
 def description():
     """Version, Kokkos, instruction set and MPI of the compiled part, in one line."""
     return _core.description()

@@ -7,12 +7,16 @@ import contextlib
 from typing import NamedTuple, Optional
 
 from annulus import axes as axes_of_tensors
-from annulus import elements, files, formats, tensors
+from annulus import arguments, elements, files, formats, tensors
 from annulus.errors import AnnulusError
 
 ROLES = ("q", "k", "v", "dout", "dlse", "documents")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
+OF_KEYS = ("k", "v", "dk", "dv")                               # with heads of their own
 THREE_AXES = ("lse", "dlse", "entropy", "received")             # without one
+
+
+_order = arguments.optional(arguments.choice("bshd", "bhsd"))
 
 
 class Wishes(NamedTuple):
@@ -26,6 +30,13 @@ class Wishes(NamedTuple):
     element: Optional[elements.Element]
 
 
+@arguments.checked(
+    sources=arguments.paths, target=arguments.path, names=arguments.optional(arguments.texts),
+    only=arguments.optional(arguments.listed(arguments.text(), "a list of names")), axes=_order, to_axes=_order,
+    split_heads=arguments.optional(arguments.listed(arguments.whole(1), "one or two whole numbers", lengths=(1, 2))),
+    heads=arguments.optional(arguments.listed(arguments.whole(), "a list of query heads")), interleaved=arguments.flag,
+    type=arguments.optional(arguments.choice(*elements.FLOATS)), overwrite=arguments.flag,
+    say=arguments.function("a function of one text"))
 def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, split_heads=None, heads=None,
             interleaved=False, type=None, overwrite=False, say=lambda line: None):
     """Writes the tensors of `sources` (one path or several) to `target`; their suffixes say what kind of file each is.
@@ -44,14 +55,13 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     Several sources with tensors of the same names are stacked to a batch; tensors (S, H, D) are batch entries of their
     own. Returns the names written. Raises AnnulusError, and then there is no target that was not there before.
     """
-    paths = [sources] if isinstance(sources, (str, bytes)) or hasattr(sources, "__fspath__") else list(sources)
-    wishes = Wishes(dict(names or {}), axes, to_axes, split_heads, heads, interleaved, type and elements.named(type))
+    wishes = Wishes(names or {}, axes, to_axes, split_heads, heads, interleaved, type and elements.named(type))
     kind = formats.of(target)
     if not overwrite:
         files.refuse_existing(target)
     with contextlib.ExitStack() as stack:
-        found = _gathered(paths, [stack.enter_context(formats.reading(path)) for path in paths], wishes)
-        found = _chosen(found, only, paths, kind.__name__.endswith("hdf5"))
+        found = _gathered(sources, [stack.enter_context(formats.reading(source)) for source in sources], wishes)
+        found = _chosen(found, only, sources, kind.__name__.endswith("hdf5"))
         shaped = {name: _shaped(name, parts, wishes) for name, parts in found.items()}
         shaped = _with_heads(shaped, wishes)
         if kind.__name__.endswith("hdf5") and only is None:
@@ -105,8 +115,6 @@ def _shaped(name, parts, wishes):
             raise AnnulusError(f"{part.where}: has shape {part.shape} of {part.element.name}; expected "
                                f"{parts[0].shape} of {parts[0].element.name} as {parts[0].where}")
     tensor = tensors.stacked(parts) if len(parts) > 1 else parts[0]
-    if wishes.element and tensor.element != wishes.element:
-        tensor = tensors.cast(tensor, wishes.element)
     return axes_of_tensors.reordered(tensor, wishes.to_axes) if wishes.to_axes else tensor
 
 
@@ -114,6 +122,8 @@ def _entry(role, tensor, wishes):
     """One source's tensor, (B, S, H, D) or (B, H, S, D), without D for lse; named."""
     if not tensor.element.is_float:
         raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {', '.join(elements.FLOATS)}")
+    if wishes.element and tensor.element != wishes.element:
+        tensor = tensors.cast(tensor, wishes.element)
     rank = 4 if role in FOUR_AXES else 3
     own = tensor.axes if len(tensor.shape) == rank else None
     if wishes.split_heads and role in FOUR_AXES:
@@ -128,14 +138,13 @@ def _entry(role, tensor, wishes):
         raise AnnulusError(f"{tensor.where}: names its axes ({', '.join(own)}), which is {order}; "
                            f"--axes says {wishes.axes}")
     order = order or wishes.axes
-    if order is None and tensor.shape[2] > tensor.shape[1] and role not in ("k", "v", "dk", "dv"):
-        raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}: {tensor.shape[1]} rows, {tensor.shape[2]} heads? "
-                           "--axes bhsd says that heads come first, --axes bshd that it is meant so")
+    if order is None and role in OF_KEYS:
+        axes_of_tensors.refuse_unnamed(tensor.where, tensor.shape[2], tensor.shape[1], "--axes, or axes=,")
     return axes_of_tensors.named(tensor, order or "bshd")
 
 
 def _split(role, tensor, split_heads):
-    heads = split_heads[-1] if role in ("k", "v", "dk", "dv") else split_heads[0]
+    heads = split_heads[-1] if role in OF_KEYS else split_heads[0]
     if len(tensor.shape) not in (2, 3) or tensor.shape[-1] % heads != 0:
         raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected (batch, sequence, {heads} heads x dim)")
     return tensors.split_heads(tensor, heads)
@@ -162,7 +171,7 @@ def _with_heads(shaped, wishes):
     picked = {}
     for name, tensor in shaped.items():
         if tensor.axes and "head" in tensor.axes:
-            numbers = kv_heads if name in ("k", "v", "dk", "dv") else heads
+            numbers = kv_heads if name in OF_KEYS else heads
             tensor = tensors.picked(tensor, tensor.axes.index("head"), numbers)
         picked[name] = tensor
     return picked

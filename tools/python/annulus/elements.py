@@ -53,12 +53,19 @@ def narrowed(values):
     return np.where(np.isnan(values), 0x7fc0, rounded).astype(np.uint16)
 
 
+def infinite(array, element):
+    """Where there are infinities in numbers of this type."""
+    return (array & 0x7fff) == 0x7f80 if element.name == "bfloat16" else np.isinf(array)
+
+
 def converted(array, source, target):
-    """`array` of element type `source` as `target`, rounded to nearest (float64 to bfloat16 by way of float32)."""
+    """`array` of element type `source` as `target`, rounded to nearest (float64 to bfloat16 by way of float32); what is
+    too large for `target` becomes infinity."""
     if source.name == target.name:
         return array
     values = widened(array) if source.name == "bfloat16" else array
     if target.name != "bfloat16":
-        with np.errstate(over="ignore"):  # too large for float16: infinity, which the user is told of by the program
+        with np.errstate(over="ignore"):
             return values.astype(target.storage)
-    return narrowed(values.astype(np.float32))
+    with np.errstate(over="ignore"):
+        return narrowed(values.astype(np.float32))

@@ -7,6 +7,9 @@ class AnnulusError(Exception):
     The command line prints the line and exits with 2.
     """
 
+    def __init__(self, text):
+        super().__init__(" ".join(line.strip() for line in str(text).splitlines()))  # names of files may have several
+
 
 def one_line(problem):
     """What another library's exception says, for a message."""

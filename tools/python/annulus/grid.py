@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annulus import elements, formats
+from annulus import arguments, elements, formats
 from annulus.errors import AnnulusError
 
 DOTS_MOST = 1 << 25
@@ -24,12 +24,15 @@ class Grid(NamedTuple):
     def shape(self):
         return int(self.row.max()) + 1, int(self.column.max()) + 1
 
+    @arguments.checked(values=arguments.array())
     def image(self, values):
         """(rows, columns) float64: the tile's value, of several tiles in one place the mean, nan where there is none.
 
         Tiles whose value is nan are not there.
         """
         rows, columns = self.shape
+        if values.shape != self.row.shape:
+            raise AnnulusError(f"values have shape {values.shape}; expected {self.row.shape}, one for each tile")
         there = np.isfinite(values)
         place = (self.row * columns + self.column)[there]
         counts = np.bincount(place, minlength=rows * columns)
@@ -37,9 +40,9 @@ class Grid(NamedTuple):
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(rows, columns)
 
 
-def of(coords, tile=None):
-    """The Grid of coordinates (N, 2). `tile` is found where it is not given: see distance()."""
-    coords = np.asarray(coords)
+def _tiles(value, name):
+    """The kind of coordinates: (N, 2) float64, N above 0."""
+    coords = arguments.array("x and y of each tile")(value, name)
     if coords.ndim == 3 and len(coords) == 1:
         coords = coords[0]  # of a batch of one slide
     if coords.ndim != 2 or coords.shape[1] != 2 or len(coords) == 0:
@@ -47,7 +50,13 @@ def of(coords, tile=None):
     coords = coords.astype(float)
     if not np.isfinite(coords).all():
         raise AnnulusError("coordinates are not all finite; expected x and y of each tile")
-    tile = distance(coords) if tile is None else float(tile)
+    return coords
+
+
+@arguments.checked(coords=_tiles, tile=arguments.optional(arguments.number))
+def of(coords, tile=None):
+    """The Grid of coordinates (N, 2). `tile` is found where it is not given: see distance()."""
+    tile = distance(coords) if tile is None else tile
     if not 0 < tile < np.inf:
         raise AnnulusError(f"tile size {tile:g}: expected a number above 0, what neighbouring tiles are apart")
     origin = coords.min(axis=0)
@@ -59,6 +68,7 @@ def of(coords, tile=None):
     return Grid(column, row, tile, tuple(origin))
 
 
+@arguments.checked(coords=_tiles)
 def distance(coords):
     """What most neighbours in a line are apart: 256 of x = 0, 256, 512, 1024 at one y.
 
@@ -77,6 +87,7 @@ def distance(coords):
     return float(found[counts.argmax()])
 
 
+@arguments.checked(path=arguments.path, name=arguments.optional(arguments.text()))
 def coordinates(path, name=None):
     """(N, 2) float64 of a file of any of the formats; without a name `coords`, or the only tensor of two columns."""
     with formats.reading(path) as found:

@@ -5,7 +5,7 @@ import os
 import h5py
 import numpy as np
 
-from annulus import elements
+from annulus import elements, packing
 from annulus.errors import AnnulusError, one_line
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
@@ -25,6 +25,9 @@ def opened(path):
         text = str(problem)
         if "signature" in text or "truncated" in text:
             raise AnnulusError(f"{path}: is no complete HDF5 file; expected one written by annulus or h5py") from None
+        if "already open for" in text:  # a mark in files of HDF5's newer formats
+            raise AnnulusError(f"{path}: another process has it open for writing, or ended without closing it "
+                               "(`h5clear -s` takes its mark off); expected a closed file") from None
         if "unable to lock" in text:
             raise AnnulusError(f"{path}: another process has it open for writing; expected a closed file") from None
         raise AnnulusError(f"{path}: cannot be opened as an HDF5 file ({one_line(problem)})") from None
@@ -56,6 +59,12 @@ def reading(path):
         yield file
 
 
+def identity(file):
+    """What another file under the same name, and a changed one, has not."""
+    found = os.fstat(file.id.get_vfd_handle())
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def bfloat16_type():
     """HDF5's description: 1 sign bit at 15, 8 exponent bits at 7 with bias 127, 7 mantissa bits at 0."""
     made = h5py.h5t.IEEE_F32LE.copy()
@@ -76,8 +85,11 @@ def element_of(dataset):
 def read(dataset, index):
     """The numbers at a tuple of slices (one per axis, steps above 0), bfloat16 as bits.
 
-    Every type is read as it is: HDF5's own conversion of bfloat16 goes number by number.
+    Every type is read as it is: HDF5's own conversion of bfloat16 goes number by number. Raises AnnulusError where the
+    dataset's attributes say that its numbers mean others (annulus.packing).
     """
+    where = f"{dataset.file.filename}: dataset {dataset.name}"
+    packing.refuse_packed(where, dataset.attrs)
     element = element_of(dataset)
     extents = [range(*part.indices(length)) for part, length in zip(index, dataset.shape)]
     if any(len(extent) == 0 for extent in extents):
@@ -92,8 +104,9 @@ def read(dataset, index):
         here = h5py.h5s.create_simple(numbers.shape) if extents else h5py.h5s.create(h5py.h5s.SCALAR)
         dataset.id.read(here, there, numbers, mtype=kind)
     except (OSError, RuntimeError, ValueError) as problem:
-        raise AnnulusError(f"{dataset.file.filename}: dataset {dataset.name} cannot be read ({one_line(problem)}); "
-                           "a compressed one may need a filter plugin, which HDF5_PLUGIN_PATH names") from None
+        raise AnnulusError(f"{where} cannot be read ({one_line(problem)}); a compressed one may need a filter plugin, "
+                           "which HDF5_PLUGIN_PATH names") from None
+    packing.refuse_missing(where, dataset.attrs, numbers, element)
     return numbers
 
 

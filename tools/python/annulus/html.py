@@ -2,7 +2,7 @@
 import base64
 import html
 
-from annulus import pages
+from annulus import arguments, pages
 from annulus.errors import AnnulusError
 from annulus.pattern import Pattern
 from annulus.plots import heads, measured, patterns, ranks, style, training
@@ -13,6 +13,7 @@ RANKS_LISTED = 64
 PATTERN_ROWS = 4096
 
 
+@arguments.checked(result_file=arguments.path, page_file=arguments.path, overwrite=arguments.flag)
 def report(result_file, page_file, overwrite=False):
     """Writes one self-contained HTML page about a result of `annulus run`: what was run, by whom, what each rank
     measured, and pictures of it. Raises AnnulusError for a file that is no result."""

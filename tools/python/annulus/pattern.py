@@ -7,9 +7,15 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
+from annulus import arguments, options
 from annulus.errors import AnnulusError
 
 SEMANTICS = ("longnet", "paper", "grouped", "torchscale")
+KINDS = {"segments": options.segments, "dilations": options.dilations, "causal": arguments.flag,
+         "semantics": arguments.choice(*SEMANTICS)}
+ROWS = arguments.array("an array of rows", "iu")
+ROWS_MOST = 1 << 24  # of the sequence: a query row takes memory for all of them
+HEAD = {"head": arguments.whole(0), "heads": arguments.whole(1)}
 
 
 class Pattern(NamedTuple):
@@ -20,30 +26,28 @@ class Pattern(NamedTuple):
     semantics: str = "longnet"
 
     @classmethod
+    @arguments.checked(settings=arguments.dictionary)
     def of_settings(cls, settings):
         """From the section `attention` of a run file; keys that are not there have their defaults."""
-        section = settings.get("attention") or {}
+        section = arguments.dictionary(settings.get("attention") or {}, "attention")
         chosen = {key: section[key] for key in cls._fields if key in section}
         return cls(**chosen).checked()
 
     def checked(self):
         """Itself, as tuples. Raises AnnulusError for what is no pattern."""
-        segments, dilations = tuple(self.segments), tuple(self.dilations)
-        if len(segments) != len(dilations) or not segments:
-            raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")
-        for length in segments:
-            if length != "all" and not (isinstance(length, int) and length >= 1):
-                raise AnnulusError(f"segment {length!r}: expected a number of rows, 1 or more, or all")
-        for rate in dilations:
-            if not (isinstance(rate, int) and rate >= 1):
-                raise AnnulusError(f"dilation {rate!r}: expected a whole number, 1 or more")
-        if self.semantics not in SEMANTICS:
-            raise AnnulusError(f"semantics {self.semantics!r}: expected one of {', '.join(SEMANTICS)}")
-        return self._replace(segments=segments, dilations=dilations)
+        taken = Pattern(*(kind(value, name) for (name, kind), value in zip(KINDS.items(), self)))
+        if len(taken.segments) != len(taken.dilations) or not taken.segments:
+            raise AnnulusError(f"{len(taken.segments)} segments, {len(taken.dilations)} dilations; expected one of each "
+                               "per pair")
+        return taken._replace(segments=tuple(length or "all" for length in taken.segments))
 
+    @arguments.checked(pair=arguments.whole(0), **HEAD)
     def offset(self, pair, head, heads) -> Optional[int]:
         """Offset of a head's combs in a pair; None where the head is not of that pair (`grouped`)."""
-        rate, pairs = self.dilations[pair], len(self.segments)
+        pairs = len(self.segments)
+        if pair >= pairs or head >= heads:
+            raise AnnulusError(f"pair {pair} of {pairs}, head {head} of {heads}: expected one that there is, from 0 on")
+        rate = self.dilations[pair]
         if self.semantics == "paper":
             return head % rate
         if self.semantics in ("longnet", "torchscale"):
@@ -53,12 +57,13 @@ class Pattern(NamedTuple):
         begin = pair * small + min(pair, larger)
         return pair % rate if begin <= head < begin + small + (pair < larger) else None
 
+    @arguments.checked(queries=ROWS, rows=arguments.whole(1, ROWS_MOST), **HEAD)
     def multiplicity(self, queries, rows, head=0, heads=1):
         """(len(queries), rows) int: how often each query row sees each of the `rows` keys.
 
         Worked example: 10 rows, 4 heads, pairs (4, 1) (8, 2): query 6 of head 0 sees [1 0 1 0 2 1 2 0 0 0].
         """
-        query = np.asarray(queries).reshape(-1, 1)
+        query = queries.reshape(-1, 1)
         key = np.arange(rows)
         seen = np.zeros((len(query), rows), int)
         for pair, (length, rate) in enumerate(zip(self.segments, self.dilations)):

@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from annulus import elements
+from annulus.errors import AnnulusError
 
 PIECE_BYTES = 1 << 24  # what is moved at a time
 
@@ -69,8 +70,21 @@ def pieces(shape, number_bytes, limit):
 
 
 def cast(tensor, element):
-    return tensor._replace(element=element,
-                           read=lambda index: elements.converted(tensor.read(index), tensor.element, element))
+    """The same rounded to another type. Reading raises AnnulusError where a finite number is too large for it."""
+
+    def read(index):
+        numbers = tensor.read(index)
+        made = elements.converted(numbers, tensor.element, element)
+        large = elements.infinite(made, element)
+        if large.any() and (large := large & ~elements.infinite(numbers, tensor.element)).any():
+            at = tuple(map(int, np.argwhere(large)[0]))
+            value = elements.converted(numbers[at], tensor.element, elements.named("float64"))
+            place = [part.start + i for part, i in zip(index, at)]
+            raise AnnulusError(f"{tensor.where}: entry {place} is {value:g}, which is too large for {element.name}; "
+                               "expected smaller numbers, or a wider type")
+        return made
+
+    return tensor._replace(element=element, read=read)
 
 
 def transposed(tensor, order):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from annulus import pages
+from annulus import arguments, pages
 from annulus.errors import AnnulusError, one_line
 from annulus.plots import style
 from annulus.results.dataset import about, open_result
@@ -16,6 +16,14 @@ RECEIVED, LOOKED_AT = style.COLOURS["sky"], style.COLOURS["orange"]  # black let
 VISIBLE = {"\n": "↵\n", "\t": "→\t"}
 
 
+_words = arguments.listed(arguments.text(), "a list of texts, or a file of them")
+
+
+@arguments.checked(
+    result_file=arguments.path, tokens=arguments.either(arguments.path, arguments.is_path, _words),
+    page_file=arguments.path, query=arguments.index, head=arguments.index, batch=arguments.whole(),
+    rows=arguments.optional(arguments.listed(arguments.whole(), "the first row, and the last + 1", lengths=(2,))),
+    overwrite=arguments.flag)
 def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0, rows=None, overwrite=False):
     """Writes one self-contained HTML page: the tokens, darker the more attention they receive of all queries; with a
     `query`, also the tokens that this row looks at most.
@@ -27,7 +35,7 @@ def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0
     Raises AnnulusError where the result has not what is asked for, or the tokens are not those of its rows.
     """
     pages.check_name(page_file, overwrite)
-    words = read_tokens(tokens) if isinstance(tokens, (str, Path)) else list(tokens)
+    words = read_tokens(tokens) if arguments.is_path(tokens) else tokens
     with open_result(result_file) as result, about(result_file):
         text = _page(result, str(result_file), words, query, head, batch, rows)
     pages.write(text, page_file, overwrite)

@@ -4,7 +4,9 @@
 """
 import torch
 
-from annulus.calls import Call, settings_of
+from annulus.arguments import anything, checked, flag, number, optional
+from annulus.arrays import dense
+from annulus.calls import ORDER, PROGRESS, Call, settings_of
 from annulus.errors import AnnulusError
 
 
@@ -34,7 +36,8 @@ class _Attention(torch.autograd.Function):
 
 
 @torch.compiler.disable
-def dilated_attention(q, k, v, *, axes="bshd", comm=None, return_lse=False, progress=None, **words):
+@checked(q=dense, k=dense, v=dense, axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS)
+def dilated_attention(q, k, v, *, axes=None, comm=None, return_lse=False, progress=None, **words):
     """annulus.attention() of PyTorch's tensors, with gradients; words as there (but statistics).
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
@@ -46,12 +49,15 @@ def dilated_attention(q, k, v, *, axes="bshd", comm=None, return_lse=False, prog
     >>> out.sum().backward(); q.grad.shape
     torch.Size([1, 1024, 4, 32])
     """
-    if words.get("statistics"):
+    settings = settings_of(**words)
+    if settings.statistics:
         raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
-    out, lse = _Attention.apply(q, k, v, settings_of(**words), axes, comm, progress)
+    out, lse = _Attention.apply(q, k, v, settings, axes, comm, progress)
     return (out, lse) if return_lse else out
 
 
+@checked(query=dense, key=dense, value=dense, attn_mask=anything, dropout_p=number, is_causal=flag,
+         scale=optional(number), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
     """In place of torch.nn.functional's, for self-attention without a mask tensor and without dropout.
@@ -59,6 +65,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. **words make it dilated: segments,
     dilations, semantics, documents ... of annulus.attention().
     """
+    for name in {"axes", "causal", "return_lse"} & words.keys():
+        raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
+                           "and segments, dilations, semantics, documents ... of annulus.attention()")
     if attn_mask is not None:
         raise AnnulusError("attn_mask: expected None; is_causal, documents, segments and dilations say which rows meet")
     if dropout_p:

@@ -68,6 +68,20 @@ def one_rank_with_no_array():
     assert said == (text if comm.size == 1 else f"rank {comm.size - 1}: {text}"), said
 
 
+def more_heads_than_rows():
+    """Of all ranks together; a rank may have fewer."""
+    refused = "k has 4 key/value heads and 3 rows: are the axes in another order? (axes= says which)"
+    for rows, expected in ((5, ""), (3, refused)):
+        x = np.random.default_rng(3).standard_normal((1, rows, 4, 8))
+        mine = annulus.plan(rows, 4, 8, ranks=comm.size).row_numbers(comm.rank)
+        try:
+            annulus.attention(*[x[:, mine]] * 3, comm=comm)
+            said = ""
+        except annulus.AnnulusError as error:
+            said = str(error)
+        assert said == expected, said
+
+
 def other_communicators():
     half = comm.Split(comm.rank % 2, comm.rank)
     x = np.random.default_rng(7).standard_normal((1, 10, 2, 4))
@@ -78,7 +92,8 @@ def other_communicators():
     half.Free()
 
 
-for test in (forward_of_every_strategy, gradients, mistakes, one_rank_with_no_array, other_communicators):
+for test in (forward_of_every_strategy, gradients, mistakes, one_rank_with_no_array, more_heads_than_rows,
+             other_communicators):
     test()
     comm.Barrier()
 if comm.rank == 0:

@@ -157,13 +157,13 @@ def test_plan():
     ({"axes": "bsdh"}, "axes is 'bsdh', expected 'bshd' (batch, rows, heads, numbers) or 'bhsd'"),
     ({"segments": [8]}, "segments and dilations go together: one entry of each per pair"),
     ({"segments": [8], "dilations": [1, 2]}, "plan: there are 1 segments and 2 dilations, expected one of each per pair"),
-    ({"segments": [0], "dilations": [1]}, "segments has 0, expected whole numbers, or 'all'"),
-    ({"segments": [8.5], "dilations": [1]}, "segments has 8.5, expected whole numbers, or 'all'"),
-    ({"segments": [-8], "dilations": [1]}, "plan: segments[0] is -8, expected 1 or more, or annulus::all (0)"),
+    ({"segments": [0], "dilations": [1]}, "segments[0] is 0, expected a whole number, 1 or more, or 'all'"),
+    ({"segments": [8.5], "dilations": [1]}, "segments[0] is 8.5, expected a whole number, 1 or more, or 'all'"),
+    ({"segments": [-8], "dilations": [1]}, "segments[0] is -8, expected a whole number, 1 or more, or 'all'"),
     ({"semantics": "long"}, "plan: semantics is 'long', expected one of longnet, paper, grouped, torchscale"),
     ({"documents": [0, 40]}, "plan: documents go from 0 to 40 in 2 numbers, expected offsets from 0 to the sequence's "
                              "length, 37"),
-    ({"statistics": ["entropie"]}, "statistics has 'entropie', expected some of entropy, received, top"),
+    ({"statistics": ["entropie"]}, "statistics[0] is 'entropie', expected one of entropy, received, top"),
     ({"scale": 0.0}, "plan: scale is 0, which times log2(e) is no number of float32, expected 8.1e-39 to 2.4e+38"),
     ({"precision": "tf23"}, "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32"),
     ({"precision": "bfloat16"}, "plan: precision is bfloat16: its products are made of tensors of bfloat16 only, and these "
@@ -172,9 +172,10 @@ def test_plan():
                             "sm_80 and later), and this build computes on the host, expected auto, float32 or float64"),
     ({"strategy": "rings"}, "plan: strategy is 'rings', expected one of auto, single, "),
     ({"semantics": None}, "semantics is None, expected its name, a text"),
-    ({"scale": "x"}, "scale is 'x', expected a number"),
-    ({"segments": [2**70], "dilations": [1]}, "segments has 1180591620717411303424, expected numbers of 64 bits"),
-    ({"statistics": "top", "top_keys": 0}, "top_keys is 0, expected 1 or more"),
+    ({"scale": "x"}, "scale is 'x', expected a finite number"),
+    ({"segments": [2**70], "dilations": [1]}, "segments[0] is 1180591620717411303424, expected a whole number, 1 to "
+                                               "9223372036854775807, or 'all'"),
+    ({"statistics": "top", "top_keys": 0}, "top_keys is 0, expected a whole number, 1 to 1024"),
     ({"progress": 5}, "progress is 5, expected a function of (share, where)"),
     ({"comm": 5}, "comm is a int, expected an intracommunicator of mpi4py, or None"),
 ])
@@ -222,7 +223,7 @@ def test_threads_are_settable():
                 print(error)
         """)
     assert told.splitlines() == [
-        "2", "1", "set_threads: 0 threads, expected 1 or more",
+        "2", "1", "count is 0, expected a whole number, 1 to 2147483647",
         "set_threads: 3 threads; this process began to compute with 2, expected as many or fewer (set more before the first "
         "call, or OMP_NUM_THREADS)"]
     assert python("import annulus; print(annulus.threads())", OMP_NUM_THREADS="3") == "3\n"

@@ -142,6 +142,34 @@ def test_transformer_encoder(tmp_path, causal):
     assert f"causal: {str(causal).lower()}" in captured.run_file("a", "b")
 
 
+def test_no_run_file_of_a_mask_that_has_no_words(tmp_path):
+    """A window, padding, a bias: captured, but a run would compute something else."""
+    class Masked(nn.Module):
+        def __init__(self, *masks):
+            super().__init__()
+            self.masks = masks
+
+        def forward(self, q):
+            for mask in self.masks:
+                scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    lower = torch.ones(ROWS, ROWS, dtype=torch.bool).tril()
+    window, padding = lower & ~lower.tril(-4), torch.ones(2, 1, 1, ROWS, dtype=torch.bool)
+    padding[1, ..., ROWS // 2:] = False
+    model = Masked(lower, window, padding, torch.arange(float(ROWS))[None], None)
+    with annulus.capture(model, tmp_path / "t.h5") as captured:
+        model(batch(2, HEADS, ROWS, 8))
+    assert [layer.mask for layer in captured.layers] == ["causal", "other", "other", "other", "dense"]
+    for number in (1, 2, 3, -2):
+        with pytest.raises(AnnulusError, match=rf"^layer {number % 5} \(the model itself\): its mask hides keys, or"):
+            captured.run_file("t.h5", "r.h5", layer=number)
+    for number, causal in ((0, "true"), (4, "false"), (-1, "false")):
+        assert f"causal: {causal}\n" in captured.run_file("t.h5", "r.h5", layer=number)
+    for number in (5, -6):
+        with pytest.raises(AnnulusError, match=f"^layer is {number}, expected one of the 5 captured"):
+            captured.run_file("t.h5", "r.h5", layer=number)
+
+
 def test_masks():
     from annulus.capturing.masks import meaning
     lower = torch.ones(5, 5, dtype=torch.bool).tril()

@@ -190,7 +190,7 @@ def tensors_of_no_use(folder):
         "without_k.npz": "has no tensor k; it has q, v (--k NAME",
         "five_axes.npz": "expected (batch, sequence, head, dim)",
         "no_rows.npz": "none of them 0",
-        "bhsd.npz": "2 rows, 16 heads? --axes bhsd",
+        "bhsd.npz": "k has 16 key/value heads and 2 rows: are the axes in another order? (--axes",
         "types.npz": "has type float16; expected float32 as q",
         "empty.npz": "has no tensor q",
         "packed.npz": "while decompressing data",

@@ -52,7 +52,7 @@ def test_table_of_a_sweep_and_of_results(sweep, results):
         assert row["bytes_received"] == run["bytes_received"][...].max()
         flops = 4 * 16 * run["kept"][...].sum()
         assert row["gflop_per_cpu_second"] == pytest.approx(1e-9 * flops / run["kernel_cpu_seconds"][...].sum())
-    with pytest.raises(AnnulusError, match="expected sweeps"):
+    with pytest.raises(AnnulusError, match="^paths is .., expected a path"):
         annulus.cases([])
 
 
@@ -291,8 +291,9 @@ def test_pattern_map():
                             (dict(query=64), "query 64: expected 0 to 63")):
         with pytest.raises(AnnulusError, match=expected):
             plots.pattern(Pattern(), **({"rows": 64} | wrong))
-    for pattern, expected in ((Pattern((1, 2), (1,)), "2 segments, 1 dilations"), (Pattern((0,)), "segment 0"),
-                              (Pattern(dilations=(0,)), "dilation 0"), (Pattern(semantics="x"), "semantics 'x'")):
+    for pattern, expected in ((Pattern((1, 2), (1,)), "2 segments, 1 dilations"),
+                              (Pattern((0,)), r"segments\[0\] is 0"), (Pattern(semantics="x"), "semantics is 'x'"),
+                              (Pattern(dilations=(0,)), r"dilations\[0\] is 0")):
         with pytest.raises(AnnulusError, match=expected):
             pattern.checked()
 

@@ -49,10 +49,13 @@ def test_is_lazy_and_keeps_no_file_open(results, tmp_path):
     copy = tmp_path / "copy.h5"
     copy.write_bytes(results["float32"].read_bytes())
     result = annulus.open_result(copy)
+    first = result.out[0, 0, 0, 0].values
     with h5py.File(copy, "r+") as file:  # impossible while another has it open
+        assert file["out"][0, 0, 0, 0] == first == pickle.loads(pickle.dumps(result)).out[0, 0, 0, 0]
         file["out"][0, 0, 0, 0] = 1234.5
-    assert result.out[0, 0, 0, 0] == 1234.5  # read now
-    assert pickle.loads(pickle.dumps(result)).out[0, 0, 0, 0] == 1234.5
+    for opened in (result, pickle.loads(pickle.dumps(result))):
+        with pytest.raises(AnnulusError, match="has changed since it was opened"):  # it would be read now
+            opened.out[0, 0, 0, 0].load()
 
 
 def test_engine_of_xarray(results):

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import torch
 
-from annulus import axes, elements, files, hdf5, tensors
+from annulus import arguments, axes, elements, files, hdf5, options, tensors
 from annulus.capturing import calls, masks
 from annulus.errors import AnnulusError
 
@@ -28,6 +28,14 @@ class Layer(NamedTuple):
         return f"layer {self.number}, {self.module or 'the model itself'}: {shapes} {self.element}, {self.mask}"
 
 
+_layer = arguments.either(arguments.text(), arguments.is_text, arguments.whole())
+_layers = arguments.listed(_layer, "a list of layers")
+
+
+@arguments.checked(
+    model=arguments.instance("torch.nn", "Module", "a model, a torch.nn.Module"), path=arguments.path,
+    layer=arguments.optional(arguments.either(_layers, lambda value: isinstance(value, (list, tuple)), _layer)),
+    dout=arguments.flag, overwrite=arguments.flag)
 @contextlib.contextmanager
 def capture(model, path, layer=None, dout=False, overwrite=False):
     """Writes Q, K and V of the model's attention in the first forward pass inside the block to the HDF5 file `path`.
@@ -194,9 +202,23 @@ class Recorder:
                 self._layers.remove(layer)
                 self._drop(layer)
 
+    @arguments.checked(input_file=arguments.path, output_file=arguments.path, layer=arguments.whole(),
+                       segments=options.segments, dilations=options.dilations)
     def run_file(self, input_file, output_file, layer=0, segments=("all",), dilations=(1,)):
-        """The YAML of a run over the captured layer (in the order of `layers`), as `annulus run` takes it."""
+        """The YAML of a run over the captured layer (in the order of `layers`), as `annulus run` takes it.
+
+        Raises AnnulusError for a layer whose mask a run file has no word for, and where there is no such layer.
+        """
+        if not -len(self._layers) <= layer < len(self._layers):
+            raise AnnulusError(f"layer is {layer}, expected one of the {len(self._layers)} captured, from 0 on")
         chosen = self._layers[layer]
+        if chosen.mask == "other":
+            raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask hides keys, or "
+                               "adds to scores, in a way that a run file has no word for (a window, padding, a bias); "
+                               "expected no mask, or a causal one")
+        if len(segments) != len(dilations):
+            raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")
+        segments = [length or "all" for length in segments]
         names = "" if chosen.group == "/" else "".join(
             f"  {name}: {chosen.group}/{name}\n" for name in ("q", "k", "v", *(("dout",) if self._dout else ())))
         lines = f"input:\n  file: {input_file}\n{names}attention:\n  segments: [{', '.join(map(str, segments))}]\n" \

@@ -7,6 +7,7 @@
                            AnnulusError where the format cannot hold the tensors
 """
 import importlib
+import os
 from pathlib import Path
 
 from annulus.errors import AnnulusError
@@ -33,6 +34,6 @@ def of(path):
 def reading(path):
     """Context manager -> {name: Tensor} of any of the formats."""
     module = of(path)
-    if not Path(path).exists() and not module.__name__.endswith("hdf5"):  # which knows more
+    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # which knows more
         raise AnnulusError(f"{path}: there is no such file")
     return module.reading(path)

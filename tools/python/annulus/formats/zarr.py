@@ -1,7 +1,9 @@
 """Zarr groups, as folders. bfloat16 is written as float32, which Zarr has a name for."""
+import base64
 import contextlib
+import struct
 
-from annulus import elements, tensors
+from annulus import elements, packing, tensors
 from annulus.errors import AnnulusError, one_line
 from annulus.formats import npy
 
@@ -18,8 +20,17 @@ def _zarr_or_error(path):
     return zarr
 
 
+def _attributes(array):
+    """Those of an array. xarray writes a fill value of floats as the text of 8 bytes in base 64."""
+    found = dict(array.attrs)
+    if isinstance(fill := found.get("_FillValue"), str):
+        with contextlib.suppress(ValueError, struct.error):
+            found["_FillValue"], = struct.unpack("<d", base64.standard_b64decode(fill))
+    return found
+
+
 def _tensor(path, name, array):
-    where = f"{path}: {name}"
+    where, attributes = f"{path}: {name}", _attributes(array)
     element = elements.of_dtype(array.dtype)
     if element is None:
         raise AnnulusError(f"{where}: has type {array.dtype}; expected float64, float32, float16 or bfloat16")
@@ -27,10 +38,13 @@ def _tensor(path, name, array):
     axes = tuple(axes) if axes and all(axes) else None
 
     def read(index):
+        packing.refuse_packed(where, attributes)
         try:
-            return array[index].astype(element.storage)
+            numbers = array[index].astype(element.storage)
         except Exception as problem:  # of its codecs
             raise AnnulusError(f"{where}: cannot be read ({one_line(problem)}); expected whole chunks") from None
+        packing.refuse_missing(where, attributes, numbers, element)
+        return numbers
 
     return tensors.Tensor(where, tuple(array.shape), element, read, axes)
 

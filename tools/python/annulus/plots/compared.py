@@ -1,14 +1,16 @@
 """Strategies side by side, problem by problem."""
 import numpy as np
 
+from annulus import arguments
 from annulus.plots import style
-from annulus.plots.problems import case_names, problems, ranks_text
+from annulus.plots.problems import case_names, of_cases, problems, ranks_text
 from annulus.plots.style import known, spread
 
 PROBLEMS_MOST = 6
 BARS_MOST = 24  # of a problem
 
 
+@arguments.checked(table=of_cases)
 def strategies(table):
     """Strategies side by side, fastest first: time with its spread and the share spent waiting, and peak memory.
 

@@ -1,13 +1,15 @@
 """Maps over heads and rows: log-sum-exp, entropy, attention received."""
 import numpy as np
 
+from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.plots import style
-from annulus.results.statistics import checked, statistic
+from annulus.results.statistics import ROWS, checked, statistic
 
 COLUMNS_MOST = 1200  # more would not be seen
 
 
+@arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def lse(result, batch=0):
     """Log-sum-exp of every query row and head of one batch entry; grey where a row sees no key (-inf).
 
@@ -20,6 +22,7 @@ def lse(result, batch=0):
                 f"how much a row's keys weigh together, batch entry {batch}")
 
 
+@arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def entropy(result, batch=0):
     """Entropy of every query row and head of one batch entry: 0 where a row looks at one key only, ln n where it looks at
     n of them alike (a key met in two pairs is two); grey where it sees none. Long sequences as in lse()."""
@@ -29,6 +32,7 @@ def entropy(result, batch=0):
                 f"how widely a row looks, batch entry {batch}", vmin=0)
 
 
+@arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def received(result, batch=0):
     """Attention that every key row receives of all queries, per query head of one batch entry; 1 on average.
 
@@ -41,6 +45,8 @@ def received(result, batch=0):
 
 def _of_batch(found, batch):
     """(heads, rows)."""
+    if set(found.dims) != set(ROWS):
+        raise AnnulusError(f"{found.name} has axes {found.dims}; expected {', '.join(ROWS)}, as annulus names them")
     return found.isel(batch=checked("batch entry", batch, found.sizes["batch"])).transpose("head", "sequence")
 
 

@@ -2,9 +2,9 @@
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from annulus.errors import AnnulusError
+from annulus import arguments
 from annulus.plots import style
-from annulus.plots.problems import case_names, problems, rows_text
+from annulus.plots.problems import case_names, of_cases, problems, rows_text
 from annulus.plots.style import known, spread
 
 CASES_MOST = 24
@@ -18,6 +18,7 @@ def _ranks_axis(axes, ranks):
     axes.set_xlabel("ranks")
 
 
+@arguments.checked(table=of_cases, kind=arguments.choice("strong", "weak"))
 def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
@@ -25,8 +26,6 @@ def scaling(table, kind="strong"):
     of several the one with most numbers of ranks, and of these the one with most rows. Of several cases that differ in
     more than strategy and ranks, the fastest stands for its number of ranks.
     """
-    if kind not in ("strong", "weak"):
-        raise AnnulusError(f"scaling {kind!r}: expected strong or weak")
     table = known(table, "ranks", "attention_seconds_median")
     label = rows_text(table)
     if kind == "strong":
@@ -70,6 +69,7 @@ def _legend_beside(figure, axes):
     figure.legend(handles, labels, loc="outside right upper", frameon=False)
 
 
+@arguments.checked(table=of_cases)
 def memory(table):
     """Peak memory of the fullest rank, measured, beside what the plan had predicted: a pair of bars for each case.
 

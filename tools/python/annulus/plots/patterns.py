@@ -3,6 +3,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import BoundaryNorm, ListedColormap
 
+from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.pattern import Pattern
 from annulus.plots import style
@@ -11,13 +12,20 @@ ROWS_MOST = 1 << 16  # of the sequence
 DOTS_MOST = 600      # of the map, across and down
 
 
+def _is_pattern(value, name):
+    if not isinstance(value, Pattern):
+        raise arguments.wrong(value, name, "an annulus.Pattern")
+    return value.checked()
+
+
+@arguments.checked(chosen=_is_pattern, rows=arguments.whole(), head=arguments.whole(), heads=arguments.whole(),
+                   query=arguments.index)
 def pattern(chosen: Pattern, rows, head=0, heads=1, query=None):
     """Which keys (across) a query row (down) sees, and how often; below, those of one query: the line in the map.
 
     By default it is the one of the last quarter that sees most. Where there are more than 600 rows, a dot of the map
     stands for a block of queries and keys, and shows the most that any of them sees.
     """
-    chosen = chosen.checked()
     if not 1 <= rows <= ROWS_MOST:
         raise AnnulusError(f"{rows} rows: expected 1 to {ROWS_MOST} for a picture")
     if not 0 <= head < heads:

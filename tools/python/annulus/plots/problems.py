@@ -1,7 +1,23 @@
 """What the cases of a table are cases of. Strategies, and numbers of ranks, are compared on the same problem."""
+import pandas as pd
+
+from annulus import arguments
+from annulus.errors import AnnulusError
+from annulus.results.cases import COLUMNS
 
 # What a sweep may vary of one and the same problem: how it is computed.
 HOW = ("distribution.", "ranks", "threads", "compute.reproducible")
+_cases = arguments.instance("pandas", "DataFrame", "a table, which annulus.cases() makes")
+
+
+def of_cases(value, name):
+    """A kind: a table of cases with the columns that pictures read, numbers where they have to be."""
+    table = _cases(value, name)
+    for column, unit in (COLUMNS | {"file": "word"}).items():
+        if column not in table or (unit != "word" and not pd.api.types.is_numeric_dtype(table[column])):
+            of_numbers = "" if unit == "word" else " of numbers"
+            raise AnnulusError(f"{name} has no column {column}{of_numbers}; expected a table of annulus.cases()")
+    return table
 
 
 def problems(table):

@@ -1,6 +1,7 @@
 """Pictures of what the ranks of one run did: hop by hop, and who sent to whom."""
 import numpy as np
 
+from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.plots import style
 from annulus.results.dataset import settings
@@ -8,6 +9,7 @@ from annulus.results.dataset import settings
 RANKS_SHOWN = 64
 
 
+@arguments.checked(result=arguments.dataset, backward=arguments.flag)
 def timeline(result, backward=False):
     """Per rank, what each hop took: computing, then waiting for the messages of the next one.
 
@@ -94,6 +96,7 @@ def _strategy(result):
     return result.attrs.get("strategy") or (told.get("distribution") or {}).get("strategy", "")
 
 
+@arguments.checked(result=arguments.dataset, backward=arguments.flag)
 def traffic(result, backward=False):
     """Communication matrix: bytes that each rank received from each other in the forward pass, or the backward one."""
     matrix, source = traffic_of(result, backward)

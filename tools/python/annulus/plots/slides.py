@@ -2,7 +2,7 @@
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from annulus import grid
+from annulus import arguments, grid
 from annulus.errors import AnnulusError
 from annulus.plots import style
 from annulus.results.statistics import listed, of_rows, statistic
@@ -13,6 +13,9 @@ LABELS = {"received": ("how much a tile is looked at", "sum of the weights that 
           "entropy": ("how widely a tile looks", "entropy, nats")}
 
 
+@arguments.checked(
+    result=arguments.dataset, coords=arguments.anything, what=arguments.text(), batch=arguments.whole(), head=arguments.index,
+    query=arguments.index, tile=arguments.optional(arguments.number), first_row=arguments.index)
 def slide(result, coords, what="received", batch=0, head=None, query=None, tile=None, first_row=None):
     """A statistic of the rows, where on the slide their tiles lie; white where there is none.
 

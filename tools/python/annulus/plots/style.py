@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from annulus import files
+from annulus import arguments, files
 from annulus.errors import AnnulusError
 
 # Okabe and Ito's palette (jfly.uni-koeln.de/color), without its yellow, which is too light for lines on white.
@@ -48,6 +48,10 @@ def figure(width=8.0, height=5.0):
     return made
 
 
+PICTURE = arguments.instance("matplotlib.figure", "Figure", "a picture, which the functions of annulus.plots make")
+
+
+@arguments.checked(picture=PICTURE, path=arguments.path, overwrite=arguments.flag)
 def save(picture, path, overwrite=False):
     """Writes a figure; complete or not at all."""
     if not str(path).lower().endswith(SUFFIXES):

@@ -1,10 +1,12 @@
 """Pictures of a training."""
 import numpy as np
 
+from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.plots import style
 
 
+@arguments.checked(result=arguments.dataset)
 def loss(result):
     """Loss over the steps of `annulus train`: that of step i before its update, the last one behind all of them."""
     if "loss" not in result or result["loss"].ndim != 1:

@@ -28,10 +28,13 @@ DESCRIPTIONS = {
 
 
 class LazyArray(BackendArray):
-    """A dataset of a file, read when it is used. bfloat16 appears as float32, which has all of its values."""
+    """A dataset of a file, read when it is used. bfloat16 appears as float32, which has all of its values.
 
-    def __init__(self, path, name, shape, element):
-        self.path, self.name, self.shape, self.element = path, name, shape, element
+    Reading raises AnnulusError where the file is not the one that was opened: its numbers belong to other settings.
+    """
+
+    def __init__(self, path, name, shape, element, identity):
+        self.path, self.name, self.shape, self.element, self.identity = path, name, shape, element, identity
         self.dtype = elements.FLOAT32.storage if element.name == "bfloat16" else element.storage
 
     def __getitem__(self, key):
@@ -41,6 +44,9 @@ class LazyArray(BackendArray):
         """Of integers and slices."""
         slices = tuple(part if isinstance(part, slice) else slice(int(part), int(part) + 1) for part in key)
         with hdf5.reading(self.path) as file:
+            if hdf5.identity(file) != self.identity:
+                raise AnnulusError(f"{self.path}: has changed since it was opened, by another run or program; expected "
+                                   "the same file (open it again)")
             numbers = hdf5.read(file[self.name], slices)
         if self.element.name == "bfloat16":
             numbers = elements.widened(numbers)
@@ -98,7 +104,7 @@ def _check_column(path, dataset, ranks):
 
 def variables(path, file):
     """{name: xarray.Variable} of all datasets of numbers."""
-    found, dimensions = {}, _Dimensions()
+    found, dimensions, identity = {}, _Dimensions(), hdf5.identity(file)
     # Query heads first: it is theirs that are called `head`.
     everything = sorted(hdf5.datasets(file).items(), key=lambda item: item[0] in ("dk", "dv", "k", "v"))
     for name, dataset in everything:
@@ -108,7 +114,7 @@ def variables(path, file):
         if within_run:
             _check_column(path, dataset, dimensions.sizes.get("rank"))
         axes = dimensions.of(dataset, _names(dataset, within_run, prefix), short)
-        lazy = LazyArray(path, name, dataset.shape, hdf5.element_of(dataset))
+        lazy = LazyArray(path, name, dataset.shape, hdf5.element_of(dataset), identity)
         found[short] = xr.Variable(axes, indexing.LazilyIndexedArray(lazy), _attributes(dataset))
     for axis in ("rank", "sender", "hop", "backward_hop"):
         if axis in dimensions.sizes:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from annulus import hdf5
+from annulus import arguments, hdf5
 from annulus.errors import AnnulusError
 from annulus.results.dataset import RESULT, SWEEP, check, kind_of, open_result, open_sweep, settings
 
@@ -21,15 +21,13 @@ COLUMNS = {
 KEYS = {"strategy": "distribution.strategy", "sequence": "input.generate.sequence"}
 
 
+@arguments.checked(paths=arguments.paths)
 def cases(paths):
     """A pandas.DataFrame with a row per case of a sweep, and one per result; columns as in COLUMNS, and `file`.
 
     Times and bytes of a result are those of its slowest or fullest rank. Cases of a sweep that did not end well
     (`status`) are left out; left_out(table) counts them. Raises AnnulusError for a file that is neither.
     """
-    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    if not paths:
-        raise AnnulusError("no files; expected sweeps of annulus bench or results of annulus run")
     tables = [_of_file(path) for path in paths]
     table = pd.concat(tables, ignore_index=True)
     table.attrs["left_out"] = sum((one.attrs["left_out"] for one in tables), Counter())

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from annulus import hdf5
+from annulus import arguments, hdf5, packing
 from annulus.errors import AnnulusError
 from annulus.results import backend, statistics
 
@@ -20,6 +20,9 @@ _EXPECTED = {
     SWEEP: "a sweep of `annulus bench`: a group cases",
     INPUT: "an input: datasets q, k, v (x of a layer)",
 }
+
+
+_NEEDED = ("q", "k", "v", "x")
 
 
 def kind_of(file):
@@ -44,16 +47,21 @@ def check(path, file, *wanted):
 def _opened(path, kind):
     with hdf5.reading(path) as file:
         check(path, file, kind)
+        for name in _NEEDED if kind == INPUT else ():  # of all else it is said when it is read
+            if hdf5.is_dataset(file, name):
+                packing.refuse_packed(f"{path}: dataset {name}", file[name].attrs)
     return xr.open_dataset(Path(path).absolute(), engine=backend.AnnulusBackend)
 
 
+@arguments.checked(path=arguments.path)
 def open_result(path):
     """A result of `annulus run` as an xarray.Dataset; numbers are read when they are used.
 
     Tensors have the dimensions batch, sequence, head (kv_head), dim; so have statistics of the attention, where the run
     was asked for them (annulus.results.statistics); what the run measured is there under its names in /run, by rank and
     hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
-    bfloat16 comes as float32. Raises AnnulusError for a file that is no result.
+    bfloat16 comes as float32. Raises AnnulusError for a file that is no result, and where numbers are used after the
+    file has changed.
     """
     result = _opened(path, RESULT)
     for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
@@ -76,11 +84,17 @@ def about(path):
         raise mistake if str(path) in str(mistake) else AnnulusError(f"{path}: {mistake}") from None
 
 
+@arguments.checked(path=arguments.path)
 def open_input(path):
-    """An input file, with q, k, v (or x of a layer), as an xarray.Dataset like open_result()."""
+    """An input file, with q, k, v (or x of a layer), as an xarray.Dataset like open_result().
+
+    Raises AnnulusError also for datasets whose attributes say that the numbers mean others (scale_factor, add_offset),
+    and where a fill value (_FillValue, missing_value) is read.
+    """
     return _opened(path, INPUT)
 
 
+@arguments.checked(path=arguments.path)
 def open_sweep(path):
     """The table of `annulus bench` as an xarray.Dataset: a variable per column, all of the dimension `case`."""
     with hdf5.reading(path) as file:
@@ -105,6 +119,11 @@ def rows_of(result):
     return rows
 
 
+_told = arguments.instance("xarray", "Dataset",
+                           "a result, which annulus.open_result() opens, or the text of a run file")
+
+
+@arguments.checked(result=arguments.either(arguments.text(), arguments.is_text, _told))
 def settings(result):
     """The run file of a result (or its text) as nested dictionaries: settings(result)["attention"]["segments"]."""
     text = result if isinstance(result, str) else result.attrs.get("settings")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from annulus import arguments
 from annulus.errors import AnnulusError
 
 ROWS = ("batch", "sequence", "head")
@@ -25,6 +26,8 @@ class Listed(NamedTuple):
 
 def statistic(result, name):
     """The DataArray. Raises AnnulusError for a result without it, and says how to get it."""
+    if name not in ASKED_AS:
+        raise AnnulusError(f"statistic {name!r}: expected one of {', '.join(ASKED_AS)}")
     if name not in result:
         raise AnnulusError(f"result has no {name}; expected that of a run with output.statistics: [{ASKED_AS[name]}]")
     found = result[name]
@@ -46,6 +49,7 @@ def _finite(name, numbers):
         raise AnnulusError(f"{name} has {numbers[~np.isfinite(numbers)][0]}; expected numbers")
 
 
+@arguments.checked(result=arguments.dataset, name=arguments.text(), batch=arguments.whole(), head=arguments.index)
 def of_rows(result, name, batch=0, head=None):
     """(sequence,) float64: entropy, or received, of every row, of one head or the mean over all."""
     found = statistic(result, name)
@@ -58,6 +62,7 @@ def of_rows(result, name, batch=0, head=None):
     return values
 
 
+@arguments.checked(result=arguments.dataset, query=arguments.whole(), batch=arguments.whole(), head=arguments.index)
 def listed(result, query, batch=0, head=None):
     """Listed: what row `query` looks at most, of one head or the mean over all.
 

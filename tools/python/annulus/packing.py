@@ -1,0 +1,53 @@
+"""Attributes by which files say that their numbers are not what they mean: netCDF's, which xarray and others write.
+
+    scale_factor, add_offset     the value is number * scale_factor + add_offset
+    _FillValue, missing_value    a number that stands for "nothing here"
+
+annulus computes with the numbers as they are stored. So a dataset that means other ones is refused; a fill value that
+does not occur in what is read, and a scale of 1 with an offset of 0, change nothing and are fine.
+"""
+import numpy as np
+
+from annulus import elements
+from annulus.errors import AnnulusError
+
+PACKED = {"scale_factor": 1, "add_offset": 0}  # and what changes nothing
+FILLS = ("_FillValue", "missing_value")
+
+
+def refuse_packed(where, attributes):
+    for name, plain in PACKED.items():
+        if name in attributes and not _says(attributes[name], plain):
+            raise AnnulusError(f"{where}: attribute {name} is {_shown(attributes[name])}, so that its numbers stand "
+                               "for others; expected numbers as they are meant (xarray.open_dataset() unpacks them)")
+
+
+def refuse_missing(where, attributes, numbers, element):
+    """`numbers` of the element type, bfloat16 as bits, of which none may be a fill value."""
+    for name in FILLS:
+        for fill in np.ravel(attributes[name]) if name in attributes else ():
+            if (count := _occurrences(fill, numbers, element)):
+                raise AnnulusError(f"{where}: {count} of the {numbers.size:,} entries read are {_shown(fill)}, which "
+                                   f"attribute {name} calls missing; expected numbers everywhere")
+
+
+def _occurrences(fill, numbers, element):
+    if np.asarray(fill).dtype.kind not in "fiu":
+        return 0  # a text is never equal to a number
+    values = elements.widened(numbers) if element.name == "bfloat16" else numbers
+    if np.isnan(fill):
+        return int(np.count_nonzero(np.isnan(values)))
+    if element.is_float:  # the attribute may be of a wider type
+        fill = elements.converted(np.array([fill], np.float64), elements.named("float64"), element)
+        fill = elements.widened(fill) if element.name == "bfloat16" else fill
+    return int(np.count_nonzero(values == fill))
+
+
+def _says(value, plain):
+    value = np.asarray(value)
+    return value.dtype.kind in "fiu" and bool((value == plain).all())
+
+
+def _shown(value):
+    value = np.ravel(value)
+    return str(value[0]) if value.size == 1 else str(value.tolist())
