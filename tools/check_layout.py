@@ -75,10 +75,52 @@ def blank(text, strings_too):
     return NOT_CODE.sub(replace, text)
 
 
+# What opens or closes a scope, and directives, which choose among scopes. In `class Name final : public Base {` the
+# type is Name; Name<float> is another type than Name.
+SCOPE = re.compile(
+    r"^[ \t]*#[ \t]*(?P<directive>\w+)(?:[^\n]*\\\n)*[^\n]*"
+    r"|\bnamespace(?P<namespace>[\w\s:]*)\{"
+    r"|\b(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+(?:\[\[[^\]]*\]\]\s*|alignas\s*\([^()]*\)\s*)*"
+    r"(?P<type>[\w:]+(?:\s*<[^;{}()=]*>)?)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{"
+    r"|[{}]",
+    re.MULTILINE,
+)
+
+
+def defined_types(code):
+    """(full name, line) of every class, struct, union and enumeration that has a name outside its file; `code` has no
+    comments and strings. What an unnamed namespace or a function holds belongs to its file alone."""
+    types = []
+    scopes = []  # names of the open scopes; None for an unnamed namespace, a function, an initializer
+    at_if = []  # the scopes that were open where each open #if begins: its branches all begin there
+    for found in SCOPE.finditer(code):
+        directive = found["directive"]
+        if directive in ("if", "ifdef", "ifndef"):
+            at_if.append(list(scopes))
+        elif directive in ("else", "elif") and at_if:
+            scopes = list(at_if[-1])
+        elif directive == "endif" and at_if:
+            at_if.pop()
+        elif directive:
+            continue
+        elif found["namespace"] is not None:
+            scopes.append(found["namespace"].replace("inline", "").strip() or None)
+        elif found["type"]:
+            scopes.append(re.sub(r"\s+", "", found["type"]))
+            if None not in scopes:
+                types.append(("::".join(scopes), code.count("\n", 0, found.start("type")) + 1))
+        elif found[0] == "{":
+            scopes.append(None)
+        elif scopes:
+            scopes.pop()
+    return types
+
+
 class Checker:
     def __init__(self, root):
         self.root = Path(root)
         self.findings = []
+        self.types = {}  # full name: (path, line) of its first definition
 
     def complain(self, path, line, message):
         self.findings.append(f"{path.relative_to(self.root)}:{line}: {message}")
@@ -119,6 +161,7 @@ class Checker:
         parts = path.relative_to(self.root).parts
         if parts[:2] != ("src", "annulus"):
             return
+        self.check_types(path, code)
         if parts[2:] == ("annulus.hpp",):  # the library's front door: nothing but its room
             self.check_includes(path, "library", blank(text, strings_too=False))
             return
@@ -153,6 +196,14 @@ class Checker:
                 self.complain(path, number, f"<{target}> belongs to comm and app")
             elif "yaml" in target and room != "io":
                 self.complain(path, number, f"<{target}>: YAML stops at io")
+
+    def check_types(self, path, code):
+        """Two definitions of one name are undefined behaviour that neither compiler nor linker reports."""
+        here = path.relative_to(self.root)
+        for name, line in defined_types(code):
+            first, number = self.types.setdefault(name, (here, line))
+            if first != here:  # a file's own ones stand in branches of an #if, or do not compile
+                self.complain(path, line, f"{name} is defined a second time; {first}:{number} defines it, too")
 
     def check_calls(self, path, code):
         for number, line in enumerate(code.splitlines(), 1):
@@ -225,6 +276,20 @@ CASES = [
     ("own header first", {SRC + "core/a.hpp": "", SRC + "core/a.cpp": '#include <map>\n#include "annulus/core/a.hpp"\n'}, "compiles alone"),
     ("long comment", {"tests/core/a_test.cpp": "int a;  // " + 110 * "x" + "\n"}, "a comment of 121 columns"),
     ("long file", {"tools/long.py": "\n" * 401}, "at most 400"),
+    ("two classes of one name", {
+        SRC + "io/a.hpp": "namespace annulus::io {\nclass File final : public Base<int> {\n};\n}\n",
+        SRC + "io/b.hpp": "namespace annulus {\nnamespace io {\ntemplate <class T>\nstruct File {};\n}\n}\n",
+    }, "src/annulus/io/b.hpp:4: annulus::io::File is defined a second time; src/annulus/io/a.hpp:2"),
+    ("two enumerations inside a class", {
+        SRC + "io/a.cpp": "class File {\n  int f() { return 1; }\n  enum class Kind : int { a };\n};\n",
+        SRC + "io/b.cpp": "enum class File::Kind { b };\n",
+    }, "File::Kind is defined a second time"),
+    ("names that are one file's, another scope's, or no definition", {
+        SRC + "io/a.hpp": "namespace a {\nclass File;\nstruct File f();\n#if X\nclass File : A {\n#else\nclass File {\n"
+                          "#endif\n};\ntemplate <>\nclass Of<int> {};\n}\nclass File {};\n",
+        SRC + "io/b.cpp": "namespace a {\nnamespace {\nclass File {};\n}\nvoid f() {\n  struct File {};\n}\n"
+                          "struct File g() { return {}; }\ntemplate <>\nclass Of<float> {};\n// class File {};\n}\n",
+    }, None),
     ("stray top-level entry", {"notes.txt": ""}, "no place at the top level"),
 ]
 # This one breaks two rules at once, so it stands apart.

@@ -255,25 +255,21 @@ TEST_F(LongRunTest, WhatAnotherLaunchHasBegunMeanwhileIsNotTakenForOurs) {
   check_result();
 }
 
-/// A request knows less than the job that was made of it. Bits are those that the first launch decided on.
+/// A request knows less than the job that was made of it: compute.precision: auto, for one. Bits it knows.
 TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
-  const std::vector<std::string> left_open{"compute.reproducible=auto"};
-  const Job job = this->job(left_open);
+  const Job job = this->job({"compute.reproducible=true"});
   ASSERT_TRUE(job.problem.reproducible);
   leave_behind_a_unit(job);
-  const RunFileWords words{folder_ / "run.yaml", left_open};
-  const Request request = read_request(words, Purpose::run, comm_);
-  ASSERT_TRUE(recorded_cuts(request, false, comm_).has_value());
-  for (const bool bits : {true, false}) {
-    Asked asked{words, Purpose::run};
-    asked.reproducible = bits;
-    const Job again = make_job(request, asked, comm_);
-    EXPECT_EQ(again.problem.reproducible, bits);
-    if (bits) LongRun(again, cuts(), scratch(again), comm_);
-    if (bits) continue;
-    const std::string error = test::common_error(comm_, [&] { LongRun(again, cuts(), scratch(again), comm_); });
-    EXPECT_NE(error.find("compute.reproducible: \"true\" -> \"false\""), std::string::npos) << error;
-  }
+  const auto request = [&](const std::string& bits) {
+    return read_request({folder_ / "run.yaml", {"compute.reproducible=" + bits}}, Purpose::run, comm_);
+  };
+  const Request same = request("true"), other = request("false");
+  ASSERT_FALSE(same.run.settings.compute.precision.has_value()) << "the test shows nothing";
+  ASSERT_TRUE(recorded_cuts(same, false, comm_).has_value());
+  const Job again = make_job(same, Asked{{}, Purpose::run}, comm_);
+  LongRun(again, cuts(), scratch(again), comm_);
+  const std::string error = test::common_error(comm_, [&] { recorded_cuts(other, false, comm_); });
+  EXPECT_NE(error.find("compute.reproducible: \"true\" -> \"false\""), std::string::npos) << error;
 }
 
 TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {

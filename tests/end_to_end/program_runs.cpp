@@ -203,19 +203,6 @@ TEST_F(Runs, ReproducibleRunsGiveTheSameBitsOnAnyNumberOfRanksAndThreads) {
     ranks = 5 - ranks;  // 2 and 3 in turn
   }
   expect_same(3, 2, yes + " --set distribution.strategy=ring");
-  const std::string wanted = "compute: {backward: true, reproducible: auto}\n";
-  write("auto.yaml",
-        "input: {file: in.h5}\nattention: {segments: [256, 600, all], dilations: [1, 3, 4], causal: false}\n"
-        "output: {file: result.h5, overwrite: true}\n" +
-            wanted);
-  const Outcome chosen = annulus(3, "run auto.yaml --set distribution.strategy=rotation");
-  EXPECT_EQ(chosen.status, 0) << chosen.err;
-  EXPECT_EQ(count(chosen.out, "the same bits"), 1) << chosen.out;
-  EXPECT_TRUE(bits(folder / "result.h5", {"/out", "/lse"}) == expected.forward);
-  EXPECT_TRUE(bits(folder / "result.h5", {"/dq", "/dk", "/dv"}) == expected.gradients);
-  const Outcome other = annulus(3, "run auto.yaml --set distribution.strategy=ring_bidirectional");
-  EXPECT_EQ(other.status, 0) << other.err;
-  EXPECT_EQ(count(other.out, "depend on the number of ranks: "), 1) << other.out;
   const Result one = run(1, 1, no), three = run(3, 1, no + " --set distribution.strategy=ring");
   EXPECT_FALSE(three.forward == one.forward) << "the test shows nothing";
   EXPECT_FALSE(three.gradients == one.gradients) << "the test shows nothing";

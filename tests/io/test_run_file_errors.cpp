@@ -116,6 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Yes", attention("  causal: yes\n"), "4:11", "found 'yes', expected true or false, did you mean 'true'?"},
         Bad{"On", attention("  causal: on\n"), "4:11", "found 'on', expected true or false, did you mean 'true'?"},
         Bad{"CapitalFalse", attention("  causal: False\n"), "4:11", "did you mean 'false'?"},
+        Bad{"AutoFlag", good + "compute: {reproducible: auto}\n", "3:25",
+            "compute.reproducible: found 'auto', expected true or false; leave the key out for its default"},
         Bad{"One", attention("  causal: 1\n"), "4:11", "found '1', expected true or false"},
         Bad{"CapitalTrue", attention("  causal: True\n"), "4:11",
             "found 'True', expected true or false, did you mean 'true'?"},

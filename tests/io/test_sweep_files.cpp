@@ -73,7 +73,7 @@ TEST_F(SweepFiles, ALineTellsARecordToTheLastBit) {
 }
 
 TEST_F(SweepFiles, ALaunchAppendsToItsOwnFile) {
-  PartFile a(table, identity), b(table, identity), idle(table, identity);
+  LaunchFile a(table, identity), b(table, identity), idle(table, identity);
   EXPECT_EQ(numbers(), std::vector<Index>());
   a.append(record(0));
   b.append(record(1));
@@ -87,7 +87,7 @@ TEST_F(SweepFiles, ALaunchAppendsToItsOwnFile) {
 }
 
 TEST_F(SweepFiles, ACutOffLineIsNone) {
-  PartFile part(table, identity);
+  LaunchFile part(table, identity);
   for (Index i = 0; i < 3; ++i) part.append(record(i));
   const std::string path = only_part(), whole = slurp(path);
   const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1, head = whole.find('\n') + 1;
@@ -101,14 +101,14 @@ TEST_F(SweepFiles, ACutOffLineIsNone) {
 }
 
 TEST_F(SweepFiles, PartsOfAnotherSweepAreRefusedWithTheDifference) {
-  PartFile(table, "bench.repeats: 7\nbench.sweep: [{a.b: [1, 2]}]\n").append(record(0));
+  LaunchFile(table, "bench.repeats: 7\nbench.sweep: [{a.b: [1, 2]}]\n").append(record(0));
   const std::string says = error_of([&] { read_parts(table, identity); });
   EXPECT_NE(says.find("belongs to another sweep: bench.repeats: 7 -> 5"), std::string::npos) << says;
   EXPECT_NE(says.find(".part/"), std::string::npos) << says;
 }
 
 TEST_F(SweepFiles, ForeignFilesInTheFolder) {
-  PartFile(table, identity).append(record(0));
+  LaunchFile(table, identity).append(record(0));
   std::ofstream(folder_of_parts(table) + "/notes.txt") << "mine\n";
   EXPECT_EQ(numbers(), std::vector<Index>{0});
   std::ofstream(folder_of_parts(table) + "/x.jsonl") << "{\"a\": 1}\n";
@@ -116,7 +116,7 @@ TEST_F(SweepFiles, ForeignFilesInTheFolder) {
 }
 
 TEST_F(SweepFiles, AFullDiskKeepsWhatIsThere) {
-  PartFile part(table, identity);
+  LaunchFile part(table, identity);
   part.append(record(0));
   const std::string before = slurp(only_part());
   {
@@ -130,10 +130,10 @@ TEST_F(SweepFiles, AFullDiskKeepsWhatIsThere) {
 }
 
 TEST_F(SweepFiles, AFolderThatCannotBeMadeIsNamed) {
-  PartFile part(scratch / "absent/sweep.h5", identity);
+  LaunchFile part(scratch / "absent/sweep.h5", identity);
   EXPECT_NE(error_of([&] { part.append(record(0)); }).find("does not exist"), std::string::npos);
   std::ofstream(folder_of_parts(table)) << "a file";
-  PartFile other(table, identity);
+  LaunchFile other(table, identity);
   EXPECT_NE(error_of([&] { other.append(record(0)); }).find("sweep.h5.part"), std::string::npos);
 }
 

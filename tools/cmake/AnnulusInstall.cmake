@@ -1,4 +1,4 @@
-# `cmake --install`: the program with its manual page, and the library with its headers for find_package(annulus).
+# `cmake --install`: the program, and the library with its headers for find_package(annulus).
 include(CMakePackageConfigHelpers)
 
 # The rooms that the library is made of, as one file: libannulus.a, or .so with -DBUILD_SHARED_LIBS=ON.
@@ -43,7 +43,7 @@ install(TARGETS annulus_whole EXPORT annulusTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(ANNULUS_BUILD_PROGRAM)
   install(TARGETS annulus RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  include(AnnulusPages)
+  include(AnnulusManual)
 endif()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/annulus)
 install(EXPORT annulusTargets NAMESPACE annulus:: DESTINATION ${package})

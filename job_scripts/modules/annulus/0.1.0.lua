@@ -3,7 +3,7 @@
 local root = "/opt/annulus/0.1.0"
 depends_on("gcc", "openmpi", "hdf5")
 
-help([[Dilated ring attention for HPC clusters: annulus --help, man annulus, find_package(annulus).]])
+help([[Dilated ring attention for HPC clusters: annulus --help, find_package(annulus).]])
 whatis("Name: annulus")
 whatis("Version: 0.1.0")
 whatis("Description: dilated ring attention for HPC clusters")
@@ -12,6 +12,3 @@ conflict("annulus")
 setenv("ANNULUS", pathJoin(root, "bin/annulus")) -- what the batch scripts start
 prepend_path("PATH", pathJoin(root, "bin")) -- by which man finds its page, too
 prepend_path("CMAKE_PREFIX_PATH", root)
-
--- No MANPATH, XDG_DATA_DIRS or FPATH: where these were unset, to set them would hide the system's own. For completion:
---   source <(annulus --completion bash)

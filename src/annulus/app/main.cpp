@@ -15,7 +15,6 @@
 
 #include "annulus/app/command_line.hpp"
 #include "annulus/app/launch.hpp"
-#include "annulus/app/pages/pages.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/runtime.hpp"
@@ -96,7 +95,6 @@ int finish_printing(int status) {
 int main(int argc, char** argv) {
   annulus::app::keep_closed_streams_closed();
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
-  if (const auto status = annulus::app::print_page(argc, argv)) return annulus::app::finish_printing(*status);
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // to start MPI may take long
   const annulus::comm::Runtime runtime(argc, argv, launch.alone);

@@ -53,7 +53,9 @@ Codec<bool> flag() {
   const auto read = [](const KeyValue& value, bool& to) {
     if (value.node.quoted) value.refuse("true or false, without quotes");
     to = value.is_word("true");
-    if (!to && !value.is_word("false")) value.refuse("true or false" + suggest(value.node.text, {"true", "false"}));
+    if (to || value.is_word("false")) return;
+    if (value.is_word("auto")) value.refuse("true or false; leave the key out for its default");
+    value.refuse("true or false" + suggest(value.node.text, {"true", "false"}));
   };
   return {"true | false", read, [](bool from) { return from ? "true" : "false"; }};
 }

@@ -129,10 +129,7 @@ void add_compute(Keys& keys) {
   compute.field("precision", &C::precision,
                 one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
                 "{}; of sums, the last three of products; auto: by the input's type");
-  compute
-      .field(
-          "reproducible", &C::reproducible, optional("auto", flag()),
-          "{}; true: the same bits for any number of ranks and threads; auto: where strategy and cut give them anyway")
+  compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
       .decides_result = false;
   compute
       .field("memory_limit", &C::memory_limit, optional("auto", bytes()),

@@ -52,7 +52,7 @@ struct ComputeSettings {
   std::optional<core::Backend> backend;      ///< empty: auto
   bool gradients = false;                    ///< dq, dk, dv are made, too
   std::optional<core::Precision> precision;  ///< empty: kernels::default_precision
-  std::optional<bool> reproducible = false;  ///< the same bits for every number of ranks and threads; empty: auto
+  bool reproducible = false;                 ///< the same bits for every number of ranks and threads
   std::optional<Index> memory_limit;         ///< bytes that a rank's tensors and buffers may take; empty: auto
 };
 

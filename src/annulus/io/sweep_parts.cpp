@@ -137,16 +137,16 @@ void check_same_sweep(const std::string& file, const std::string& made, const st
        file, fmt::join(differences, "; "));
 }
 
-void PartFile::append(const CaseRecord& record) { add(line_of(record)); }
+void LaunchFile::append(const CaseRecord& record) { add(line_of(record)); }
 
-void PartFile::begin(const std::vector<Index>& numbers) { add(dump({{begun_word, numbers}})); }
+void LaunchFile::begin(const std::vector<Index>& numbers) { add(dump({{begun_word, numbers}})); }
 
-void PartFile::add(const std::string& line) {
+void LaunchFile::add(const std::string& line) {
   if (path_.empty()) make();
   write(line);
 }
 
-void PartFile::make() {
+void LaunchFile::make() {
   const std::string folder = folder_of_parts(table_);
   const comm::BlockingScope inside("the making of a file in " + folder);
   check_location(table_, true);
@@ -160,7 +160,7 @@ void PartFile::make() {
   write(dump({{sweep_word, identity_}}));
 }
 
-void PartFile::write(const std::string& line) {
+void LaunchFile::write(const std::string& line) {
   const comm::BlockingScope inside("the writing of " + path_);
   const std::string text = line + "\n";
   int code = write_all(descriptor_, text.data(), text.size(), bytes_);

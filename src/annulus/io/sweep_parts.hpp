@@ -40,10 +40,10 @@ std::string line_of(const CaseRecord& record);
 std::optional<CaseRecord> record_of(const std::string& line);
 
 /// A launch's own file: made when the first case is finished, so that a launch with nothing to do leaves none.
-class PartFile {
+class LaunchFile {
  public:
   /// `table` is the table's path.
-  PartFile(std::string table, std::string identity) : table_(std::move(table)), identity_(std::move(identity)) {}
+  LaunchFile(std::string table, std::string identity) : table_(std::move(table)), identity_(std::move(identity)) {}
 
   /// Writes a line and flushes it to disk. Throws Error(failure); what was written before is kept.
   void append(const CaseRecord& record);

@@ -33,7 +33,7 @@ SweepStore::SweepStore(const io::BenchFile& file)
       table_(io::follow_links(file.settings.file)),
       json_(file.settings.json.value_or("")),
       identity_(file.identity()),
-      part_(table_, identity_) {
+      launch_(table_, identity_) {
   io::check_table_locations(table_, json_);
   read();
 }

@@ -19,8 +19,8 @@ class SweepStore {
   std::vector<Index> begun() const { return io::read_parts(table_, identity_).begun; }
 
   /// Keeps a record, and notes that cases are begun: on disk when they return. Throws Error(failure).
-  void keep(const io::CaseRecord& record) { part_.append(record); }
-  void begin(const std::vector<Index>& numbers) { part_.begin(numbers); }
+  void keep(const io::CaseRecord& record) { launch_.append(record); }
+  void begin(const std::vector<Index>& numbers) { launch_.begin(numbers); }
 
   /// Makes the table of all that there is, other launches' cases, too, and returns that. Files that say so already are
   /// left as they are.
@@ -33,7 +33,7 @@ class SweepStore {
 
   const io::BenchFile& file_;
   const std::string table_, json_, identity_;
-  io::PartFile part_;
+  io::LaunchFile launch_;
 };
 
 }  // namespace annulus::app

@@ -62,7 +62,6 @@ std::vector<std::string> notes_on(const Problem& problem) {
 }
 
 std::string describe_bits(const Job& job) {
-  if (!job.why_other_bits.empty()) return "depend on the number of ranks: " + job.why_other_bits;
   if (!job.problem.reproducible) return "";
   const std::size_t rounds = strategies::rounds_of(job.problem).size();
   std::string text = fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,

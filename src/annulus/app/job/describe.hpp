@@ -23,8 +23,7 @@ std::string describe_layer(const Request& request);
 std::string title_of(const Request& request);
 /// What the user should know of the problem, a line each: segments longer than everything that they cut.
 std::vector<std::string> notes_on(const strategies::Problem& problem);
-/// What a reproducible problem is promised, and how it is computed; or why it is not, where compute.reproducible is
-/// auto; empty where nobody asked.
+/// What a reproducible problem is promised, and how it is computed; empty for other problems.
 std::string describe_bits(const Job& job);
 /// "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);

@@ -137,13 +137,11 @@ void check_blocks(const Job& job) {
 
 /// Refuses GPUs that round in ways of their own.
 void check_kinds(const Job& job, const std::string& others) {
-  if (others.empty() || !job.problem.reproducible) return;
-  const bool is_named = job.run.settings.compute.reproducible.has_value();
+  if (others.empty()) return;
   core::fail(core::ErrorKind::usage,
-             "{}compute.reproducible: {}, and ranks have GPUs of different kinds, which may round in different ways: "
-             "{}; expected GPUs of one kind{}",
-             job.run.where("compute.reproducible"), is_named ? "true" : "so was this run begun", others,
-             is_named ? ", or false or auto" : ", or to begin anew with annulus run --restart");
+             "{}compute.reproducible: true, and ranks have GPUs of different kinds, which may round in different ways: "
+             "{}; expected GPUs of one kind, or false",
+             job.run.where("compute.reproducible"), others);
 }
 
 /// Refuses products that have no order.
@@ -151,7 +149,7 @@ void check_order(const Job& job) {
   const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
   core::fail(core::ErrorKind::usage,
-             "{}compute.reproducible: true with compute.precision {}: {}; expected false or auto, or another precision",
+             "{}compute.reproducible: true with compute.precision {}: {}; expected false, or another precision",
              job.run.where("compute.reproducible"), core::name_of(job.problem.precision), why);
 }
 
@@ -181,61 +179,6 @@ void check_reproducible(const Job& job) {
   }
   core::fail(core::ErrorKind::usage, "{}distribution.strategy: {} is not reproducible: {}; expected auto, {}",
              job.run.where("distribution.strategy"), strategy.name(), reason, can);
-}
-
-/// As many times as many places for cuts as a rank or a block has, so that none has much more work than the others.
-Index most_of_a_part(const Job& job) {
-  constexpr Index places = 8;
-  return places * (job.is_streamed() ? job.stream->blocks : Index(job.ranks));
-}
-
-/// Whether a problem that such units can do is done by them where nobody asks for the same bits: what makes statistics
-/// of a forward pass is not (kernels/cuda/choice.cpp).
-bool takes_matrix_units(const strategies::Problem& problem) {
-  const strategies::Statistics& told = problem.statistics;
-  return problem.gradients || !(told.entropy || (told.any() && core::bytes_of(problem.type) == 2));
-}
-
-/// compute.reproducible: auto. The same bits where the strategy and the cut that are taken anyway can give them, in the
-/// memory that there is; else Job::why_other_bits. A run that goes on does as it began.
-void decide_bits(Job& job, const Asked& asked, const std::string& others) {
-  if (asked.reproducible) {
-    if (!*asked.reproducible) job.why_other_bits = "so was this run begun";
-    return;
-  }
-  if (!others.empty()) {
-    job.why_other_bits = "GPUs of different kinds may round in different ways: " + others;
-    return;
-  }
-  strategies::Problem problem = job.problem;
-  make_reproducible(problem, true, job.why_no_granules.empty());
-  if (!problem.partition) problem.partition = kind_of(job.problem, job.strategy->partition(job.problem, job.ranks));
-  job.why_other_bits = job.layer ? "a layer's depend on it" : why_not_reproducible(*job.strategy, problem, job.ranks);
-  if (!job.why_other_bits.empty()) return;
-  if (job.why_no_granules.empty() && problem.granule == 1 && takes_matrix_units(job.problem)) {
-    job.why_other_bits = "they would be made without matrix units: " + why_not_by_granules(problem);
-    return;
-  }
-  const pattern::Partition partition = job.strategy->partition(problem, job.ranks);
-  if (const Index rows = problem.grid().widest(); rows > 1 && rows > problem.shape.sequence / most_of_a_part(job)) {
-    job.why_other_bits = fmt::format("some places where rows could be cut are {} rows apart", rows);
-    return;
-  }
-  std::optional<planner::StreamCut> stream = job.stream;
-  if (job.is_streamed() && problem.granule > 1)  // other blocks
-    stream = planner::stream_cut(problem, job.run.settings.input.dlse.has_value(), job.stream->block_rows, job.machine);
-  const auto fits = [&](const strategies::Problem& one, const std::optional<planner::StreamCut>& cut) {
-    const double most = job.machine.memory_per_rank;
-    if (job.is_streamed()) return cut->memory_bytes <= most;
-    return planner::slice_memory(*job.strategy, one, partition, strategies::whole_of(one.shape), job.machine).alone <=
-           most;
-  };
-  if (!fits(problem, stream) && fits(job.problem, job.stream)) {
-    job.why_other_bits = "they take more memory than there is";
-    return;
-  }
-  job.stream = stream;
-  job.problem = std::move(problem);
 }
 
 /// Where not even one K/V head of one batch entry fits.
@@ -277,11 +220,6 @@ void decide_slices(Job& job, const Asked& asked) {
     auto size = strategies::largest_slices(job.problem.shape,
                                            [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
     if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
-    if (size && !job.run.settings.compute.reproducible && !keeps_bits(job, *size)) {
-      make_reproducible(job.problem, false, job.why_no_granules.empty());
-      job.partition = job.strategy->partition(job.problem, job.ranks);
-      job.why_other_bits = "passes of fewer heads do not keep them";
-    }
     while (size && !keeps_bits(job, *size)) {
       *size = {1, size->kv_heads - 1};
       if (size->kv_heads > 0) continue;
@@ -320,11 +258,10 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     job.problem.precision =
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
   }
-  const std::optional<bool> bits = job.run.settings.compute.reproducible;  // none: auto
-  const bool on_gpus = job.problem.backend != kernels::Backend::host;
-  const std::string others = bits.value_or(true) && on_gpus ? other_kinds(comm) : "";
-  job.why_no_granules = bits.value_or(true) ? why_no_granules(job.problem, comm) : "nobody asks for them";
-  make_reproducible(job.problem, bits.value_or(asked.reproducible.value_or(false)), job.why_no_granules.empty());
+  const bool same_bits = job.problem.reproducible;
+  const std::string others = same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm) : "";
+  if (same_bits) job.why_no_granules = why_no_granules(job.problem, comm);
+  make_reproducible(job.problem, same_bits, job.why_no_granules.empty());
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
   const Nodes nodes =
       asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);
@@ -338,7 +275,6 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     check_order(job);
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, asked);
-    if (!job.run.settings.compute.reproducible) decide_bits(job, asked, others);
     check_reproducible(job);
     if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);

@@ -27,10 +27,10 @@ struct Job : Request {
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit beside a slice
   double slice_bytes = 0;    ///< of tensors and buffers on the fullest rank, those read ahead included
-  /// Why matrix units of all ranks make no reproducible results (strategies::make_reproducible()); empty: they do.
+  /// Why matrix units of all ranks make no reproducible results (strategies::make_reproducible()); empty: they do, or
+  /// the results need not be reproducible.
   std::string why_no_granules;
-  std::string why_other_bits;  ///< with compute.reproducible: auto why it is not; empty: it is, or nobody asked
-  std::string misfit;          ///< why not even the smallest slice fits; empty: it does
+  std::string misfit;  ///< why not even the smallest slice fits; empty: it does
 
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
@@ -58,7 +58,6 @@ struct Asked {
   planner::StreamOffer stream = planner::StreamOffer::never;
   std::optional<Index> block_rows{};  ///< strategy stream goes on with blocks that an earlier launch cut
   std::optional<RecordedSlices> recorded{};
-  std::optional<bool> reproducible{};  ///< what an earlier launch took compute.reproducible: auto for
 };
 
 /// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().

@@ -36,7 +36,7 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   problem.backend = settings.compute.backend.value_or(kernels::default_backend());
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
-  problem.reproducible = settings.compute.reproducible.value_or(false);
+  problem.reproducible = settings.compute.reproducible;
   problem.gradients = settings.compute.gradients || settings.train.has_value();
   const io::OutputSettings& output = settings.output;
   problem.statistics = {output.tells(io::Statistic::entropy), output.tells(io::Statistic::received),
@@ -195,7 +195,7 @@ std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
 
 /// What can be said before any file of tensors is opened.
 void check_settings(const io::RunFile& run, Purpose purpose) {
-  if (run.settings.layer && run.settings.compute.reproducible.value_or(false)) {
+  if (run.settings.layer && run.settings.compute.reproducible) {
     core::fail(
         core::ErrorKind::usage,
         "{}compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
@@ -203,9 +203,9 @@ void check_settings(const io::RunFile& run, Purpose purpose) {
         run.where("compute.reproducible"));
   }
   if (const auto& backend = run.settings.compute.backend;
-      backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible.value_or(false)) {
+      backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible) {
     core::fail(core::ErrorKind::usage,
-               "{}compute.reproducible: true with compute.backend {}: {}; expected false or auto, or another back end",
+               "{}compute.reproducible: true with compute.backend {}: {}; expected false, or another back end",
                run.where("compute.reproducible"), core::name_of(*backend), core::why_no_fixed_order(*backend));
   }
   named_strategy(run);

@@ -61,7 +61,7 @@ Json settings_json(const Request& request, bool is_decided) {
   Json settings{{"program", program()}};
   if (is_decided || asked.precision) settings["compute.precision"] = core::name_of(problem.precision);
   if (is_decided || asked.backend) settings["compute.backend"] = core::name_of(problem.backend);
-  if (is_decided || asked.reproducible) settings["compute.reproducible"] = problem.reproducible ? "true" : "false";
+  settings["compute.reproducible"] = problem.reproducible ? "true" : "false";
   if (is_decided) settings["granule"] = problem.granule;  // cuts depend on it
   if (is_decided && problem.reproducible && !core::gpu_kind().empty()) settings["GPU"] = core::gpu_kind();
   if (is_decided) settings["instruction set"] = kernels::host_instruction_set();

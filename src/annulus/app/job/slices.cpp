@@ -44,9 +44,7 @@ void SlicedRun::compute(Index i, Tally& tally) {
 
 Cuts cuts_of(const Job& job) {
   Cuts cuts{std::string(job.strategy->name()),
-            {{"batch_entries", job.slices.batch_entries},
-             {"kv_heads", job.slices.kv_heads},
-             {"reproducible", job.problem.reproducible}},
+            {{"batch_entries", job.slices.batch_entries}, {"kv_heads", job.slices.kv_heads}},
             {job.slice_count()}};
   if (job.problem.partition) cuts.numbers["partition"] = Index(*job.problem.partition);
   return cuts;

@@ -97,7 +97,7 @@ StreamWork::StreamWork(const Job& job)
 
 Cuts StreamWork::cuts() const {
   return {"stream",
-          {{"block_rows", job_.stream->block_rows}, {"reproducible", job_.problem.reproducible}},
+          {{"block_rows", job_.stream->block_rows}},
           std::vector<Index>(std::size_t(passes_.phases()), passes_.units())};
 }
 

@@ -104,10 +104,8 @@ Option storage_type(core::DType& type) {
     type = core::all_dtypes[std::size_t(found - names.begin())];
     return std::string();
   };
-  Option option{"--dtype", "TYPE", "float64, float32, float16 or bfloat16", take,
-                [&type] { return std::string(core::name_of(type)); }};
-  option.choices = names;
-  return option;
+  return {"--dtype", "TYPE", "float64, float32, float16 or bfloat16", take,
+          [&type] { return std::string(core::name_of(type)); }};
 }
 
 std::vector<Option> options_of(Given& given) {

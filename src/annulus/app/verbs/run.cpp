@@ -52,7 +52,6 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
     const std::optional<Cuts> cuts = recorded_cuts(request, given.restart, comm);
     if (cuts && cuts->strategy == "stream") asked.block_rows = cuts->numbers.at("block_rows");
     if (cuts && cuts->strategy != "stream") asked.recorded = slices_in(*cuts);
-    if (cuts) asked.reproducible = cuts->numbers.at("reproducible") != 0;
   }
   return make_job(std::move(request), asked, comm);
 }

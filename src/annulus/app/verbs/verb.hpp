@@ -1,5 +1,5 @@
-// What a verb of the command line says of itself. The table of all verbs feeds parsing, help, complaints, the
-// manual page and completion; a new verb is one file, and its name in verbs.cpp.
+// What a verb of the command line says of itself. The table of all verbs feeds parsing, help and complaints; a new verb
+// is one file, and its name in verbs.cpp.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,6 @@ struct Option {
   bool repeats = false;
   std::string needs{};                  ///< another option, without which this one makes no sense
   std::vector<std::string> excludes{};  ///< options that make no sense with it
-  std::vector<std::string> choices{};   ///< all that it takes, where these are a few words
 };
 
 // Options by what they take; `help` as in the text of --help. Variables must live as long as the option.
