@@ -51,7 +51,7 @@ expect_no_tries() {
   [ "$(wc -l <"$scratch/calls")" -le 1 ] || fail "asked sudo $(wc -l <"$scratch/calls") times"
 }
 
-libraries="openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libopenblas-dev"
+libraries="openmpi-bin libopenmpi-dev libhdf5-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libopenblas-dev"
 spack="spack install $(sed -n 's/^spack_specs="\(.*\)"$/\1/p' "$repository/tools/setup")"
 
 case="no root, a bare Debian"

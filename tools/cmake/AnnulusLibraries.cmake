@@ -29,13 +29,9 @@ endif()
 
 # ---- what the program needs beside ----
 if(ANNULUS_BUILD_PROGRAM)
-  set(HDF5_PREFER_PARALLEL TRUE)  # without it Debian's serial flavour wins
-  find_package(HDF5 QUIET COMPONENTS C)
+  find_package(HDF5 QUIET COMPONENTS C)  # of any flavour: ranks move their rows without it
   if(NOT HDF5_FOUND)
-    list(APPEND annulus_missing "HDF5 (parallel): run tools/setup, load a module, or set HDF5_ROOT")
-  elseif(NOT HDF5_IS_PARALLEL AND NOT HDF5_PROVIDES_PARALLEL)  # its name up to HDF5 1.14, and from 2.0 on
-    list(APPEND annulus_missing "HDF5 (parallel): the one in ${HDF5_INCLUDE_DIRS} was built without MPI. Run tools/setup, load \
-a parallel HDF5 module, or set HDF5_ROOT to one (and start with an empty build folder)")
+    list(APPEND annulus_missing "HDF5: run tools/setup, load a module, or set HDF5_ROOT")
   endif()
   annulus_find(yaml-cpp "run tools/setup, or set yaml-cpp_ROOT")
   annulus_find(CLI11 "run tools/setup, or set CLI11_ROOT")

@@ -43,7 +43,7 @@ class Annulus(CMakePackage, CudaPackage):
     with when("+program"):
         depends_on("kokkos-kernels+blas")
         depends_on("kokkos-kernels+openmp", when="+openmp")
-        depends_on("hdf5@1.10:+mpi")
+        depends_on("hdf5@1.10:")
         depends_on("yaml-cpp@0.7:")
         depends_on("cli11@2:")
         depends_on("nlohmann-json@3.11:")
