@@ -9,6 +9,7 @@
 
 #include "kernels/awkward_case.hpp"
 #include "kernels/device_case.hpp"
+#include "kernels/unseen_case.hpp"
 #include "support/tolerance.hpp"
 
 namespace annulus::test {
@@ -61,6 +62,17 @@ TYPED_TEST(DeviceAttention, RowsSeeTheKeysAfterThem) {
       for (core::WorkItem& item : list.items) item.mask = core::Mask::after;
     }
     this->expect_right(test, tolerance(test), describe(test, true) + ", keys after the rows");
+  }
+}
+
+TYPED_TEST(DeviceAttention, WhatNoPairReadsStaysOut) {
+  for (const DType type : core::all_dtypes) {
+    for (const Index head_dim : {5, 64, 200}) {
+      const WorkCase test = awkward_case(head_dim, type, Precision::float32, true);
+      expect_unseen_stay_out(test, describe(test, true), [](const WorkCase& one) {
+        return device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(one, TypeParam::team_size());
+      });
+    }
   }
 }
 

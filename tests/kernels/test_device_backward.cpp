@@ -8,7 +8,7 @@
 
 #include "kernels/awkward_case.hpp"
 #include "kernels/device_backward_case.hpp"
-#include "kernels/statistics_case.hpp"
+#include "kernels/unseen_case.hpp"
 
 namespace annulus::test {
 namespace {
@@ -61,6 +61,30 @@ TYPED_TEST(DeviceBackward, StatisticsOfTheSamePairs) {
         keys = (keys + 5) % 12;
       }
     }
+  }
+}
+
+TYPED_TEST(DeviceBackward, WhatNoPairReadsStaysOut) {
+  for (const DType type : core::all_dtypes) {
+    for (const Mask mask : {Mask::upto, Mask::after}) {
+      const BackwardCase test = awkward_backward_case(20, type, Precision::float32, mask);
+      const BackwardAnswer known = naive_backward(test);
+      expect_unseen_stay_out_of_gradients(test, describe(test),
+                                          [&](const BackwardCase& one) { return this->gradients(one, known); });
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, WhatNoPairReadsStaysOutOfStatistics) {
+  for (const Precision precision : number_precisions) {
+    const WorkCase test = statistics_case(24, Mask::upto, core::type_of(precision), precision);
+    expect_unseen_stay_out_of_statistics(
+        test, std::string(name_of(precision)), [&](const WorkCase& one, const std::vector<double>& lse) {
+          return made_statistics(one, lse, 3, [&](const auto& list, const auto& operands, const auto& views) {
+            kernels::device::launch_attend_statistics<typename TypeParam::Space, typename TypeParam::Tuning>(
+                list, one.shape, one.query_rows, precision, operands, views, {}, TypeParam::team_size());
+          });
+        });
   }
 }
 

@@ -29,6 +29,13 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
 }
 
+/// The same probabilities from a factor that is finite: where it is not, they are NaN by the shift, and 0 where a pair
+/// is hidden.
+template <class T>
+KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& normalizer) {
+  return normalizer.factor * T(0) == T(0) ? normalizer : Normalizer<T>{T(NAN), T(1)};
+}
+
 /// Of the sum f 2^e of weights 2^(s2 - m + bias). Neither number depends on how the sum and m share the scale. Beyond
 /// 2^24 float32 has no odd integers: what rounding takes from the shift is made good in the factor.
 template <class T>

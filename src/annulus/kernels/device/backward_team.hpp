@@ -29,6 +29,7 @@
 #include "annulus/kernels/device/teams.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "annulus/kernels/multiplicity.hpp"
+#include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/numbers.hpp"
 #include "annulus/kernels/statistics.hpp"
 #include "annulus/kernels/top_list.hpp"
@@ -81,14 +82,15 @@ class BackwardTeam {
     for (Index first = 0; first < all; first += Tile::met) {
       const Index left = all - first;
       const int count = left < Tile::met ? int(left) : Tile::met;
-      if (!sees_any(c, met_row(item, first).t, met_row(item, first + count - 1).t)) continue;
+      const Sight sight = sight_between(c, met_row(item, first).t, met_row(item, first + count - 1).t);
+      if (sight == Sight::none) continue;
       look_up(c, c.met_rows, count, !owns_queries, [&](int j) { return met_row(item, first + j); });
       typename Tile::Scores scores = {};
       c.products.add_scores(own_rows(c, owns_queries ? makes.operands.q : makes.operands.k, query_factor(true)),
                             met_rows(c, owns_queries ? makes.operands.k : makes.operands.q, query_factor(false), count),
                             scores);
       if constexpr (makes_gradients<Makes>) {
-        add_gradients(c, count, scores, sums);
+        add_gradients(c, count, sight == Sight::some, scores, sums);
       } else {
         add_statistics(c, count, scores);
       }
@@ -101,9 +103,9 @@ class BackwardTeam {
   static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // at most, in a tile
 
   // Scratch memory: own, met, weights; shift, factor, delta (of the side that is queries), and what lets own begin at a
-  // multiple of 16 bytes; t, row, head of the owned rows and of those met.
+  // multiple of 16 bytes; t, row, head of the owned rows and of those met, not_finite.
   static constexpr int numbers = Tile::own_size + Tile::met_size + Tile::weight_size + 3 * queries + Tile::piece;
-  static constexpr int indices = 3 * (Tile::rows + Tile::met);
+  static constexpr int indices = 3 * (Tile::rows + Tile::met) + 1;
 
   /// Of the owned rows: dq, or dk and dv.
   struct Sums {
@@ -131,8 +133,9 @@ class BackwardTeam {
     Rows met_rows;
 
     KOKKOS_FUNCTION Context(const BackwardTeam& kernel, const Member& member, const TeamTile& owned)
-        : team(member), tile(owned), products{member,  kernel.head_dim, kernel.whole_pieces, owned.count, nullptr,
-                                              nullptr, nullptr} {
+        : team(member), tile(owned), products{member,      kernel.head_dim, kernel.whole_pieces,
+                                              owned.count, nullptr,         nullptr,
+                                              nullptr,     nullptr} {
       const Scratch<Index> of_indices(team.team_scratch(0), std::size_t(indices));
       const Scratch<T> of_numbers(team.team_scratch(0), std::size_t(numbers));
       products.own = whole_piece(of_numbers.data());
@@ -145,6 +148,7 @@ class BackwardTeam {
       own_rows = {own, own + Tile::rows, own + 2 * Tile::rows};
       Index* const met = own + 3 * Tile::rows;
       met_rows = {met, met + Tile::met, met + 2 * Tile::met};
+      products.not_finite = met + 3 * Tile::met;
       owned_t = {kernel.owned_row(tile.item, tile.begin).t, kernel.owned_row(tile.item, tile.begin + tile.count - 1).t};
     }
   };
@@ -157,11 +161,11 @@ class BackwardTeam {
     return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
   }
 
-  /// Whether any owned row and any row between comb indices `first` and `last` (in the order of meeting) see each
+  /// What the owned rows and those met between comb indices `first` and `last`, in the order of meeting, see of each
   /// other.
-  KOKKOS_FUNCTION bool sees_any(const Context& c, Index first, Index last) const {
-    return owns_queries ? any_visible(c.tile.item.mask, c.owned_t, {last, first})
-                        : any_visible(c.tile.item.mask, {first, last}, c.owned_t);
+  KOKKOS_FUNCTION Sight sight_between(const Context& c, Index first, Index last) const {
+    return owns_queries ? sight_of(c.tile.item.mask, c.owned_t, {last, first})
+                        : sight_of(c.tile.item.mask, {first, last}, c.owned_t);
   }
 
   KOKKOS_FUNCTION bool hidden(const Context& c, int i, int j) const {
@@ -181,8 +185,10 @@ class BackwardTeam {
       if (!queries) continue;
       const core::TensorView& normalizers = makes.operands.normalizers;
       const Index at = number_of(normalizers, c.tile.batch, found.row, found.head);
-      c.shift[i] = load_number<T>(normalizers, at);
-      c.factor[i] = load_number<T>(normalizers, at + 1);
+      const Normalizer<T> normalizer =
+          with_finite_factor<T>({load_number<T>(normalizers, at), load_number<T>(normalizers, at + 1)});
+      c.shift[i] = normalizer.shift;
+      c.factor[i] = normalizer.factor;
       if constexpr (makes_gradients<Makes>) {
         const core::TensorView& delta = makes.operands.delta;
         const bool empty = c.factor[i] == T(0);
@@ -193,6 +199,7 @@ class BackwardTeam {
   }
 
   KOKKOS_FUNCTION void begin_rows(const Context& c) const {
+    if (c.team.team_rank() == 0) *c.products.not_finite = 0;
     look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
   }
 
@@ -231,7 +238,8 @@ class BackwardTeam {
 
   /// dq, or dk and dv, take in the rows met. Every thread turns the scores that it has computed itself into weights and
   /// dS; these take each other's place in memory.
-  KOKKOS_FUNCTION void add_gradients(const Context& c, int count, typename Tile::Scores& scores, Sums& sums) const {
+  KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, typename Tile::Scores& scores,
+                                     Sums& sums) const {
     const auto& operands = makes.operands;
     typename Tile::Scores ds = {};
     c.products.add_scores(own_rows(c, owns_queries ? operands.dout : operands.v, T(1)),
@@ -244,28 +252,29 @@ class BackwardTeam {
         ANNULUS_UNROLL
         for (int b = 0; b < Tile::block_columns; ++b) {
           const int i = row + r, j = Tile::score_column(column, b), query = owns_queries ? i : j;
-          const T weight =
-              hidden(c, i, j) ? T(0) : c.factor[query] * core::exp2(scores[slot].of[r][b] - c.shift[query]);
-          ds[slot].of[r][b] = weight * (output_scale * ds[slot].of[r][b] - c.delta[query]);
+          const bool none = hidden(c, i, j);
+          const T weight = none ? T(0) : c.factor[query] * core::exp2(scores[slot].of[r][b] - c.shift[query]);
+          ds[slot].of[r][b] = none ? T(0) : weight * (output_scale * ds[slot].of[r][b] - c.delta[query]);
           if constexpr (!owns_queries) weights[i * Tile::weight_stride + j] = weight;
         }
       }
     });
+    const Pairs pairs{some_hidden, [&](int i, int j) { return !hidden(c, i, j); }};
     if constexpr (!owns_queries) {
-      add_products(c, met_rows(c, operands.dout, T(1), count), makes.sums.dv, sums.dv);
+      add_products(c, met_rows(c, operands.dout, T(1), count), pairs, makes.sums.dv, sums.dv);
       c.team.team_barrier();  // nobody reads the weights any more
     }
     c.products.for_each_score(count, ds,
                               [&](int i, int j, T number) { weights[i * Tile::weight_stride + j] = number; });
-    add_products(c, met_rows(c, owns_queries ? operands.k : operands.q, T(1), count), dq_or_dk(), sums.dq_or_dk);
+    add_products(c, met_rows(c, owns_queries ? operands.k : operands.q, T(1), count), pairs, dq_or_dk(), sums.dq_or_dk);
   }
 
   /// gradient_i += sum_j weights_ij v_j, one j after another.
-  template <class V>
-  KOKKOS_FUNCTION void add_products(const Context& c, const V& v, const core::TensorView& gradient,
-                                    typename Tile::Output* sums) const {
+  template <class V, class Sees>
+  KOKKOS_FUNCTION void add_products(const Context& c, const V& v, const Pairs<Sees>& pairs,
+                                    const core::TensorView& gradient, typename Tile::Output* sums) const {
     c.products.template for_each_chunk<kept>(sums, sums_in(c, gradient), [&](int chunk, typename Tile::Output& here) {
-      c.products.add_chunk(v, chunk, false, here);
+      c.products.add_chunk(v, chunk, false, pairs, here);
     });
   }
 

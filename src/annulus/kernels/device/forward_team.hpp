@@ -90,16 +90,19 @@ class ForwardTeam {
     for (Index first = 0; first < keys.count; first += Tile::met) {
       const Index left = keys.count - first;
       const int count = left < Tile::met ? int(left) : Tile::met;
-      if (keys_are_hidden(c, first, count)) continue;
+      const Sight sight = sight_of(c.tile.item.mask, c.query_t_range, key_range(c, first, count));
+      if (sight == Sight::none) continue;
       look_up(
           c, count, [&](int j) { return key_at(keys, first + j); }, c.key_row, c.key_t);
       const auto v = rows_of(operands.v, c.tile.batch, c.tile.item.kv_head, c.key_row, count, T(1));
+      const Pairs pairs{sight == Sight::some,
+                        [&](int i, int j) { return !is_hidden(c.tile.item.mask, c.query_t[i], c.key_t[j]); }};
       multiply_scores(c, count);
-      c.products.load_chunk(v, 0, 0);
+      c.products.load_chunk(v, 0, 0, pairs.some_hidden);
       update_rows(c, count);
       c.products.template for_each_chunk<kept>(acc, acc_row, [&](int chunk, typename Tile::Output& sums) {
         shrink_sums(c, sums);
-        c.products.add_chunk(v, chunk, chunk == 0, sums);
+        c.products.add_chunk(v, chunk, chunk == 0, pairs, sums);
       });
     }
     c.products.template write_kept<kept>(acc, acc_row);
@@ -108,17 +111,16 @@ class ForwardTeam {
 
  private:
   // Scratch memory: q, kv, s; m, fresh_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows), and what
-  // lets q begin at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows).
+  // lets q begin at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
   static constexpr int numbers =
       Tile::own_size + Tile::met_size + Tile::weight_size + (5 + Tuning::row_parts) * Tile::rows + Tile::piece;
-  static constexpr int indices = 2 * (Tile::rows + Tile::met);
+  static constexpr int indices = 2 * (Tile::rows + Tile::met) + 1;
 
   /// Where this team finds its things.
   struct Context {
     const Member& team;
     TeamTile tile;
-    Index first_query_t;
-    Index last_query_t;
+    CombRange query_t_range;
     Products<Tuning, Storage, T, Member> products;
     T* s;
     T* m;        // shift of the sums so far
@@ -135,7 +137,7 @@ class ForwardTeam {
     KOKKOS_FUNCTION Context(const ForwardTeam& kernel, const Member& member, const TeamTile& team_tile)
         : team(member), tile(team_tile), products{member,          kernel.head_dim, kernel.whole_pieces,
                                                   team_tile.count, nullptr,         nullptr,
-                                                  nullptr} {
+                                                  nullptr,         nullptr} {
       const Scratch<Index> of_indices(team.team_scratch(0), std::size_t(indices));
       const Scratch<T> of_numbers(team.team_scratch(0), std::size_t(numbers));
       products.own = whole_piece(of_numbers.data());
@@ -151,8 +153,9 @@ class ForwardTeam {
       query_t = query_row + Tile::rows;
       key_row = query_t + Tile::rows;
       key_t = key_row + Tile::met;
-      first_query_t = kernel.work.row_of(tile.item.query, tile.begin).t;
-      last_query_t = kernel.work.row_of(tile.item.query, tile.begin + tile.count - 1).t;
+      products.not_finite = key_t + Tile::met;
+      query_t_range = {kernel.work.row_of(tile.item.query, tile.begin).t,
+                       kernel.work.row_of(tile.item.query, tile.begin + tile.count - 1).t};
     }
   };
 
@@ -169,12 +172,11 @@ class ForwardTeam {
     return work.row_of(keys, keys.count - 1 - position);
   }
 
-  /// Whether no query row sees any of the keys at positions first ... first + count - 1, which descend in t.
-  KOKKOS_FUNCTION bool keys_are_hidden(const Context& c, Index first, int count) const {
+  /// Comb indices of the keys at positions first ... first + count - 1, which descend; of no interest without a mask.
+  KOKKOS_FUNCTION CombRange key_range(const Context& c, Index first, int count) const {
     const core::WorkItem& item = c.tile.item;
-    if (item.mask == core::Mask::all) return false;  // without looking up rows
-    return !any_visible(item.mask, {c.first_query_t, c.last_query_t},
-                        {key_at(item.key, first + count - 1).t, key_at(item.key, first).t});
+    if (item.mask == core::Mask::all) return {0, 0};  // without looking up rows
+    return {key_at(item.key, first + count - 1).t, key_at(item.key, first).t};
   }
 
   /// Looks up `count` rows, row_of(0), row_of(1), ... Barrier: they are there.
@@ -190,6 +192,7 @@ class ForwardTeam {
 
   KOKKOS_FUNCTION void begin_rows(const Context& c) const {
     const TeamTile& tile = c.tile;
+    if (c.team.team_rank() == 0) *c.products.not_finite = 0;
     look_up(
         c, tile.count, [&](int i) { return work.row_of(tile.item.query, tile.begin + i); }, c.query_row, c.query_t);
     for (int i = c.team.team_rank(); i < tile.count; i += c.team.team_size()) {

@@ -23,10 +23,10 @@ inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, i
 
 /// to[i * stride + d] = factor * row_at(i)[d] for i < count and d < width; 0 for d >= available. By the whole team, in
 /// pieces of so many numbers, neighbouring pieces by neighbouring threads. Each thread asks for some before it waits
-/// for the first.
+/// for the first. *not_finite, where there is one, becomes 1 if a number is not; any thread may write it.
 template <int piece, int width, class Storage, class T, class Member, class RowAt>
 KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int available, T factor, const RowAt& row_at,
-                                        T* to, int stride) {
+                                        T* to, int stride, core::Index* not_finite) {
   constexpr int across = width / piece, together = 4;
   constexpr int most = 16 / int(sizeof(T)), part = piece < most ? piece : most;  // written at once
   static_assert(width % piece == 0);
@@ -49,6 +49,11 @@ KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int avail
         ANNULUS_UNROLL
         for (int n = 0; n < part; ++n) numbers.of[n] = factor * core::load_as<T>(found[k].of[begin + n]);
         *reinterpret_cast<Numbers<T, part>*>(to + number / across * stride + d + begin) = numbers;
+        if (not_finite == nullptr) continue;
+        ANNULUS_UNROLL
+        for (int n = 0; n < part; ++n) {
+          if (!(numbers.of[n] - numbers.of[n] == T(0))) *not_finite = 1;
+        }
       }
     }
   }
@@ -57,12 +62,12 @@ KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int avail
 /// The same by pieces of 16 bytes where rows have whole ones, or else by single numbers.
 template <int width, class Storage, class T, class Member, class RowAt>
 KOKKOS_INLINE_FUNCTION void load_rows(const Member& team, bool whole_pieces, int count, int available, T factor,
-                                      const RowAt& row_at, T* to, int stride) {
+                                      const RowAt& row_at, T* to, int stride, core::Index* not_finite = nullptr) {
   if (whole_pieces) {
     constexpr int fit = 16 / int(sizeof(Storage)), piece = fit < width ? fit : width;
-    load_pieces<piece, width, Storage>(team, count, available, factor, row_at, to, stride);
+    load_pieces<piece, width, Storage>(team, count, available, factor, row_at, to, stride, not_finite);
   } else {
-    load_pieces<1, width, Storage>(team, count, available, factor, row_at, to, stride);
+    load_pieces<1, width, Storage>(team, count, available, factor, row_at, to, stride, not_finite);
   }
 }
 

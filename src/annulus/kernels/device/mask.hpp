@@ -17,10 +17,14 @@ KOKKOS_INLINE_FUNCTION bool is_hidden(core::Mask mask, core::Index query_t, core
   return mask != core::Mask::all && (key_t > query_t) == (mask == core::Mask::upto);
 }
 
-/// False where a tile of keys need not be loaded: none of these queries sees one of them.
-KOKKOS_INLINE_FUNCTION bool any_visible(core::Mask mask, CombRange queries, CombRange keys) {
-  return mask == core::Mask::all || (mask == core::Mask::upto ? keys.lowest <= queries.highest  //
-                                                              : keys.highest > queries.lowest);
+/// What queries see of keys: nothing, so that a tile of them need not be loaded; some of them; all.
+enum class Sight { none, some, all };
+
+KOKKOS_INLINE_FUNCTION Sight sight_of(core::Mask mask, CombRange queries, CombRange keys) {
+  if (mask == core::Mask::all) return Sight::all;
+  const bool upto = mask == core::Mask::upto;
+  if (upto ? keys.lowest > queries.highest : keys.highest <= queries.lowest) return Sight::none;
+  return (upto ? keys.highest <= queries.lowest : keys.lowest > queries.highest) ? Sight::all : Sight::some;
 }
 
 }  // namespace annulus::kernels::device

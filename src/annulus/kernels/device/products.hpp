@@ -20,6 +20,15 @@ struct RowsOf {
 template <class T, class At>
 RowsOf(int, T, At) -> RowsOf<T, At>;
 
+/// Which pairs of a tile see each other: all where nothing is `hidden`, else those for which sees(i, j) holds.
+template <class Sees>
+struct Pairs {
+  bool some_hidden;
+  Sees sees;
+};
+template <class Sees>
+Pairs(bool, Sees) -> Pairs<Sees>;
+
 template <class Tuning, class Storage, class T, class Member>
 struct Products {
   using Tile = device::Tile<Tuning, T>;
@@ -27,11 +36,12 @@ struct Products {
 
   const Member& team;
   int head_dim;
-  bool whole_pieces;  ///< have_whole_pieces() of all operands
-  int rows;           ///< of the tile
-  T* own;             ///< own_size numbers
-  T* met;             ///< met_size
-  T* weights;         ///< weight_size
+  bool whole_pieces;        ///< have_whole_pieces() of all operands
+  int rows;                 ///< of the tile
+  T* own;                   ///< own_size numbers
+  T* met;                   ///< met_size
+  T* weights;               ///< weight_size
+  core::Index* not_finite;  ///< 1 from the first number of a tile with hidden pairs on that is not finite, 0 before
 
   /// sums += A B^T. Blocks reach beyond the tile: what they compute there is not used.
   template <class A, class B>
@@ -75,28 +85,36 @@ struct Products {
 
   /// met = one chunk of `depth` rows of V, or of those that are left.
   template <class V>
-  KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first) const {
+  KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first, bool some_hidden) const {
     const int begin = chunk * Tile::columns, left = v.count - first;
     load_rows<Tile::columns, Storage>(
         team, whole_pieces, left < Tile::depth ? left : Tile::depth, head_dim - begin, v.factor,
-        [&](int j) { return v.at(first + j) + begin; }, met, Tile::columns);
+        [&](int j) { return v.at(first + j) + begin; }, met, Tile::columns, some_hidden ? not_finite : nullptr);
   }
 
-  /// sums += weights V, of one chunk. `is_loaded`: the chunk's first rows are there.
-  template <class V>
-  KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, Output& sums) const {
+  /// sums += weights V, of one chunk. `is_loaded`: the chunk's first rows are there. The weight 0 of a hidden pair
+  /// takes out no number that is not finite: where there is one, such pairs are left out one by one.
+  template <class V, class Sees>
+  KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, const Pairs<Sees>& pairs,
+                                 Output& sums) const {
     const int width = head_dim - chunk * Tile::columns;
     for (int first = 0; first < v.count; first += Tile::depth) {
       if (first > 0 || !is_loaded) {
         team.team_barrier();
-        load_chunk(v, chunk, first);
+        load_chunk(v, chunk, first, pairs.some_hidden);
         team.team_barrier();
       }
       const int left = v.count - first, count = left < Tile::depth ? left : Tile::depth;
+      const bool leave_out = pairs.some_hidden && *not_finite != 0;
       Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {
         if (row >= rows || Tile::output_column(column, 0) >= width) return;
-        Tile::multiply_weights(sums[slot], weights + row * Tile::weight_stride + first,
-                               met + Tile::output_column(column, 0), count);
+        const T* const w = weights + row * Tile::weight_stride + first;
+        const T* const columns = met + Tile::output_column(column, 0);
+        if (leave_out)
+          Tile::multiply_seen(sums[slot], w, columns, count,
+                              [&](int r, int x) { return pairs.sees(row + r, first + x); });
+        else
+          Tile::multiply_weights(sums[slot], w, columns, count);
       });
     }
   }

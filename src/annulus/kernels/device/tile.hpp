@@ -124,6 +124,21 @@ struct Tile {
     for (; x < count; ++x) add_row(sum, v + x * columns, [&](int r) { return weights[r * weight_stride + x]; });
   }
 
+  /// The same of those pairs alone for which sees(r, x) holds.
+  template <class Sees>
+  KOKKOS_FUNCTION static void multiply_seen(Block& sum, const T* weights, const T* v, int count, const Sees& sees) {
+    for (int x = 0; x < count; ++x) {
+      Block more = sum;
+      add_row(more, v + x * columns, [&](int r) { return weights[r * weight_stride + x]; });
+      ANNULUS_UNROLL
+      for (int r = 0; r < block_rows; ++r) {
+        const bool seen = sees(r, x);
+        ANNULUS_UNROLL
+        for (int c = 0; c < block_columns; ++c) sum.of[r][c] = seen ? more.of[r][c] : sum.of[r][c];
+      }
+    }
+  }
+
  private:
   template <class WeightOf>
   KOKKOS_FUNCTION static void add_row(Block& sum, const T* v, const WeightOf& weight_of) {

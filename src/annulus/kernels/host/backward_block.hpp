@@ -69,13 +69,27 @@ ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]), 0 for keys outside [begin[i], end[i]) when
-/// kMasked. `begin` and `end` count from the panel's first key.
+/// Keys that MR rows see, from key number `first` on: begin and end of each row.
+struct PanelMask {
+  const int* begin;
+  const int* end;
+  int first;
+
+  /// x for keys that row i sees, of vector number v, and 0 for others, whatever x is.
+  template <class N>
+  ANNULUS_INLINE_MEMBER Vec<N> only(int i, int v, Vec<N> x) const {
+    const Vec<IntOf<N>> key = count_up<N>() + IntOf<N>(first + v * kLanes<N>);
+    const auto seen = (key >= IntOf<N>(begin[i])) & (key < IntOf<N>(end[i]));
+    return seen ? x : Vec<N>{};
+  }
+};
+
+/// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]), 0 for unseen keys when kMasked.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked>
 __attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
-                                                 Number<T> factor, const Number<T>* shifts, const int* begin,
-                                                 const int* end, int first, Number<T>* p) {
+                                                 Number<T> factor, const Number<T>* shifts, const PanelMask& seen,
+                                                 Number<T>* p) {
   using N = Number<T>;
   constexpr int n = kLanes<T>;
   Block<T, NV> c = {};
@@ -92,20 +106,15 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
     exp2_of<N>(x);
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      if constexpr (kMasked) {
-        const Vec<IntOf<N>> key = count_up<N>() + IntOf<N>(first + v * n);
-        const auto seen = (key >= IntOf<N>(begin[i])) & (key < IntOf<N>(end[i]));
-        x[v] = seen ? x[v] : Vec<N>{};
-      }
-      store(p + i * kStripStride<T> + v * n, x[v]);
+      store(p + i * kStripStride<T> + v * n, kMasked ? seen.only<N>(i, v, x[v]) : x[v]);
     }
   }
 }
 
-/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel.
-template <class T, int NV>
+/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, 0 for unseen keys when kMasked.
+template <class T, int NV, bool kMasked>
 __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
-                                                    const T* delta, const T* p, T* ds) {
+                                                    const T* delta, const T* p, T* ds, const PanelMask& seen) {
   constexpr int n = kLanes<T>, stride = kStripStride<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
@@ -113,18 +122,20 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
   for (int i = 0; i < kRowBlock; ++i) {
     const Vec<T> shift = broadcast(delta[i]);
 #pragma GCC unroll 2
-    for (int v = 0; v < NV; ++v)
-      store(ds + i * stride + v * n, load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift));
+    for (int v = 0; v < NV; ++v) {
+      const Vec<T> slope = load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift);
+      store(ds + i * stride + v * n, kMasked ? seen.only<T>(i, v, slope) : slope);
+    }
   }
 }
 
 /// The same of pairs, and P with it, both rounded: weights [MR][kStripStride] are E, ds[...] = P * (dP - delta[i]) with
 /// P = E * factors[i] unrounded.
 ///   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
-template <class T, int NV>
+template <class T, int NV, bool kMasked>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
                                                     const float* factors, const float* delta, const float* weights,
-                                                    T* p, T* ds, std::uint16_t* ds_rows) {
+                                                    T* p, T* ds, std::uint16_t* ds_rows, const PanelMask& seen) {
   constexpr int n = kLanes<T>, stride = kStripStride<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
@@ -136,7 +147,8 @@ __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stri
     for (int v = 0; v < NV; ++v) {
       const Floats p0 = load<Floats>(weights + i * stride + v * n) * factor[0];
       const Floats p1 = load<Floats>(weights + (i + 1) * stride + v * n) * factor[1];
-      const Rounded both(p0 * (c[i][v] - shift[0]), p1 * (c[i + 1][v] - shift[1]));
+      const Floats ds0 = p0 * (c[i][v] - shift[0]), ds1 = p1 * (c[i + 1][v] - shift[1]);
+      const Rounded both(kMasked ? seen.only<float>(i, v, ds0) : ds0, kMasked ? seen.only<float>(i + 1, v, ds1) : ds1);
       store(p + i / 2 * stride + v * n, Rounded(p0, p1).pairs());
       store(ds + i / 2 * stride + v * n, both.pairs());
       both.store_rows(ds_rows + i * stride + v * n, ds_rows + (i + 1) * stride + v * n);

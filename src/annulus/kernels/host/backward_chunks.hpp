@@ -50,6 +50,7 @@ struct ScoreKeys {
 ///            [slab][capacity / 2][NR] of two rows that follow each other
 ///   delta    [capacity]               delta'; of pairs delta / output_scale
 ///   factors  [capacity]               of dout, or of P: factor * output_scale
+///   finite                            all added numbers are: the 0 of a pair that does not meet takes them out
 template <class T>
 struct QueryChunk : ScoreRows<T> {
   T* dout;
@@ -58,17 +59,20 @@ struct QueryChunk : ScoreRows<T> {
   Number<T>* dq;
   Number<T>* delta;
   Number<T>* factors;
+  bool finite;
 };
 
 ///   values    [panel][depth][NR]       like the keys
 ///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys; none: not wanted
+///   finite                             all numbers of key_rows are
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
   T* values;
   Number<T>* dk;
   Number<T>* dv;
+  bool finite;
 };
 
 /// Where statistics of E go, for the rows and keys of two chunks.

@@ -32,7 +32,8 @@ struct BackwardMemory {
             words(all / kPerWord<T> * layout.columns),
             words(all * layout.depth),
             numbers(all * layout.columns),
-            numbers(all * layout.columns)};
+            numbers(all * layout.columns),
+            true};
     queries.ScoreRows<T>::operator=(score_rows<T>(scratch, layout));
     queries.dout = words(rows * layout.row_words);
     queries.added_queries = is_pair ? words(rows / kPerWord<T> * layout.columns) : queries.queries;
@@ -40,6 +41,7 @@ struct BackwardMemory {
     queries.dq = numbers(rows * layout.columns);
     queries.delta = numbers(rows);
     queries.factors = numbers(rows);
+    queries.finite = true;
   }
 
   using N = Number<T>;
@@ -81,11 +83,12 @@ class GradientSums {
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);
       w.dq_rows[i] = accumulator(gradients_.dq, task.batch, row, head);
-      const N* const normalizer = accumulator(operands_.normalizers, task.batch, row, head);
+      const N* const numbers = accumulator(operands_.normalizers, task.batch, row, head);
+      const Normalizer<N> normalizer = with_finite_factor<N>({numbers[0], numbers[1]});
       const N delta = *accumulator(operands_.delta, task.batch, row, head);
-      q.shift[i] = normalizer[0];
-      q.delta[i] = kPerWord<T> > 1 ? delta / N(operands_.output_scale) : normalizer[1] * delta;
-      q.factors[i] = normalizer[1] * N(operands_.output_scale);
+      q.shift[i] = normalizer.shift;
+      q.delta[i] = kPerWord<T> > 1 ? delta / N(operands_.output_scale) : normalizer.factor * delta;
+      q.factors[i] = normalizer.factor * N(operands_.output_scale);
     });
     std::fill(w.operands + count, w.operands + q.rows, zero_row);
     std::fill(w.others + count, w.others + q.rows, zero_row);
@@ -96,8 +99,9 @@ class GradientSums {
     q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
     const int storage = storage_index(operands_.q.type);
     const auto pack = tiles_.pack_row_slabs[storage], pack_added = tiles_.pack_slabs[storage];
-    pack(w.operands, q.rows, q.head_dim, q.capacity, {&q.score_factor, 0}, q.queries);
-    pack(w.others, q.rows, q.head_dim, q.capacity, {q.factors, 1}, q.dout);
+    const bool finite_queries = pack(w.operands, q.rows, q.head_dim, q.capacity, {&q.score_factor, 0}, q.queries);
+    const bool finite_dout = pack(w.others, q.rows, q.head_dim, q.capacity, {q.factors, 1}, q.dout);
+    q.finite = finite_queries && finite_dout;
     if (kPerWord<T> == 1) return;
     pack_added(w.operands, q.rows, q.head_dim, q.capacity / kPerWord<T>, {&q.score_factor, 0}, q.added_queries);
     pack_added(w.others, q.rows, q.head_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
@@ -118,7 +122,7 @@ class GradientSums {
   }
 
  private:
-  void load_keys(const BackwardTask& task, const Memory& w) const {
+  void load_keys(const BackwardTask& task, Memory& w) const {
     const WorkItem& item = work_.items[task.item];
     RowWalk walk(work_, item.key);
     walk.skip(task.first);
@@ -134,7 +138,8 @@ class GradientSums {
     std::fill(w.others + task.count, w.others + capacity, zero_row);
     const N one = 1;
     tiles_.pack_transposed[storage](w.operands, capacity, d, one, w.keys.keys);
-    tiles_.pack_descending_slabs[storage](w.operands, capacity, d, capacity / kPerWord<T>, {&one, 0}, w.keys.key_rows);
+    w.keys.finite = tiles_.pack_descending_slabs[storage](w.operands, capacity, d, capacity / kPerWord<T>, {&one, 0},
+                                                          w.keys.key_rows);
     tiles_.pack_transposed[storage](w.others, capacity, d, one, w.keys.values);
     if (w.keys.dk == nullptr) return;
     tiles_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);

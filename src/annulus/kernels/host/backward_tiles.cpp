@@ -22,13 +22,16 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
   const T *const dout = q.dout + row * nr, *const values = k.values + std::int64_t(tile + from) * depth;
   const std::int64_t at = std::int64_t(row / kPerWord<T>) * kStripStride<T> + from;
+  const PanelMask seen = seen_from(q, row, tile + from);
   if constexpr (kPerWord<T> == 1) {
     fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.p + at);
-    score_gradient_block<T, NV>(dout, slab_stride, values, depth, q.delta + row, strips.p + at, strips.ds + at);
+    score_gradient_block<T, NV, kMasked>(dout, slab_stride, values, depth, q.delta + row, strips.p + at, strips.ds + at,
+                                         seen);
   } else {
     fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.weights);
-    score_gradient_pairs<T, NV>(dout, slab_stride, values, depth, q.factors + row, q.delta + row, strips.weights,
-                                strips.p + at, strips.ds + at, halves_of_row(strips, row) + from);
+    score_gradient_pairs<T, NV, kMasked>(dout, slab_stride, values, depth, q.factors + row, q.delta + row,
+                                         strips.weights, strips.p + at, strips.ds + at,
+                                         halves_of_row(strips, row) + from, seen);
   }
 }
 
@@ -118,6 +121,75 @@ void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T
   }
 }
 
+/// Whether a row of the chunk sees a key of it.
+template <class T>
+ANNULUS_INLINE bool sees(const QueryChunk<T>& q, int row, int key) {
+  return q.begin[row] <= key && key < q.end[row];
+}
+
+/// One column vector of dV (or dK) of a key, number `key` of the chunk, takes in the rows that see it.
+///   p [rows][kStripStride], of the key   b [rows][NR], of the columns
+template <class T>
+ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b, Number<T>* acc) {
+  Vec<Number<T>> sum = load<Vec<Number<T>>>(acc);
+  for (int row = 0; row < q.rows; ++row) {
+    const int word = row / kPerWord<T>, i = row % kPerWord<T>;
+    if (!sees(q, row, key)) continue;
+    multiply_add_one<T>(sum, broadcast(p[word * kStripStride<T>]), load<Vec<T>>(b + word * kKeyBlock<T>), i);
+  }
+  store(acc, sum);
+}
+
+/// add_to_keys() where rows of G or Q are not finite: the 0 of a pair that does not meet would not take them out, so
+/// that it is left out.
+template <class T>
+__attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
+                                                int tile, int keys) {
+  constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+  const int slabs = slab_count<T>(q.head_dim);
+  for (int j = 0; j < keys; ++j) {
+    const int key = tile + j;
+    for (int s = 0; s < slabs; ++s) {
+      const std::int64_t acc = ((key / kRowBlock * slabs + s) * kRowBlock + key % kRowBlock) * nr;
+      const std::int64_t b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
+      for (int v = 0; v < nr; v += n) {
+        add_rows_that_see(q, key, strips.p + j, q.added_dout + b + v, k.dv + acc + v);
+        add_rows_that_see(q, key, strips.ds + j, q.added_queries + b + v, k.dk + acc + v);
+      }
+    }
+  }
+}
+
+/// One column vector of dQ of a row takes in the keys of a tile that it sees, descending.
+///   ds [keys], of the row   b [keys][NR], of the columns
+template <class T>
+ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int keys, const T* ds, const T* b,
+                                  Number<T>* acc) {
+  Vec<Number<T>> sum = load<Vec<Number<T>>>(acc);
+  for (int j = keys; j-- > 0;) {
+    const int word = j / kPerWord<T>, i = kPerWord<T> - 1 - j % kPerWord<T>;
+    if (!sees(q, row, tile + j)) continue;
+    multiply_add_one<T>(sum, broadcast(ds[word]), load<Vec<T>>(b + word * kKeyBlock<T>), i);
+  }
+  store(acc, sum);
+}
+
+/// add_to_queries() where rows of K are not finite.
+template <class T>
+__attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const KeyChunk<T>& k,
+                                                   const Strips<T>& strips, int tile, int keys) {
+  constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+  const int slabs = slab_count<T>(q.head_dim);
+  for (int row = 0; row < q.rows; ++row) {
+    const T* const ds = strips.ds_rows + std::int64_t(row) * (kStripStride<T> / kPerWord<T>);
+    for (int s = 0; s < slabs; ++s) {
+      Number<T>* const acc = q.dq + ((std::int64_t(row / kRowBlock) * slabs + s) * kRowBlock + row % kRowBlock) * nr;
+      const T* const b = k.key_rows + (std::int64_t(s) * k.capacity + tile) / kPerWord<T> * nr;
+      for (int v = 0; v < nr; v += n) add_keys_seen(q, row, tile, keys, ds, b + v, acc + v);
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -128,8 +200,8 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
     const int keys = at_most(kTileKeys, k.count - tile);
     if (tile >= end || tile + keys <= begin) continue;
     for (int row = 0; row < q.rows; row += kRowBlock) fill_group(q, k, strips, row, tile, keys);
-    if (k.dk != nullptr) add_to_keys(q, k, strips, tile, keys);
-    if (q.dq != nullptr) add_to_queries(q, k, strips, tile, keys);
+    if (k.dk != nullptr) (q.finite ? add_to_keys<T> : add_to_keys_seen<T>)(q, k, strips, tile, keys);
+    if (q.dq != nullptr) (k.finite ? add_to_queries<T> : add_to_queries_seen<T>)(q, k, strips, tile, keys);
   }
 }
 

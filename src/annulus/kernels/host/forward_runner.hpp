@@ -199,7 +199,7 @@ class ForwardRunner {
     w.tile.count = int(count);
     const int d = w.panels.head_dim, storage = storage_index(operands_.k.type);
     tiles_.pack_rows[storage](keys, int(count), d, w.tile.keys);
-    tiles_.pack_values[storage](values, int(count), d, w.tile.capacity, w.tile.values);
+    w.tile.finite = tiles_.pack_values[storage](values, int(count), d, w.tile.capacity, w.tile.values);
   }
 
   const TileFunctions<T>& tiles_;

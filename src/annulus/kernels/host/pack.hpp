@@ -99,22 +99,27 @@ void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim
   }
 }
 
-/// Words of a row cut into slabs of NR side by side, zero beyond head_dim.
+/// Words of a row cut into slabs of NR side by side, zero beyond head_dim. Returns whether all numbers are finite.
 template <class T, class Storage>
-void pack_row_slabs(const void* const* rows, int count, int head_dim, int capacity,
+bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capacity,
                     const RowFactors<Number<T>>& factors, T* slabs) {
   constexpr int n = kLanes<T>, block = kKeyBlock<T>;
   constexpr int ahead = 8;
   const int depth = (head_dim + kPerWord<T> - 1) / kPerWord<T>;
+  FiniteCheck<T> finite;
   for (int i = 0; i < count; ++i) {
     if (i + ahead < count) prefetch_rows<Storage>(rows + i + ahead, 1, head_dim);
     const auto* row = static_cast<const Storage*>(rows[i]);
     const Number<T> factor = factors.of[i * factors.step];
     T* to = slabs + i * block;
     for (int d = 0; d < depth; d += block, to += std::int64_t(capacity) * block)
-      for (int v = 0; v < block; v += n)
-        store(to + v, scaled<T>(d + v < depth ? load_words<T>(row, d + v, head_dim) : Vec<T>{}, factor));
+      for (int v = 0; v < block; v += n) {
+        const Vec<T> words = scaled<T>(d + v < depth ? load_words<T>(row, d + v, head_dim) : Vec<T>{}, factor);
+        finite.take(words);
+        store(to + v, words);
+      }
   }
+  return finite.holds();
 }
 
 /// Numbers d, d + 1, ... of two rows in pairs, `odd` what is added first; zero beyond head_dim.
@@ -124,21 +129,28 @@ ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, 
 }
 
 /// Columns of pairs of rows that follow each other, cut into slabs of NR side by side, zero beyond head_dim and behind
-/// the last row. Of the rows 2 i and 2 i + 1 the latter is added first where `kDescending`.
+/// the last row. Of the rows 2 i and 2 i + 1 the latter is added first where `kDescending`. Returns whether all numbers
+/// are finite.
 template <bool kDescending>
-void pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
+bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
                      BFloat16Pair* slabs) {
   constexpr int n = kLanes<float>, block = kKeyBlock<float>, ahead = 8;
   static constexpr BFloat16Bits none[kMaxHeadDim] = {};
+  FiniteCheck<BFloat16Pair> finite;
   for (int i = 0; i < count; i += 2) {
     if (i + ahead + 1 < count) prefetch_rows<BFloat16Bits>(rows + i + ahead, 2, head_dim);
     const auto* const first = static_cast<const BFloat16Bits*>(rows[i]);
     const auto* const second = i + 1 < count ? static_cast<const BFloat16Bits*>(rows[i + 1]) : none;
     BFloat16Pair* to = slabs + i / 2 * block;
     for (int d = 0; d < head_dim; d += block, to += std::int64_t(capacity) * block)
-      for (int v = 0; v < block; v += n)
-        store(to + v, kDescending ? pair_up(second, first, d + v, head_dim) : pair_up(first, second, d + v, head_dim));
+      for (int v = 0; v < block; v += n) {
+        const Pairs words =
+            kDescending ? pair_up(second, first, d + v, head_dim) : pair_up(first, second, d + v, head_dim);
+        finite.take(words);
+        store(to + v, words);
+      }
   }
+  return finite.holds();
 }
 
 /// Words of key i, columns d, d + 1, ...: a number of a row, or of two rows that follow each other, the first added
@@ -151,12 +163,13 @@ ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, in
     return pair_up(static_cast<const Storage*>(rows[2 * i]), static_cast<const Storage*>(rows[2 * i + 1]), d, head_dim);
 }
 
-/// Rows of values become columns, each `capacity` words from the next.
+/// Rows of values become columns, each `capacity` words from the next. Returns whether all numbers are finite.
 template <class T, class Storage>
-void pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
+bool pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
   constexpr int n = kLanes<T>, at_once = n * kPerWord<T>;
   static constexpr Storage none[kMaxHeadDim] = {};
   const int columns = round_up(head_dim, kColumnStep);
+  FiniteCheck<T> finite;
   for (int first = 0; first < count; first += at_once) {
     const void* some[at_once];
     for (int i = 0; i < at_once; ++i) some[i] = first + i < count ? rows[first + i] : none;
@@ -166,10 +179,13 @@ void pack_values(const void* const* rows, int count, int head_dim, int capacity,
       Vec<T> a[n];
 #pragma GCC unroll 16
       for (int i = 0; i < n; ++i) a[i] = load_value_words<T, Storage>(some, i, d, head_dim);
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) finite.take(a[i]);
       transpose<T>(a);
       for (int i = 0; i < n && d + i < columns; ++i) store(to + std::int64_t(d + i) * capacity, a[i]);
     }
   }
+  return finite.holds();
 }
 
 /// Rows as they are, one after another, the last word padded with zeros.

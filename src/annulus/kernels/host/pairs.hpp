@@ -30,6 +30,39 @@ ANNULUS_INLINE void multiply_add(Vec<Number<T>>& c, Vec<T> a, Vec<T> b) {
   }
 }
 
+/// c += a * b of one number of each word: of pairs that of the odd halves (i = 0), which multiply_add() adds first, or
+/// of the even ones.
+template <class T>
+ANNULUS_INLINE void multiply_add_one(Vec<Number<T>>& c, Vec<T> a, Vec<T> b, int i) {
+  if constexpr (kPerWord<T> == 1)
+    accumulate(c, a, b);
+  else if (i == 0)
+    accumulate(c, odd_halves(a), odd_halves(b));
+  else
+    accumulate(c, even_halves(a), even_halves(b));
+}
+
+/// Takes in words and tells whether all their numbers are finite: x - x is 0 then, and NaN of any other x.
+template <class T>
+struct FiniteCheck {
+  using Bits = Vec<UnsignedOf<Number<T>>>;
+  Bits differences = {};
+
+  ANNULUS_INLINE_MEMBER void take(Vec<T> words) {
+    if constexpr (kPerWord<T> == 1) {
+      differences |= bits_as<Bits>(words - words);
+    } else {
+      differences |= bits_as<Bits>(odd_halves(words) - odd_halves(words));
+      differences |= bits_as<Bits>(even_halves(words) - even_halves(words));
+    }
+  }
+  ANNULUS_INLINE_MEMBER bool holds() const {
+    for (int i = 0; i < kLanes<Number<T>>; ++i)
+      if (differences[i] != 0) return false;
+    return true;
+  }
+};
+
 /// Two vectors of numbers, rounded to nearest even. `rows` has those of `low`, then those of `high`, 16 bits each;
 /// pairs() has one of each in a word, that of `high` in the odd half.
 struct Rounded {

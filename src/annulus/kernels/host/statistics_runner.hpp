@@ -102,9 +102,10 @@ class ProbabilitySums {
     const bool lists = statistics_.top_keys > 0;
     rows.for_each([&](Index i, Index t, Index row, Index head) {
       w.operands[i] = address(operands_.q, task.batch, row, head);
-      const N* const normalizer = static_cast<const N*>(address(operands_.normalizers, task.batch, row, head));
-      q.shift[i] = normalizer[0];
-      w.factors[i] = double(normalizer[1]);
+      const N* const numbers = static_cast<const N*>(address(operands_.normalizers, task.batch, row, head));
+      const Normalizer<N> normalizer = with_finite_factor<N>({numbers[0], numbers[1]});
+      q.shift[i] = normalizer.shift;
+      w.factors[i] = double(normalizer.factor);
       w.slots[i] = int((operands_.first_head + head) % operands_.slots);
       if (lists) {
         const Index at = (task.batch * rows_ + row) * shape_.heads + head;

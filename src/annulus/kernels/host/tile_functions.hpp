@@ -54,10 +54,12 @@ struct QueryPanels {
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 ///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
 ///   values  [column][capacity]      zero beyond D; a word is a number of a key, or of two that follow each other
+///   finite                          all values are: the weight 0 of a key that a row does not see takes it out
 template <class T>
 struct KeyTile {
   T* keys;
   T* values;
+  bool finite;
   std::int64_t first;
   int count;
   int capacity;  // of a column, in words: one or two keys each; whole vectors
@@ -94,8 +96,9 @@ struct TileFunctions {
   /// [key][depth]
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
   /// [column][capacity], zero behind the last row in its vector; `capacity` is whole vectors.
-  void (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
-  using PackSlabs = void (*)(const void* const* rows, int count, int head_dim, int capacity,
+  /// Returns whether all numbers are finite, as do those below.
+  bool (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
+  using PackSlabs = bool (*)(const void* const* rows, int count, int head_dim, int capacity,
                              const RowFactors<Number<T>>& factors, T* slabs);
   /// [slab][capacity][NR], every number of row i times its factor. In the words of a product's inner dimension:
   ///   pack_slabs             words are numbers of one row, or of two that are added in this order

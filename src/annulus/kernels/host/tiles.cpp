@@ -34,6 +34,7 @@ struct Strip {
   std::int64_t first_key;  // position in the piece
   int rows;                // real ones in the group; the others are copies of the last
   int keys;
+  bool finite;        // the tile's values are
   Number<T>* scores;  // [kStripKeys][kGroupRows]
 
   /// What becomes of them, in the same memory: [kStripKeys / kPerWord][kGroupRows].
@@ -55,23 +56,35 @@ struct Strip {
   }
 };
 
+/// Keys of a strip that each row of a vector sees.
+template <class T>
+struct Seen {
+  using Limits = Vec<IntOf<Number<T>>>;
+  Limits begin, end;
+
+  ANNULUS_INLINE_MEMBER Seen(const Strip<T>& strip, int v) {
+    constexpr int n = kLanes<T>;
+    for (int i = 0; i < n; ++i) {
+      const int row = v * n + i < strip.rows ? v * n + i : strip.rows - 1;
+      begin[i] = strip.within(strip.panels.begin[strip.first_row + row]);
+      end[i] = strip.within(strip.panels.end[strip.first_row + row]);
+    }
+  }
+  /// -1 for rows that see key number j of the strip.
+  ANNULUS_INLINE_MEMBER Limits of(int j) const {
+    const Limits key = Limits{} + IntOf<Number<T>>(j);
+    return (key >= begin) & (key < end);
+  }
+};
+
 /// Masks the scores of keys [from, from + kScoreKeys) for vector number v of the group and returns the rows' maxima.
 template <class T>
 ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from, Vec<Number<T>> most) {
   using N = Number<T>;
-  constexpr int n = kLanes<T>;
-  using Limits = Vec<IntOf<N>>;
-  Limits begin, end;
-  for (int i = 0; i < n; ++i) {
-    const int row = v * n + i < strip.rows ? v * n + i : strip.rows - 1;
-    begin[i] = strip.within(strip.panels.begin[strip.first_row + row]);
-    end[i] = strip.within(strip.panels.end[strip.first_row + row]);
-  }
+  const Seen<T> seen(strip, v);
   for (int j = from; j < from + kScoreKeys; ++j) {
-    N* const scores = strip.scores + j * kGroupRows<T> + v * n;
-    const Limits key = Limits{} + IntOf<N>(j);
-    const auto seen = (key >= begin) & (key < end);
-    const Vec<N> score = seen ? load<Vec<N>>(scores) : broadcast(-kInfinity<N>);
+    N* const scores = strip.scores + j * kGroupRows<T> + v * kLanes<T>;
+    const Vec<N> score = seen.of(j) ? load<Vec<N>>(scores) : broadcast(-kInfinity<N>);
     store(scores, score);
     most = larger(score, most);
   }
@@ -195,6 +208,33 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, cons
   }
 }
 
+/// The same where values are not finite, which the weight 0 of a key that a row does not see would not take out: such
+/// keys are left out row by row.
+template <class T>
+__attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Range* visible, const T* values, int stride,
+                                               Number<T>* acc) {
+  using N = Number<T>;
+  constexpr int n = kLanes<T>, row = kGroupRows<T>;
+  const int columns = round_up(strip.panels.head_dim, kColumnStep);
+  for (int v = 0; v * n < strip.rows; ++v) {
+    const Seen<T> seen(strip, v);
+    const T* const weights = strip.weights() + v * n;
+    for (int column = 0; column < columns; ++column) {
+      N* const to = acc + column * row + v * n;
+      Vec<N> sum = load<Vec<N>>(to);
+      for (int j = visible[v].begin; j < visible[v].end; ++j) {
+        const Vec<T> value = broadcast(values[std::int64_t(column) * stride + j]);
+        for (int i = 0; i < kPerWord<T>; ++i) {
+          Vec<N> more = sum;
+          multiply_add_one<T>(more, load<Vec<T>>(weights + j * row), value, i);
+          sum = seen.of(j * kPerWord<T> + i) ? more : sum;
+        }
+      }
+      store(to, sum);
+    }
+  }
+}
+
 /// Weights of query block number `block` of the group, all of whose rows see all of the strip's keys, with the maxima
 /// as they are. False where a row has none yet or one has to rise: nothing but the strip has changed then.
 template <class T, bool kEntropy>
@@ -268,7 +308,11 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int stride
                             range.end - range.begin, most[v], panels.exponent_bias);
   }
   for (int v = 0; v < vectors; ++v) visible[v] = {visible[v].begin / kPerWord<T>, visible[v].end / kPerWord<T>};
-  add_values(strip, visible, values, stride, acc);
+  const Range all = strip.seen_by_all(0, kGroupRows<T>);
+  if (strip.finite || (all.begin == 0 && all.end == strip.keys))
+    add_values(strip, visible, values, stride, acc);
+  else
+    add_values_seen(strip, visible, values, stride, acc);
 }
 
 template <class T, bool kEntropy>
@@ -279,7 +323,7 @@ void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* s
     const int rows = panels.rows - row < kGroupRows<T> ? int(panels.rows - row) : kGroupRows<T>;
     for (int first = 0; first < tile.count; first += kStripKeys) {
       const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
-      const Strip<T> strip{panels, row, tile.first + first, rows, keys, scores};
+      const Strip<T> strip{panels, row, tile.first + first, rows, keys, tile.finite, scores};
       add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth, tile.values + first / kPerWord<T>,
                              tile.capacity);
     }

@@ -39,6 +39,12 @@ ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Ran
   if (j < panels.end) fill(j, One{}, std::true_type{});
 }
 
+/// What MR rows see of the keys from number `key` of the chunk on.
+template <class T>
+ANNULUS_INLINE PanelMask seen_from(const ScoreRows<T>& q, int row, int key) {
+  return {q.begin + row, q.end + row, key};
+}
+
 /// E of MR rows for NV vectors of keys, from number `key` of the chunk on.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked>
@@ -46,7 +52,7 @@ ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, i
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim);
   probability_block<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
-                                    q.score_factor, q.shift + row, q.begin + row, q.end + row, key, p);
+                                    q.score_factor, q.shift + row, seen_from(q, row, key), p);
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET
