@@ -149,9 +149,10 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: kv_sequence is 9: keys of another number than queries are not computed yet, expected 8");
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 3}, {}),
             "plan: value_dim is 3: values of another size than keys are not computed yet, expected 2");
-  EXPECT_EQ(refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
-            "plan: input: q of 1 x 1152921504606846976 rows, 1 heads of 2, float32, would have 9.22e+18 bytes; expected at "
-            "most 3.6e+16");
+  EXPECT_EQ(
+      refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
+      "plan: input: q of 1 x 1152921504606846976 rows, 1 heads of 2, float32, would have 9.22e+18 bytes; expected at "
+      "most 3.6e+16");
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {1, 2}}),
             "plan: there are 1 segments and 2 dilations, expected one of each per pair");
   EXPECT_EQ(refusal(good, {.segments = {-4}, .dilations = {1}}),
@@ -209,9 +210,10 @@ TEST(LibraryPlan, RefusesProductsThatItCannotMake) {
             "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32");
   Shape halves = good;
   halves.type = DType::float16;
-  EXPECT_EQ(refusal(halves, {}, 1, {.precision = "3xtf32"}),
-            "plan: precision: products of 3xtf32 are made of tensors of float32 only, and these are float16; expected auto, "
-            "float32 or float64");
+  EXPECT_EQ(
+      refusal(halves, {}, 1, {.precision = "3xtf32"}),
+      "plan: precision: products of 3xtf32 are made of tensors of float32 only, and these are float16; expected auto, "
+      "float32 or float64");
   for (const std::string name : {"tf32", "3xtf32"}) {
     const std::string found = refusal(good, {}, 1, {.precision = name, .reproducible = true});
     if (!core::device_is_host()) {
@@ -302,7 +304,7 @@ TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
   forward(Communicator(), plan, tensors, [&](double, const std::string&) {
     said.push_back(objection(plan, tensors));
     try {
-      backward(Communicator(), plan, kept, {});
+      backward(Communicator(), plan, kept, BackwardTensors());
     } catch (const Error& error) {
       said.emplace_back(error.what());
     }
@@ -328,9 +330,16 @@ TEST(LibraryAlone, RefusesNormalizersOfAnotherPlan) {
     const Normalizers kept =
         forward(Communicator(), forwards, {q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()});
     try {
-      backward(Communicator(), backwards, kept,
-               {q.tensor(), q.tensor(), q.tensor(), out.tensor(), q.tensor(), {}, dq.tensor(), dk.tensor(),
-                dv.tensor()});
+      BackwardTensors tensors;
+      tensors.q = q.tensor();
+      tensors.k = q.tensor();
+      tensors.v = q.tensor();
+      tensors.out = out.tensor();
+      tensors.dout = q.tensor();
+      tensors.dq = dq.tensor();
+      tensors.dk = dk.tensor();
+      tensors.dv = dv.tensor();
+      backward(Communicator(), backwards, kept, tensors);
     } catch (const Error& error) {
       return error.what();
     }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "annulus/annulus.hpp"
+#include "annulus/library/made_plan.hpp"
 #include "library_case.hpp"
 
 namespace annulus::test {
@@ -74,9 +75,16 @@ class Computed {
     const Plan plan(shape, {.segments = {8, all}, .dilations = {1, 3}, .causal = true}, 1, options_);
     const Communicator alone;
     const Normalizers kept = forward(alone, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
-    backward(alone, plan, kept,
-             {q.tensor(), k.tensor(), v.tensor(), out.tensor(), dout.tensor(), {}, dq.tensor(), dk.tensor(),
-              dv.tensor()});
+    BackwardTensors tensors;
+    tensors.q = q.tensor();
+    tensors.k = k.tensor();
+    tensors.v = v.tensor();
+    tensors.out = out.tensor();
+    tensors.dout = dout.tensor();
+    tensors.dq = dq.tensor();
+    tensors.dk = dk.tensor();
+    tensors.dv = dv.tensor();
+    backward(alone, plan, kept, tensors);
     reference(plan, q.tensor(), k.tensor(), v.tensor(), rows, by_definition.data(), lse_by_definition.data());
     std::atomic<int> changed{0};
     in_every_thread([&] { changed += is_set(callers) ? 0 : 1; });

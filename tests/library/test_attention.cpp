@@ -249,8 +249,11 @@ TEST(LibraryAttention, RanksWithoutRowsMayHaveAnyEmptyTensors) {
     const Held dq(type, whole.queries()), dk(type, whole.keys()), dv(type, whole.keys());
     const Normalizers kept =
         forward(comm, plan, {lent(q), lent(k), lent(v), lent(out), lent(lse), {.entropy = lent(entropy)}});
-    backward(comm, plan, kept,
-             {lent(q), lent(k), lent(v), lent(out), lent(dout), {}, lent(dq), lent(dk), lent(dv)});
+    BackwardTensors tensors{lent(q), lent(k), lent(v), lent(out), lent(dout)};
+    tensors.dq = lent(dq);
+    tensors.dk = lent(dk);
+    tensors.dv = lent(dv);
+    backward(comm, plan, kept, tensors);
     const double tolerance = core::gradient_tolerance(type);
     EXPECT_TRUE(close_to(out.values(), whole.mine(whole.numbers().reference().out), tolerance)) << strategy;
     const kernels::ReferenceGradients expected = whole.numbers().reference_gradients();
@@ -266,9 +269,7 @@ std::string said_of(const Communicator& comm, const Plan& usual, const Plan& odd
   const DType type = plan.shape().type;
   const Held q(type, whole.queries()), k(type, whole.keys()), v(type, whole.keys());
   const Held out(type, whole.queries()), lse(core::lse_type(type), whole.heads());
-  return usage_error_of([&] {
-    forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
-  });
+  return usage_error_of([&] { forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()}); });
 }
 
 /// Each of them would compute wrong numbers on some ranks, or leave them waiting for each other.
@@ -338,7 +339,8 @@ TEST(LibraryAttention, TellsEveryRankOfAnotherNumberOfRanksAndOfAnotherPass) {
                                           last, comm.size() + 1, comm.size()));
   if (last == 0) return;
   const std::string passes = usage_error_of([&] {
-    comm.rank() == last ? backward(comm, usual, {}, {}) : void(forward(comm, usual, {}));
+    comm.rank() == last ? backward(comm, usual, Normalizers(), BackwardTensors())
+                        : void(forward(comm, usual, ForwardTensors()));
   });
   EXPECT_EQ(passes, fmt::format("{}: rank {} has the call attention_backward, rank 0 has the call attention; expected "
                                 "the same on every rank",

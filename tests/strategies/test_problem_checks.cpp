@@ -81,7 +81,8 @@ TEST(ProblemChecks, ProductsAreAskedOfTheBackEndThatComputes) {
   EXPECT_EQ(objection(of_halves, Use::look_at), objection(of_halves));
   const auto of_floats = products(core::Precision::tf32, core::DType::float32);
   const std::string lacks = kernels::why_no_products(kernels::default_backend(), core::Precision::tf32);
-  EXPECT_EQ(objection(of_floats), lacks.empty() ? "" : "compute.precision: " + lacks + "; expected auto, float32 or float64");
+  EXPECT_EQ(objection(of_floats),
+            lacks.empty() ? "" : "compute.precision: " + lacks + "; expected auto, float32 or float64");
   EXPECT_EQ(objection(of_floats, Use::look_at), "");
 }
 

@@ -33,8 +33,8 @@ std::string identity_of(const MadePlan& plan) {
     segments.push_back(pair.segment == pattern::whole_document ? "all" : std::to_string(pair.segment));
     dilations.push_back(std::to_string(pair.dilation));
   }
-  add("segments", fmt::join(segments, " "));
-  add("dilations", fmt::join(dilations, " "));
+  add("segments", fmt::format("{}", fmt::join(segments, " ")));
+  add("dilations", fmt::format("{}", fmt::join(dilations, " ")));
   add("causal", p.pattern.causal);
   add("semantics", pattern::name_of(p.pattern.semantics));
   add("group_scale", p.pattern.group_scale);

@@ -8,7 +8,7 @@
 namespace annulus::library {
 namespace {
 
-constexpr Index most_head_dim = 256;     // of the host's tiles, and of the run file
+constexpr Index most_head_dim = 256;      // of the host's tiles, and of the run file
 constexpr Index most_kv_heads_yet = 256;  // more than any model has; short sequences of fewer heads are common
 
 template <class... Args>
@@ -109,9 +109,10 @@ Shape completed(const Shape& shape) {
   if (made.heads % made.kv_heads != 0)
     refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
   if (made.kv_heads > std::max(made.sequence, most_kv_heads_yet) && !made.more_heads_than_rows) {
-    refuse("k has {} key/value heads and {} rows: are the axes in another order? Expected as many rows or more, or "
-           "Shape::more_heads_than_rows = true where that is meant",
-           made.kv_heads, made.sequence);
+    refuse(
+        "k has {} key/value heads and {} rows: are the axes in another order? Expected as many rows or more, or "
+        "Shape::more_heads_than_rows = true where that is meant",
+        made.kv_heads, made.sequence);
   }
   if (made.kv_sequence != made.sequence) {
     refuse("kv_sequence is {}: keys of another number than queries are not computed yet, expected {}", made.kv_sequence,

@@ -18,18 +18,18 @@ Found check_size(const Problem& problem) {
   const core::Shape& s = problem.shape;
   const double rows = double(s.batch) * double(s.sequence), bytes = rows * double(problem.query_row_bytes());
   if (bytes > most_bytes) {
-    return Objection{"input", fmt::format("q of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
-                                          "most {:.3g}",
-                                          s.batch, s.sequence, s.heads, s.head_dim, core::name_of(problem.type), bytes,
-                                          most_bytes)};
+    return Objection{
+        "input", fmt::format("q of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
+                             "most {:.3g}",
+                             s.batch, s.sequence, s.heads, s.head_dim, core::name_of(problem.type), bytes, most_bytes)};
   }
   const double top_keys = double(problem.statistics.top_keys);
   const double lists = rows * double(s.heads) * top_keys * double(sizeof(Index) + sizeof(double));
   if (lists <= most_bytes) return {};
-  return Objection{"output.top_keys", fmt::format("lists of {} rows for {} x {} rows of {} heads would have {:.3g} "
-                                                  "bytes; expected at most {:.3g}",
-                                                  problem.statistics.top_keys, s.batch, s.sequence, s.heads, lists,
-                                                  most_bytes)};
+  return Objection{"output.top_keys",
+                   fmt::format("lists of {} rows for {} x {} rows of {} heads would have {:.3g} "
+                               "bytes; expected at most {:.3g}",
+                               problem.statistics.top_keys, s.batch, s.sequence, s.heads, lists, most_bytes)};
 }
 
 Found check_precision(const Problem& problem, Use use) {
@@ -52,10 +52,10 @@ Found check_scale(const Problem& problem) {
   const double factor = problem.scale * std::numbers::log2e;  // what the kernels multiply q by
   const double least = is_double ? DBL_MIN : double(FLT_MIN), most = is_double ? DBL_MAX : double(FLT_MAX);
   if (factor >= least && factor <= most) return {};
-  return Objection{"attention.scale",
-                   fmt::format("{:g}, times log2(e), is no number of precision {}, expected {:.2g} to {:.2g}",
-                               problem.scale, core::name_of(problem.precision), least / std::numbers::log2e,
-                               most / std::numbers::log2e)};
+  return Objection{
+      "attention.scale",
+      fmt::format("{:g}, times log2(e), is no number of precision {}, expected {:.2g} to {:.2g}", problem.scale,
+                  core::name_of(problem.precision), least / std::numbers::log2e, most / std::numbers::log2e)};
 }
 
 Found check_groups(const Problem& problem) {

@@ -161,7 +161,7 @@ NB_MODULE(_core, m) {
   m.def("set_threads", set_threads, "count"_a);
   m.def("check_threads", check_threads, "count"_a);
   m.def("info", threads_and_processors);
-  nb::module_::import_("atexit").attr("register")(nb::cpp_function(close));
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(end_with_python));
   m.def("description", library_description);
   m.attr("has_mpi") = bool(ANNULUS_HAS_MPI);
 #if ANNULUS_HAS_MPI

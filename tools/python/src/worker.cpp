@@ -276,7 +276,7 @@ void run(const std::function<void(const Progress&)>& work, const nb::object& pro
   Worker::one().run(job);
 }
 
-void close() {
+void end_with_python() {
   const nb::gil_scoped_release no_gil;
   Worker::one().close();
 }

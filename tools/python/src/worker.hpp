@@ -44,6 +44,6 @@ void run(const std::function<void(const Progress&)>& work, const nanobind::objec
 
 /// Ends what other threads compute, since Python ends: from then on none of them takes the GIL, for which Python would
 /// end it in the middle of C++. Python's atexit calls it.
-void close();
+void end_with_python();
 
 }  // namespace annulus::python
