@@ -86,7 +86,7 @@ def of_arrays(q):
     sdpa = {"query": torch.ones(1, 2, ROWS, 4), "key": torch.ones(1, 2, ROWS, 4), "value": torch.ones(1, 2, ROWS, 4)}
     more = {name: plain[name] for name in ("segments", "dilations", "semantics", "documents", "reproducible")}
     return {
-        "attention": (annulus.attention, qkv | pattern | {"axes": "bshd", "comm": None, "progress": None}),
+        "attention": (annulus.attention, qkv | pattern | {"axes": "bshd", "comm": None, "progress": None, "threads": None}),
         "reference": (annulus.reference, qkv | pattern | {"rows": [0, 5], "axes": "bshd"}),
         "verify": (annulus.verify, qkv | {"out": out, "lse": lse, "rows": 3, "axes": "bshd"} | pattern),
         "plan": (annulus.plan, plan | pattern),
@@ -94,9 +94,9 @@ def of_arrays(q):
         "Plan.kept": (made.kept, {"rank": 1}), "Plan.received": (made.received, {"rank": 1}),
         "Plan.memory": (made.memory, {"rank": 1}),
         "set_threads": (annulus.set_threads, {"count": 1}), "threads": (annulus.threads, {}),
-        "description": (annulus.description, {}),
+        "description": (annulus.description, {}), "info": (annulus.info, {}),
         "torch.dilated_attention": (annulus.torch.dilated_attention, tensors | plain | {
-            "axes": "bshd", "comm": None, "return_lse": False, "progress": None}),
+            "axes": "bshd", "comm": None, "return_lse": False, "progress": None, "threads": None}),
         "torch.scaled_dot_product_attention": (annulus.torch.scaled_dot_product_attention, sdpa | more | {
             "attn_mask": None, "dropout_p": 0.0, "is_causal": True, "scale": None, "enable_gqa": False}),
     }
