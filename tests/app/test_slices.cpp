@@ -62,8 +62,7 @@ class MemoryRows : public core::RowSource, public io::RowWriter {
       }
     }
   }
-  void write_parts(const std::vector<io::MatrixPart>&,
-                   const std::function<io::RankOf(const std::string&)>&) override {
+  void write_parts(const std::vector<io::MatrixPart>&, const std::function<io::RankOf(const std::string&)>&) override {
     ADD_FAILURE() << "attention has no matrices";
   }
 

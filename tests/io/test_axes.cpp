@@ -57,9 +57,9 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
     for (T& bits : q) bits = T(bits % 0x7c00);  // finite in either 16-bit type
   }
   const std::vector<T> mine = rows_of(q, s.batch, row, rows);
-  OutputFile file(output_plan({path, true}, {tensor_spec("q", type, s, s.heads, AxisOrder::bhsd),
-                                             tensor_spec("k", type, s, s.heads),
-                                             tensor_spec("v", type, s, s.heads, AxisOrder::bhsd)}),
+  OutputFile file(output_plan({path, true},
+                              {tensor_spec("q", type, s, s.heads, AxisOrder::bhsd), tensor_spec("k", type, s, s.heads),
+                               tensor_spec("v", type, s, s.heads, AxisOrder::bhsd)}),
                   comm);
   file.write({{"q", mine.data()}, {"k", mine.data()}, {"v", mine.data()}}, rows, owners);
   file.publish({});

@@ -142,9 +142,7 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   const Rectangle all{{0, 4}, {0, 6}};
   std::vector<float> host(4 * 6 + 64, -1.0f);
   const SeenFile seen{weights, agreed_state(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
-  const std::string message = common_error(comm, [&] {
-    read_parts(seen, {{"w", all, all, host.data()}}, comm);
-  });
+  const std::string message = common_error(comm, [&] { read_parts(seen, {{"w", all, all, host.data()}}, comm); });
   EXPECT_EQ(message.find(weights + ": dataset w is float64 (4, 6), it was float32 (4, 6) when the run"), 0u) << message;
   EXPECT_TRUE(std::all_of(host.begin(), host.end(), [](float x) { return x == -1.0f; }));
 
@@ -152,9 +150,7 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   replace(H5T_IEEE_F32LE, {1, 12, 2, 4});
   if (comm.is_root()) std::filesystem::rename(path, weights);
   comm.barrier();
-  const std::string changed = common_error(comm, [&] {
-    read_parts(right, {{"w", all, all, host.data()}}, comm);
-  });
+  const std::string changed = common_error(comm, [&] { read_parts(right, {{"w", all, all, host.data()}}, comm); });
   EXPECT_EQ(changed.find(weights + ": changed since the run looked at it first: "), 0u) << changed;
 }
 
@@ -199,10 +195,13 @@ TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
     change();
     throw comm::AgreedError(core::ErrorKind::failure, "something about HDF5");
   };
-  EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(again, fail_after_change); }); }).find(changed), 0u);
+  EXPECT_EQ(
+      common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(again, fail_after_change); }); }).find(changed),
+      0u);
   const SeenFile still = test::seen_file(comm, path, {"/q"});
   const auto fail = [] { throw comm::AgreedError(core::ErrorKind::failure, "something about HDF5"); };
-  EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(still, fail); }); }), "something about HDF5");
+  EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(still, fail); }); }),
+            "something about HDF5");
 }
 
 TEST_F(ChangedFileTest, EveryRankMustFindWhatRank0Finds) {

@@ -97,7 +97,8 @@ TEST(OutputType, PartsOfMatricesToo) {
   const auto only_root = [&](const Rectangle& part) { return comm.is_root() ? part : Rectangle{}; };
   file.write_parts({{"dw", only_root({{0, rows}, {0, 1}}), whole, all.data(), DType::float64}}, rank_of);
   file.write_parts({{"dw", only_root({{0, 1}, {1, columns}}), whole, all.data(), DType::float64}}, rank_of);
-  file.write_parts({{"dw", {{share.begin + 1, share.end + 1}, {1, columns}}, kept, inner.data(), DType::float64}}, rank_of);
+  file.write_parts({{"dw", {{share.begin + 1, share.end + 1}, {1, columns}}, kept, inner.data(), DType::float64}},
+                   rank_of);
   file.publish({});
   std::vector<float> found(all.size());
   read_part(test::seen_file(comm, path, {"dw"}), {"dw", whole, whole, found.data()});
@@ -116,8 +117,9 @@ TEST(OutputType, NumbersBeyondItsRangeAreEveryonesError) {
     const std::string message = test::common_error(comm, [&] {
       file.write({{"out", rows.data(), DType::float64}}, mine(comm), RowOwners(dealt(comm)));
     });
-    EXPECT_NE(message.find("dataset out: the number for [1, 28, 2, 4] does not fit float32: set output.type to a wider"),
-              std::string::npos)
+    EXPECT_NE(
+        message.find("dataset out: the number for [1, 28, 2, 4] does not fit float32: set output.type to a wider"),
+        std::string::npos)
         << message;
   }
   comm.barrier();

@@ -165,7 +165,8 @@ TEST_F(PartsTest, OutsideTheDatasetAreEveryonesError) {
   const std::string message = common_error(comm, [&] {
     read_parts(test::seen_file(comm, path, {"wq"}), {{"wq", part, part, host.data()}}, comm);
   });
-  EXPECT_NE(message.find("dataset wq: batch entry 0, rows 0 to 5, heads [0, 13) of (1, 6, 12, 1)"), std::string::npos) << message;
+  EXPECT_NE(message.find("dataset wq: batch entry 0, rows 0 to 5, heads [0, 13) of (1, 6, 12, 1)"), std::string::npos)
+      << message;
 }
 
 TEST_F(PartsTest, NanIsNamedByItsPlace) {

@@ -1,4 +1,5 @@
-// Files that are made: what is written comes back bit by bit, and nothing half-written ever stands under the final name.
+// Files that are made: what is written comes back bit by bit, and nothing half-written ever stands under the final
+// name.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "annulus/io/output_file.hpp"
 #include "io/file_size_limit.hpp"
 #include "io/hdf5_files.hpp"
+#include "io/output_case.hpp"
 #include "io/tensor_inputs.hpp"
 
 namespace annulus::io {
@@ -45,16 +47,6 @@ class FirstRanks {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
-/// Blocks of `block` rows dealt to the ranks in turn: rows of this rank.
-std::vector<Interval> dealt(Index rows, Index block, const comm::Communicator& comm) {
-  const pattern::Partition all = pattern::block_cyclic_partition(rows, comm.size(), block);
-  return all[std::size_t(comm.rank())].intervals();
-}
-/// The same of all ranks.
-RowOwners owners(Index rows, Index block, const comm::Communicator& comm) {
-  return RowOwners(pattern::block_cyclic_partition(rows, comm.size(), block));
-}
-
 std::vector<std::byte> made(const GenerateSettings& what, TensorId tensor, const std::vector<Interval>& rows) {
   Index count = 0;
   for (const Interval& interval : rows) count += interval.size();
@@ -68,10 +60,10 @@ std::vector<std::byte> made(const GenerateSettings& what, TensorId tensor, const
 /// Writes q, k, v of `what` with the ranks of `comm`.
 void write_input(const std::string& path, const GenerateSettings& what, const comm::Communicator& comm) {
   const Shape& s = what.shape;
-  OutputFile file(output_plan({path, false}, {tensor_spec("q", what.type, s, s.heads),
-                                              tensor_spec("k", what.type, s, s.kv_heads),
-                                              tensor_spec("v", what.type, s, s.kv_heads)}),
-                  comm);
+  OutputFile file(
+      output_plan({path, false}, {tensor_spec("q", what.type, s, s.heads), tensor_spec("k", what.type, s, s.kv_heads),
+                                  tensor_spec("v", what.type, s, s.kv_heads)}),
+      comm);
   const std::vector<Interval> rows = dealt(s.sequence, 4, comm);
   const auto q = made(what, TensorId::q, rows), k = made(what, TensorId::k, rows), v = made(what, TensorId::v, rows);
   file.write({{"q", q.data()}, {"k", k.data()}, {"v", v.data()}}, rows, owners(s.sequence, 4, comm));
@@ -108,9 +100,9 @@ TEST(OutputFile, RanksWithoutRows) {
   const SharedFolder folder(comm);
   const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
   const std::string path = folder / "out.h5";
-  OutputFile file(
-      output_plan({path, false}, {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)}),
-      comm);
+  OutputFile file(output_plan({path, false},
+                              {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)}),
+                  comm);
   const std::vector<float> out{1, 2, 3};
   const float lse = 4;
   const bool last = comm.rank() == comm.size() - 1;
@@ -128,12 +120,6 @@ TEST(OutputFile, RanksWithoutRows) {
   EXPECT_EQ(found_lse, lse);
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -317,8 +303,9 @@ TEST(OutputFile, OneAtATimeAndADeadOwnersIsTakenOver) {
   comm.barrier();
   OutputFile file(output_plan({path, false}, small_specs), comm);
   for (const bool overwrite : {false, true}) {
-    const std::string message =
-        common_error(comm, [&] { OutputFile(output_plan({path, overwrite}, small_specs), comm); });
+    const std::string message = common_error(comm, [&] {
+      OutputFile(output_plan({path, overwrite}, small_specs), comm);
+    });
     EXPECT_EQ(message.find(path + ": another run makes this output already: process "), 0u) << message;
   }
   file.write({{"out", small_rows(rows).data()}}, rows, owners(64, 16, comm));
@@ -364,42 +351,6 @@ TEST(OutputFile, ReservesItsSpaceBeforeTheComputation) {
   EXPECT_EQ(message.find(path), 0u) << message;
   EXPECT_TRUE(names_in(folder / "").empty());
   comm.barrier();
-}
-
-/// The write meets the limit on the ranks that have it; every rank gets the error and nothing is left.
-void expect_failed_write(bool everywhere, rlim_t bytes) {
-  const comm::Communicator comm(MPI_COMM_WORLD);
-  const SharedFolder folder(comm);
-  const std::string path = folder / "out.h5";
-  const Shape shape{1, 8192, 2, 2, 128};  // 8 MiB: every rank writes
-  const Index block = 2048;
-  const auto rows = dealt(shape.sequence, block, comm);
-  Index count = 0;
-  for (const Interval& interval : rows) count += interval.size();
-  const std::vector<float> data(std::size_t(count * 256), 1.5f);
-  {
-    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape, 2)}), comm);
-    std::string message;
-    {
-      // The last rows, of the last of up to four ranks, lie behind the limit.
-      const FileSizeLimit limit(everywhere || comm.rank() == comm.size() - 1 ? bytes : RLIM_INFINITY);
-      message = common_error(
-          comm, [&] { file.write({{"out", data.data()}}, rows, owners(shape.sequence, block, comm)); });
-    }
-    EXPECT_NE(message.find(path + ".part: dataset out: writing "), std::string::npos) << message;
-    file.write({{"out", data.data()}}, rows, owners(shape.sequence, block, comm));  // the ranks are in step
-  }
-  comm.barrier();
-  EXPECT_TRUE(names_in(folder / "").empty());
-  comm.barrier();
-}
-
-// A limit inside a rank's rows makes a write that is cut short before one that fails.
-TEST(OutputFile, AFailedWriteIsEveryonesError) {
-  for (const rlim_t bytes : {4096, 1 << 20, (7 << 20) + 10001}) expect_failed_write(true, bytes);
-}
-TEST(OutputFile, AFailedWriteOfOneRankIsEveryonesError) {
-  for (const rlim_t bytes : {4096, (6 << 20) + 10001}) expect_failed_write(false, bytes);
 }
 
 }  // namespace

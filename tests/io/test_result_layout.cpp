@@ -67,8 +67,8 @@ const std::array<std::uint16_t, 8> brain{0x3f80, 0x3f81, 0xc049, 0x0000, 0x7f7f,
 const std::vector<float> lse{0.5f, 1.5f, -INFINITY, 2.5f};
 
 void make_result(const std::string& path, const comm::Communicator& comm, const Record& record) {
-  OutputFile file(output_plan({path, true}, {tensor_spec("out", DType::bfloat16, shape, 1),
-                                             lse_spec("lse", DType::bfloat16, shape)}),
+  OutputFile file(output_plan({path, true},
+                              {tensor_spec("out", DType::bfloat16, shape, 1), lse_spec("lse", DType::bfloat16, shape)}),
                   comm);
   file.write({{"out", brain.data()}, {"lse", lse.data()}}, {{0, 4}}, RowOwners(pattern::contiguous_partition(4, 1)));
   file.publish(record);

@@ -18,7 +18,8 @@ bool is_noting = false;
 }  // namespace
 
 extern "C" ssize_t pwrite(int file, const void* bytes, size_t count, off_t offset) {
-  static const auto original = reinterpret_cast<ssize_t (*)(int, const void*, size_t, off_t)>(dlsym(RTLD_NEXT, "pwrite"));
+  static const auto original =
+      reinterpret_cast<ssize_t (*)(int, const void*, size_t, off_t)>(dlsym(RTLD_NEXT, "pwrite"));
   const ssize_t done = original(file, bytes, count, offset);
   if (is_noting && done > 0) written.push_back({offset, offset + done});
   return done;
@@ -118,10 +119,10 @@ TEST(SharedBlocks, EveryNumberArrivesAndEveryBlockHasOneWriter) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const Case cases[] = {
-      {{1, 4099, 3, 3, 40}, AxisOrder::bshd, DType::float32, 1},   // rows of 480 bytes, 2 MB
-      {{2, 8209, 2, 2, 65}, AxisOrder::bhsd, DType::float32, 1},   // 8.5 MB, four stretches a rank
-      {{1, 16411, 4, 4, 32}, AxisOrder::bshd, DType::float64, 2},  // 16.8 MB, stored wider, in two slices of heads
-      {{3, 5, 2, 2, 8}, AxisOrder::bshd, DType::float32, 1},       // small: rank 0 writes all of it
+      {{1, 4099, 3, 3, 40}, AxisOrder::bshd, DType::float32, 1},    // rows of 480 bytes, 2 MB
+      {{2, 8209, 2, 2, 65}, AxisOrder::bhsd, DType::float32, 1},    // 8.5 MB, four stretches a rank
+      {{1, 16411, 4, 4, 32}, AxisOrder::bshd, DType::float64, 2},   // 16.8 MB, stored wider, in two slices of heads
+      {{3, 5, 2, 2, 8}, AxisOrder::bshd, DType::float32, 1},        // small: rank 0 writes all of it
       {{1, 300, 16, 16, 256}, AxisOrder::bshd, DType::float32, 1},  // rows of 16 KiB, 4.9 MB
   };
   for (const Case& one : cases) {

@@ -290,7 +290,8 @@ TEST_F(TensorFileTest, OneRankThatCannotReadTheFileIsEveryonesError) {
   const TensorFile file(settings_for(path), comm);
   const std::vector<Interval> wrong{comm.rank() == comm.size() - 1 ? Interval{4, 9} : rows};
   const std::string message = common_error(comm, [&] { file.read({{"/q", q.data()}}, wrong, comm); });
-  EXPECT_NE(message.find("dataset /q: batch entry 0, rows 4 to 8, heads [0, 1) of (1, 8, 1, 2)"), std::string::npos) << message;
+  EXPECT_NE(message.find("dataset /q: batch entry 0, rows 4 to 8, heads [0, 1) of (1, 8, 1, 2)"), std::string::npos)
+      << message;
   file.read({{"/q", q.data()}}, {rows}, comm);  // the ranks are still in step
 }
 

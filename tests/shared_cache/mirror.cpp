@@ -1,6 +1,6 @@
-// A folder seen through FUSE with a write-back cache: what is written stays in the kernel's pages until they are flushed,
-// and whole pages are written back. Two mounts of one folder are two machines of a file system whose caches do not know
-// of each other.
+// A folder seen through FUSE with a write-back cache: what is written stays in the kernel's pages until they are
+// flushed, and whole pages are written back. Two mounts of one folder are two machines of a file system whose caches do
+// not know of each other.
 //
 //   mirror FOLDER MOUNTPOINT [-f]
 #define FUSE_USE_VERSION 31
@@ -36,7 +36,9 @@ int get_attributes(const char* path, struct stat* about, fuse_file_info*) {
   return result(lstat(real(path).c_str(), about));
 }
 int change_mode(const char* path, mode_t mode, fuse_file_info*) { return result(chmod(real(path).c_str(), mode)); }
-int truncate_file(const char* path, off_t bytes, fuse_file_info*) { return result(truncate(real(path).c_str(), bytes)); }
+int truncate_file(const char* path, off_t bytes, fuse_file_info*) {
+  return result(truncate(real(path).c_str(), bytes));
+}
 int remove_file(const char* path) { return result(unlink(real(path).c_str())); }
 int rename_file(const char* from, const char* to, unsigned flags) {
   return flags != 0 ? -EINVAL : result(rename(real(from).c_str(), real(to).c_str()));

@@ -1,5 +1,5 @@
-// Rounds in which all ranks write one file, each through a mount of its own (run.sh): with pwrite as it comes, and as the
-// program does it. Prints how many bytes were lost; ends with 0 where the first way lost some and the second none.
+// Rounds in which all ranks write one file, each through a mount of its own (run.sh): with pwrite as it comes, and as
+// the program does it. Prints how many bytes were lost; ends with 0 where the first way lost some and the second none.
 //
 //   rounds FOLDER BACKING ROUNDS: FOLDER is this rank's mount, BACKING the folder behind all of them
 #include <fcntl.h>
@@ -53,17 +53,19 @@ Index lost_by_pwrite(const std::string& folder, const std::string& backing, Inde
   comm.barrier();
   if (!comm.is_root()) return 0;
   std::vector<float> found(std::size_t(shape.sequence * row_numbers));
-  std::ifstream(backing + name, std::ios::binary).read(reinterpret_cast<char*>(found.data()), std::streamsize(found.size() * 4));
+  std::ifstream(backing + name, std::ios::binary)
+      .read(reinterpret_cast<char*>(found.data()), std::streamsize(found.size() * 4));
   return wrong_numbers(found, round);
 }
 
-Index lost_by_us(const std::string& folder, const std::string& backing, Index round, const pattern::Partition& partition,
-                 const comm::Communicator& comm) {
+Index lost_by_us(const std::string& folder, const std::string& backing, Index round,
+                 const pattern::Partition& partition, const comm::Communicator& comm) {
   const std::vector<core::Interval>& rows = partition[std::size_t(comm.rank())].intervals();
   const std::vector<float> mine = numbers_of(rows.front(), round);
-  OutputFile file(output_plan({folder + "/ours.h5", true}, {tensor_spec("out", core::DType::float32, shape, shape.heads),
-                                                            lse_spec("lse", core::DType::float32, shape)}),
-                  comm);
+  OutputFile file(
+      output_plan({folder + "/ours.h5", true}, {tensor_spec("out", core::DType::float32, shape, shape.heads),
+                                                lse_spec("lse", core::DType::float32, shape)}),
+      comm);
   file.write({{"out", mine.data()}}, rows, RowOwners(partition));
   file.publish({});
   comm.barrier();
@@ -89,8 +91,8 @@ int run(const std::string& folder, const std::string& backing, Index rounds) {
   }
   naive = comm.sum(naive), ours = comm.sum(ours);
   if (comm.is_root()) {
-    std::printf("%d ranks, %d rounds: %lld numbers lost by pwrite as it comes, %lld by the program's way\n", comm.size(),
-                int(rounds), (long long)naive, (long long)ours);
+    std::printf("%d ranks, %d rounds: %lld numbers lost by pwrite as it comes, %lld by the program's way\n",
+                comm.size(), int(rounds), (long long)naive, (long long)ours);
   }
   return naive > 0 && ours == 0 ? 0 : 1;
 }

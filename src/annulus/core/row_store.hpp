@@ -33,8 +33,8 @@ enum class StoredTensor {
 
 /// What a tensor has for each row, and as what it is kept in memory.
 struct StoredTensorEntry {
-  enum class Heads { query, key };                    ///< H heads, or Hkv
-  enum class Numbers { dim, one, normalizer, top };   ///< of a head: D, 1, kernels::normalizer_numbers, k of top keys
+  enum class Heads { query, key };                   ///< H heads, or Hkv
+  enum class Numbers { dim, one, normalizer, top };  ///< of a head: D, 1, kernels::normalizer_numbers, k of top keys
   enum class Type { tensor, lse, sum, float64, int64 };  ///< that of q; of lse; of sums (precision)
 
   StoredTensor id;

@@ -13,8 +13,8 @@ namespace annulus::io {
 /// single number of it: HDF5 would return zeros, which look like numbers that somebody computed.
 Index offset_of(hid_t dataset, const std::string& where, NumberType type);
 
-/// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers were
-/// made.
+/// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers
+/// were made.
 void check_as_seen(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 }  // namespace annulus::io

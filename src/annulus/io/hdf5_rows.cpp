@@ -42,7 +42,8 @@ void read_piece(const OpenDataset& open, const Hdf5Tensor& from, const RowPiece&
   const Index numbers = piece.count * piece.heads.size() * layout.head_numbers();
   rows.resize(std::size_t(numbers * layout.number_bytes()));
   const SpaceId memory = space_of({numbers});
-  if (comm::blocking("H5Dread", H5Dread, open.dataset, open.type, memory, stored, H5P_DEFAULT, rows.data()) >= 0) return;
+  if (comm::blocking("H5Dread", H5Dread, open.dataset, open.type, memory, stored, H5P_DEFAULT, rows.data()) >= 0)
+    return;
   const std::string reason = hdf5_reason();
   fail(core::ErrorKind::failure, "{}: reading failed{}{}", layout.where, reason, missing_filters(open.dataset));
 }

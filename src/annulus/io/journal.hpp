@@ -33,8 +33,8 @@ using core::Index;
 struct JournalOwner {
   std::uint64_t id = 0;
   std::uint64_t launch = 0;
-  std::string about;       ///< "process 4711 on n7, started ..."
-  std::string process{};   ///< as this_process() names it
+  std::string about;      ///< "process 4711 on n7, started ..."
+  std::string process{};  ///< as this_process() names it
 };
 
 struct UnitName {

@@ -26,11 +26,12 @@ struct MatrixPart {
   std::optional<NumberType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
 };
 
-/// The part as a piece of a tensor with one batch entry, whose heads are the columns, of one number each. `number_bytes`
-/// are those of a number in memory.
+/// The part as a piece of a tensor with one batch entry, whose heads are the columns, of one number each.
+/// `number_bytes` are those of a number in memory.
 inline core::RowPiece piece_of(const MatrixPart& matrix, core::Index number_bytes) {
   const Rectangle &part = matrix.part, &kept = matrix.kept;
-  const core::Index first = (part.rows.begin - kept.rows.begin) * kept.columns.size() + part.columns.begin - kept.columns.begin;
+  const core::Index first =
+      (part.rows.begin - kept.rows.begin) * kept.columns.size() + part.columns.begin - kept.columns.begin;
   return {.first = part.rows.begin,
           .count = part.rows.size(),
           .heads = part.columns,

@@ -40,13 +40,14 @@ std::string about(const comm::Communicator& comm) {
 /// Removes a part file that nobody works on any more, if the path still leads to it.
 void discard(const std::string& path, const Journal& journal) {
   if (!exists(path)) return;
-  const bool is_its = journal.is_empty() ? journal.is_making()
-                                         : state_of(path).inode == PartLayout::parse(journal.part()).inode;
+  const bool is_its =
+      journal.is_empty() ? journal.is_making() : state_of(path).inode == PartLayout::parse(journal.part()).inode;
   if (!is_its) {
-    fail(ErrorKind::failure,
-         "{}: is in the way: a run keeps its numbers under that name until it is finished; remove it if it belongs to a "
-         "run whose journal is gone",
-         path);
+    fail(
+        ErrorKind::failure,
+        "{}: is in the way: a run keeps its numbers under that name until it is finished; remove it if it belongs to a "
+        "run whose journal is gone",
+        path);
   }
   unlink(path.c_str());
 }
@@ -108,8 +109,8 @@ Journal::Turn OutputFile::open_journal() {
 }
 
 void OutputFile::refuse_other_run(const std::string& worker) const {
-  fail(ErrorKind::failure,
-       "{}: another run makes this output already: {}; wait for it, or name another file{}", final_path_, worker,
+  fail(ErrorKind::failure, "{}: another run makes this output already: {}; wait for it, or name another file{}",
+       final_path_, worker,
        journal_->has_locks() ? ""
                              : fmt::format(". This file system has no locks: if that process is gone, remove {} and {}",
                                            journal_path_, part_path_));
@@ -133,10 +134,11 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
     }
     if (worker) refuse_other_run(*worker);
     if (done > 0) {
-      fail(ErrorKind::failure,
-           "{}: an interrupted run has finished {} parts of {}: run its run file again, or forget them with annulus run "
-           "--restart, or name another output",
-           journal_path_, done, final_path_);
+      fail(
+          ErrorKind::failure,
+          "{}: an interrupted run has finished {} parts of {}: run its run file again, or forget them with annulus run "
+          "--restart, or name another output",
+          journal_path_, done, final_path_);
     }
   }
   return begin(turn) && sign_on();

@@ -145,7 +145,8 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (path.find(':') != std::string::npos) {
     fail(ErrorKind::failure,
-         "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for the "
+         "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for "
+         "the "
          "name of a file system; leave output.hints out, or choose another path",
          path);
   }

@@ -1,9 +1,9 @@
 // NAME.part: an HDF5 file that is being made, perhaps unit by unit and by several launches.
 //
-// Rank 0 lets HDF5 make the layout, with room for all numbers, flushes it to disk and closes it. From then on every rank
-// writes its numbers straight to their places in the file, and no rank opens it by HDF5 until all are there: a process
-// that is killed leaves a file that is whole but for the numbers that it had not written. Tensors that later units read
-// and that the result does not have (scratch) lie after HDF5's end of the file.
+// Rank 0 lets HDF5 make the layout, with room for all numbers, flushes it to disk and closes it. From then on every
+// rank writes its numbers straight to their places in the file, and no rank opens it by HDF5 until all are there: a
+// process that is killed leaves a file that is whole but for the numbers that it had not written. Tensors that later
+// units read and that the result does not have (scratch) lie after HDF5's end of the file.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "annulus/io/raw_file.hpp"
 #include "annulus/io/new_file.hpp"
+#include "annulus/io/raw_file.hpp"
 #include "annulus/io/result_layout.hpp"
 
 namespace annulus::io {
@@ -42,8 +42,8 @@ struct PartLayout {
 
 class PartFile final : public core::RowSink {
  public:
-  /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk and closed; others may
-  /// not read it where they may not read the file that it will replace. `result` is what it will be. For one rank.
+  /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk and closed; others
+  /// may not read it where they may not read the file that it will replace. `result` is what it will be. For one rank.
   /// Throws Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputLocation& result,
                             const std::vector<PartTensor>& tensors);
@@ -71,9 +71,9 @@ class PartFile final : public core::RowSink {
   /// Flushes and closes it, and checks both. Throws Error(failure).
   void close();
 
-  /// Adds the record after the layout, without scratch and without what an earlier attempt has added, and gives the file
-  /// its final name. For one rank, when all ranks have closed it. Throws Error(failure); `refused` says what becomes of
-  /// the file where the name cannot be had.
+  /// Adds the record after the layout, without scratch and without what an earlier attempt has added, and gives the
+  /// file its final name. For one rank, when all ranks have closed it. Throws Error(failure); `refused` says what
+  /// becomes of the file where the name cannot be had.
   void publish(const std::string& final_path, bool overwrite, const Record& record, NewFile::Refused refused) const;
 
  private:

@@ -37,8 +37,8 @@ std::string this_machine() {
   return hash(fmt::format("{}|{}|{}", host.data(), first_line("/proc/sys/kernel/random/boot_id"), space.data()));
 }
 
-/// A field of /proc/PID/stat, "pid (name) state ...", counted from the end of the name, which may hold anything; "0": there
-/// is none.
+/// A field of /proc/PID/stat, "pid (name) state ...", counted from the end of the name, which may hold anything; "0":
+/// there is none.
 std::string stat_field(pid_t process, int number) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", process));
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));

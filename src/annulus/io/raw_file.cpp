@@ -7,8 +7,8 @@
 
 #include "annulus/core/metrics.hpp"
 #include "annulus/io/conversion.hpp"
-#include "annulus/io/finite.hpp"
 #include "annulus/io/dataset_storage.hpp"
+#include "annulus/io/finite.hpp"
 #include "annulus/io/location.hpp"
 
 namespace annulus::io {

@@ -21,9 +21,9 @@ struct RawTensor {
 /// heads), a matrix (rows, heads), a vector (rows).
 RowLayout layout_of(const SeenFile& seen, const std::string& dataset);
 
-/// Opens the file of a dataset whose numbers lie there one after another as they are, and makes sure that it is what was
-/// seen; nothing for a dataset that only HDF5 can read. Where nobody has looked at how the dataset is stored, HDF5 is
-/// asked. On this rank alone. Throws Error(failure).
+/// Opens the file of a dataset whose numbers lie there one after another as they are, and makes sure that it is what
+/// was seen; nothing for a dataset that only HDF5 can read. Where nobody has looked at how the dataset is stored, HDF5
+/// is asked. On this rank alone. Throws Error(failure).
 std::optional<RawTensor> raw_tensor(const SeenFile& seen, const std::string& dataset);
 
 /// Reads pieces, converted where memory has another type. Throws Error(failure) that names the dataset where the file

@@ -26,9 +26,9 @@ std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<co
 /// Whether NaN and infinity are errors: in inputs, not in results that are looked at.
 enum class Wanted { finite_numbers, any_numbers };
 
-/// Reads rows of a dataset in its type. NaN and infinity are errors, unless any numbers are wanted. On this rank alone, whatever other ranks read.
-/// Throws Error(failure) that names the dataset, the index as in the file, and the value; also where the file is no more
-/// what was seen.
+/// Reads rows of a dataset in its type. NaN and infinity are errors, unless any numbers are wanted. On this rank alone,
+/// whatever other ranks read. Throws Error(failure) that names the dataset, the index as in the file, and the value;
+/// also where the file is no more what was seen.
 void read_rows(const SeenFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
                Wanted wanted = Wanted::finite_numbers);
 

@@ -140,8 +140,7 @@ void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index w
 }
 
 std::string index_text(const RowLayout& layout, const OneNumber& at) {
-  return fmt::format("[{}]",
-                     fmt::join(per_axis<Index>(layout, {at.batch, at.row, at.head, at.number}), ", "));
+  return fmt::format("[{}]", fmt::join(per_axis<Index>(layout, {at.batch, at.row, at.head, at.number}), ", "));
 }
 
 std::string index_text(const RowLayout& layout, const OneRun& run, Index number) {

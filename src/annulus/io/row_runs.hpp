@@ -49,8 +49,8 @@ struct RowRuns {
 /// apart.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
-/// The same pieces in groups of at most `most_bytes` of a file, or one row of one piece, each: between two groups a rank
-/// can say that it is alive. Only pieces that are larger than a group are cut.
+/// The same pieces in groups of at most `most_bytes` of a file, or one row of one piece, each: between two groups a
+/// rank can say that it is alive. Only pieces that are larger than a group are cut.
 std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
                                                    Index most_bytes);
 

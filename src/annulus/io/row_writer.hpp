@@ -1,4 +1,5 @@
-// Where all ranks together write what they have computed: a file that is being made (output_file.hpp), or memory in tests.
+// Where all ranks together write what they have computed: a file that is being made (output_file.hpp), or memory in
+// tests.
 #pragma once
 
 #include <functional>
@@ -24,8 +25,8 @@ class RowWriter {
  public:
   virtual ~RowWriter() = default;
 
-  /// Writes this rank's rows of several datasets (ascending disjoint intervals, none is allowed); collective: every rank
-  /// names the same datasets. `owners` knows the rows of all ranks. Throws the same Error(failure) on every rank.
+  /// Writes this rank's rows of several datasets (ascending disjoint intervals, none is allowed); collective: every
+  /// rank names the same datasets. `owners` knows the rows of all ranks. Throws the same Error(failure) on every rank.
   virtual void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                      const RowOwners& owners) = 0;
   /// Writes this rank's parts of matrices and vectors; collective: every rank names the same datasets, and each number

@@ -11,7 +11,7 @@ namespace {
 
 using core::Interval;
 
-constexpr Index bytes_at_root = Index(1) << 20;     // times P: smaller datasets are rank 0's
+constexpr Index bytes_at_root = Index(1) << 20;      // times P: smaller datasets are rank 0's
 constexpr Index received_at_once = Index(64) << 20;  // by one rank, of others' bytes
 
 /// Bytes of the file that another rank writes for this one.
@@ -72,8 +72,7 @@ std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std
       } else {
         flush();
         std::vector<Stretch>& list = others[owner];
-        const bool goes_on =
-            !list.empty() && list.back().begin + Index(list.back().bytes.size()) == begin + done;
+        const bool goes_on = !list.empty() && list.back().begin + Index(list.back().bytes.size()) == begin + done;
         if (!goes_on) list.push_back({begin + done, {}});
         list.back().bytes.insert(list.back().bytes.end(), bytes + done, bytes + done + here);
       }
@@ -141,7 +140,8 @@ void write_received(const RawTensor& tensor, const comm::ByteMessages& received,
 
 }  // namespace
 
-void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count, core::RowTraffic& traffic) {
+void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
+                   core::RowTraffic& traffic) {
   constexpr Index at_once = Index(64) << 20;
   for (Index done = 0; done < count; done += at_once) {
     const Index now = std::min(at_once, count - done);

@@ -1,8 +1,8 @@
 // Rows of all ranks written into one file, so that every block of the file is written by one rank only.
 //
-// Several machines may hold the same block of a file in caches that do not know of each other (NFS, FUSE with write-back,
-// BeeGFS, DAOS mounts). What writes a few bytes of it then writes the whole block back, with bytes of its neighbour as
-// they were before. So the file is cut into blocks of 64 KiB, larger than any page, and
+// Several machines may hold the same block of a file in caches that do not know of each other (NFS, FUSE with
+// write-back, BeeGFS, DAOS mounts). What writes a few bytes of it then writes the whole block back, with bytes of its
+// neighbour as they were before. So the file is cut into blocks of 64 KiB, larger than any page, and
 //   - a block belongs to the rank that has the row of its first byte; other ranks send their bytes of it there;
 //   - the first and the last block of a dataset, which hold bytes of something else, too, belong to rank 0;
 //   - a dataset of less than 1 MiB for each rank belongs to rank 0 as a whole.
@@ -46,7 +46,8 @@ class RowOwners {
 };
 
 /// Writes bytes of a tensor on this rank, in calls between which the watchdog hears of it. Throws Error(failure).
-void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count, core::RowTraffic& traffic);
+void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
+                   core::RowTraffic& traffic);
 
 /// Writes each rank's pieces of one dataset, converted where the file has another type; collective. Throws the same
 /// Error(failure) on every rank where a call fails or a number does not fit the file's type.

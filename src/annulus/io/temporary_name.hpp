@@ -1,5 +1,5 @@
-// Names of small files that are being made: NAME.tmp.<process>.<random> beside NAME. They cannot be guessed, two processes
-// never share one, and the name tells whether whoever makes the file is still alive.
+// Names of small files that are being made: NAME.tmp.<process>.<random> beside NAME. They cannot be guessed, two
+// processes never share one, and the name tells whether whoever makes the file is still alive.
 #pragma once
 
 #include <string>

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "annulus/io/result_layout.hpp"
-#include "annulus/io/seen_file.hpp"
 #include "annulus/io/run_file.hpp"
+#include "annulus/io/seen_file.hpp"
 
 namespace annulus::verify {
 

@@ -58,9 +58,7 @@ core::Interval AttentionWork::heads_of(StoredTensor tensor) const {
   return keys ? slice_.kv_heads : slice_.query_heads(job_.problem.shape.group());
 }
 
-Index AttentionWork::bytes_of(StoredTensor tensor) const {
-  return bytes_of_rows(job_.problem, tensor, rows().count());
-}
+Index AttentionWork::bytes_of(StoredTensor tensor) const { return bytes_of_rows(job_.problem, tensor, rows().count()); }
 
 void AttentionWork::start(const std::vector<StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory) {
   for (const StoredTensor tensor : tensors) {
@@ -165,8 +163,8 @@ void AttentionWork::write(io::RowWriter* file, std::vector<Made> tensors) {
   for (const Made& one : tensors) {
     const auto spec = std::find_if(job_.results.begin(), job_.results.end(),
                                    [&](const auto& result) { return result.name == name_of(one.tensor); });
-    files_.written += one.host.bytes() / strategies::number_bytes_of(job_.problem, one.tensor) *
-                      Index(io::bytes_of(spec->type));
+    files_.written +=
+        one.host.bytes() / strategies::number_bytes_of(job_.problem, one.tensor) * Index(io::bytes_of(spec->type));
   }
 }
 

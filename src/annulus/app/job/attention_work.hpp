@@ -1,5 +1,5 @@
-// A run of attention alone, or of a slice of it: q, k and v in, out, lse and statistics out; with gradients dout in, dq,
-// dk and dv out.
+// A run of attention alone, or of a slice of it: q, k and v in, out, lse and statistics out; with gradients dout in,
+// dq, dk and dv out.
 #pragma once
 
 #include <map>
@@ -67,7 +67,7 @@ class AttentionWork : public Work {
   const Job& job_;
   core::RowSource& source_;
   const comm::Communicator& comm_;
-  const strategies::Slice slice_;  // of the tensors in the files
+  const strategies::Slice slice_;                                              // of the tensors in the files
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // of the passes that are made
   strategies::Tensors tensors_;
   std::vector<Input> inputs_, gradient_inputs_;  // that are being read

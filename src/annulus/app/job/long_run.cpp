@@ -55,7 +55,8 @@ std::vector<io::PartTensor> part_tensors(const Job& job, const std::vector<io::T
 
 [[noreturn]] void refuse_without_locks(const Paths& paths) {
   fail(ErrorKind::failure,
-       "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, or "
+       "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, "
+       "or "
        "put output.file on another file system",
        paths.journal);
 }
@@ -193,7 +194,8 @@ void LongRun::State::put_places() {
   }
   io::PartFile* part = output.part();
   if (part == nullptr || cuts.phases.size() == 1) return;
-  for (const io::PartTensor& tensor : tensors) rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));
+  for (const io::PartTensor& tensor : tensors)
+    rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));
 }
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm)
@@ -230,7 +232,8 @@ Rest LongRun::rest() const {
   const std::string there =
       fmt::format("{} of {} parts of {} are finished and stay so", s.finished(), s.units(), s.paths.result);
   if (s.stopped) return {"stopped on request: " + there + "; run again to continue", stopped_status};
-  if (const auto worker = s.journal().worker(s.output.launch())) return {fmt::format("{}; {} works on the rest", there, *worker)};
+  if (const auto worker = s.journal().worker(s.output.launch()))
+    return {fmt::format("{}; {} works on the rest", there, *worker)};
   return {there + "; run again for the rest, which a process that is gone had begun", stopped_status};
 }
 

@@ -1,6 +1,6 @@
 // A run is a list of units that are finished one by one: NAME.part holds the result's numbers, NAME.journal says which
-// units are in it. A run of several units that was interrupted goes on from there, with any number of ranks, and several
-// launches (tasks of a job array) may work on one. A run of one unit leaves nothing when it ends early.
+// units are in it. A run of several units that was interrupted goes on from there, with any number of ranks, and
+// several launches (tasks of a job array) may work on one. A run of one unit leaves nothing when it ends early.
 #pragma once
 
 #include <functional>

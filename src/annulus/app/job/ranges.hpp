@@ -16,8 +16,9 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
 /// What a NaN or infinity on this rank may come from, for the end of a message.
 std::string causes_of_no_number(const strategies::Problem& problem, int rank);
 
-/// Throws AgreedError(failure) that names the first NaN or infinity in this rank's rows of an input, (batch, rows, heads,
-/// numbers) on the host, with its index in the file; collective. Nothing is looked at where inputs are generated.
+/// Throws AgreedError(failure) that names the first NaN or infinity in this rank's rows of an input, (batch, rows,
+/// heads, numbers) on the host, with its index in the file; collective. Nothing is looked at where inputs are
+/// generated.
 void check_input(const Request& request, core::StoredTensor tensor, const void* rows_here, Index bytes,
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 

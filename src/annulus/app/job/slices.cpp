@@ -38,7 +38,8 @@ void SlicedRun::compute(Index i, Tally& tally) {
     next_->work->read_ahead();
     now->work->set_beside(input_bytes_of(next_->job, comm_.rank()));
   };
-  if (has_several) kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
+  if (has_several)
+    kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
   app::compute(now->job, *now->work, steps, comm_, tally);
 }
 

@@ -1,5 +1,5 @@
-// A run whose units are computed by all ranks together, one after another: the whole problem, or where that is too large
-// for memory, slices of it.
+// A run whose units are computed by all ranks together, one after another: the whole problem, or where that is too
+// large for memory, slices of it.
 #pragma once
 
 #include "annulus/app/job/long_run.hpp"

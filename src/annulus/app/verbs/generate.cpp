@@ -175,7 +175,8 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
     show(0.5, " is made");  // to write takes about as long as to make
     if (dataset.is_weight) {
       const io::Rectangle part{rows, {0, numbers.row_numbers}};
-      file.write_parts({{dataset.spec.name, part, part, host.get()}}, [&](const std::string&) { return owners.ranks(); });
+      file.write_parts({{dataset.spec.name, part, part, host.get()}},
+                       [&](const std::string&) { return owners.ranks(); });
     } else {
       file.write({{dataset.spec.name, host.get()}}, {rows}, owners);
     }
