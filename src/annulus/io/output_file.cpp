@@ -84,10 +84,14 @@ OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const Go
     const PartLayout layout = PartLayout::parse(layout_text);
     if (is_recording && has_final_name(layout)) return;
     part_.emplace(part_path_, layout, plan_.tensors, /*has_scratch=*/!is_recording);
-    if (!plan_.keeps_units) note_unfinished();
+    if (plan_.keeps_units) return;
+    note_unfinished(part_path_, part_guard_);
+    note_unfinished(journal_path_, journal_guard_);
   });
-  if (!plan_.keeps_units || comm_.is_root()) return;
-  comm::agree(comm_, [&] { journal_->sign_on({random_id(), launch_, about(comm_)}); });
+  if (!plan_.keeps_units) return;
+  comm::agree(comm_, [&] {  // rank 0 has signed on when it laid the file out
+    if (!comm_.is_root()) journal_->sign_on({random_id(), launch_, about(comm_)});
+  });
 }
 
 OutputFile::~OutputFile() = default;
@@ -146,7 +150,7 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
 
 /// Nothing is finished, and no process works on it: whatever is there is made anew.
 bool OutputFile::begin(Journal::Turn& turn) {
-  bool laid_out = false;
+  if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
     check_location(final_path_, plan_.where.overwrite);
     discard(part_path_, *journal_);
@@ -156,23 +160,25 @@ bool OutputFile::begin(Journal::Turn& turn) {
     if (plan_.keeps_units) turn.flush();
     OutputLocation where = plan_.where;
     where.file = final_path_;
-    const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors);
-    laid_out = true;
+    const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
     turn.write("part " + layout.text());
     if (plan_.keeps_units) turn.flush();
   } catch (const core::Error&) {  // nothing has begun, and nothing stays
-    if (laid_out) unlink(part_path_.c_str());
+    part_guard_.reset();
     journal_->remove();
     throw;
   }
-  if (plan_.keeps_units) flush_folder(journal_path_);
+  if (!plan_.keeps_units) return true;
+  flush_folder(journal_path_);
+  part_guard_->release();
+  part_guard_.reset();
   return true;
 }
 
-void OutputFile::note_unfinished() {
+void OutputFile::note_unfinished(const std::string& path, std::optional<UnfinishedFile>& guard) {
+  if (guard) return;
   const core::MakingScope making;
-  part_guard_.emplace(part_path_, ino_t(state_of(part_path_).inode));
-  journal_guard_.emplace(journal_path_, ino_t(state_of(journal_path_).inode));
+  guard.emplace(path, ino_t(state_of(path).inode));
 }
 
 void OutputFile::write(const std::vector<RowsOut>& tensors, const std::vector<Interval>& rows,

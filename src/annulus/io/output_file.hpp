@@ -75,7 +75,7 @@ class OutputFile : public RowWriter {
   bool begin(Journal::Turn& turn);
   Journal::Turn open_journal();
   [[noreturn]] void refuse_other_run(const std::string& worker) const;
-  void note_unfinished();
+  static void note_unfinished(const std::string& path, std::optional<UnfinishedFile>& guard);
 
   const OutputPlan plan_;
   const comm::Communicator& comm_;

@@ -162,7 +162,7 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
 }  // namespace
 
 PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& result,
-                             const std::vector<PartTensor>& tensors) {
+                             const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard) {
   const comm::BlockingScope inside("the making of " + path);
   const std::vector<TensorSpec> specs = in_result(tensors);
   const Alignment aligned(result.alignment);
@@ -170,21 +170,21 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
   for (const PartTensor& tensor : tensors) scratch += tensor.is_scratch ? bytes_of(tensor.spec) + alignment : 0;
   const Index room = io::bytes_of(specs, aligned) + spare_bytes + scratch;
   check_free_space(path, room);
-  Descriptor file = new_file(path, result.hints);
-  try {
-    struct stat replaced {};
-    if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
-    reserve(file, path, room);
-    make_layout(path, specs, aligned);
-    if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
-    PartLayout layout = found_layout(file, path, tensors);
-    reserve(file, path, layout.bytes + alignment + scratch);
-    flush_and_close(file, path);
-    return layout;
-  } catch (const core::Error&) {
-    if (file.is_named(path)) unlink(path.c_str());
-    throw;
+  Descriptor file;
+  {
+    const core::MakingScope making;
+    file = new_file(path, result.hints);
+    guard.emplace(path, file.identity().inode);
   }
+  struct stat replaced {};
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
+  reserve(file, path, room);
+  make_layout(path, specs, aligned);
+  if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
+  PartLayout layout = found_layout(file, path, tensors);
+  reserve(file, path, layout.bytes + alignment + scratch);
+  flush_and_close(file, path);
+  return layout;
 }
 
 PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch)

@@ -43,10 +43,11 @@ struct PartLayout {
 class PartFile final : public core::RowSink {
  public:
   /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk and closed; others
-  /// may not read it where they may not read the file that it will replace. `result` is what it will be. For one rank.
-  /// Throws Error(failure).
+  /// may not read it where they may not read the file that it will replace. `result` is what it will be. `guard`
+  /// removes the file when this process ends early, from the moment that it is there. For one rank. Throws
+  /// Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputLocation& result,
-                            const std::vector<PartTensor>& tensors);
+                            const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard);
 
   /// Opens one that was laid out. Throws Error(failure) where another file is there, or not all of it; scratch is gone
   /// once the record was begun.
