@@ -87,20 +87,13 @@ class Pass {
     if (plan_.problem.reproducible) identity_ += fmt::format("a GPU called '{}'\n", core::gpu_kind());
   }
 
-  /// Throws the same Error on every rank unless all make this pass of the same plan; collective.
+  /// Throws the same Error on every rank unless all make this pass of the same plan, for as many ranks as there are;
+  /// collective.
   void check_plan() const {
     library::check_same(name_, fmt::format("the call {}\n{}", name_, identity_), comm());
-    comm::agree(comm(), [&] {
-      if (!Kokkos::is_initialized()) {
-        core::fail(ErrorKind::usage, "{}: Kokkos has not been started; expected Kokkos::initialize() or ScopeGuard",
-                   name_);
-      }
-      core::require_device();
-      if (comm_.size() != plan_.ranks) {
-        core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name_, plan_.ranks,
-                   comm_.size());
-      }
-    });
+    if (comm_.size() == plan_.ranks) return;
+    core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name_, plan_.ranks,
+               comm_.size());
   }
 
   Index rows() const { return plan_.rows[std::size_t(comm_.rank())].count(); }
@@ -108,7 +101,14 @@ class Pass {
 
   /// Collective.
   void check(const std::vector<Argument>& arguments) const {
-    comm::agree(comm(), [&] { library::check(name_, comm_.rank(), arguments); });
+    comm::agree(comm(), [&] {
+      if (!Kokkos::is_initialized()) {
+        core::fail(ErrorKind::usage, "{}: Kokkos has not been started; expected Kokkos::initialize() or ScopeGuard",
+                   name_);
+      }
+      core::require_device();
+      library::check(name_, comm_.rank(), arguments);
+    });
   }
 
   /// Matrix units read pieces of 16 bytes, of rows of more than a number, and nothing takes their place where results
