@@ -60,10 +60,4 @@ std::string resolved_text(const Settings& settings);
 /// With `same_numbers` the input is known to be the same, whatever it is called.
 std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
 
-/// Throws Error(usage) when `grouped` has more pairs than there are heads; for shapes known only from the input file.
-void check_heads(const RunFile& run, Index heads);
-
-/// Throws Error(usage) where `torchscale` has no numbers for these documents: see pattern::Displacement.
-void check_documents(const RunFile& run, const pattern::Documents& documents);
-
 }  // namespace annulus::io

@@ -6,7 +6,6 @@
 #include "annulus/io/generated.hpp"
 #include "annulus/io/location.hpp"
 #include "annulus/io/run_file_keys.hpp"
-#include "annulus/pattern/filled_keys.hpp"
 
 namespace annulus::io {
 namespace {
@@ -50,7 +49,6 @@ void complete_generate(RunFile& run) {
     const std::string key = "input.generate." + objection->extent;
     refuse(run, key, "{}: {}", key, objection->reason);
   }
-  check_heads(run, shape.heads);
 }
 
 void complete_layer(RunFile& run) {
@@ -68,7 +66,6 @@ void complete_layer(RunFile& run) {
   if (layer.heads % layer.kv_heads != 0) {
     refuse(run, "layer.kv_heads", "layer.kv_heads: {} does not divide the {} heads", layer.kv_heads, layer.heads);
   }
-  check_heads(run, layer.heads);
 }
 
 void check_distribution(const RunFile& run) {
@@ -86,7 +83,6 @@ void check_distribution(const RunFile& run) {
 }
 
 void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {
-  const pattern::Pattern& pattern = run.settings.attention.pattern;
   const bool has_segments = given(run, "attention.segments"), has_dilations = given(run, "attention.dilations");
   if (has_segments != has_dilations) {
     const std::string there = has_segments ? "attention.segments" : "attention.dilations";
@@ -97,10 +93,6 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
     refuse(run, "attention.dilations",
            "attention.dilations has {}, attention.segments ({}) has {}: one of each per pair", dilations,
            location_name(run, "attention.segments"), segments);
-  }
-  if (pattern.group_scale && pattern.semantics != pattern::Semantics::grouped) {
-    refuse(run, "attention.group_scale", "attention.group_scale: true needs attention.semantics: grouped, which is {}",
-           pattern::name_of(pattern.semantics));
   }
 }
 
@@ -168,30 +160,6 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
   check_distribution(run);
   check_statistics(run);
   check_output(run);
-}
-
-void check_heads(const RunFile& run, Index heads) {
-  const pattern::Pattern& pattern = run.settings.attention.pattern;
-  if (pattern.semantics == pattern::Semantics::grouped && Index(pattern.pairs.size()) > heads) {
-    refuse(run, "attention.semantics",
-           "attention.semantics: grouped gives every pair heads of its own; {} pairs, {} heads", pattern.pairs.size(),
-           heads);
-  }
-}
-
-void check_documents(const RunFile& run, const pattern::Documents& documents) {
-  const pattern::Pattern& pattern = run.settings.attention.pattern;
-  const auto found = pattern::find_displacement(pattern, documents);
-  if (!found) return;
-  const pattern::Pair& pair = pattern.pairs[std::size_t(found->pair)];
-  const core::Interval rows = found->rows;
-  const std::string document =
-      documents.size() == 2 ? "the sequence"
-                            : fmt::format("document {} (rows {} to {})", found->document + 1, rows.begin, rows.end - 1);
-  refuse(run, "attention.segments",
-         "attention.segments: torchscale writes rows to wrong places in pair {}, segment {} and dilation {}: {} of {} "
-         "rows has more than one segment, and {} is no multiple of {}; expected one, or {} rows at least",
-         found->pair + 1, pair.segment, pair.dilation, document, rows.size(), pair.segment, pair.dilation, rows.size());
 }
 
 }  // namespace annulus::io

@@ -73,16 +73,6 @@ std::string causes_of_no_number(const strategies::Problem& problem, int rank) {
   return text;
 }
 
-void check_scale(const io::RunFile& run, const strategies::Problem& problem) {
-  const Range range = range_of(problem.precision);
-  const double factor = problem.scale * std::numbers::log2e;  // what the kernels multiply q by
-  if (factor >= range.smallest && factor <= range.largest) return;
-  core::fail(ErrorKind::usage,
-             "{}attention.scale: {:g}, times log2(e), is no number of compute.precision {}, expected {:.2g} to {:.2g}",
-             run.where("attention.scale"), problem.scale, core::name_of(problem.precision),
-             range.smallest / std::numbers::log2e, range.largest / std::numbers::log2e);
-}
-
 void check_scores(const Job& job, double q, double k, const comm::Communicator& comm) {
   const strategies::Problem& problem = job.problem;
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;

@@ -9,9 +9,6 @@
 
 namespace annulus::app {
 
-/// Throws Error(usage) at attention.scale when it is no number of the problem's precision.
-void check_scale(const io::RunFile& run, const strategies::Problem& problem);
-
 /// Throws AgreedError(failure) when scores of numbers up to |q| and |k|, this rank's largest, may overflow; collective.
 void check_scores(const Job& job, double q, double k, const comm::Communicator& comm);
 

@@ -5,9 +5,9 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
-#include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/guard.hpp"
 #include "annulus/io/root.hpp"
+#include "annulus/strategies/problem_checks.hpp"
 
 namespace annulus::app {
 namespace {
@@ -44,23 +44,6 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   return problem;
 }
 
-/// Refuses products of numbers that the tensors are not made of, and, but for `verify`, which makes none of them, where
-/// the back end has none.
-void check_precision(const io::RunFile& run, const Problem& problem, Purpose purpose) {
-  const core::Precision precision = problem.precision;
-  const std::string where = run.where("compute.precision");
-  if (!core::takes(precision, problem.type)) {
-    core::fail(core::ErrorKind::usage,
-               "{}compute.precision: products of {} are made of tensors of {} only, and these are {}; expected auto, "
-               "float32 or float64",
-               where, core::name_of(precision), core::name_of(core::stored_for_products(precision)),
-               core::name_of(problem.type));
-  }
-  const std::string reason = kernels::why_no_products(problem.backend, precision);
-  if (purpose == Purpose::verify || reason.empty()) return;
-  core::fail(core::ErrorKind::usage, "{}compute.precision: {}; expected auto, float32 or float64", where, reason);
-}
-
 /// Refuses a back end that this process has not, and what cuDNN does not make at all; `verify` asks none.
 void check_backend(const io::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
@@ -89,17 +72,6 @@ void check_backend(const io::RunFile& run, const Problem& problem, Purpose purpo
     refuse("attention.group_scale", "cudnn makes no gradients of an output that is scaled");
 }
 
-/// Refuses tensors so large that sums of bytes and rows over ranks and passes would leave 64 bits: 32 PiB for q, more
-/// memory than any machine has. Kept triples are counted in 128 bits.
-void check_size(const io::RunFile& run, const Problem& problem) {
-  constexpr double most = 0x1p55;
-  const core::Shape& s = problem.shape;
-  const double bytes = double(s.batch) * double(s.sequence) * double(problem.query_row_bytes());
-  if (bytes <= most) return;
-  core::fail(core::ErrorKind::usage, "{}input: q of {} would have {:.3g} bytes; expected at most {:.3g}",
-             run.where("input"), describe_shape(problem), bytes, most);
-}
-
 /// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
 void check_input_place(const io::RunFile& run) {
   namespace fs = std::filesystem;
@@ -116,16 +88,11 @@ void check_input_place(const io::RunFile& run) {
              run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
 }
 
-/// Lists that nothing holds are no lists, and sizes in bytes have to stay in 64 bits.
-void check_lists(const io::RunFile& run, const Problem& problem) {
-  constexpr double most = 0x1p55;
-  const core::Shape& s = problem.shape;
-  const double bytes = double(s.batch) * double(s.sequence) * double(s.heads) * double(problem.statistics.top_keys) *
-                       (sizeof(Index) + sizeof(double));
-  if (bytes <= most) return;
-  core::fail(core::ErrorKind::usage,
-             "{}output.top_keys: lists of {} rows for {} would have {:.3g} bytes; expected at most {:.3g}",
-             run.where("output.top_keys"), problem.statistics.top_keys, describe_shape(problem), bytes, most);
+/// Refuses what no run can compute, at the key to change; `verify` asks no back end.
+void check_problem(const io::RunFile& run, const Problem& problem, Purpose purpose) {
+  const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
+  if (!found) return;
+  core::fail(core::ErrorKind::usage, "{}{}: {}", run.where(found->key), found->key, found->reason);
 }
 
 /// The layer round the request's attention. Throws Error(usage) at the key of what makes no sense.
@@ -261,12 +228,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   comm::agree(comm, [&] {
     request.problem = make_problem(settings, request);
     check_backend(request.run, request.problem, purpose);
-    check_precision(request.run, request.problem, purpose);
-    check_size(request.run, request.problem);
-    check_lists(request.run, request.problem);
-    check_scale(request.run, request.problem);
-    io::check_heads(request.run, request.problem.shape.heads);
-    io::check_documents(request.run, request.problem.documents);
+    check_problem(request.run, request.problem, purpose);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
   });

@@ -1,0 +1,101 @@
+#include "annulus/strategies/problem_checks.hpp"
+
+#include <cfloat>
+#include <numbers>
+
+#include "annulus/pattern/filled_keys.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using Found = std::optional<Objection>;
+
+/// 32 PiB, more than any machine has: sums of bytes over tensors, ranks and passes stay in 64 bits. Kept triples are
+/// counted in 128 bits.
+constexpr double most_bytes = 0x1p55;
+
+Found check_size(const Problem& problem) {
+  const core::Shape& s = problem.shape;
+  const double rows = double(s.batch) * double(s.sequence), bytes = rows * double(problem.query_row_bytes());
+  if (bytes > most_bytes) {
+    return Objection{
+        "input", fmt::format("q of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
+                             "most {:.3g}",
+                             s.batch, s.sequence, s.heads, s.head_dim, core::name_of(problem.type), bytes, most_bytes)};
+  }
+  const double top_keys = double(problem.statistics.top_keys);
+  const double lists = rows * double(s.heads) * top_keys * double(sizeof(Index) + sizeof(double));
+  if (lists <= most_bytes) return {};
+  return Objection{"output.top_keys",
+                   fmt::format("lists of {} rows for {} x {} rows of {} heads would have {:.3g} "
+                               "bytes; expected at most {:.3g}",
+                               problem.statistics.top_keys, s.batch, s.sequence, s.heads, lists, most_bytes)};
+}
+
+Found check_precision(const Problem& problem, Use use) {
+  const core::Precision precision = problem.precision;
+  if (!core::takes(precision, problem.type)) {
+    return Objection{"compute.precision",
+                     fmt::format("products of {} are made of tensors of {} only, and these are {}; expected auto, "
+                                 "float32 or float64",
+                                 core::name_of(precision), core::name_of(core::stored_for_products(precision)),
+                                 core::name_of(problem.type))};
+  }
+  if (use == Use::look_at) return {};
+  const std::string reason = kernels::why_no_products(problem.backend, precision);
+  if (reason.empty()) return {};
+  return Objection{"compute.precision", reason + "; expected auto, float32 or float64"};
+}
+
+Found check_scale(const Problem& problem) {
+  const bool is_double = problem.precision == core::Precision::float64;
+  const double factor = problem.scale * std::numbers::log2e;  // what the kernels multiply q by
+  const double least = is_double ? DBL_MIN : double(FLT_MIN), most = is_double ? DBL_MAX : double(FLT_MAX);
+  if (factor >= least && factor <= most) return {};
+  return Objection{
+      "attention.scale",
+      fmt::format("{:g}, times log2(e), is no number of precision {}, expected {:.2g} to {:.2g}", problem.scale,
+                  core::name_of(problem.precision), least / std::numbers::log2e, most / std::numbers::log2e)};
+}
+
+Found check_groups(const Problem& problem) {
+  const pattern::Pattern& pattern = problem.pattern;
+  const bool grouped = pattern.semantics == pattern::Semantics::grouped;
+  if (pattern.group_scale && !grouped) {
+    return Objection{"attention.group_scale",
+                     fmt::format("true needs semantics: grouped, which is {}", pattern::name_of(pattern.semantics))};
+  }
+  if (!grouped || Index(pattern.pairs.size()) <= problem.shape.heads) return {};
+  return Objection{"attention.semantics", fmt::format("grouped gives every pair heads of its own; {} pairs, {} heads",
+                                                      pattern.pairs.size(), problem.shape.heads)};
+}
+
+/// torchscale itself writes rows of such documents to wrong places, so no right numbers exist.
+Found check_displacement(const Problem& problem) {
+  const auto found = pattern::find_displacement(problem.pattern, problem.documents);
+  if (!found) return {};
+  const pattern::Pair& pair = problem.pattern.pairs[std::size_t(found->pair)];
+  const core::Interval rows = found->rows;
+  const std::string document =
+      problem.documents.size() == 2
+          ? "the sequence"
+          : fmt::format("document {} (rows {} to {})", found->document + 1, rows.begin, rows.end - 1);
+  return Objection{"attention.segments",
+                   fmt::format("torchscale writes rows to wrong places in pair {}, segment {} and dilation {}: {} of "
+                               "{} rows has more than one segment, and {} is no multiple of {}; expected one, or {} "
+                               "rows at least",
+                               found->pair + 1, pair.segment, pair.dilation, document, rows.size(), pair.segment,
+                               pair.dilation, rows.size())};
+}
+
+}  // namespace
+
+std::optional<Objection> check(const Problem& problem, Use use) {
+  if (Found found = check_precision(problem, use)) return found;
+  if (Found found = check_size(problem)) return found;
+  if (Found found = check_scale(problem)) return found;
+  if (Found found = check_groups(problem)) return found;
+  return check_displacement(problem);
+}
+
+}  // namespace annulus::strategies

@@ -1,0 +1,90 @@
+// What a problem may not be: the check that run files, the library and Python share.
+#include "annulus/strategies/problem_checks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "support/planned_problem.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+using pattern::Semantics;
+
+/// "key: reason" of a problem of 40 rows that `change` makes wrong; empty: it is accepted.
+std::string objection(const std::function<void(Problem&)>& change, Use use = Use::compute) {
+  Problem problem = problem_of(40, {{8, 1}, {pattern::whole_document, 3}}, true);
+  change(problem);
+  const auto found = check(problem, use);
+  return found ? fmt::format("{}: {}", found->key, found->reason) : "";
+}
+
+TEST(ProblemChecks, AcceptWhatMakesSense) {
+  EXPECT_EQ(objection([](Problem&) {}), "");
+  EXPECT_EQ(objection([](Problem& p) { p.pattern.semantics = Semantics::torchscale; }), "") << "8 is a multiple of 1";
+  EXPECT_EQ(objection([](Problem& p) {
+              p.pattern.semantics = Semantics::grouped;
+              p.pattern.group_scale = true;
+            }),
+            "");
+  EXPECT_EQ(objection([](Problem& p) { p.shape.sequence = Index(1) << 40; }), "") << "512 TiB";
+}
+
+TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
+  EXPECT_EQ(objection([](Problem& p) { p.scale = 0; }),
+            "attention.scale: 0, times log2(e), is no number of precision float32, expected 8.1e-39 to 2.4e+38");
+  EXPECT_EQ(objection([](Problem& p) { p.scale = std::numeric_limits<double>::quiet_NaN(); }).substr(0, 20),
+            "attention.scale: nan");
+  EXPECT_EQ(objection([](Problem& p) { p.pattern.group_scale = true; }),
+            "attention.group_scale: true needs semantics: grouped, which is longnet");
+  EXPECT_EQ(objection([](Problem& p) {
+              p.pattern.semantics = Semantics::grouped;
+              p.shape.heads = p.shape.kv_heads = 1;
+            }),
+            "attention.semantics: grouped gives every pair heads of its own; 2 pairs, 1 heads");
+  EXPECT_EQ(objection([](Problem& p) { p.shape.sequence = Index(1) << 50; }).substr(0, 30),
+            "input: q of 1 x 11258999068426");
+  EXPECT_EQ(objection([](Problem& p) { p.statistics.top_keys = Index(1) << 48; }).substr(0, 40),
+            "output.top_keys: lists of 28147497671065");
+}
+
+TEST(ProblemChecks, DisplacedRowsOfOneDocumentAndOfSeveral) {
+  const auto displaced = [](Problem& p) {
+    p.pattern.semantics = Semantics::torchscale;
+    p.pattern.pairs[0] = {8, 3};
+  };
+  EXPECT_EQ(objection(displaced),
+            "attention.segments: torchscale writes rows to wrong places in pair 1, segment 8 and dilation 3: the "
+            "sequence of 40 rows has more than one segment, and 8 is no multiple of 3; expected one, or 40 rows at "
+            "least");
+  const auto documents = [&](Problem& p) {
+    displaced(p);
+    p.documents = {0, 8, 8, 40};
+  };
+  EXPECT_NE(objection(documents).find("document 3 (rows 8 to 39) of 32 rows"), std::string::npos);
+  EXPECT_EQ(objection(documents), objection(documents, Use::look_at)) << "numbers that are wrong whoever looks at them";
+}
+
+/// A result of another machine may be looked at here, where its back end is not.
+TEST(ProblemChecks, ProductsAreAskedOfTheBackEndThatComputes) {
+  const auto products = [](core::Precision precision, core::DType type) {
+    return [=](Problem& p) {
+      p.precision = precision;
+      p.type = type;
+    };
+  };
+  const auto of_halves = products(core::Precision::tf32, core::DType::float16);
+  EXPECT_EQ(objection(of_halves),
+            "compute.precision: products of tf32 are made of tensors of float32 only, and these are float16; expected "
+            "auto, float32 or float64");
+  EXPECT_EQ(objection(of_halves, Use::look_at), objection(of_halves));
+  const auto of_floats = products(core::Precision::tf32, core::DType::float32);
+  const std::string lacks = kernels::why_no_products(kernels::default_backend(), core::Precision::tf32);
+  EXPECT_EQ(objection(of_floats),
+            lacks.empty() ? "" : "compute.precision: " + lacks + "; expected auto, float32 or float64");
+  EXPECT_EQ(objection(of_floats, Use::look_at), "");
+}
+
+}  // namespace
+}  // namespace annulus::strategies
