@@ -149,8 +149,10 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: kv_sequence is 9: keys of another number than queries are not computed yet, expected 8");
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 3}, {}),
             "plan: value_dim is 3: values of another size than keys are not computed yet, expected 2");
-  EXPECT_EQ(refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
-            "plan: q would have 9.22e+18 bytes, expected at most 3.6e+16");
+  EXPECT_EQ(
+      refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
+      "plan: input: q of 1 x 1152921504606846976 rows, 1 heads of 2, float32, would have 9.22e+18 bytes; expected at "
+      "most 3.6e+16");
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {1, 2}}),
             "plan: there are 1 segments and 2 dilations, expected one of each per pair");
   EXPECT_EQ(refusal(good, {.segments = {-4}, .dilations = {1}}),
@@ -162,7 +164,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: documents go from 0 to 5 in 2 numbers, expected offsets from 0 to the sequence's length, 8");
   EXPECT_EQ(refusal(good, {.documents = {0, 5, 4, 8}}), "plan: documents[2] is 4, less than the one before, 5");
   EXPECT_EQ(refusal(good, {.scale = 0}),
-            "plan: scale is 0, which times log2(e) is no number of float32, expected 8.1e-39 to 2.4e+38");
+            "plan: scale: 0, times log2(e), is no number of precision float32, expected 8.1e-39 to 2.4e+38");
   EXPECT_EQ(refusal(good, {}, 0), "plan: ranks is 0, expected 1 or more");
   EXPECT_EQ(refusal(good, {}, 2, {.strategy = "rings"}).substr(0, 58),
             "plan: strategy is 'rings', expected one of auto, single, a");
@@ -172,23 +174,55 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
 }
 
+/// Extents that were taken from (B, heads, S, D) tensors; a short sequence of a model's heads is none of them.
+TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
+  EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64}, {}),
+            "plan: k has 1024 key/value heads and 8 rows: are the axes in another order? Expected as many rows or "
+            "more, or Shape::more_heads_than_rows = true where that is meant");
+  EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64, .more_heads_than_rows = true}, {}), "");
+  EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .kv_heads = 256, .head_dim = 64}, {}), "") << "asked of k alone";
+  EXPECT_EQ(refusal({.sequence = 300, .heads = 300, .head_dim = 2}, {}, 4), "") << "rows of all ranks";
+  EXPECT_EQ(refusal({.sequence = 1, .heads = 32, .head_dim = 2}, {}), "");
+}
+
+/// Where torchscale writes rows to wrong places there are no right numbers, documents given or not.
+TEST(LibraryPlan, RefusesRowsThatTorchscaleDisplaces) {
+  const Shape shape{.sequence = 53, .heads = 4, .head_dim = 8};
+  Pattern pattern{.segments = {8, 20, all}, .dilations = {1, 3, 7}, .causal = true, .semantics = "torchscale"};
+  EXPECT_EQ(refusal(shape, pattern),
+            "plan: segments: torchscale writes rows to wrong places in pair 2, segment 20 and dilation 3: the sequence "
+            "of 53 rows has more than one segment, and 20 is no multiple of 3; expected one, or 53 rows at least");
+  pattern.documents = {0, 20, 53};
+  EXPECT_EQ(refusal(shape, pattern),
+            "plan: segments: torchscale writes rows to wrong places in pair 2, segment 20 and dilation 3: document 2 "
+            "(rows 20 to 52) of 33 rows has more than one segment, and 20 is no multiple of 3; expected one, or 33 "
+            "rows at least");
+  pattern.documents.clear();
+  pattern.segments[1] = 21;
+  EXPECT_EQ(refusal(shape, pattern), "");
+  pattern.segments[1] = 53;
+  EXPECT_EQ(refusal(shape, pattern), "") << "one segment";
+}
+
 TEST(LibraryPlan, RefusesProductsThatItCannotMake) {
   const Shape good{.sequence = 8, .heads = 4, .head_dim = 2};
   EXPECT_EQ(refusal(good, {}, 1, {.precision = "tf23"}),
             "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32");
   Shape halves = good;
   halves.type = DType::float16;
-  EXPECT_EQ(refusal(halves, {}, 1, {.precision = "3xtf32"}),
-            "plan: precision is 3xtf32: its products are made of tensors of float32 only, and these are float16");
+  EXPECT_EQ(
+      refusal(halves, {}, 1, {.precision = "3xtf32"}),
+      "plan: precision: products of 3xtf32 are made of tensors of float32 only, and these are float16; expected auto, "
+      "float32 or float64");
   for (const std::string name : {"tf32", "3xtf32"}) {
     const std::string found = refusal(good, {}, 1, {.precision = name, .reproducible = true});
     if (!core::device_is_host()) {
       EXPECT_NE(found, "") << "rows of 8 bytes are none for the matrix units of a GPU";
       continue;
     }
-    EXPECT_EQ(found, "plan: precision is " + name + ": products of " + name +
+    EXPECT_EQ(found, "plan: precision: products of " + name +
                          " are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build computes on "
-                         "the host, expected auto, float32 or float64");
+                         "the host; expected auto, float32 or float64");
   }
 }
 
@@ -233,6 +267,11 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
   bad.k = {};
   EXPECT_EQ(objection(plan, bad), "attention: k is missing, the plan of rank 0 wants (1, 8, 2, 4)");
   bad = good;
+  bad.k.extents = {1, 2, 8, 4};
+  EXPECT_EQ(objection(plan, bad),
+            "attention: k is (1, 2, 8, 4), the plan of rank 0 wants (1, 8, 2, 4); k has 8 key/value heads and 2 rows: "
+            "are the axes in another order? Expected (B, rows, heads, D)");
+  bad = good;
   bad.v.type = DType::float16;
   bad.v.label = "values";
   EXPECT_EQ(objection(plan, bad), "attention: v (values) is float16, the plan of rank 0 wants float32");
@@ -251,6 +290,66 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
   EXPECT_EQ(objection(plan, bad), "attention: q begins inside a number, the plan of rank 0 wants aligned numbers");
   const Plan of_two({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 2, "ring");
   EXPECT_EQ(objection(of_two, good), "attention: the plan is for 2 ranks, the communicator has 1");
+}
+
+/// It would wait for the pass that waits for it.
+TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
+  const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 1, {.gradients = true});
+  const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
+  const Held q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const Held lse(DType::float32, heads);
+  const ForwardTensors tensors{q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()};
+  const Normalizers kept = forward(Communicator(), plan, tensors);
+  std::vector<std::string> said;
+  forward(Communicator(), plan, tensors, [&](double, const std::string&) {
+    said.push_back(objection(plan, tensors));
+    try {
+      backward(Communicator(), plan, kept, BackwardTensors());
+    } catch (const Error& error) {
+      said.emplace_back(error.what());
+    }
+  });
+  ASSERT_GE(said.size(), 2u);
+  EXPECT_EQ(said[0],
+            "attention: called by the progress function of a pass, which cannot go on before; expected a function that "
+            "calls no pass");
+  EXPECT_EQ(said[1].substr(0, 28), "attention_backward: called b");
+  EXPECT_EQ(objection(plan, tensors), "") << "the next one may";
+}
+
+TEST(LibraryAlone, RefusesNormalizersOfAnotherPlan) {
+  const Shape shape{.sequence = 8, .heads = 2, .head_dim = 4};
+  const Options options{.gradients = true};
+  const Plan plan(shape, {.causal = true}, 1, options), same(shape, {.causal = true}, 1, options);
+  const Plan other(shape, {.causal = false}, 1, options);
+  const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
+  const Held q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const Held lse(DType::float32, heads), dq(DType::float32, extents), dk(DType::float32, extents);
+  const Held dv(DType::float32, extents);
+  const auto said = [&](const Plan& forwards, const Plan& backwards) -> std::string {
+    const Normalizers kept =
+        forward(Communicator(), forwards, {q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()});
+    try {
+      BackwardTensors tensors;
+      tensors.q = q.tensor();
+      tensors.k = q.tensor();
+      tensors.v = q.tensor();
+      tensors.out = out.tensor();
+      tensors.dout = q.tensor();
+      tensors.dq = dq.tensor();
+      tensors.dk = dk.tensor();
+      tensors.dv = dv.tensor();
+      backward(Communicator(), backwards, kept, tensors);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(said(plan, plan), "");
+  EXPECT_EQ(said(plan, same), "") << "made from the same arguments";
+  EXPECT_EQ(said(other, plan),
+            "attention_backward: the normalizers are of another plan, with causal false where this one has causal "
+            "true; expected those that attention() returned with this plan");
 }
 
 TEST(LibraryAlone, SaysWhatItIs) {

@@ -219,25 +219,132 @@ TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   EXPECT_EQ(message, comm.size() == 1 ? text : fmt::format("rank {}: {}", bad, text));
 }
 
-TEST(LibraryAttention, TellsEveryRankOfPlansThatAreReproducibleOnSomeRanksOnly) {
+/// A rank without rows has tensors without numbers, whose addresses and strides mean nothing: NumPy gives stride 0, and
+/// all of them may lie at one address.
+TEST(LibraryAttention, RanksWithoutRowsMayHaveAnyEmptyTensors) {
   const Communicator comm(MPI_COMM_WORLD);
-  Options options;
-  options.strategy = "ring";
-  options.partition = "contiguous";
-  options.reproducible = comm.rank() == comm.size() - 1;
-  const Plan plan(small, dilated, comm.size(), options);
-  const Whole whole({"plans", small, dilated}, plan, comm.rank());
-  const Held q(DType::float32, whole.queries()), k(DType::float32, whole.keys()), v(DType::float32, whole.keys());
-  const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
-  const std::string message = usage_error_of([&] {
-    forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
-  });
-  if (comm.size() == 1) {
-    EXPECT_EQ(message, "");
-  } else {
-    EXPECT_NE(message.find("attention: plans with Options::reproducible on some ranks only"), std::string::npos)
-        << message;
+  const Shape shape{.batch = 2, .sequence = 2, .heads = 4, .kv_heads = 2, .head_dim = 5};
+  for (const char* strategy : {"single", "ring", "ulysses", "allgather"}) {
+    Options options;
+    options.strategy = strategy;
+    options.gradients = options.entropy = true;
+    const Plan plan(shape, dilated, comm.size(), options);
+    const Whole whole({"no rows", shape, dilated}, plan, comm.rank());
+    const bool empty = plan.rows(comm.rank()).count() == 0;
+    double somewhere = 0;
+    const auto lent = [&](const Held& held) {
+      Tensor tensor = held.tensor();
+      if (empty) {
+        tensor.data = reinterpret_cast<char*>(&somewhere) + 1;
+        tensor.strides = {0, 0, 0, 0};
+      }
+      return tensor;
+    };
+    const DType type = shape.type;
+    const Held q(whole.mine(whole.numbers().q()), type, whole.queries());
+    const Held k(whole.mine(whole.numbers().k()), type, whole.keys());
+    const Held v(whole.mine(whole.numbers().v()), type, whole.keys());
+    const Held dout(whole.mine(whole.numbers().dout()), type, whole.queries());
+    const Held out(type, whole.queries()), lse(type, whole.heads()), entropy(type, whole.heads());
+    const Held dq(type, whole.queries()), dk(type, whole.keys()), dv(type, whole.keys());
+    const Normalizers kept =
+        forward(comm, plan, {lent(q), lent(k), lent(v), lent(out), lent(lse), {.entropy = lent(entropy)}});
+    BackwardTensors tensors{lent(q), lent(k), lent(v), lent(out), lent(dout)};
+    tensors.dq = lent(dq);
+    tensors.dk = lent(dk);
+    tensors.dv = lent(dv);
+    backward(comm, plan, kept, tensors);
+    const double tolerance = core::gradient_tolerance(type);
+    EXPECT_TRUE(close_to(out.values(), whole.mine(whole.numbers().reference().out), tolerance)) << strategy;
+    const kernels::ReferenceGradients expected = whole.numbers().reference_gradients();
+    EXPECT_TRUE(close_to(dq.values(), whole.mine(expected.dq), tolerance)) << strategy;
+    EXPECT_TRUE(close_to(dv.values(), whole.mine(expected.dv), tolerance)) << strategy;
   }
+}
+
+/// What a pass says whose last rank has the plan `odd`, the others `usual`.
+std::string said_of(const Communicator& comm, const Plan& usual, const Plan& odd) {
+  const Plan& plan = comm.rank() == comm.size() - 1 ? odd : usual;
+  const Whole whole({"plans", plan.shape(), {}}, usual, comm.rank());
+  const DType type = plan.shape().type;
+  const Held q(type, whole.queries()), k(type, whole.keys()), v(type, whole.keys());
+  const Held out(type, whole.queries()), lse(core::lse_type(type), whole.heads());
+  return usage_error_of([&] { forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()}); });
+}
+
+/// Each of them would compute wrong numbers on some ranks, or leave them waiting for each other.
+TEST(LibraryAttention, TellsEveryRankOfAnotherRanksPlan) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const int ranks = comm.size(), last = ranks - 1;
+  const Options ring{.strategy = "ring", .partition = "contiguous"};
+  const auto expect = [&](const Plan& odd, const std::string& has, const std::string& first) {
+    const Plan usual(small, dilated, ranks, ring);
+    const std::string told = said_of(comm, usual, odd);
+    EXPECT_EQ(told, ranks == 1 ? ""
+                               : fmt::format("attention: rank {} has {}, rank 0 has {}; expected the same on every "
+                                             "rank",
+                                             last, has, first));
+  };
+  Pattern pattern = dilated;
+  pattern.causal = false;
+  expect(Plan(small, pattern, ranks, ring), "causal false", "causal true");
+  pattern = dilated;
+  pattern.segments[0] = 9;
+  expect(Plan(small, pattern, ranks, ring), "segments 9 all", "segments 8 all");
+  pattern = dilated;
+  pattern.segments.push_back(3);
+  pattern.dilations.push_back(1);
+  expect(Plan(small, pattern, ranks, ring), "segments 8 all 3", "segments 8 all");
+  pattern = dilated;
+  pattern.scale = 0.5;
+  expect(Plan(small, pattern, ranks, ring), "scale 0.5", fmt::format("scale {}", 1 / std::sqrt(5.0)));
+  Options options = ring;
+  options.reproducible = true;
+  expect(Plan(small, dilated, ranks, options), "reproducible true", "reproducible false");
+  options = ring;
+  options.gradients = true;
+  expect(Plan(small, dilated, ranks, options), "gradients true", "gradients false");
+  options = ring;
+  options.strategy = "allgather";
+  if (ranks > 1) expect(Plan(small, dilated, ranks, options), "strategy allgather", "strategy ring");
+  options.strategy = "ring";
+  options.partition = "zigzag";
+  if (ranks > 1) expect(Plan(small, dilated, ranks, options), "partition zigzag", "partition contiguous");
+  Shape shape = small;
+  shape.sequence = 36;
+  if (ranks > 1) expect(Plan(shape, dilated, ranks, ring), "sequence 36", "sequence 37");
+}
+
+TEST(LibraryAttention, TellsEveryRankOfOtherDocuments) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Pattern pattern = dilated;
+  pattern.documents = {0, 5, 37};
+  const Plan usual(small, pattern, comm.size(), "ring");
+  pattern.documents = {0, 6, 37};
+  const Plan odd(small, pattern, comm.size(), "ring");
+  const std::string told = said_of(comm, usual, odd);
+  EXPECT_EQ(told.find("has documents at 3 offsets, of fingerprint") != std::string::npos, comm.size() > 1) << told;
+}
+
+/// One rank's plan for another number of ranks, and one rank that makes the other pass.
+TEST(LibraryAttention, TellsEveryRankOfAnotherNumberOfRanksAndOfAnotherPass) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const int last = comm.size() - 1;
+  const Options options{.strategy = "ring", .partition = "contiguous", .gradients = true};
+  const Plan usual(small, dilated, comm.size(), options), odd(small, dilated, comm.size() + 1, options);
+  const std::string told = said_of(comm, usual, odd);
+  EXPECT_EQ(told, last == 0 ? fmt::format("attention: the plan is for 2 ranks, the communicator has 1")
+                            : fmt::format("attention: rank {} has a plan for {} ranks, rank 0 has a plan for {} "
+                                          "ranks; expected the same on every rank",
+                                          last, comm.size() + 1, comm.size()));
+  if (last == 0) return;
+  const std::string passes = usage_error_of([&] {
+    comm.rank() == last ? backward(comm, usual, Normalizers(), BackwardTensors())
+                        : void(forward(comm, usual, ForwardTensors()));
+  });
+  EXPECT_EQ(passes, fmt::format("{}: rank {} has the call attention_backward, rank 0 has the call attention; expected "
+                                "the same on every rank",
+                                comm.rank() == last ? "attention_backward" : "attention", last));
 }
 
 }  // namespace

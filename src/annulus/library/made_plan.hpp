@@ -13,6 +13,7 @@ struct MadePlan {
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition rows;
   std::string strategy_name, partition_name, reason;
+  std::string identity;                                                       ///< identity_of()
   std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem asks for
 };
 

@@ -1,14 +1,18 @@
 #include "annulus/library/passes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <thread>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/core/arithmetic.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/library/made_plan.hpp"
+#include "annulus/library/plan_identity.hpp"
 #include "annulus/library/strided_copy.hpp"
 #include "annulus/library/tensor_checks.hpp"
 
@@ -18,11 +22,43 @@ namespace {
 using library::Argument;
 using library::MadePlan;
 
-/// Kernels, their panels and MPI belong to one pass at a time.
-std::mutex& one_at_a_time() {
-  static std::mutex mutex;
-  return mutex;
-}
+/// Kernels, their panels and MPI belong to one pass at a time. A progress function that calls a pass would wait for
+/// the pass that waits for it, and is refused.
+class Turn {
+ public:
+  explicit Turn(const char* name) {
+    if (holder() == std::this_thread::get_id()) {
+      core::fail(ErrorKind::usage,
+                 "{}: called by the progress function of a pass, which cannot go on before; expected a function that "
+                 "calls no pass",
+                 name);
+    }
+    mutex().lock();
+    holder() = std::this_thread::get_id();
+  }
+  ~Turn() {
+    holder() = std::thread::id();
+    mutex().unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::atomic<std::thread::id>& holder() {
+    static std::atomic<std::thread::id> one{};
+    return one;
+  }
+};
+
+/// What Normalizers keep.
+struct Kept {
+  core::Buffer numbers;
+  std::string identity;  ///< of the plan and rank that made them
+};
 
 /// A caller's progress, which also hears of work between two steps, with the share of the last one.
 class Told {
@@ -46,16 +82,18 @@ class Told {
 /// A pass of one rank: its plan, its rows, and the ways in which a caller's tensors get in and out.
 class Pass {
  public:
-  Pass(const char* name, const Communicator& comm, const Plan& plan) : name_(name), comm_(comm), plan_(plan.made()) {
-    if (!Kokkos::is_initialized()) {
-      core::fail(ErrorKind::usage, "{}: Kokkos has not been started; expected Kokkos::initialize() or ScopeGuard",
-                 name);
-    }
-    core::require_device();
-    if (comm.size() != plan_.ranks) {
-      core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name, plan_.ranks,
-                 comm.size());
-    }
+  Pass(const char* name, const Communicator& comm, const Plan& plan)
+      : name_(name), comm_(comm), plan_(plan.made()), identity_(plan_.identity) {
+    if (plan_.problem.reproducible) identity_ += fmt::format("a GPU called '{}'\n", core::gpu_kind());
+  }
+
+  /// Throws the same Error on every rank unless all make this pass of the same plan, for as many ranks as there are;
+  /// collective.
+  void check_plan() const {
+    library::check_same(name_, fmt::format("the call {}\n{}", name_, identity_), comm());
+    if (comm_.size() == plan_.ranks) return;
+    core::fail(ErrorKind::usage, "{}: the plan is for {} ranks, the communicator has {}", name_, plan_.ranks,
+               comm_.size());
   }
 
   Index rows() const { return plan_.rows[std::size_t(comm_.rank())].count(); }
@@ -63,15 +101,12 @@ class Pass {
 
   /// Collective.
   void check(const std::vector<Argument>& arguments) const {
-    const Index bits = way_to_bits();
-    const bool differ = comm().max(bits) != -comm().max(-bits);
-    comm::agree(comm_.inner(), [&] {
-      if (differ) {
-        core::fail(ErrorKind::usage,
-                   "{}: plans with Options::reproducible on some ranks only, or on GPUs of different kinds, "
-                   "which may round in different ways; expected one plan, and GPUs of one kind",
+    comm::agree(comm(), [&] {
+      if (!Kokkos::is_initialized()) {
+        core::fail(ErrorKind::usage, "{}: Kokkos has not been started; expected Kokkos::initialize() or ScopeGuard",
                    name_);
       }
+      core::require_device();
       library::check(name_, comm_.rank(), arguments);
     });
   }
@@ -133,16 +168,15 @@ class Pass {
   const MadePlan& plan() const { return plan_; }
   const comm::Communicator& comm() const { return comm_.inner(); }
 
- private:
-  /// A number of what reproducible bits depend on beside the tensors; 0: they are not wanted.
-  Index way_to_bits() const {
-    if (!plan_.problem.reproducible) return 0;
-    return Index(std::hash<std::string>{}(fmt::format("{} {}", plan_.problem.granule, core::gpu_kind())) >> 1);
-  }
+  /// Of the plan and of this rank, by which normalizers are known again.
+  std::string identity_here() const { return fmt::format("{}a communicator's rank {}\n", identity_, comm_.rank()); }
 
+ private:
+  const core::DefaultArithmeticOnHost arithmetic_;
   const char* name_;
   const Communicator& comm_;
   const MadePlan& plan_;
+  std::string identity_;
 };
 
 std::vector<Argument> arguments_of(const Pass& pass, const ForwardTensors& t) {
@@ -176,6 +210,23 @@ std::vector<Argument> arguments_of(const Pass& pass, const BackwardTensors& t) {
   return all;
 }
 
+/// Whether a backward pass can be made with what a forward pass kept.
+void check_normalizers(const Pass& pass, const Kept* kept) {
+  if (!pass.plan().backward) {
+    core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
+  }
+  if (kept == nullptr) {
+    core::fail(ErrorKind::usage, "attention_backward: no normalizers, expected those that attention() returned");
+  }
+  const std::string here = pass.identity_here();
+  if (kept->identity == here) return;
+  const auto [theirs, ours] = library::first_difference(kept->identity, here);
+  core::fail(ErrorKind::usage,
+             "attention_backward: the normalizers are of another plan, with {} where this one has {}; expected those "
+             "that attention() returned with this plan",
+             theirs, ours);
+}
+
 /// The pass that makes what Statistics tell, and all of these out of the tensors.
 void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Statistics& to, const Progress& progress) {
   const MadePlan& plan = pass.plan();
@@ -193,8 +244,9 @@ void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Stati
 }  // namespace
 
 Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& given, const Progress& progress) {
-  const std::lock_guard<std::mutex> lock(one_at_a_time());
+  const Turn turn("attention");
   const Pass pass("attention", comm, plan);
+  pass.check_plan();
   pass.check(arguments_of(pass, given));
   strategies::check_ranks(*pass.plan().forward, pass.plan().backward.get(), pass.comm());
   strategies::Tensors tensors;
@@ -210,21 +262,16 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   Pass::give(tensors.lse.data(), given.lse);
   make_statistics(pass, tensors, given.statistics, told.steps());
   if (!pass.plan().problem.gradients) return {};
-  return Normalizers(std::make_shared<core::Buffer>(tensors.normalizers));
+  return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here()}));
 }
 
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers, const BackwardTensors& given,
               const Progress& progress) {
-  const std::lock_guard<std::mutex> lock(one_at_a_time());
+  const Turn turn("attention_backward");
   const Pass pass("attention_backward", comm, plan);
-  comm::agree(pass.comm(), [&] {
-    if (!pass.plan().backward) {
-      core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
-    }
-    if (normalizers.empty()) {
-      core::fail(ErrorKind::usage, "attention_backward: no normalizers, expected those that attention() returned");
-    }
-  });
+  pass.check_plan();
+  const auto* kept = static_cast<const Kept*>(normalizers.kept().get());
+  comm::agree(pass.comm(), [&] { check_normalizers(pass, kept); });
   pass.check(arguments_of(pass, given));
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);
@@ -232,7 +279,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.take(given.out, "out", tensors.lent.out, tensors.out);
   pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
-  tensors.normalizers = *static_cast<const core::Buffer*>(normalizers.kept().get());
+  tensors.normalizers = kept->numbers;
   tensors.dq = pass.place(given.dq);
   Told told(progress);
   tensors.poll = told.poll();

@@ -3,7 +3,9 @@
 #include <limits>
 #include <vector>
 
+#include "annulus/core/arithmetic.hpp"
 #include "annulus/library/made_plan.hpp"
+#include "annulus/library/plan_identity.hpp"
 #include "annulus/planner/choose.hpp"
 
 namespace annulus {
@@ -65,6 +67,7 @@ void take_strategy(MadePlan& plan, const std::string& name) {
 }
 
 std::shared_ptr<const MadePlan> make(const Shape& shape, const Pattern& pattern, int ranks, const Options& options) {
+  const core::DefaultArithmetic arithmetic;  // of the scale, which decides bits of results
   auto plan = std::make_shared<MadePlan>();
   plan->shape = library::completed(shape);
   plan->ranks = ranks;
@@ -73,6 +76,7 @@ std::shared_ptr<const MadePlan> make(const Shape& shape, const Pattern& pattern,
   plan->rows = plan->strategy->partition(plan->problem, ranks);
   plan->strategy_name = plan->strategy->name();
   plan->partition_name = pattern::name_of(strategies::kind_of(plan->problem, plan->rows));
+  plan->identity = library::identity_of(*plan);
   plan->forward = plan->strategy->forward_schedule(plan->problem, plan->rows);
   if (plan->problem.statistics.need_pass()) {
     plan->statistics = plan->strategy->statistics_schedule(plan->problem, plan->rows);

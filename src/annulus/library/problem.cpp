@@ -1,16 +1,15 @@
 // From the arguments of a plan to a problem: everything that can be wrong with them.
-#include <cfloat>
+#include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "annulus/library/made_plan.hpp"
-#include "annulus/pattern/filled_keys.hpp"
+#include "annulus/strategies/problem_checks.hpp"
 
 namespace annulus::library {
 namespace {
 
-constexpr Index most_head_dim = 256;   // of the host's tiles, and of the run file
-constexpr double most_bytes = 0x1p55;  // of a tensor: sums of several stay in 64 bits
+constexpr Index most_head_dim = 256;      // of the host's tiles, and of the run file
+constexpr Index most_kv_heads_yet = 256;  // more than any model has; short sequences of fewer heads are common
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
@@ -32,7 +31,7 @@ auto value_called(const std::string& name, const Table& table, const char* argum
   refuse("{} is '{}', expected one of {}", argument, name, names);
 }
 
-pattern::Pattern make_pattern(const Pattern& asked, const Shape& shape) {
+pattern::Pattern make_pattern(const Pattern& asked) {
   pattern::Pattern made;
   if (asked.segments.size() != asked.dilations.size() || asked.segments.empty()) {
     refuse("there are {} segments and {} dilations, expected one of each per pair", asked.segments.size(),
@@ -49,15 +48,10 @@ pattern::Pattern make_pattern(const Pattern& asked, const Shape& shape) {
   made.semantics = value_called(asked.semantics, pattern::semantics_table, "semantics");
   made.causal = asked.causal;
   made.group_scale = asked.group_scale;
-  const bool grouped = made.semantics == pattern::Semantics::grouped;
-  if (asked.group_scale && !grouped) refuse("group_scale is for the semantics grouped, which is {}", asked.semantics);
-  if (grouped && Index(made.pairs.size()) > shape.heads) {
-    refuse("grouped gives every pair heads of its own; {} pairs, {} heads", made.pairs.size(), shape.heads);
-  }
   return made;
 }
 
-pattern::Documents make_documents(const Pattern& asked, const pattern::Pattern& pattern, Index sequence) {
+pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   if (asked.documents.empty()) return {0, sequence};
   const std::vector<Index>& d = asked.documents;
   if (d.size() < 2 || d.front() != 0 || d.back() != sequence) {
@@ -67,37 +61,14 @@ pattern::Documents make_documents(const Pattern& asked, const pattern::Pattern& 
   for (std::size_t i = 1; i < d.size(); ++i) {
     if (d[i] < d[i - 1]) refuse("documents[{}] is {}, less than the one before, {}", i, d[i], d[i - 1]);
   }
-  if (const auto found = pattern::find_displacement(pattern, d)) {
-    const pattern::Pair& pair = pattern.pairs[std::size_t(found->pair)];
-    refuse(
-        "torchscale writes rows to wrong places in pair {}, segment {} and dilation {}: document {} of {} rows has "
-        "more than one segment, and {} is no multiple of {}",
-        found->pair, pair.segment, pair.dilation, found->document, found->rows.size(), pair.segment, pair.dilation);
-  }
   return d;
-}
-
-void check_scale(double scale, core::Precision precision) {
-  const bool is_double = precision == core::Precision::float64;
-  const double factor = scale * std::numbers::log2e;  // what the kernels multiply q by
-  const double least = is_double ? DBL_MIN : double(FLT_MIN), most = is_double ? DBL_MAX : double(FLT_MAX);
-  if (factor >= least && factor <= most) return;
-  refuse("scale is {:g}, which times log2(e) is no number of {}, expected {:.2g} to {:.2g}", scale,
-         core::name_of(precision), least / std::numbers::log2e, most / std::numbers::log2e);
 }
 
 core::Precision make_precision(const std::string& name, DType type, const strategies::Statistics& statistics) {
   const kernels::Backend backend = kernels::default_backend();
   if (name == "auto") return kernels::default_precision(backend, type, statistics.any());
   for (const core::Precision precision : core::all_precisions) {
-    if (core::name_of(precision) != name) continue;
-    if (!core::takes(precision, type)) {
-      refuse("precision is {}: its products are made of tensors of {} only, and these are {}", name,
-             core::name_of(core::stored_for_products(precision)), core::name_of(type));
-    }
-    if (const std::string reason = kernels::why_no_products(backend, precision); !reason.empty())
-      refuse("precision is {}: {}, expected auto, float32 or float64", name, reason);
-    return precision;
+    if (core::name_of(precision) == name) return precision;
   }
   std::string names = "auto";
   for (const core::Precision precision : core::all_precisions) names += fmt::format(", {}", core::name_of(precision));
@@ -137,6 +108,12 @@ Shape completed(const Shape& shape) {
   if (made.head_dim > most_head_dim) refuse("head_dim is {}, expected {} or less", made.head_dim, most_head_dim);
   if (made.heads % made.kv_heads != 0)
     refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
+  if (made.kv_heads > std::max(made.sequence, most_kv_heads_yet) && !made.more_heads_than_rows) {
+    refuse(
+        "k has {} key/value heads and {} rows: are the axes in another order? Expected as many rows or more, or "
+        "Shape::more_heads_than_rows = true where that is meant",
+        made.kv_heads, made.sequence);
+  }
   if (made.kv_sequence != made.sequence) {
     refuse("kv_sequence is {}: keys of another number than queries are not computed yet, expected {}", made.kv_sequence,
            made.sequence);
@@ -145,9 +122,6 @@ Shape completed(const Shape& shape) {
     refuse("value_dim is {}: values of another size than keys are not computed yet, expected {}", made.value_dim,
            made.head_dim);
   }
-  const double bytes = double(made.batch) * double(made.sequence) * double(made.heads) * double(made.head_dim) *
-                       double(core::bytes_of(made.type));
-  if (bytes > most_bytes) refuse("q would have {:.3g} bytes, expected at most {:.3g}", bytes, most_bytes);
   return made;
 }
 
@@ -159,18 +133,12 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.statistics = {options.entropy, options.received, options.top_keys};
   problem.precision = make_precision(options.precision, shape.type, problem.statistics);
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
-  check_scale(problem.scale, problem.precision);
-  problem.pattern = make_pattern(pattern, shape);
-  problem.documents = make_documents(pattern, problem.pattern, shape.sequence);
+  problem.pattern = make_pattern(pattern);
+  problem.documents = make_documents(pattern, shape.sequence);
   problem.backend = kernels::default_backend();
   problem.gradients = options.gradients;
   check_at_least("top_keys", options.top_keys, 0);
-  const double lists =
-      16 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(options.top_keys);
-  if (lists > most_bytes) {
-    refuse("top_keys is {}: its lists would have {:.3g} bytes, expected at most {:.3g}", options.top_keys, lists,
-           most_bytes);
-  }
+  if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);
   if (options.reproducible) {
     const std::string lacks = kernels::why_no_granules(problem.backend, problem.shape, problem.type, problem.precision);
     make_reproducible(problem, true, lacks.empty());

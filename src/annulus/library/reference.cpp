@@ -1,5 +1,8 @@
 #include "annulus/library/reference.hpp"
 
+#include <algorithm>
+
+#include "annulus/core/arithmetic.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/with_type.hpp"
@@ -24,7 +27,8 @@ void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<doub
 }  // namespace
 
 void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
-               double* out, double* lse) {
+               double* out, double* lse, const Progress& progress) {
+  const core::DefaultArithmeticOnHost arithmetic;
   const Shape& s = plan.shape();
   library::check("reference", 0,
                  {{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
@@ -37,7 +41,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   const kernels::ReferencePattern pattern = strategies::reference_pattern(plan.made().problem);
   const core::Shape& shape = plan.made().problem.shape;
   const Index count = Index(rows.size()), dim = s.head_dim;
-  core::for_each_on_host("annulus::reference", 0, s.batch * count * s.heads, [&](const Index i) {
+  const auto make_row = [&](const Index i) {
     const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
     std::vector<double> query(static_cast<std::size_t>(dim)), key = query, value = query;
     load(q, b, x, head, query);
@@ -49,7 +53,12 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
       row.add(p, key, value);
     }
     row.finish({out + i * dim, std::size_t(dim)}, lse[i]);
-  });
+  };
+  const Index all = s.batch * count * s.heads, at_once = 16 * core::host_threads();
+  for (Index first = 0; first < all; first += at_once) {
+    if (progress) progress(double(first) / double(all), "reference");
+    core::for_each_on_host("annulus::reference", first, std::min(first + at_once, all), make_row);
+  }
 }
 
 }  // namespace annulus

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "annulus/library/passes.hpp"
 #include "annulus/library/plan.hpp"
 #include "annulus/library/tensor.hpp"
 
@@ -12,8 +13,8 @@ namespace annulus {
 ///   q (B, S, H, D), k and v (B, S, Hkv, D)   on the host, of any layout
 ///   out (B, rows, H, D), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
 /// It shares nothing with the kernels but the plan's settings. Throws Error(usage) where a tensor is not the plan's or
-/// there is no such row.
+/// there is no such row. What `progress` throws ends it.
 void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
-               double* out, double* lse);
+               double* out, double* lse, const Progress& progress = {});
 
 }  // namespace annulus

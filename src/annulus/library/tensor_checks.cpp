@@ -14,6 +14,19 @@ std::string name_of(const Argument& argument) {
   return label.empty() || label == argument.name ? argument.name : fmt::format("{} ({})", argument.name, label);
 }
 
+/// Of a rank without rows: no number is read or written, so neither address nor strides mean anything.
+bool is_empty(const std::array<Index, 4>& extents) { return std::count(extents.begin(), extents.end(), 0) > 0; }
+
+/// A question for a caller whose tensor has rows and heads where the plan has heads and rows.
+std::string question(const Argument& argument) {
+  const auto& is = argument.tensor.extents;
+  const auto& wanted = argument.extents;
+  if (is != std::array{wanted[0], wanted[2], wanted[1], wanted[3]}) return "";
+  const std::string_view name = argument.name;
+  return fmt::format("; {} has {} {} and {} rows: are the axes in another order? Expected (B, rows, heads, D)", name,
+                     is[2], name == "k" || name == "v" ? "key/value heads" : "heads", is[1]);
+}
+
 bool lies_on_itself(const Tensor& tensor) {
   for (std::size_t i = 0; i < 4; ++i) {
     if (tensor.extents[i] > 1 && tensor.strides[i] == 0) return true;
@@ -26,13 +39,15 @@ void check_one(const char* pass, int rank, const Argument& argument) {
   const auto refuse = [&](const std::string& is, const std::string& wanted) {
     core::fail(ErrorKind::usage, "{}: {} {}, the plan of rank {} wants {}", pass, name_of(argument), is, rank, wanted);
   };
-  const bool is_empty = std::count(argument.extents.begin(), argument.extents.end(), 0) > 0;
-  if (tensor.data == nullptr && !is_empty) refuse("is missing", text_of(argument.extents));
+  if (tensor.data == nullptr && !is_empty(argument.extents)) refuse("is missing", text_of(argument.extents));
   if (tensor.data == nullptr) return;
-  if (tensor.extents != argument.extents) refuse("is " + text_of(tensor.extents), text_of(argument.extents));
+  if (tensor.extents != argument.extents) {
+    refuse("is " + text_of(tensor.extents), text_of(argument.extents) + question(argument));
+  }
   if (tensor.type != argument.type) {
     refuse("is " + std::string(core::name_of(tensor.type)), std::string(core::name_of(argument.type)));
   }
+  if (is_empty(tensor.extents)) return;
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % core::bytes_of(tensor.type) != 0) {
     refuse("begins inside a number", "aligned numbers");
   }
@@ -45,7 +60,7 @@ void check(const char* pass, int rank, const std::vector<Argument>& arguments) {
   for (const Argument& one : arguments) check_one(pass, rank, one);
   for (const Argument& one : arguments) {
     for (const Argument& other : arguments) {
-      if (&one == &other || !one.is_written || one.tensor.data == nullptr) continue;
+      if (&one == &other || !one.is_written || one.tensor.data == nullptr || is_empty(one.extents)) continue;
       if (one.tensor.data != other.tensor.data) continue;
       core::fail(ErrorKind::usage, "{}: {} is written and begins where {} does; expected memory of its own", pass,
                  name_of(one), name_of(other));

@@ -1,0 +1,44 @@
+#include "annulus/core/arithmetic.hpp"
+
+#include <memory>
+
+#include "annulus/core/kokkos_compat.hpp"
+
+namespace annulus::core {
+namespace {
+
+/// Of a thread of Kokkos' pool while a DefaultArithmeticOnHost lives.
+std::unique_ptr<const DefaultArithmetic>& of_this_thread() {
+  thread_local std::unique_ptr<const DefaultArithmetic> kept;
+  return kept;
+}
+
+/// body() once or more in each thread of the pool.
+template <class Body>
+void in_every_thread(const char* label, const Body& body) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  if (!Kokkos::is_initialized()) return;
+  const int threads = int(Space().concurrency());
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), [&](const int) { body(); });
+  Space().fence();
+}
+
+}  // namespace
+
+// The default environment of the C library is that of IEEE 754; on x86 and Arm it also ends flushing to zero.
+DefaultArithmetic::DefaultArithmetic() {
+  std::fegetenv(&callers_);
+  std::fesetenv(FE_DFL_ENV);
+}
+DefaultArithmetic::~DefaultArithmetic() { std::fesetenv(&callers_); }
+
+DefaultArithmeticOnHost::DefaultArithmeticOnHost() {
+  in_every_thread("annulus::default_arithmetic", [] {
+    if (!of_this_thread()) of_this_thread() = std::make_unique<const DefaultArithmetic>();
+  });
+}
+DefaultArithmeticOnHost::~DefaultArithmeticOnHost() {
+  in_every_thread("annulus::callers_arithmetic", [] { of_this_thread().reset(); });
+}
+
+}  // namespace annulus::core

@@ -1,0 +1,136 @@
+// Rounding and denormal numbers: a caller's settings change no bit of a result, and are his again afterwards.
+#include <algorithm>
+#include <atomic>
+#include <cfenv>
+#include <cstdint>
+#include <cstring>
+
+#include "annulus/annulus.hpp"
+#include "annulus/library/made_plan.hpp"
+#include "library_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+/// A state that a program may be in; flushing is what -ffast-math and PyTorch's set_flush_denormal(True) set.
+struct Arithmetic {
+  const char* name;
+  int rounding;
+  bool flushing;
+};
+constexpr Arithmetic usual{"to nearest", FE_TONEAREST, false};
+constexpr Arithmetic others[] = {{"up", FE_UPWARD, false},
+                                 {"down", FE_DOWNWARD, false},
+                                 {"towards 0", FE_TOWARDZERO, false},
+                                 {"denormal numbers are 0", FE_TONEAREST, true},
+                                 {"up, denormal numbers are 0", FE_UPWARD, true}};
+
+void set_flushing(bool flushing) {
+#if defined(__x86_64__)
+  const unsigned bits = 0x8040;  // FTZ and DAZ of MXCSR
+  const unsigned state = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(flushing ? state | bits : state & ~bits);
+#elif defined(__aarch64__)
+  const std::uint64_t bit = std::uint64_t(1) << 24;  // FZ of FPCR
+  std::uint64_t state = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(state));
+  state = flushing ? state | bit : state & ~bit;
+  asm volatile("msr fpcr, %0" : : "r"(state));
+#else
+#error "how does this processor flush denormal numbers to 0?"
+#endif
+}
+void set(const Arithmetic& to) {
+  std::fesetround(to.rounding);
+  set_flushing(to.flushing);
+}
+bool is_set(const Arithmetic& expected) {
+  volatile float denormal = 1e-39F, one = 1;
+  return std::fegetround() == expected.rounding && (denormal * one == 0) == expected.flushing;
+}
+
+/// Calls body() in every thread of Kokkos, the calling one among them.
+template <class Body>
+void in_every_thread(const Body& body) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const int threads = int(Space().concurrency());
+  Kokkos::parallel_for("test", Kokkos::RangePolicy<Space>(0, threads).set_chunk_size(1), [&](const int) { body(); });
+  Space().fence();
+}
+
+/// A problem with results that are denormal numbers, and how often its bits are computed.
+class Computed {
+ public:
+  Computed() {
+    for (double& value : v_) value *= 1e-38;
+    options_.gradients = options_.reproducible = true;
+  }
+  /// Every bit of the results, under this arithmetic of the caller and of Kokkos' threads.
+  std::vector<double> under(const Arithmetic& callers) {
+    const Held q(q_, type, queries), k(k_, type, keys), v(v_, type, keys), dout(dout_, type, queries);
+    const Held out(type, queries), lse(type, heads), dq(type, queries), dk(type, keys), dv(type, keys);
+    const std::vector<Index> rows{0, 7, 39};
+    std::vector<double> by_definition(rows.size() * 4 * 8), lse_by_definition(rows.size() * 4);
+    in_every_thread([&] { set(callers); });
+    const Plan plan(shape, {.segments = {8, all}, .dilations = {1, 3}, .causal = true}, 1, options_);
+    const Communicator alone;
+    const Normalizers kept = forward(alone, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
+    BackwardTensors tensors;
+    tensors.q = q.tensor();
+    tensors.k = k.tensor();
+    tensors.v = v.tensor();
+    tensors.out = out.tensor();
+    tensors.dout = dout.tensor();
+    tensors.dq = dq.tensor();
+    tensors.dk = dk.tensor();
+    tensors.dv = dv.tensor();
+    backward(alone, plan, kept, tensors);
+    reference(plan, q.tensor(), k.tensor(), v.tensor(), rows, by_definition.data(), lse_by_definition.data());
+    std::atomic<int> changed{0};
+    in_every_thread([&] { changed += is_set(callers) ? 0 : 1; });
+    in_every_thread([] { set(usual); });
+    EXPECT_EQ(changed, 0) << "threads whose arithmetic is not as it was";
+    std::vector<double> all = out.values();
+    for (const auto& more : {lse.values(), dq.values(), dk.values(), dv.values(), by_definition, lse_by_definition}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+
+ private:
+  static constexpr DType type = DType::float32;
+  static constexpr std::array<Index, 4> queries{1, 40, 4, 8}, keys{1, 40, 2, 8}, heads{1, 40, 4, 1};
+  const Shape shape{.sequence = 40, .heads = 4, .kv_heads = 2, .head_dim = 8};
+  const AttentionCase numbers_{{1, 40, 4, 2, 8}, {}, type, 3, 1};
+  std::vector<double> q_ = numbers_.q(), k_ = numbers_.k(), v_ = numbers_.v(), dout_ = numbers_.dout();
+  Options options_;
+};
+
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+TEST(LibraryArithmetic, OfTheCallerChangesNoBitAndIsHisAfterwards) {
+  Computed computed;
+  const std::vector<double> expected = computed.under(usual);
+  const auto is_denormal = [](double x) { return x != 0 && std::abs(x) < 1e-38; };
+  EXPECT_GT(std::count_if(expected.begin(), expected.end(), is_denormal), 100);
+  for (const Arithmetic& callers : others) {
+    EXPECT_TRUE(same_bits(computed.under(callers), expected)) << callers.name;
+  }
+}
+
+/// The scale of a plan, 1 / sqrt(5) unless told, is no number of the caller's rounding.
+TEST(LibraryArithmetic, OfTheCallerDoesNotRoundAPlansScale) {
+  const Shape shape{.sequence = 8, .head_dim = 5};
+  const double expected = Plan(shape, {}).made().problem.scale;
+  for (const Arithmetic& callers : others) {
+    set(callers);
+    const double found = Plan(shape, {}).made().problem.scale;
+    set(usual);
+    EXPECT_EQ(found, expected) << callers.name;
+  }
+}
+
+}  // namespace
+}  // namespace annulus::test
