@@ -6,6 +6,7 @@ import numpy as np
 
 from annulus.arrays import given_back, taken
 from annulus.errors import AnnulusError
+from annulus.processors import of_call as threads_of_call
 
 try:
     from annulus import _core
@@ -136,12 +137,12 @@ def _canonical(array, axes, name):
 class Call:
     """One attention: arrays in the order (B, S, heads, D), and the plan for them."""
 
-    def __init__(self, q, k, v, settings, axes="bshd", comm=None, gradients=False):
+    def __init__(self, q, k, v, settings, axes="bshd", comm=None, gradients=False, **threads):
         self.comm = core_communicator(comm)
         self.settings, self.axes, self.kind = settings, axes, q
         problem = extents = None
         try:
-            extents = self._take(q, k, v)
+            self.threads, extents = threads_of_call(**threads), self._take(q, k, v)
         except AnnulusError as error:
             if self.comm.size == 1:
                 raise
@@ -207,7 +208,8 @@ class Call:
             lists = (*self.q.shape[:3], self.settings.top_keys)
             told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
             told["top_weights"], core["top_weights"] = self.empty(lists, self.lse_type)
-        kept = _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, progress=progress)
+        kept = _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, progress=progress,
+                             **self.threads)
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def backward(self, kept, out, dout, dlse=None, progress=None):
@@ -217,13 +219,13 @@ class Call:
             return found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers
         made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
         _core.backward(self.comm, self.plan, kept, self.q, self.k, self.v, core(out, "out"), core(dout, "dout"),
-                       None if dlse is None else core(dlse, "dlse"), *[pair[1] for pair in made], progress)
+                       None if dlse is None else core(dlse, "dlse"), *[pair[1] for pair in made], progress, **self.threads)
         return [self.turned(pair[0]) for pair in made]
 
 
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
               group_scale=False, statistics=(), top_keys=8, axes="bshd", comm=None, strategy="auto",
-              partition="contiguous", precision="auto", reproducible=False, progress=None):
+              partition="contiguous", precision="auto", reproducible=False, progress=None, threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
 
     Parameters
@@ -244,6 +246,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
         (annulus.plan tells, also for another `partition`); all ranks call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called with (share, where) now and then.
+    threads : that compute; None: annulus.set_threads(), else OMP_NUM_THREADS, else this process's processors.
 
     Returns
     -------
@@ -261,7 +264,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     """
     settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, statistics, top_keys,
                            strategy, partition, precision, reproducible)
-    out, lse, told, _ = Call(q, k, v, settings, axes, comm).forward(progress)
+    out, lse, told, _ = Call(q, k, v, settings, axes, comm, threads=threads).forward(progress)
     return (out, lse, told) if told else (out, lse)
 
 
@@ -380,19 +383,3 @@ def verify(q, k, v, out, lse, *, rows=8, axes="bshd", **words):
     errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
               for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
     return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))
-
-
-def set_threads(count):
-    """Threads that compute; before the first call any number, later as many or fewer. Default: OMP_NUM_THREADS, else the
-    processors that this process may use."""
-    _core.set_threads(count)
-
-
-def threads():
-    """Threads that compute, or will."""
-    return _core.threads()
-
-
-def description():
-    """Version, Kokkos, instruction set and MPI of the compiled part, in one line."""
-    return _core.description()

@@ -32,6 +32,7 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
   Shape shape{.batch = extents.at(0), .sequence = extents.at(1), .heads = extents.at(2), .kv_heads = extents.at(3)};
   shape.head_dim = extents.at(4);
   shape.type = dtype_called(type);
+  shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
   const Pattern pattern{segments, dilations, causal, semantics, documents, scale, group_scale};
   Options chosen;
   chosen.strategy = nb::cast<std::string>(options["strategy"]);
@@ -52,7 +53,7 @@ Tensor tensor_or_none(const OutOrNone& array, const char* name) { return array ?
 Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k,
                         const InArray& v, const OutArray& out, const OutArray& lse, const OutOrNone& entropy,
                         const OutOrNone& received, const OutOrNone& top_weights, const OutOrNone& top_rows,
-                        const nb::object& progress) {
+                        const nb::object& progress, int threads, int suggested) {
   ForwardTensors tensors{tensor_of(q, "q"), tensor_of(k, "k"), tensor_of(v, "v"), tensor_of(out, "out"),
                          tensor_of(lse, "lse")};
   tensors.statistics.entropy = tensor_or_none(entropy, "entropy");
@@ -60,19 +61,19 @@ Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArra
   tensors.statistics.top_weights = tensor_or_none(top_weights, "top_weights");
   if (top_rows) tensors.statistics.top_rows = static_cast<Index*>(top_rows->data());
   Normalizers kept;
-  run([&](const Progress& tell) { kept = forward(comm, plan, tensors, tell); }, progress);
+  run([&](const Progress& tell) { kept = forward(comm, plan, tensors, tell); }, progress, {threads, suggested});
   return kept;
 }
 
 void run_backward(const Communicator& comm, const Plan& plan, const Normalizers& kept, const InArray& q,
                   const InArray& k, const InArray& v, const InArray& out, const InArray& dout,
                   const std::optional<InArray>& dlse, const OutArray& dq, const OutArray& dk, const OutArray& dv,
-                  const nb::object& progress) {
+                  const nb::object& progress, int threads, int suggested) {
   const BackwardTensors tensors{
       tensor_of(q, "q"),     tensor_of(k, "k"),       tensor_of(v, "v"),
       tensor_of(out, "out"), tensor_of(dout, "dout"), dlse ? tensor_of(*dlse, "dlse") : Tensor{},
       tensor_of(dq, "dq"),   tensor_of(dk, "dk"),     tensor_of(dv, "dv")};
-  run([&](const Progress& tell) { backward(comm, plan, kept, tensors, tell); }, progress);
+  run([&](const Progress& tell) { backward(comm, plan, kept, tensors, tell); }, progress, {threads, suggested});
 }
 
 void run_reference(const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
@@ -80,7 +81,18 @@ void run_reference(const Plan& plan, const InArray& q, const InArray& k, const I
   const Tensor tq = tensor_of(q, "q"), tk = tensor_of(k, "k"), tv = tensor_of(v, "v");
   auto* const to = static_cast<double*>(out.data());
   auto* const to_lse = static_cast<double*>(lse.data());
-  run([&](const Progress&) { reference(plan, tq, tk, tv, rows, to, to_lse); }, nb::none());
+  run([&](const Progress& tell) { reference(plan, tq, tk, tv, rows, to, to_lse, tell); }, nb::none());
+}
+
+/// What annulus.info() says of threads and processors.
+nb::dict threads_and_processors() {
+  const ThreadChoice choice = thread_choice();
+  nb::dict said;
+  said["threads"] = choice.count;
+  said["threads_from"] = choice.source;
+  said["processors"] = choice.processors.numbers;
+  said["processors_from"] = choice.processors.source;
+  return said;
 }
 
 std::vector<std::pair<Index, Index>> rows_of(const Plan& plan, int rank) {
@@ -141,12 +153,15 @@ NB_MODULE(_core, m) {
   m.def("plan", make_plan, "extents"_a, "type"_a, "segments"_a, "dilations"_a, "causal"_a, "semantics"_a, "documents"_a,
         "scale"_a.none(), "group_scale"_a, "ranks"_a, "options"_a);
   m.def("forward", run_forward, "comm"_a, "plan"_a, "q"_a, "k"_a, "v"_a, "out"_a, "lse"_a, "entropy"_a.none(),
-        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "progress"_a.none());
+        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "progress"_a.none(), "threads"_a = 0,
+        "suggested"_a = 0);
   m.def("backward", run_backward, "comm"_a, "plan"_a, "normalizers"_a, "q"_a, "k"_a, "v"_a, "out"_a, "dout"_a,
-        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "progress"_a.none());
+        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "progress"_a.none(), "threads"_a = 0, "suggested"_a = 0);
   m.def("reference", run_reference, "plan"_a, "q"_a, "k"_a, "v"_a, "rows"_a, "out"_a, "lse"_a);
   m.def("set_threads", set_threads, "count"_a);
-  m.def("threads", get_threads);
+  m.def("check_threads", check_threads, "count"_a);
+  m.def("info", threads_and_processors);
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(end_with_python));
   m.def("description", library_description);
   m.attr("has_mpi") = bool(ANNULUS_HAS_MPI);
 #if ANNULUS_HAS_MPI

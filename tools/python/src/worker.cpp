@@ -1,11 +1,11 @@
 #include "worker.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <nanobind/stl/string.h>
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -27,22 +27,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto ear = std::chrono::milliseconds(100);  // between two looks for Ctrl-C, and two calls of progress
+constexpr auto most_at_the_end = std::chrono::seconds(10);
 
 /// Thrown through the kernels where the caller does not want to wait any more; never seen by him.
 struct Ended {};
 
-int default_threads() {
-  if (const char* asked = std::getenv("OMP_NUM_THREADS")) {
-    if (const int count = std::atoi(asked); count > 0) return count;
-  }
-  cpu_set_t mine;
-  return sched_getaffinity(0, sizeof(mine), &mine) == 0 ? std::max(1, CPU_COUNT(&mine)) : 1;
+int threads_of_environment() {
+  const char* asked = std::getenv("OMP_NUM_THREADS");
+  return asked != nullptr ? std::max(0, std::atoi(asked)) : 0;
 }
 
 /// A piece of work on its way through the thread.
 struct Job {
   const std::function<void(const Progress&)>& work;
   nb::object progress;
+  Threads threads = {};
   bool ended = false;                           // the caller wants no more of it; under Worker::mutex
   bool done = false;                            // under Worker::mutex
   std::exception_ptr error = {};                // read once it is done
@@ -57,19 +56,38 @@ class Worker {
     return *worker;
   }
 
+  /// A caller, from before it lets the GIL go until it has the GIL again.
+  class Caller {
+   public:
+    explicit Caller(Worker& worker) : worker_(worker) { worker_.enter(); }
+    ~Caller() {
+      const std::lock_guard<std::mutex> lock(worker_.mutex_);
+      --worker_.callers_;
+      worker_.changed_.notify_all();
+    }
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+
+   private:
+    Worker& worker_;
+  };
+
   void run(Job& job) {
-    start();
-    const std::lock_guard<std::mutex> mine(callers_);
     std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return job_ == nullptr || closing_; });  // one at a time
+    if (closing_) rest(lock);
+    start(job.threads);
     job_ = &job;
     changed_.notify_all();
     std::optional<nb::python_error> interrupt;
     while (!changed_.wait_for(lock, ear, [&] { return job.done; })) {
+      if (closing_) continue;
       lock.unlock();  // the GIL may be held by a thread that waits for the lock
       const bool stop = !interrupt && has_signal(interrupt);
       lock.lock();
       job.ended = job.ended || stop;
     }
+    if (closing_) rest(lock);
     lock.unlock();
     const nb::gil_scoped_acquire gil;
     if (interrupt) throw nb::python_error(std::move(*interrupt));
@@ -79,21 +97,25 @@ class Worker {
 
   void set_threads(int count) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (count < 1)
-      throw Error(ErrorKind::usage, "set_threads: " + std::to_string(count) + " threads, expected 1 or more");
-    if (started_ && count > threads_) {
-      throw Error(ErrorKind::usage,
-                  "set_threads: " + std::to_string(count) + " threads; this process began to compute with " +
-                      std::to_string(threads_) +
-                      ", expected as many or fewer (set more before the first call, or OMP_NUM_THREADS)");
-    }
-    (started_ ? wanted_ : threads_) = count;
-    if (started_) limit_threads(count);
+    check_count("set_threads", count);
+    set_ = count;
   }
-  int get_threads() {
+  void check_threads(int count) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (threads_ == 0) return default_threads();
-    return started_ && wanted_ > 0 ? wanted_ : threads_;
+    check_count("threads", count);
+  }
+  ThreadChoice choice() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return choose({});
+  }
+
+  void close() {
+    if (process_ != getpid()) return;  // nothing was computed; or it was, before a fork, and nobody is left to wait for
+    std::unique_lock<std::mutex> lock(mutex_);
+    closing_ = true;
+    if (job_ != nullptr) job_->ended = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, most_at_the_end, [&] { return callers_ == resting_; });
   }
 
  private:
@@ -104,37 +126,95 @@ class Worker {
     return true;
   }
 
-  /// Starts the thread with the first work.
-  void start() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (started_ && process_ != getpid()) {
+  /// Throws where nobody could wait for work.
+  void enter() {
+    if (thread_ == std::this_thread::get_id()) {
+      throw Error(ErrorKind::usage,
+                  "progress: it calls annulus, which goes on when progress returns; expected a function that computes "
+                  "nothing with annulus");
+    }
+    if (process_ != 0 && process_ != getpid()) {
       throw Error(
           ErrorKind::failure,
           "this process was forked from one that had computed with annulus already, and threads do not survive a "
           "fork: start it with the method 'spawn' or 'forkserver', or compute in it alone");
     }
-    if (started_) return;
-    if (threads_ == 0) threads_ = default_threads();
-    started_ = true;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closing_) throw Error(ErrorKind::failure, "Python is ending: annulus computes nothing any more");
+    ++callers_;
+  }
+
+  /// Instead of a way back to Python, which is ending.
+  [[noreturn]] void rest(std::unique_lock<std::mutex>& lock) {
+    ++resting_;
+    changed_.notify_all();
+    for (;;) changed_.wait(lock);
+  }
+
+  void check_count(const std::string& name, int count) const {
+    if (count < 1) throw Error(ErrorKind::usage, name + ": " + std::to_string(count) + " threads, expected 1 or more");
+    if (pool_ == 0 || count <= pool_) return;
+    throw Error(ErrorKind::usage, name + ": " + std::to_string(count) +
+                                      " threads; this process began to compute with " + std::to_string(pool_) +
+                                      ", expected as many or fewer (set more before the first call, or "
+                                      "OMP_NUM_THREADS)");
+  }
+
+  ThreadChoice choose(const Threads& threads) const {
+    ThreadChoice chosen{0, "", pool_ > 0 ? processors_ : processors_of_this_process()};
+    const std::pair<int, const char*> in_order[] = {{threads.asked, "the argument threads"},
+                                                    {set_, "annulus.set_threads"},
+                                                    {threads.suggested, "torch.get_num_threads"},
+                                                    {threads_of_environment(), "OMP_NUM_THREADS"},
+                                                    {int(chosen.processors.numbers.size()), "the processors"}};
+    for (const auto& [count, source] : in_order) {
+      if (count < 1) continue;
+      chosen.count = pool_ > 0 ? std::min(count, pool_) : count;
+      chosen.source = source;
+      return chosen;
+    }
+    chosen.count = 1;
+    return chosen;
+  }
+
+  /// Starts the thread with the first work; decides how many threads this one gets.
+  void start(const Threads& threads) {
+    const ThreadChoice chosen = choose(threads);
+    if (pool_ > 0) return limit_threads(chosen.count);
+    pool_ = chosen.count;
+    processors_ = chosen.processors;
     process_ = getpid();
     std::thread([this] { work(); }).detach();
   }
 
-  void work() {
+  void start_kokkos() const {
+    run_on(processors_.numbers);  // a thread inherits where the one that starts it is pinned
 #ifdef KOKKOS_ENABLE_OPENMP
-    omp_set_num_threads(threads_);
+    omp_set_num_threads(pool_);
 #endif
     std::string name = "annulus", quiet = "--kokkos-disable-warnings";
     char* words[] = {name.data(), quiet.data(), nullptr};
     int count = 2;
     Kokkos::initialize(count, words);
+    // A runtime that was loaded by a pinned thread has one place, and pins all its threads there.
+    if (places_of_our_runtime().size() >= processors_.numbers.size()) return;
+    using Space = Kokkos::DefaultHostExecutionSpace;
+    Kokkos::parallel_for("annulus::run_on", Kokkos::RangePolicy<Space>(0, pool_).set_chunk_size(1),
+                         [&](const int) { run_on(processors_.numbers); });
+    Space().fence();
+  }
+
+  void work() {
+    thread_ = std::this_thread::get_id();
+    start_kokkos();
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] { return job_ != nullptr; });
-      Job& job = *std::exchange(job_, nullptr);
+      Job& job = *job_;
       lock.unlock();
       do_one(job);
       lock.lock();
+      job_ = nullptr;
       job.done = true;
       changed_.notify_all();
     }
@@ -169,26 +249,36 @@ class Worker {
     }
   }
 
-  std::mutex callers_;  // one at a time
+  // Under mutex_, which no thread holds while it waits for the GIL.
   std::mutex mutex_;
   std::condition_variable changed_;
   Job* job_ = nullptr;
-  bool started_ = false;
-  int threads_ = 0, wanted_ = 0;
-  pid_t process_ = 0;
+  int callers_ = 0, resting_ = 0;
+  bool closing_ = false;
+  int pool_ = 0;  // threads that were started; 0: none yet
+  int set_ = 0;   // by set_threads()
+  Processors processors_;
+
+  std::atomic<pid_t> process_{0};  // that started the thread
+  std::atomic<std::thread::id> thread_{};
 };
 
 }  // namespace
 
 void set_threads(int count) { Worker::one().set_threads(count); }
-int get_threads() { return Worker::one().get_threads(); }
+void check_threads(int count) { Worker::one().check_threads(count); }
+ThreadChoice thread_choice() { return Worker::one().choice(); }
 
-void run(const std::function<void(const Progress&)>& work, const nb::object& progress) {
-  Job job{work, progress};
-  {
-    const nb::gil_scoped_release no_gil;
-    Worker::one().run(job);
-  }
+void run(const std::function<void(const Progress&)>& work, const nb::object& progress, Threads threads) {
+  Job job{work, progress, threads};
+  const Worker::Caller caller(Worker::one());
+  const nb::gil_scoped_release no_gil;
+  Worker::one().run(job);
+}
+
+void end_with_python() {
+  const nb::gil_scoped_release no_gil;
+  Worker::one().close();
 }
 
 }  // namespace annulus::python

@@ -78,7 +78,25 @@ def other_communicators():
     half.Free()
 
 
-for test in (forward_of_every_strategy, gradients, mistakes, one_rank_with_no_array, other_communicators):
+def ranks_without_rows():
+    """Of fewer rows than ranks, and of the strategy that has all of them on rank 0."""
+    words = {"causal": True, "statistics": ["entropy", "received", "top"], "top_keys": 2}
+    for rows, strategy in ((1, "ring"), (2, "auto"), (2, "ulysses"), (7, "single")):
+        x = np.random.default_rng(3).standard_normal((2, rows, 4, 8))
+        plan = annulus.plan(rows, 4, 8, ranks=comm.size, batch=2, type="float64", strategy=strategy, **words)
+        mine = plan.row_numbers(comm.rank)
+        expected, lse = annulus.reference(x, x, x, axes="bshd", causal=True)
+        for kind in (np.asarray, torch.from_numpy, lambda y: y.swapaxes(1, 2).copy().swapaxes(1, 2)):
+            q = kind(x[:, mine].copy())
+            found = annulus.attention(q, q, q, axes="bshd", comm=comm, strategy=strategy, **words)
+            assert np.shape(found[0]) == (2, len(mine), 4, 8) and np.shape(found[2]["top_rows"]) == (2, len(mine), 4, 2)
+            assert np.allclose(found[0], expected[:, mine], atol=1e-12) and np.allclose(found[1], lse[:, mine], atol=1e-12)
+        q = torch.from_numpy(x[:, mine].copy()).requires_grad_()
+        dilated_attention(q, q, q, axes="bshd", comm=comm, strategy=strategy, causal=True).sum().backward()
+        assert q.grad.shape == q.shape
+
+
+for test in (forward_of_every_strategy, gradients, mistakes, one_rank_with_no_array, other_communicators, ranks_without_rows):
     test()
     comm.Barrier()
 if comm.rank == 0:

@@ -163,13 +163,16 @@ def test_plan():
     ({"semantics": "long"}, "plan: semantics is 'long', expected one of longnet, paper, grouped, torchscale"),
     ({"documents": [0, 40]}, "plan: documents go from 0 to 40 in 2 numbers, expected offsets from 0 to the sequence's "
                              "length, 37"),
+    ({"semantics": "torchscale", "segments": [20], "dilations": [3]},
+     "plan: segments: torchscale writes rows to wrong places in pair 1, segment 20 and dilation 3: the sequence of 37 rows "
+     "has more than one segment, and 20 is no multiple of 3; expected one, or 37 rows at least"),
     ({"statistics": ["entropie"]}, "statistics has 'entropie', expected some of entropy, received, top"),
-    ({"scale": 0.0}, "plan: scale is 0, which times log2(e) is no number of float32, expected 8.1e-39 to 2.4e+38"),
+    ({"scale": 0.0}, "plan: scale: 0, times log2(e), is no number of precision float32, expected 8.1e-39 to 2.4e+38"),
     ({"precision": "tf23"}, "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32"),
-    ({"precision": "bfloat16"}, "plan: precision is bfloat16: its products are made of tensors of bfloat16 only, and these "
-                                "are float32"),
-    ({"precision": "tf32"}, "plan: precision is tf32: products of tf32 are made by the matrix units of a GPU (NVIDIA, "
-                            "sm_80 and later), and this build computes on the host, expected auto, float32 or float64"),
+    ({"precision": "bfloat16"}, "plan: precision: products of bfloat16 are made of tensors of bfloat16 only, and these "
+                                "are float32; expected auto, float32 or float64"),
+    ({"precision": "tf32"}, "plan: precision: products of tf32 are made by the matrix units of a GPU (NVIDIA, "
+                            "sm_80 and later), and this build computes on the host; expected auto, float32 or float64"),
     ({"strategy": "rings"}, "plan: strategy is 'rings', expected one of auto, single, "),
     ({"semantics": None}, "semantics is None, expected its name, a text"),
     ({"scale": "x"}, "scale is 'x', expected a number"),
