@@ -12,14 +12,14 @@ class _Attention(torch.autograd.Function):
     """(q, k, v) -> (out, lse), both differentiable."""
 
     @staticmethod
-    def forward(ctx, q, k, v, settings, axes, comm, progress):
-        call = Call(q, k, v, settings, axes, comm, gradients=any(ctx.needs_input_grad[:3]))
+    def forward(ctx, q, k, v, settings, axes, comm, progress, threads):
+        call = Call(q, k, v, settings, axes, comm, gradients=any(ctx.needs_input_grad[:3]), **threads)
         out, lse, _, kept = call.forward(progress)
         if any(ctx.needs_input_grad[:3]):
             # The arrays are taken again in backward(): saved tensors are freed, checked for changes and offloaded there.
             ctx.save_for_backward(q, k, v, out)
             ctx.set_materialize_grads(False)  # of lse there is none as a rule
-            ctx.again = (settings, axes, comm)
+            ctx.again = (settings, axes, comm, threads)
             ctx.kept = kept
         return out, lse
 
@@ -27,14 +27,15 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, dlse):
         q, k, v, out = ctx.saved_tensors
-        settings, axes, comm = ctx.again
+        settings, axes, comm, threads = ctx.again
         dout = torch.zeros_like(out) if dout is None else dout
-        call = Call(q, k, v, settings, axes, comm, gradients=True)
-        return *call.backward(ctx.kept, out, dout, dlse), None, None, None, None
+        call = Call(q, k, v, settings, axes, comm, gradients=True, **threads)
+        return *call.backward(ctx.kept, out, dout, dlse), None, None, None, None, None
 
 
 @torch.compiler.disable
-def dilated_attention(q, k, v, *, axes="bshd", comm=None, return_lse=False, progress=None, **words):
+def dilated_attention(q, k, v, *, axes="bshd", comm=None, return_lse=False, progress=None, threads=None,
+                      **words):
     """annulus.attention() of PyTorch's tensors, with gradients; words as there (but statistics).
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
@@ -48,7 +49,8 @@ def dilated_attention(q, k, v, *, axes="bshd", comm=None, return_lse=False, prog
     """
     if words.get("statistics"):
         raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
-    out, lse = _Attention.apply(q, k, v, settings_of(**words), axes, comm, progress)
+    wanted = {"threads": threads, "suggested": torch.get_num_threads()}
+    out, lse = _Attention.apply(q, k, v, settings_of(**words), axes, comm, progress, wanted)
     return (out, lse) if return_lse else out
 
 
@@ -56,20 +58,27 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                                  enable_gqa=False, **words):
     """In place of torch.nn.functional's, for self-attention without a mask tensor and without dropout.
 
-    query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. **words make it dilated: segments,
+    query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. The axes before these are broadcast
+    against each other, as PyTorch does. **words make it dilated: segments,
     dilations, semantics, documents ... of annulus.attention().
     """
     if attn_mask is not None:
         raise AnnulusError("attn_mask: expected None; is_causal, documents, segments and dilations say which rows meet")
     if dropout_p:
         raise AnnulusError(f"dropout_p is {dropout_p}, expected 0: attention here has no dropout")
-    if query.dim() < 3 or key.dim() != query.dim() or value.dim() != query.dim():
+    if min(query.dim(), key.dim(), value.dim()) < 3:
         raise AnnulusError(f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}: expected "
                            "(..., heads, rows, numbers) each")
     if key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise AnnulusError(f"key has {key.shape[-3]} heads, query {query.shape[-3]}: expected enable_gqa=True, or as many")
     if key.shape[-2] != query.shape[-2]:
         raise AnnulusError(f"key has {key.shape[-2]} rows, query {query.shape[-2]}: expected as many (self-attention)")
-    batched = [tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)]
+    try:
+        batch = torch.broadcast_shapes(*[tensor.shape[:-3] for tensor in (query, key, value)])
+    except RuntimeError:
+        raise AnnulusError(f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}: expected axes "
+                           "before the heads that are equal, or 1") from None
+    batched = [tensor.expand(*batch, *tensor.shape[-3:]).flatten(0, -4) if batch else tensor[None]
+               for tensor in (query, key, value)]
     out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)
-    return out.reshape(*query.shape[:-1], value.shape[-1])
+    return out.reshape(*batch, *query.shape[-3:-1], value.shape[-1])

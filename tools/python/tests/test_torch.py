@@ -90,6 +90,32 @@ def test_in_place_of_pytorchs(shape, causal):
     assert all((a.grad - b.grad).abs().max() < 1e-11 for a, b in zip(ours, theirs))
 
 
+@pytest.mark.parametrize("q, k, v", [
+    ((2, 1), (1, 2), (1, 2)), ((2, 1), (1, 3), (2, 1)), ((3,), (1,), (3,)), ((1,), (3,), (3,)), ((2, 3), (3,), (2, 1)),
+    ((), (2,), ()), ((2, 1, 2), (3, 1), (1,)), ((1, 1), (1, 1), (2, 3)), ((2, 2), (2, 2), (2, 2)),
+])
+def test_axes_before_the_heads_are_broadcast_as_pytorch_does(q, k, v):
+    def random(i, batch):
+        return torch.randn(*batch, 4, 33, 16, generator=torch.Generator().manual_seed(i), dtype=torch.float64)
+    theirs = [random(i, batch).requires_grad_() for i, batch in enumerate((q, k, v))]
+    ours = [x.detach().clone().requires_grad_() for x in theirs]
+    expected = torch.nn.functional.scaled_dot_product_attention(*theirs, is_causal=True)
+    found = scaled_dot_product_attention(*ours, is_causal=True)
+    assert found.shape == expected.shape and (found - expected).abs().max() < 1e-12
+    expected.square().sum().backward()
+    found.square().sum().backward()
+    assert all((a.grad - b.grad).abs().max() < 1e-11 for a, b in zip(ours, theirs))
+
+
+@pytest.mark.parametrize("q, k, v", [((2, 3), (3, 2), (3, 2)), ((2,), (2,), (3,)), ((4, 1), (1, 2), (3, 1))])
+def test_axes_that_pytorch_does_not_broadcast_are_refused(q, k, v):
+    batches = [torch.ones(*batch, 4, 5, 8) for batch in (q, k, v)]
+    with pytest.raises(RuntimeError):
+        torch.nn.functional.scaled_dot_product_attention(*batches)
+    with pytest.raises(annulus.AnnulusError, match="expected axes before the heads that are equal, or 1$"):
+        scaled_dot_product_attention(*batches)
+
+
 @pytest.mark.parametrize("words, message", [
     ({"attn_mask": torch.ones(5, 5)}, "attn_mask: expected None; is_causal, documents, segments and dilations say"),
     ({"dropout_p": 0.1}, "dropout_p is 0.1, expected 0"),
@@ -184,3 +210,62 @@ def test_two_openmp_runtimes_in_one_process(first):
         print("both", annulus.threads())
         """)], capture_output=True, text=True, timeout=120, env=__import__("os").environ | {"OMP_NUM_THREADS": "2"})
     assert done.returncode == 0 and done.stdout == "both 2\n", done.stdout + done.stderr
+
+
+def test_flushing_denormal_numbers_is_the_callers_matter():
+    """PyTorch's own mode changes no bit of reproducible results, and is as it was afterwards."""
+    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent("""
+        import annulus, torch
+        from annulus.torch import dilated_attention
+        x = torch.randn(1, 60, 2, 8, generator=torch.Generator().manual_seed(0))
+        small = x * 1e-38
+        def computed():
+            q, k, v = x.clone().requires_grad_(), x.clone().requires_grad_(), small.clone().requires_grad_()
+            out = dilated_attention(q, k, v, causal=True, reproducible=True)
+            out.backward(x)
+            return torch.cat([t.view(torch.int32).flatten() for t in (out.detach(), q.grad, k.grad, v.grad)])
+        tiny = torch.tensor([1e-40])
+        assert torch.set_flush_denormal(True)
+        flushed = computed()
+        assert (tiny * 1).item() == 0, "PyTorch's mode is as it was"
+        torch.set_flush_denormal(False)
+        usual = computed()
+        denormal = ((usual & 0x7f800000) == 0) & ((usual & 0x7fffff) != 0)
+        print(int(denormal.sum()) > 100, torch.equal(flushed, usual))
+        """)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout == "True True\n", done.stdout + done.stderr
+
+
+def test_threads_are_pytorchs_unless_annulus_is_told():
+    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent("""
+        import annulus, torch, os
+        from annulus import _core, calls
+        from annulus.torch import dilated_attention
+        x = torch.ones(1, 64, 2, 8, requires_grad=True)
+        seen = []
+        class Watched:
+            def __getattr__(self, name):
+                made = getattr(_core, name)
+                if name not in ("forward", "backward"):
+                    return made
+                def call(*words, **more):
+                    seen.append((name, more["threads"], more["suggested"]))
+                    return made(*words, **more)
+                return call
+        calls._core = Watched()
+        torch.set_num_threads(2)
+        dilated_attention(x, x, x).sum().backward()
+        dilated_attention(x, x, x, threads=1)
+        annulus.attention(*[x.detach()] * 3)
+        print(seen)
+        print(annulus.info()["threads"], annulus.info()["threads_from"])
+        try:
+            dilated_attention(x, x, x, threads=3)
+        except annulus.AnnulusError as error:
+            print(error)
+        """)], capture_output=True, text=True, timeout=120, env=__import__("os").environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[('forward', 0, 2), ('backward', 0, 2), ('forward', 1, 2), ('forward', 0, 0)]", "1 OMP_NUM_THREADS",
+        "threads: 3 threads; this process began to compute with 2, expected as many or fewer (set more before the first "
+        "call, or OMP_NUM_THREADS)"]
