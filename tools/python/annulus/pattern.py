@@ -57,7 +57,7 @@ class Pattern(NamedTuple):
         begin = pair * small + min(pair, larger)
         return pair % rate if begin <= head < begin + small + (pair < larger) else None
 
-    @arguments.checked(queries=ROWS, rows=arguments.whole(1, ROWS_MOST), **HEAD)
+    @arguments.checked(queries=ROWS, rows=arguments.whole(0, ROWS_MOST), **HEAD)
     def multiplicity(self, queries, rows, head=0, heads=1):
         """(len(queries), rows) int: how often each query row sees each of the `rows` keys.
 

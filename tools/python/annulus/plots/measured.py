@@ -18,7 +18,7 @@ def _ranks_axis(axes, ranks):
     axes.set_xlabel("ranks")
 
 
-@arguments.checked(table=of_cases, kind=arguments.choice("strong", "weak"))
+@arguments.checked(table=of_cases, kind=arguments.choice("strong", "weak", expected="strong or weak"))
 def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
