@@ -61,8 +61,9 @@ void print_info(const comm::Communicator& comm) {
                     : "device");
   line("transfers", comm::transfers());
   const std::string forbidden = comm::why_no_single_copy();
-  line("single copy", forbidden.empty() ? "of messages inside a node"
-                                        : fmt::format("none: process_vm_readv: {} (containers: allow SYS_PTRACE)", forbidden));
+  line("single copy", forbidden.empty()
+                          ? "of messages inside a node"
+                          : fmt::format("none: process_vm_readv: {} (containers: allow SYS_PTRACE)", forbidden));
   if (kernels::default_backend() == kernels::Backend::device) {
     const std::string trouble = comm::why_no_nccl();
     line("nccl", trouble.empty() ? comm::nccl_library().version : "none: " + trouble);
