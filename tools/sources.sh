@@ -1,5 +1,5 @@
-# Sourced by tools/setup: the original archive of a source package, out of the distribution's own apt sources. The machine's
-# apt set-up stays as it is. Uses say and quietly of tools/setup.
+# Sourced by tools/setup: the original archive of a source package, out of the distribution's own apt sources. The
+# machine's apt set-up stays as it is. Uses say and quietly of tools/setup.
 etc=/etc  # tests have their own
 
 # distribution_name NAME: ID or VERSION_CODENAME of this machine, as in "debian" and "trixie".
@@ -18,8 +18,8 @@ releases() {
   tr ' ' '\n' <<<"$others" | grep -vx "${own:-stable}" || true
 }
 
-# write_source_lists DIR RELEASE: the machine's own apt sources as deb-src in DIR/parts, of RELEASE instead of its own. Only
-# the distribution's (its suites, main or universe), so that a vendor's source without source packages cannot fail us.
+# write_source_lists DIR RELEASE: the machine's own apt sources as deb-src in DIR/parts, of RELEASE instead of its own.
+# Only the distribution's (its suites, main or universe), so that a vendor's without source packages cannot fail us.
 write_source_lists() {
   local dir=$1 release=$2 codename file
   codename=$(releases | head -n 1)
@@ -65,17 +65,19 @@ write_source_lists() {
 # original_archive PACKAGE DIR: the path of what download_source left there; fails where there is none.
 original_archive() { compgen -G "$2/$1_*.orig.tar.*" | grep -v '\.asc$' | head -n 1 | grep .; }
 
-# download_source PACKAGE DIR: its original archive into DIR, of the first release that has one, its newest version first.
-# What was passed over, and what was taken, is said. Only the archive is asked for: mirrors lose single files.
+# download_source PACKAGE DIR: its original archive into DIR, of the first release that has one, its newest version
+# first. What was passed over, and what was taken, is said. Only the archive is asked for: mirrors lose single files.
 download_source() {
   local package=$1 dir=$2 release version versions
-  local private=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$dir/parts" -o "Dir::State::Lists=$dir/lists"
-                 -o "Dir::Cache=$dir/cache" -o Acquire::Retries=3 -o "APT::Sandbox::User=$(id -un)")
+  local private=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$dir/parts"
+                 -o "Dir::State::Lists=$dir/lists" -o "Dir::Cache=$dir/cache" -o Acquire::Retries=3
+                 -o "APT::Sandbox::User=$(id -un)")
   for release in $(releases); do
     write_source_lists "$dir" "$release"
     quietly apt-get -q "${private[@]}" -o APT::Update::Error-Mode=any update ||
       say "some package lists of $release could not be read, trying with the others"
-    versions=$(apt-cache "${private[@]}" showsrc --only-source "$package" 2>/dev/null | sed -n 's/^Version: //p' | sort -Vru)
+    versions=$(apt-cache "${private[@]}" showsrc --only-source "$package" 2>/dev/null |
+      sed -n 's/^Version: //p' | sort -Vru)
     [ -n "$versions" ] || say "$release: no source package $package is listed"
     for version in $versions; do
       if (cd "$dir" && quietly apt-get -q "${private[@]}" source --download-only --tar-only "$package=$version") &&

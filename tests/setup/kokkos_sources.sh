@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Where tools/setup takes the sources of Kokkos from, and how it builds them: on machines with apt-get, apt-cache, dpkg-query
-# and cmake that only pretend, and mirrors that have lost archives, as Debian's had that of trixie's trilinos.
+# Where tools/setup takes the sources of Kokkos from, and how it builds them: on machines with apt-get, apt-cache,
+# dpkg-query and cmake that only pretend, and mirrors that have lost archives.
 #
 #   kokkos_sources.sh REPOSITORY
 set -euo pipefail
@@ -36,7 +36,8 @@ case $verb in
     [ ! -e "$scratch/unreadable" ] ;;
   source)
     echo "$version" >>"$scratch/tried"
-    grep -q " $version there$" "$lists/listed" && cp "$scratch/trilinos.orig.tar.gz" "trilinos_${version%-*}.orig.tar.gz" ;;
+    grep -q " $version there$" "$lists/listed" &&
+      cp "$scratch/trilinos.orig.tar.gz" "trilinos_${version%-*}.orig.tar.gz" ;;
 esac
 FAKE
 cat >"$scratch/fake/apt-cache" <<'FAKE'
@@ -71,7 +72,11 @@ failures=0
 fail() { printf 'FAILED: %s: %s\n%s\n' "$case" "$1" "$output"; failures=$((failures + 1)); }
 expect() { grep -qF -- "$1" <<<"$output" || fail "says nothing of '$1'"; }
 expect_not() { ! grep -qF -- "$1" <<<"$output" || fail "says '$1'"; }
-expect_tried() { [ "$(paste -sd' ' "$scratch/tried")" = "$1" ] || fail "tried $(paste -sd' ' "$scratch/tried"), expected $1"; }
+expect_tried() {
+  local tried
+  tried=$(paste -sd' ' "$scratch/tried")
+  [ "$tried" = "$1" ] || fail "tried $tried, expected $1"
+}
 expect_built() {
   [ "$status" -eq 0 ] || fail "status $status, expected 0"
   [ -e "$scratch/cache/kokkos-3.4.01/lib/cmake/KokkosKernels/KokkosKernelsConfig.cmake" ] || fail "built no Kokkos"
@@ -93,8 +98,8 @@ setup_with_mirror() {
   printf '%s\n' "$@" >"$scratch/mirror"
   touch "$scratch/tried"
   status=0
-  output=$(PATH="$scratch/fake:$PATH" HOME=$scratch ANNULUS_CACHE=$scratch/cache bash "$scratch/tools/setup" 2>&1 </dev/null) ||
-    status=$?
+  output=$(PATH="$scratch/fake:$PATH" HOME=$scratch ANNULUS_CACHE=$scratch/cache bash "$scratch/tools/setup" \
+    2>&1 </dev/null) || status=$?
 }
 
 case="all is there"

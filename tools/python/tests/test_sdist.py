@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1]
-MISSING = ("annulus: neither an installed library (set annulus_ROOT) nor the repository around this package was found; for "
-           "the tools without the compiled part: pip install -C wheel.cmake=false ...")
+MISSING = ("annulus: neither an installed library (set annulus_ROOT) nor the repository around this package was found; "
+           "for the tools without the compiled part: pip install -C wheel.cmake=false ...")
 NO_LIBRARY = "-DCMAKE_DISABLE_FIND_PACKAGE_annulus=ON"  # this machine may have one
 
 
