@@ -6,6 +6,7 @@
 #define FUSE_USE_VERSION 31
 #include <fcntl.h>
 #include <fuse3/fuse.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -38,6 +39,9 @@ int get_attributes(const char* path, struct stat* about, fuse_file_info*) {
 int change_mode(const char* path, mode_t mode, fuse_file_info*) { return result(chmod(real(path).c_str(), mode)); }
 int truncate_file(const char* path, off_t bytes, fuse_file_info*) {
   return result(truncate(real(path).c_str(), bytes));
+}
+int change_times(const char* path, const timespec times[2], fuse_file_info*) {
+  return result(utimensat(AT_FDCWD, real(path).c_str(), times, AT_SYMLINK_NOFOLLOW));
 }
 int remove_file(const char* path) { return result(unlink(real(path).c_str())); }
 int rename_file(const char* from, const char* to, unsigned flags) {
@@ -83,6 +87,7 @@ int main(int count, char** words) {
   calls.getattr = get_attributes;
   calls.chmod = change_mode;
   calls.truncate = truncate_file;
+  calls.utimens = change_times;
   calls.unlink = remove_file;
   calls.rename = rename_file;
   calls.link = make_link;

@@ -205,6 +205,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
     throw BegunMeanwhile(ErrorKind::failure,
                          s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
   }
+  if (s.keeps) end_on_signals(comm, "what is finished stays so: run again to continue");
   comm::agree(comm, [&] {
     if (s.keeps && !s.journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
       refuse_without_locks(s.paths);
@@ -212,7 +213,6 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
     if (!job.layer) s.put_places();
   });
   if (!s.keeps) return;
-  end_on_signals(comm, "what is finished stays so: run again to continue");
   s.found_finished = s.finished();
   if (comm.is_root() && s.found_finished > 0) {
     fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());

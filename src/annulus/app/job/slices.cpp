@@ -71,6 +71,10 @@ Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally
     for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
     return {};
   }
+  if (!job.layer) {  // before anything is made: what these ranks lack for the strategy
+    const Job first = job_of_slice(job, 0);
+    first.strategy->check_ranks(first.problem, first.partition, comm);
+  }
   LongRun run(job, cuts_of(job), {}, comm);
   {
     SlicedRun slices(job, comm, run.source(), run.output());
