@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
+#include <forward_list>
 
 #include "annulus/comm/guard.hpp"
 #include "annulus/core/unfinished_files.hpp"
@@ -18,7 +20,25 @@ volatile std::sig_atomic_t final_status = -1;  // of a verb that is through
 
 unsigned patience = 0;     // seconds from a request to the end of the process; 0: no end
 double stall_seconds = 0;  // that ranks may wait for one another once TERM has come
-std::array<char, 512> last_words{};
+
+/// A line that a signal's handler writes. Every text that it ever had stays where it is: a signal that comes while it
+/// is replaced finds the one before or the new one, whole.
+class Line {
+ public:
+  void set(std::string text) {
+    static std::forward_list<std::string> texts;
+    text_ = texts.emplace_front(std::move(text)).c_str();
+  }
+  void write() const {
+    const char* const text = text_;
+    (void)!::write(STDERR_FILENO, text, std::strlen(text));
+  }
+
+ private:
+  std::atomic<const char*> text_ = "";
+  static_assert(std::atomic<const char*>::is_always_lock_free, "a handler may not wait");
+};
+Line last_words;
 
 extern "C" void note_request(int signal) {
   requested = 1;
@@ -38,7 +58,7 @@ void clean_up() {
 /// Calls what POSIX allows in a handler, and nothing else.
 extern "C" void end_stopped(int) {
   if (final_status >= 0) _exit(final_status);
-  (void)!write(STDERR_FILENO, last_words.data(), std::strlen(last_words.data()));
+  last_words.write();
   clean_up();
   _exit(stopped_status);
 }
@@ -48,7 +68,7 @@ struct Ending {
   int signal;
   const char* name;
   int status;
-  std::array<char, 512> line{};
+  Line line{};
 };
 /// USR1 asks for an end. TERM does, too, but launchers also send it to the ranks that are left when one has failed, and
 /// the job's status shall be that one's: srun returns the largest of all.
@@ -71,7 +91,7 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
     if (ending.signal != signal) continue;
     status = ending.status;
     if (!speaks_for_all && comes_to_all_ranks(info)) continue;
-    (void)!write(STDERR_FILENO, ending.line.data(), std::strlen(ending.line.data()));
+    ending.line.write();
   }
   clean_up();
   _exit(status);
@@ -97,9 +117,8 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
   const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
   for (Ending& ending : endings) {
     const bool asked = ending.status == stopped_status;
-    const std::string line = fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
-                                         asked ? "stopped on request" : "ended", ending.name, consequence);
-    line.copy(ending.line.data(), ending.line.size() - 1);
+    ending.line.set(fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
+                                asked ? "stopped on request" : "ended", ending.name, consequence));
   }
   end_on_signals_from_the_start();  // libraries may have taken signals since
 }
@@ -116,7 +135,7 @@ void watch_for_stop(double seconds) {
 }
 
 void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line) {
-  if (comm.is_root()) line.copy(last_words.data(), last_words.size() - 1);
+  if (comm.is_root()) last_words.set(line);
   patience = seconds;
   struct sigaction action {};
   action.sa_handler = end_stopped;

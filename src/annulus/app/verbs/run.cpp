@@ -79,6 +79,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     }
     return dry_run(job, given.rank, comm);
   }
+  if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
     // What is free is an estimate, and the user's own limit a promise.
     if (!job.misfit.empty() && job.run.settings.compute.memory_limit) {
@@ -169,7 +170,9 @@ Verb run_verb() {
                              "annulus run ..., or srun --kill-on-bad-exit=1 -n RANKS annulus run ..."
                            : "";
               },
-          .when_ended = nothing_saved};
+          .when_ended =
+              "what an earlier launch has finished stays so, and of this one nothing: run again to continue or "
+              "to begin"};
 }
 
 }  // namespace annulus::app
