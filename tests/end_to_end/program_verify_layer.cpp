@@ -1,4 +1,7 @@
 // `annulus verify` of layer runs: what it holds against the definition, what it finds, and what it says it left out.
+#include <functional>
+#include <map>
+
 #include "program.hpp"
 #include "results.hpp"
 
@@ -70,23 +73,60 @@ TEST_F(VerifyLayer, FindsOneWrongNumberInAnyDataset) {
   generate("float32");
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
   const auto path = folder / "result.h5";
-  const auto spoil_all = [&](const std::vector<std::string>& names, double amount) {
-    for (const std::string& name : names)
-      spoil(path, name, name.size() == 2 ? 0 : numbers(path, name).size() - 1, amount);
-  };
-  // Half of them at a time, so that a spoilt dataset cannot make another one look wrong.
-  for (const bool odd : {false, true}) {
-    std::vector<std::string> spoilt, left;
-    for (std::size_t i = 0; i < outputs.size(); ++i) ((i % 2 == 1) == odd ? spoilt : left).push_back(outputs[i]);
-    spoil_all(spoilt, 0.2);
-    const Outcome verified = annulus(2, "verify run.yaml");
-    EXPECT_EQ(verified.status, 3) << verified.out << verified.err;
-    for (const std::string& name : spoilt) EXPECT_EQ(word_on(verified.out, name), "WRONG") << verified.out;
-    for (const std::string& name : left) EXPECT_EQ(word_on(verified.out, name), "ok") << verified.out;
-    spoil_all(spoilt, -0.2);
+  using Numbers = std::vector<double>;
+  // The last number is one of every dataset; the last two rows, or numbers of a bias, see most keys.
+  const std::vector<std::pair<const char*, std::function<void(Numbers&, std::ptrdiff_t)>>> kinds{
+      {"one number", [](Numbers& all, std::ptrdiff_t) { all.back() += 0.2; }},
+      {"not a number", [](Numbers& all, std::ptrdiff_t) { all.front() = std::nan(""); }},
+      {"a row of zeros", [](Numbers& all, std::ptrdiff_t row) { std::fill(all.end() - row, all.end(), 0); }},
+      {"rows swapped",
+       [](Numbers& all, std::ptrdiff_t row) { std::swap_ranges(all.end() - row, all.end(), all.end() - 2 * row); }}};
+  for (const auto& [kind, plant] : kinds) {
+    // Half of them at a time, so that a spoilt dataset cannot make another one look wrong.
+    for (const bool odd : {false, true}) {
+      SCOPED_TRACE(kind);
+      std::map<std::string, Numbers> right;
+      std::vector<std::string> left;
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const std::string& name = outputs[i];
+        if ((i % 2 == 1) != odd) {
+          left.push_back(name);
+          continue;
+        }
+        Numbers spoilt = right[name] = numbers(path, name);
+        const bool narrow = name == "dwk" || name == "dwv";
+        plant(spoilt, name.substr(0, 2) == "db" ? 1 : narrow ? 12 : 24);
+        rewrite(path, name, spoilt);
+      }
+      const Outcome verified = annulus(2, "verify run.yaml");
+      EXPECT_EQ(verified.status, 3) << verified.out << verified.err;
+      for (const auto& [name, numbers] : right) EXPECT_EQ(word_on(verified.out, name), "WRONG") << verified.out;
+      for (const std::string& name : left) EXPECT_EQ(word_on(verified.out, name), "ok") << verified.out;
+      for (const auto& [name, numbers] : right) rewrite(path, name, numbers);
+    }
   }
-  spoil(path, "dbo", 23, std::nan(""));
-  EXPECT_EQ(annulus(2, "verify run.yaml").status, 3) << "not a number";
+  EXPECT_EQ(annulus(2, "verify run.yaml").status, 0) << "the test spoils more than it means to";
+}
+
+/// What the layer's keys share as a bias changes no weight of the softmax: without the rope the true gradient is 0, and
+/// a result has what rounding left. The same of all that one row alone gives q and k.
+TEST_F(VerifyLayer, GradientsWhoseTermsCancelAreRight) {
+  write("run.yaml",
+        "input: {file: in.h5}\nlayer: {heads: 4, kv_heads: 2, bq: /bq, bk: /bk, bv: /bv, bo: /bo}\n" + ending);
+  for (const auto& [type, rows] : {std::pair("float32", 53), {"float16", 53}, {"float16", 3}, {"float16", 1}}) {
+    SCOPED_TRACE(fmt::format("{}, {} rows", type, rows));
+    const Outcome made =
+        annulus(1, fmt::format("generate --output in.h5 --overwrite --layer 24 --sequence {} --heads 4 --kv-heads 2 "
+                               "--head-dim 6 --batch 2 --biases --seed 2 --dtype {}",
+                               rows, type));
+    ASSERT_EQ(made.status, 0) << made.err;
+    ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+    const Outcome verified = annulus(2, "verify run.yaml");
+    EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+    EXPECT_EQ(count(verified.out, " ok"), 10) << verified.out;
+    spoil(folder / "result.h5", "dbk", 3, 4);
+    EXPECT_EQ(word_on(annulus(2, "verify run.yaml").out, "dbk"), "WRONG");
+  }
 }
 
 TEST_F(VerifyLayer, ForwardRunsAreSampled) {

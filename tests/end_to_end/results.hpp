@@ -39,15 +39,20 @@ inline std::string text_attribute(const std::filesystem::path& file, const char*
   return text;
 }
 
-/// Adds `amount` to number `index` of a dataset.
-inline void spoil(const std::filesystem::path& path, const std::string& dataset, std::size_t index, double amount) {
-  std::vector<double> values = numbers(path, dataset);
-  values.at(index) += amount;
+/// Writes all numbers of a dataset anew.
+inline void rewrite(const std::filesystem::path& path, const std::string& dataset, const std::vector<double>& values) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hid_t data = H5Dopen2(file, dataset.c_str(), H5P_DEFAULT);
   ASSERT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << dataset;
   H5Dclose(data);
   H5Fclose(file);
+}
+
+/// Adds `amount` to number `index` of a dataset.
+inline void spoil(const std::filesystem::path& path, const std::string& dataset, std::size_t index, double amount) {
+  std::vector<double> values = numbers(path, dataset);
+  values.at(index) += amount;
+  rewrite(path, dataset, values);
 }
 
 /// Puts a scalar, or a text, in the place of a dataset.

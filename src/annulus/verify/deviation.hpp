@@ -16,12 +16,13 @@ struct Deviation {
   double reference = 0;
   std::string where;
 
-  /// `index` gives the number's index as text, "[0, 7, 2, 5]"; a callable, because it is rarely needed.
+  /// `index` gives the number's index as text, "[0, 7, 2, 5]"; a callable, because it is rarely needed. `terms` is the
+  /// size of what was summed up to the number: where large terms cancel, their rounding is no error of the sum.
   template <class IndexText>
-  void compare(double found, double expected, IndexText&& index) {
+  void compare(double found, double expected, IndexText&& index, double terms = 0) {
     const bool same = found == expected;  // -inf against -inf, too
     const double difference = same ? 0 : std::abs(found - expected);
-    if (std::isfinite(expected)) reference = std::max(reference, std::abs(expected));
+    if (std::isfinite(expected)) reference = std::max({reference, std::abs(expected), terms});
     if (difference <= error) return;
     // NaN compares as larger than everything.
     error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;

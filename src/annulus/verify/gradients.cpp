@@ -14,9 +14,6 @@ using kernels::ReferencePattern;
 double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
-void add_to(Numbers& sum, double factor, std::span<const double> x) {
-  for (std::size_t d = 0; d < x.size(); ++d) sum[d] += factor * x[d];
-}
 
 using Vector = std::span<const double>;  // (D)
 
@@ -39,14 +36,15 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// P and dS = P (dP - delta) of a query and a key.
+  /// P and dS = P (dP - delta) of a query and a key, and the size of the two terms of dS.
   struct Factors {
-    double p = 0, ds = 0;
+    double p = 0, ds = 0, ds_terms = 0;
   };
   Factors factors(const Query& query, const Key& key) const {
     const double p = probability(input_, query.h, query.x, key.p, query.q, key.k, query.lse);
     if (p == 0) return {};
-    return {p, p * (output_scale * dot(query.dout, key.v) - query.delta)};
+    const double dp = output_scale * dot(query.dout, key.v);
+    return {p, p * (dp - query.delta), p * (std::abs(dp) + std::abs(query.delta))};
   }
 
   const double scale, output_scale;
@@ -84,7 +82,7 @@ WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
 
 std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index>& keys) {
   const Shape& s = input.shape;
-  const Numbers zeros(static_cast<std::size_t>(s.head_dim));
+  const Sums zeros(static_cast<std::size_t>(s.head_dim));
   std::vector<KeyRow> all;
   for (const Index p : keys) {
     const Numbers k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
@@ -132,9 +130,9 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
         const auto at = std::size_t((key.b * chunk.size() + x - chunk.begin) * s.heads + h);
         const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * D, D), results.lse[at],
                           delta[at]};
-        const auto [p, ds] = definition.factors(query, {key.p, key.k, key.v});
-        add_to(key.dk, definition.scale * ds, query.q);
-        add_to(key.dv, definition.output_scale * p, query.dout);
+        const auto [p, ds, ds_terms] = definition.factors(query, {key.p, key.k, key.v});
+        key.dk.add(definition.scale * ds, definition.scale * ds_terms, query.q);
+        key.dv.add(definition.output_scale * p, definition.output_scale * p, query.dout);
         key.received[std::size_t(h % s.group())] += p;
       }
     }
@@ -142,6 +140,13 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
 }
 
 }  // namespace
+
+void Sums::add(double factor, double size, std::span<const double> x) {
+  for (std::size_t d = 0; d < x.size(); ++d) {
+    values[d] += factor * x[d];
+    squares[d] += size * x[d] * size * x[d];
+  }
+}
 
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
@@ -178,10 +183,11 @@ RowResults recompute_results(const VerifyInput& input, Interval chunk) {
   return results_of(input, recompute_rows(input, rows), chunk);
 }
 
-std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows) {
+std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows) {
   const Shape& s = input.shape;
   const Definition definition(input);
-  std::vector<Numbers> dout, dq(rows.size(), Numbers(std::size_t(s.head_dim)));
+  std::vector<Numbers> dout;
+  std::vector<Sums> dq(rows.size(), Sums(std::size_t(s.head_dim)));
   Numbers delta;
   RowReader all_dout(input, TensorId::dout), all_dlse(input, TensorId::dlse);
   for (const QueryRow& row : rows) {
@@ -193,7 +199,8 @@ std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<Qu
   for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
     const QueryRow& row = rows[i];
     const Query query{row.h, row.x, row.q, dout[i], row.lse, delta[i]};
-    add_to(dq[i], definition.scale * definition.factors(query, {p, k, v}).ds, k);
+    const auto factors = definition.factors(query, {p, k, v});
+    dq[i].add(definition.scale * factors.ds, definition.scale * factors.ds_terms, k);
   });
   return dq;
 }
@@ -214,8 +221,11 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
 
 Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries) {
   VectorCheck dq(input, result, "dq", input.shape.heads);
-  const std::vector<Numbers> expected = recompute_dq(input, queries);
-  for (std::size_t i = 0; i < queries.size(); ++i) dq.compare(queries[i].b, queries[i].x, queries[i].h, expected[i]);
+  const std::vector<Sums> expected = recompute_dq(input, queries);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const QueryRow& row = queries[i];
+    dq.compare(row.b, row.x, row.h, expected[i].values);
+  }
   return dq.deviation;
 }
 
@@ -233,8 +243,8 @@ KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, c
   };
   for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : s.sequence, shown)) {
     if (sums.gradients) {
-      dk.compare(row.b, row.p, row.head, row.dk);
-      dv.compare(row.b, row.p, row.head, row.dv);
+      dk.compare(row.b, row.p, row.head, row.dk.values);
+      dv.compare(row.b, row.p, row.head, row.dv.values);
     }
     for (Index i = 0; sums.received && i < s.group(); ++i) {
       const Index h = row.head * s.group() + i;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,15 +32,26 @@ RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& que
 /// By the definition. On this rank alone.
 RowResults recompute_results(const VerifyInput& input, Interval rows);
 
+/// A vector (D) of sums, and of the squares of their terms, added up: the root of these is the size of the terms, which
+/// are rounded each on its own. In the gradients of a layer's weights they may cancel: verify_layer() looks at both.
+struct Sums {
+  Numbers values, squares;
+
+  explicit Sums(std::size_t count) : values(count), squares(count) {}
+  /// Adds factor * x, made of terms of this size times x.
+  void add(double factor, double size, std::span<const double> x);
+};
+
 /// dq (D) of every recomputed row. On this rank alone.
-std::vector<Numbers> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows);
+std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows);
 
 /// One row of one key/value head of one batch entry.
 struct KeyRow {
   Index b, p, head;
   std::vector<WantedRows> viewers;  ///< queries that see it, of each query head of this head
-  Numbers k, v, dk, dv;             ///< (D)
-  Numbers received;                 ///< (query heads of this head)
+  Numbers k, v;                     ///< (D)
+  Sums dk, dv;
+  Numbers received;  ///< (query heads of this head)
 };
 
 /// dk, dv and received of rows `keys` (ascending), all batch entries and heads of each; `results` tells of the queries

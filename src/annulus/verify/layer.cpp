@@ -97,8 +97,11 @@ class Comparison {
     results_ = results_of(input_, queries_, {0, input_.shape.sequence});
     comm_.add_up(results_.out);
     comm_.add_up(results_.lse);
-    for (const Weight w : layer::all_weights)
-      gradients_[std::size_t(w)].assign(std::size_t(layer::whole(input_.problem(), w).count()), 0);
+    for (const Weight w : layer::all_weights) {
+      const auto numbers = std::size_t(layer::whole(input_.problem(), w).count());
+      gradients_[std::size_t(w)].assign(numbers, 0);
+      squares_[std::size_t(w)].assign(layer::is_bias(w) ? numbers : 1, 0);
+    }
   }
 
   /// Of a chunk of rows.
@@ -144,7 +147,7 @@ class Comparison {
         compare_row(y_, y, at, input_.output(out), b, rows.begin + i);
         if (!dx_) continue;
         const Heads d = gradient_of_heads(row, rows.begin + i);
-        compare_row(found_dx_, dx, at, input_.input_gradient(d.q, d.k, d.v), b, rows.begin + i);
+        compare_row(found_dx_, dx, at, input_.input_gradient(d.q.values, d.k.values, d.v.values), b, rows.begin + i);
         if (!whole_) continue;
         const auto part = [&](const Numbers& all) {
           return std::span(all).subspan(std::size_t(at), std::size_t(width));
@@ -152,7 +155,9 @@ class Comparison {
         add_product(Weight::wq, part(x), d.q);
         add_product(Weight::wk, part(x), d.k);
         add_product(Weight::wv, part(x), d.v);
-        add_product(Weight::wo, out, part(dy));
+        Sums output{std::size_t(width)};
+        output.add(1, 0, part(dy));
+        add_product(Weight::wo, out, output);
       }
     }
   }
@@ -165,39 +170,53 @@ class Comparison {
 
   /// Gradients of a row's x wq + bq and its likes: before the rope.
   struct Heads {
-    Numbers q, k, v;
+    Sums q, k, v;
   };
   Heads gradient_of_heads(std::size_t row, Index position) const {
     const core::Shape& s = input_.shape;
-    Heads d;
-    for (std::size_t h = 0; h < std::size_t(s.heads); ++h) {
-      const Numbers& dq = dq_[row * std::size_t(s.heads) + h];
-      d.q.insert(d.q.end(), dq.begin(), dq.end());
-    }
+    Heads d{Sums(0), Sums(0), Sums(0)};
+    const auto append = [](Sums& to, const Sums& head) {
+      to.values.insert(to.values.end(), head.values.begin(), head.values.end());
+      to.squares.insert(to.squares.end(), head.squares.begin(), head.squares.end());
+    };
+    for (std::size_t h = 0; h < std::size_t(s.heads); ++h) append(d.q, dq_[row * std::size_t(s.heads) + h]);
     for (std::size_t h = 0; h < std::size_t(s.kv_heads); ++h) {
       const KeyRow& key = keys_[row * std::size_t(s.kv_heads) + h];
-      d.k.insert(d.k.end(), key.dk.begin(), key.dk.end());
-      d.v.insert(d.v.end(), key.dv.begin(), key.dv.end());
+      append(d.k, key.dk);
+      append(d.v, key.dv);
     }
-    input_.turn_back(d.q, position);
-    input_.turn_back(d.k, position);
+    input_.turn_back(d.q.values, position);
+    input_.turn_back(d.k.values, position);
     return d;
   }
 
-  /// What a row gives to the gradients of a weight and its bias: in^T out.
-  void add_product(Weight matrix, std::span<const double> in, std::span<const double> out) {
+  /// What a row gives to the gradients of a weight and its bias: in^T out. The terms of a matrix have one size, that of
+  /// the largest; the rope turns two numbers of a head into one another, so that either may have the other's terms.
+  void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
+    double largest_in = 0, largest_out = 0;
     for (const double factor : in) {
-      for (const double value : out) *to++ += factor * value;
+      largest_in = std::max(largest_in, factor * factor);
+      for (const double value : out.values) *to++ += factor * value;
     }
     Numbers& bias = gradients_[std::size_t(layer::bias_of(matrix))];
-    for (std::size_t j = 0; j < bias.size(); ++j) bias[j] += out[j];
+    Numbers& bias_squares = squares_[std::size_t(layer::bias_of(matrix))];
+    const std::size_t head = std::size_t(input_.shape.head_dim), half = head / 2;
+    for (std::size_t j = 0; j < out.values.size(); ++j) {
+      double square = out.squares[j] + out.values[j] * out.values[j];
+      if (input_.problem().rope && matrix != Weight::wo) square += out.squares[j % head < half ? j + half : j - half];
+      largest_out = std::max(largest_out, square);
+      if (!bias.empty()) bias[j] += out.values[j], bias_squares[j] += square;
+    }
+    squares_[std::size_t(matrix)][0] += largest_in * largest_out;
   }
 
   /// Collective; rank 0 looks at the numbers.
   Deviation compare_weight(Weight w) {
     Numbers& expected = gradients_[std::size_t(w)];
     comm_.add_up(expected);
+    Numbers& squares = squares_[std::size_t(w)];
+    comm_.add_up(squares);
     const layer::Box box = layer::whole(input_.problem(), w);
     const io::Rectangle all{box.rows, box.columns};
     const core::DType type = *file_->at(dataset_of(w)).type.dtype();
@@ -208,10 +227,11 @@ class Comparison {
     Deviation deviation;
     const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
     for (std::size_t i = 0; i < found.size(); ++i) {
-      deviation.compare(found[i], expected[i], [&] {
+      const auto index = [&] {
         const Index row = Index(i) / box.columns.size(), column = Index(i) % box.columns.size();
         return layer::is_bias(w) ? fmt::format("[{}]", row) : fmt::format("[{}, {}]", row, column);
-      });
+      };
+      deviation.compare(found[i], expected[i], index, std::sqrt(squares[squares.size() == 1 ? 0 : i]));
     }
     return deviation.merged(comm_);
   }
@@ -226,9 +246,10 @@ class Comparison {
   std::vector<Index> rows_, mine_;
   std::vector<QueryRow> queries_;  // of mine_, all batch entries and heads of each
   RowResults results_;             // of all rows
-  std::vector<Numbers> dq_;        // as queries_
+  std::vector<Sums> dq_;           // as queries_
   std::vector<KeyRow> keys_;
   std::array<Numbers, 8> gradients_;  // of the weights
+  std::array<Numbers, 8> squares_;    // of the terms of these: of each number of a bias, one of a matrix
   Deviation y_, found_dx_;
 };
 

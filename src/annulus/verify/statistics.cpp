@@ -22,7 +22,7 @@ class TopList {
   TopList(std::span<const double> rows, std::span<const double> weights)
       : rows_(rows.begin(), rows.end()), weights_(weights.begin(), weights.end()), expected_(rows.size()) {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (rows_[i] < 0) continue;
+      if (rows_[i] == -1) continue;
       const bool is_new = places_.emplace(rows_[i], i).second;
       is_list_ = is_list_ && is_new && i == listed_;
       ++listed_;

@@ -1,0 +1,148 @@
+// `verify` finds errors of every kind that are planted into a right result: in their dataset, where they are, and in no
+// other dataset.
+#include <gtest/gtest.h>
+
+#include "verify/verify_case.hpp"
+
+namespace annulus::verify {
+namespace {
+
+strategies::Problem problem(bool causal) {
+  strategies::Problem problem;
+  problem.shape = {2, 37, 4, 2, 6};
+  problem.type = core::DType::float64;
+  problem.precision = core::Precision::float64;
+  problem.scale = 0.4;
+  problem.pattern.pairs = {{8, 1}, {pattern::whole_document, 3}};
+  problem.pattern.causal = causal;
+  problem.documents = {0, 37};
+  problem.gradients = true;
+  problem.statistics = {.entropy = true, .received = true, .top_keys = 3};
+  return problem;
+}
+
+const std::vector<std::string> tensors{"out", "lse", "entropy", "top_weights", "dq", "dk", "dv", "received"};
+
+class VerifyAttention : public testing::TestWithParam<bool> {
+ protected:
+  VerifyAttention() : case_(problem(GetParam())), right_(case_.make()) {}
+
+  Findings verify(const MadeResult& made) const { return case_.verify(made, comm_, case_.shape().sequence); }
+  /// Expects that of all datasets only this one is wrong once `spoil` was at it.
+  void expect_found(const std::string& name, const std::string& what, const std::function<void(Made&)>& spoil) const {
+    SCOPED_TRACE(name + ", " + what);
+    MadeResult made = right_;
+    spoil(made.at(name));
+    ASSERT_NE(made.at(name).values, right_.at(name).values) << "nothing was planted";
+    EXPECT_EQ(wrong_of(name, verify(made)), std::vector<std::string>{name});
+  }
+  /// Lists are judged by their weights: where these are wrong, the lists may be, too.
+  static std::vector<std::string> wrong_of(const std::string& name, const Findings& findings) {
+    std::vector<std::string> names = wrong(findings);
+    if (name == "top_weights") std::erase(names, "top_rows");
+    return names;
+  }
+  /// Swaps numbers [0, count) behind two places.
+  static void swap(Made& made, Index a, Index b, Index count) {
+    std::swap_ranges(made.values.begin() + a, made.values.begin() + a + count, made.values.begin() + b);
+  }
+
+  const comm::Communicator comm_{MPI_COMM_WORLD};
+  const VerifyCase case_;
+  const MadeResult right_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Patterns, VerifyAttention, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Causal" : "BothWays"; });
+
+TEST_P(VerifyAttention, FindsNothingInARightResult) {
+  const Findings found = verify(right_);
+  EXPECT_EQ(wrong(found), std::vector<std::string>());
+  EXPECT_TRUE(found.good());
+  EXPECT_EQ(found.verdicts.size(), tensors.size() + 1) << "and top_rows";
+  for (const Verdict& verdict : found.verdicts) EXPECT_LE(verdict.tolerance, 1e-11) << verdict.name;
+}
+
+TEST_P(VerifyAttention, FindsOneNumberWhereItIs) {
+  const Index b = 1, x = 22, h = 1;
+  for (const std::string& name : tensors) {
+    for (const double error : {1e-8, -1e-8, std::nan(""), std::numeric_limits<double>::infinity()}) {
+      SCOPED_TRACE(name + fmt::format(", {}", error));
+      MadeResult made = right_;
+      Made& tensor = made.at(name);
+      const Index last = tensor.numbers - 1;
+      tensor.values[std::size_t(case_.at(tensor, b, x, h, last))] += error;
+      const Findings found = verify(made);
+      EXPECT_EQ(wrong_of(name, found), std::vector<std::string>{name});
+      const std::string at = tensor.numbers > 1 ? fmt::format("[1, 22, 1, {}]", last) : "[1, 22, 1]";
+      EXPECT_EQ(verdict_on(found, name).deviation.where, at);
+    }
+  }
+}
+
+TEST_P(VerifyAttention, FindsRowsHeadsAndEntriesThatAreZeroOrInEachOthersPlace) {
+  for (const std::string& name : tensors) {
+    const Index row = right_.at(name).heads * right_.at(name).numbers, head = right_.at(name).numbers;
+    const auto at = [&](Index b, Index x, Index h) { return case_.at(right_.at(name), b, x, h, 0); };
+    expect_found(name, "a row of zeros", [&](Made& made) { std::fill_n(made.values.begin() + at(1, 30, 0), row, 0); });
+    expect_found(name, "a head of zeros", [&](Made& made) {
+      for (Index x = 0; x < case_.shape().sequence; ++x) std::fill_n(made.values.begin() + at(0, x, 1), head, 0);
+    });
+    expect_found(name, "rows swapped", [&](Made& made) { swap(made, at(0, 13, 0), at(0, 14, 0), row); });
+    expect_found(name, "heads swapped", [&](Made& made) {
+      for (Index x = 0; x < case_.shape().sequence; ++x) swap(made, at(0, x, 0), at(0, x, 1), head);
+    });
+    expect_found(name, "entries swapped",
+                 [&](Made& made) { swap(made, 0, at(1, 0, 0), case_.shape().sequence * row); });
+    expect_found(name, "the sign", [&](Made& made) {
+      for (double& value : made.values) value = -value;
+    });
+  }
+}
+
+TEST_P(VerifyAttention, FindsListsThatAreNone) {
+  const Made& rows = right_.at("top_rows");
+  const Index x = 30, first = case_.at(rows, 1, x, 2, 0);  // three rows are listed there
+  ASSERT_GE(rows.values[std::size_t(first + 2)], 0);
+  const auto spoilt = [&](Index place, double row) {
+    MadeResult made = right_;
+    made.at("top_rows").values[std::size_t(first + place)] = row;
+    return wrong(verify(made));
+  };
+  const auto all = [&](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const double row : {-1.0, -5.0, 1e6, rows.values[std::size_t(first)], double(x + 1)}) {
+    if (row == x + 1 && !GetParam()) continue;  // it may be seen
+    EXPECT_TRUE(all(spoilt(1, row), "top_rows")) << row;
+  }
+  EXPECT_EQ(spoilt(1, rows.values[std::size_t(first + 2)]), (std::vector<std::string>{"top_rows", "top_weights"}));
+}
+
+/// Where nothing is left to list stands -1, and nothing else.
+TEST_P(VerifyAttention, FindsRowsBehindTheEndOfAList) {
+  const Made& rows = right_.at("top_rows");
+  const auto end = std::find(rows.values.begin(), rows.values.end(), -1.0);
+  ASSERT_EQ(end != rows.values.end(), GetParam()) << "the first rows see few, where attention is causal";
+  for (const double row : {-2.0, -5.0, 0.0, 36.0}) {
+    if (end == rows.values.end()) break;
+    MadeResult made = right_;
+    made.at("top_rows").values[std::size_t(end - rows.values.begin())] = row;
+    EXPECT_EQ(wrong(verify(made)), std::vector<std::string>{"top_rows"}) << row;
+  }
+}
+
+TEST_P(VerifyAttention, SeesOfAFewRowsTheFirstAndTheLast) {
+  for (const std::string& name : tensors) {
+    for (const Index x : {Index(0), Index(36)}) {
+      MadeResult made = right_;
+      made.at(name).values[std::size_t(case_.at(made.at(name), 0, x, 0, 0))] += 1e-6;
+      const Findings found = case_.verify(made, comm_, 5);
+      EXPECT_EQ(wrong(found), std::vector<std::string>{name}) << x;
+      EXPECT_NE(found.scope.find("5 of 37 rows"), std::string::npos) << found.scope;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace annulus::verify
