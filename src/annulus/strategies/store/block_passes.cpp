@@ -1,5 +1,6 @@
 #include "annulus/strategies/store/block_passes.hpp"
 
+#include "annulus/kernels/kept_memory.hpp"
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
 #include "annulus/strategies/keys/stream_plan.hpp"
@@ -92,6 +93,7 @@ UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, cor
 UnitMetrics BlockPasses::run_queries(const Site& site, core::RowSink& sink, const Progress& progress,
                                      Tensors tensors) const {
   const pattern::StoredRows& rows = this->rows(site.rank());
+  kernels::release_kept_memory();  // panels of another pass, of the unit before, may be larger
   core::HopMetrics own;
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
     write_rows(sink, stored(tensor, problem_, site), rows, buffer);
@@ -115,6 +117,7 @@ UnitMetrics BlockPasses::run_queries(const Site& site, core::RowSink& sink, cons
 core::RankMetrics BlockPasses::run_dq(const Site& site, Tensors& tensors, const Progress& progress) const {
   const pattern::StoredRows& rows = this->rows(site.rank());
   core::RankMetrics metrics{rows.count(), {{}}};
+  kernels::release_kept_memory();
   tensors.entropy = {};
   tensors.dout = read_rows(problem_, site, rows, "dout", {StoredTensor::dout}, metrics.hops[0]);
   if (dlse_) tensors.dlse = read_rows(problem_, site, rows, "dlse", {StoredTensor::dlse}, metrics.hops[0]);
@@ -128,6 +131,7 @@ core::RankMetrics BlockPasses::run_dq(const Site& site, Tensors& tensors, const 
 UnitMetrics BlockPasses::run_keys(const Site& site, core::RowSink& sink, const Progress& progress,
                                   Tensors tensors) const {
   const pattern::StoredRows& rows = this->rows(site.rank());
+  kernels::release_kept_memory();
   core::HopMetrics own;
   tensors.kv = read_rows(problem_, site, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
   UnitMetrics metrics;
