@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -54,9 +55,21 @@ std::string follow_links(const std::string& file) {
   return std::filesystem::weakly_canonical(path).string();
 }
 
+std::string why_too_long(const std::string& file) {
+  const comm::BlockingScope inside("the look at the folder of " + file);
+  // The longest that is put behind a name: ".tmp." and 58 letters (temporary_name.hpp).
+  constexpr long longest_ending = 63;
+  const long known = pathconf(folder_of(file).c_str(), _PC_NAME_MAX), most = (known < 0 ? NAME_MAX : known);
+  const auto letters = long(std::filesystem::path(file).filename().native().size());
+  if (letters + longest_ending <= most) return "";
+  return fmt::format("the name has {} bytes, expected at most {}: until the file is finished it has a longer one",
+                     letters, most - longest_ending);
+}
+
 void check_location(const std::string& file, bool overwrite) {
   const comm::BlockingScope inside("the check of the location of " + file);
   if (file.empty()) fail(ErrorKind::usage, "'': names no file, expected the name of a file to make");
+  if (const std::string why = why_too_long(file); !why.empty()) fail(ErrorKind::failure, "{}: {}", file, why);
   const std::string folder = folder_of(file);
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {

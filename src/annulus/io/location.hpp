@@ -12,8 +12,13 @@ namespace annulus::io {
 /// is written without links. Throws Error(failure) when they go round in a circle.
 std::string follow_links(const std::string& file);
 
-/// Throws Error(failure) when `file` cannot be made: its folder is missing, no folder or not writable, what is there is
-/// no regular file (a folder, a FIFO, a device, a socket), or it may not be replaced. Links must have been followed.
+/// Why a file of this name cannot be made, because the longer one that it has until it is finished is too long for its
+/// file system; empty: it can.
+std::string why_too_long(const std::string& file);
+
+/// Throws Error(failure) when `file` cannot be made: its name is too long, its folder is missing, no folder or not
+/// writable, what is there is no regular file (a folder, a FIFO, a device, a socket), or it may not be replaced. Links
+/// must have been followed.
 void check_location(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) when the file system that holds `file` has less than `bytes` free.

@@ -6,6 +6,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
@@ -86,6 +87,19 @@ void check_input_place(const io::RunFile& run) {
   core::fail(core::ErrorKind::failure,
              "{}input.file: there is no {}; relative paths start from the folder of the run file, from there write {}",
              run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
+}
+
+/// Refuses names that no file can have, which a dry run is asked for.
+void check_output_names(const io::RunFile& run, Purpose purpose) {
+  const io::OutputSettings& output = run.settings.output;
+  const auto check = [&](const char* key, const std::string& file) {
+    const std::string why = io::why_too_long(file);
+    if (!why.empty()) core::fail(core::ErrorKind::usage, "{}{}: {}: {}", run.where(key), key, file, why);
+  };
+  if (output.writes_file()) check("output.file", output.file);
+  if (output.report) check("output.report", *output.report);
+  if (output.trace) check("output.trace", *output.trace);
+  if (purpose == Purpose::train) check("train.checkpoint", run.settings.train->checkpoint);
 }
 
 /// Refuses what no run can compute, at the key to change; `verify` asks no back end.
@@ -217,7 +231,10 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   io::Settings& settings = request.run.settings;
   comm::set_stall_timeout(settings.distribution.stall_timeout);
   comm::agree(comm, [&] { check_settings(request.run, purpose); });
-  io::on_root(comm, [&] { check_input_place(request.run); });
+  io::on_root(comm, [&] {
+    check_input_place(request.run);
+    if (purpose == Purpose::run || purpose == Purpose::train) check_output_names(request.run, purpose);
+  });
   const bool trains = purpose == Purpose::train;
   if (settings.layer) {
     request.layer_input.emplace(settings, io::LayerWants{settings.compute.gradients && !trains, trains}, comm);

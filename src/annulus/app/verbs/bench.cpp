@@ -15,6 +15,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/version.hpp"
 
@@ -43,6 +44,14 @@ struct Given {
   RunFileWords words;
   bool dry_run = false;
 };
+
+/// Refuses names that no file can have, which a dry run is asked for.
+void check_names(const io::BenchSettings& settings) {
+  for (const std::string& file : {settings.file, settings.json.value_or("")}) {
+    const std::string why = file.empty() ? "" : io::why_too_long(file);
+    if (!why.empty()) core::fail(core::ErrorKind::failure, "{}: {}", file, why);
+  }
+}
 
 /// Every case with what to expect of it, and whether this launch would measure it; on rank 0.
 void print_plan(const io::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
@@ -131,6 +140,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   const JobMaker jobs(file, comm);
   const std::vector<PlannedCase> planned =
       check_cases(jobs, comm, [&](const io::BenchCase& one) { return given.dry_run || belongs(one, launch); });
+  io::on_root(comm, [&] { check_names(file.settings); });
   if (given.dry_run) {
     if (comm.is_root()) print_plan(file, planned, launch);
     return 0;
