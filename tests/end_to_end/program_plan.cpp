@@ -230,11 +230,22 @@ TEST_F(Plans, OfOneRankAreShownStepByStep) {
 }
 
 TEST_F(Plans, CalibrateMakesAMachineFileThatPlansAndRunsGoBy) {
-  const Outcome measured = annulus(2, "plan --calibrate m.yaml");
+  // On one rank's disk a read takes a quarter of a second more than out of the page cache.
+  const Outcome measured = shell(fmt::format(ANNULUS_LAUNCH, 2) +
+                                 " env LD_PRELOAD=" ANNULUS_SLOW_CALLS
+                                 " SLOW_CALL=\"a read from disk\" SLOW_RANK=1 SLOW_SECONDS=0.25 " ANNULUS_PROGRAM
+                                 " plan --calibrate m.yaml");
   ASSERT_EQ(measured.status, 0) << measured.err;
+  EXPECT_GE(count(measured.err, "slow: sleeps"), 1) << "nothing was read past the page cache";
   const std::string text = slurp(folder / "m.yaml");
   EXPECT_EQ(text, measured.out);
   for (const char* word : {"# git_commit", "# hosts", "# ranks: 2", "seconds_per_gflop", "overlap"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << word << " is missing in:\n" << text;
+  }
+  const std::size_t rate = text.find("read_rate: ");
+  ASSERT_NE(rate, std::string::npos) << text;
+  EXPECT_LE(std::atof(text.c_str() + rate + 11), (64 << 20) / 0.25) << "the slowest rank's rate counts";
+  for (const char* word : {"# files: each rank reads ", " from the page cache"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word << " is missing in:\n" << text;
   }
   const Outcome planned = annulus(0, "plan run.yaml --ranks 2 --machine m.yaml");

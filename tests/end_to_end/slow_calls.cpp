@@ -62,6 +62,7 @@ Function* next(const char* name) {
 
 constexpr off_t disk_bytes = off_t(64) << 20;  // for SLOW_SECONDS
 off_t on_disk = 0;                             // bytes that sync_file_range has had
+int dropped = -1;                              // file that was asked out of the page cache, and not read since
 
 }  // namespace
 
@@ -90,6 +91,17 @@ int open(const char* path, int flags, ...) {
   const std::string_view name = path, end = variable("SLOW_PATH");
   if (name.size() >= end.size() && name.substr(name.size() - end.size()) == end) maybe("open");
   return next<int(const char*, int, ...)>("open")(path, flags, mode);
+}
+
+/// Reading from disk is slow: a file that the page cache was asked to drop is read SLOW_SECONDS later.
+int posix_fadvise(int file, off_t begin, off_t bytes, int advice) noexcept {
+  if (suffers("a read from disk") && advice == POSIX_FADV_DONTNEED) dropped = file;
+  return next<int(int, off_t, off_t, int)>("posix_fadvise")(file, begin, bytes, advice);
+}
+
+ssize_t pread(int file, void* to, size_t bytes, off_t offset) {
+  if (file == dropped) suffer(), dropped = -1;
+  return next<ssize_t(int, void*, size_t, off_t)>("pread")(file, to, bytes, offset);
 }
 
 int sync_file_range(int file, off_t begin, off_t bytes, unsigned flags) {

@@ -37,7 +37,7 @@ struct Machine {
   double seconds_per_communicator = 5e-5;  ///< made and freed: all ranks meet
   Link window = {5e-4, 1e-9};              ///< a window made, filled and freed: once, and for each of its bytes
   double seconds_per_interval = 1e-5;      ///< planning, collecting and starting work on rows that stand alone
-  double read_rate = 1e9;                  ///< bytes per second that a rank reads of a file while all ranks read
+  double read_rate = 1e9;  ///< bytes per second that a rank reads of a file that is not in memory, while all read
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
   std::string memory_source;   ///< what sets that bound, for the user; empty: `source`

@@ -80,7 +80,7 @@ const Keys& machine_keys() {
                  "s to make and free a window that all ranks read");
     window.field("seconds_per_byte", &Link::seconds_per_byte, measured(), "s per byte of it");
     top.field("read_rate", &Machine::read_rate, measured(),
-              "bytes per s that a rank reads of a file, while all ranks read");
+              "bytes per s that a rank reads of a file that is not in memory, while all ranks read");
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
     // Machine files from before these were measured are read, too.

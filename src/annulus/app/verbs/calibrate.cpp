@@ -8,6 +8,7 @@
 #include "annulus/app/job/machine.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/app/verbs/read_rate.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/exchange.hpp"
 #include "annulus/comm/runtime.hpp"
@@ -200,28 +201,6 @@ double measure_copy(const comm::Communicator& comm) {
   return seconds / double(rows * row);
 }
 
-/// Of a file that was just written, as inputs mostly were: on the disk's side it is a bound.
-double measure_read_rate(const std::string& beside, const comm::Communicator& comm) {
-  constexpr Index bytes = Index(64) << 20;
-  const std::string path = fmt::format("{}.read-{}", beside, comm.rank());
-  std::vector<char> block(std::size_t(bytes / 16));
-  double seconds = HUGE_VAL;
-  if (std::FILE* file = std::fopen(path.c_str(), "wb+")) {
-    std::remove(path.c_str());  // gone whatever happens
-    bool whole = true;
-    for (int i = 0; i < 16; ++i) whole = std::fwrite(block.data(), 1, block.size(), file) == block.size() && whole;
-    seconds = slowest(comm, [&] {
-      std::rewind(file);
-      for (int i = 0; i < 16; ++i) whole = std::fread(block.data(), 1, block.size(), file) == block.size() && whole;
-    });
-    if (!whole) seconds = HUGE_VAL;
-    std::fclose(file);
-  } else {
-    slowest(comm, [] {});
-  }
-  return -comm.max(-double(bytes) / seconds);
-}
-
 }  // namespace
 
 int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm) {
@@ -258,11 +237,13 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   machine.seconds_per_copied_byte = measure_copy(comm);
   machine.seconds_per_call = seconds_per_call(comm);
   machine.seconds_per_row = seconds_per_row(comm);
-  if (const double rate = measure_read_rate(path, comm); rate > 0) machine.read_rate = rate;
+  const ReadRates reading = measure_read_rates(path, comm);
+  if (reading.storage > 0) machine.read_rate = reading.storage;
   if (comm.size() > 1) machine.seconds_per_communicator = seconds_per_communicator(comm);
   if (comm.size() > 1 && comm::window_defect().empty()) machine.window = measure_window(comm);
   std::vector<std::string> lines{fmt::format("Machine file of annulus, measured in {:.0f} s with {} ranks; {}",
                                              core::wall_seconds() - start, comm.size(), links)};
+  if (reading.storage > 0) lines.push_back("files: each rank reads " + reading.text());
   for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {
     if (!value.empty()) lines.push_back(name + ": " + value);
   }
