@@ -2,7 +2,23 @@
 
 namespace annulus::io {
 
+namespace {
+
+/// Numbers that netCDF's attributes change are not what a run would compute with.
+void refuse_packed(hid_t dataset, const std::string& where) {
+  for (const char* attribute : {"scale_factor", "add_offset"}) {
+    if (comm::blocking("H5Aexists", H5Aexists, dataset, attribute) <= 0) continue;
+    fail(core::ErrorKind::failure,
+         "{} has the attribute {}: its numbers are packed, and a run computes with them as they are stored; expected a "
+         "dataset of unpacked numbers, without scale_factor and add_offset",
+         where, attribute);
+  }
+}
+
+}  // namespace
+
 Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
+  refuse_packed(dataset, where);
   const PropertyId creation(
       check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
   const H5D_layout_t layout = H5Pget_layout(creation);
