@@ -19,7 +19,10 @@ TEST_F(Containers, LongMessagesTravelWithoutAWordOfMpi) {
         "attention: {causal: false}\ndistribution: {strategy: ring}\noutput: {file: out.h5}\n");
   const Outcome run = forbidden(2, "run run.yaml");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(run.err, "annulus: 1 x 512 rows, 4 heads of 64, float32\n");  // Open MPI's is: Read -1, expected ...
+  std::istringstream words(run.err);
+  for (std::string line; std::getline(words, line);) {
+    EXPECT_TRUE(line.starts_with("annulus: ")) << "not the program's own, Open MPI's: " << line;
+  }
   const Outcome verify = annulus(0, "verify run.yaml");
   EXPECT_EQ(verify.status, 0) << verify.err;
 }
