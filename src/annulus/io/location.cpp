@@ -52,7 +52,8 @@ std::string follow_links(const std::string& file) {
     if (links == 40) fail(ErrorKind::failure, "{}: too many links behind this name, expected at most 40", file);
     path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute one stands for itself
   }
-  return std::filesystem::weakly_canonical(path).string();
+  const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  return error ? path.string() : found.string();  // a name that is too long: check_location() says so
 }
 
 std::string why_too_long(const std::string& file) {
