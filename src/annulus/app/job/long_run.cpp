@@ -198,14 +198,17 @@ void LongRun::State::put_places() {
     rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));
 }
 
-LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm)
-    : state_(std::make_unique<State>(job, cuts, scratch, comm)) {
+LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch,
+                 const comm::Communicator& comm) {
+  // Before this rank is in the journal, from where on others may expect of it that what is finished stays so.
+  const bool keeps = std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)) > 1;
+  if (keeps) end_on_signals(comm, "what is finished stays so: run again to continue");
+  state_ = std::make_unique<State>(job, cuts, scratch, comm);
   State& s = *state_;
   if (!s.output.is_open()) {
     throw BegunMeanwhile(ErrorKind::failure,
                          s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
   }
-  if (s.keeps) end_on_signals(comm, "what is finished stays so: run again to continue");
   comm::agree(comm, [&] {
     if (s.keeps && !s.journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
       refuse_without_locks(s.paths);
