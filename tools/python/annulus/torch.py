@@ -8,6 +8,7 @@ from annulus.arguments import anything, checked, flag, number, optional
 from annulus.arrays import dense
 from annulus.calls import ORDER, PROGRESS, Call, settings_of
 from annulus.errors import AnnulusError
+from annulus.processors import THREADS
 
 
 class _Attention(torch.autograd.Function):
