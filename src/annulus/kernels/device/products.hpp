@@ -116,6 +116,7 @@ struct Products {
         else
           Tile::multiply_weights(sums[slot], w, columns, count);
       });
+      if (leave_out) team.team_barrier();  // rows are looked up anew where sees() looks
     }
   }
 
