@@ -249,7 +249,7 @@ TEST_F(LongRunTest, WhatAnotherLaunchHasBegunMeanwhileIsNotTakenForOurs) {
   EXPECT_NE(error.find("attention.causal: true -> false"), std::string::npos) << error;
   Cuts finer = cuts();
   finer.phases[0] = units + 1;
-  EXPECT_THROW(LongRun(job, finer, scratch(job), comm_), BegunMeanwhile);
+  EXPECT_THROW(LongRun(job, finer, scratch(job), comm_), AnotherLaunchBegan);
   EXPECT_EQ(comm_.sum(work(run)), units + 2);
   EXPECT_TRUE(run.complete([&] { return record(); }));
   check_result();
@@ -266,7 +266,7 @@ TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
   const Request same = request("true"), other = request("false");
   ASSERT_FALSE(same.run.settings.compute.precision.has_value()) << "the test shows nothing";
   ASSERT_TRUE(recorded_cuts(same, false, comm_).has_value());
-  const Job again = make_job(same, Asked{{}, Purpose::run}, comm_);
+  const Job again = make_job(same, JobOptions{{}, Purpose::run}, comm_);
   LongRun(again, cuts(), scratch(again), comm_);
   const std::string error = test::common_error(comm_, [&] { recorded_cuts(other, false, comm_); });
   EXPECT_NE(error.find("compute.reproducible: \"true\" -> \"false\""), std::string::npos) << error;

@@ -148,7 +148,7 @@ std::map<std::string, std::vector<std::byte>> at_once(const Job& whole, const co
     work.pass(PassKind::backward, quietly);
   }
   std::map<std::string, std::vector<std::byte>> all;
-  work.show_results([&](const MadeRows& made) {
+  work.show_results([&](const ResultRows& made) {
     const Index rows = whole.problem.shape.batch * work.rows().count();
     const auto* data = static_cast<const std::byte*>(made.data);
     all[made.name] = {data, data + rows * made.row_numbers * Index(core::bytes_of(made.type))};
@@ -220,7 +220,7 @@ TEST(Slices, AreTheFewestThatFitAndStayInsideTheLimit) {
   for (const Index share : {1, 2, 3, 5}) {
     const Index limit = at_once / share;
     const Job cut = job({"input.generate.sequence=16003", fmt::format("compute.memory_limit={}", limit)}, comm);
-    ASSERT_EQ(cut.misfit, "");
+    ASSERT_EQ(cut.why_too_large, "");
     EXPECT_GE(cut.slice_count(), share);
     EXPECT_LE(cut.slice_count(), 9);
     EXPECT_GE(cut.slice_count(), before);
@@ -249,7 +249,7 @@ TEST(Slices, StayReproducibleWhereTheWholeIs) {
   std::vector<std::string> limited = ulysses;
   limited.push_back(fmt::format("compute.memory_limit={}", Index(whole.slice_bytes / 4)));
   const Job cut = job(limited, comm);
-  ASSERT_EQ(cut.misfit, "");
+  ASSERT_EQ(cut.why_too_large, "");
   EXPECT_GT(cut.slice_count(), 3);
   EXPECT_EQ(cut.slices.kv_heads % comm.size(), 0) << "else two ranks would share a K/V head and add up its gradients";
 }
@@ -257,9 +257,9 @@ TEST(Slices, StayReproducibleWhereTheWholeIs) {
 TEST(Slices, SayWhatTheyLackWhereNotEvenOneHeadFits) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const Job cut = job({"compute.memory_limit=1KiB"}, comm);
-  EXPECT_NE(cut.misfit.find("with strategy ring needs "), std::string::npos) << cut.misfit;
-  EXPECT_NE(cut.misfit.find("1.0 KiB (compute.memory_limit)"), std::string::npos) << cut.misfit;
-  EXPECT_NE(cut.misfit.find("strategy stream"), std::string::npos) << cut.misfit;
+  EXPECT_NE(cut.why_too_large.find("with strategy ring needs "), std::string::npos) << cut.why_too_large;
+  EXPECT_NE(cut.why_too_large.find("1.0 KiB (compute.memory_limit)"), std::string::npos) << cut.why_too_large;
+  EXPECT_NE(cut.why_too_large.find("strategy stream"), std::string::npos) << cut.why_too_large;
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ inline io::InputSettings settings_for(const std::string& path) {
 }
 
 /// A file with some of its datasets as they are now, axes in the order bshd; collective.
-inline io::SeenFile seen_file(const comm::Communicator& comm, const std::string& path,
-                              const std::vector<std::string>& datasets) {
-  io::SeenFile seen{path, io::agreed_state(path, comm), {}};
+inline io::InspectedFile inspected_file(const comm::Communicator& comm, const std::string& path,
+                                        const std::vector<std::string>& datasets) {
+  io::InspectedFile seen{path, io::agreed_state(path, comm), {}};
   for (const std::string& name : datasets) seen.datasets[name] = io::look_at_dataset(path, name);
   return seen;
 }

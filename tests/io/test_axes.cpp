@@ -65,7 +65,7 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
   file.publish({});
 
   // What lies in the file, as one rank sees it, taken for the other order.
-  SeenFile seen = test::seen_file(comm, path, {"q", "k"});
+  InspectedFile seen = test::inspected_file(comm, path, {"q", "k"});
   EXPECT_EQ(seen.at("q").extents, (std::vector<Index>{s.batch, s.heads, s.sequence, s.head_dim}));
   EXPECT_EQ(seen.at("k").extents, (std::vector<Index>{s.batch, s.sequence, s.heads, s.head_dim}));
   std::vector<T> stored(q.size());
@@ -110,7 +110,7 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
   OutputFile file(output_plan({path, false}, {lse_spec("lse", DType::float32, s, AxisOrder::bhsd)}), comm);
   file.write({{"lse", mine.data()}}, rows, RowOwners(dealt_to_all(13, 2)));
   file.publish({});
-  SeenFile seen = test::seen_file(comm, path, {"lse"});
+  InspectedFile seen = test::inspected_file(comm, path, {"lse"});
   EXPECT_EQ(seen.at("lse").extents, (std::vector<Index>{2, 3, 13}));
   std::vector<float> stored(all.size()), found(mine.size());
   read_rows(seen, {"lse", stored.data()}, {{0, 3}});
@@ -131,7 +131,7 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
     OutputFile file(output_plan({path, true}, {top_spec("top_rows", NumberType::int64(), s, 4, order)}), comm);
     file.write({{"top_rows", mine.data()}}, rows, RowOwners(dealt_to_all(13, 2)));
     file.publish({});
-    SeenFile seen = test::seen_file(comm, path, {"top_rows"});
+    InspectedFile seen = test::inspected_file(comm, path, {"top_rows"});
     EXPECT_EQ(seen.at("top_rows").type, NumberType::int64());
     EXPECT_EQ(seen.at("top_rows").extents,
               (order == AxisOrder::bshd ? std::vector<Index>{2, 13, 3, 4} : std::vector<Index>{2, 3, 13, 4}));
@@ -152,7 +152,7 @@ TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
   const std::vector<Interval>& mine = rows[std::size_t(comm.rank())].intervals();
   file.write({{"q", all.data() + mine[0].begin * s.heads * s.head_dim}}, mine, RowOwners(rows));
   file.publish({});
-  SeenFile seen = test::seen_file(comm, path, {"q"});
+  InspectedFile seen = test::inspected_file(comm, path, {"q"});
   seen.datasets["q"].order = AxisOrder::bhsd;
   std::vector<float> found(all.size());
   read_rows(seen, {"q", found.data()}, {{0, s.sequence}}, Wanted::any_numbers);

@@ -183,7 +183,7 @@ TEST_F(AxisNamesTest, AreThoseOfTheRunFileOrOfTheDatasetsNames) {
     settings.axes = c.asked;
     const TensorFile found(settings, comm);
     EXPECT_EQ(found.order(), c.found);
-    const auto extents = reordered(found.seen().at("/q").extents, c.found);
+    const auto extents = reordered(found.inspected().at("/q").extents, c.found);
     EXPECT_EQ(found.shape().sequence, extents[1]);
     EXPECT_EQ(found.shape().heads, extents[2]);
   }
@@ -274,8 +274,8 @@ TEST_F(AxisNamesTest, GradientsHaveTheOrderOfQ) {
     return settings;
   };
   const TensorFile file(make_file("good.h5", {1, 6, 8, 5}, nullptr), comm, true);
-  EXPECT_EQ(file.seen().at("dlse").extents, (std::vector<Index>{1, 6, 8}));
-  EXPECT_EQ(file.seen().at("/dout").order, AxisOrder::bhsd);
+  EXPECT_EQ(file.inspected().at("dlse").extents, (std::vector<Index>{1, 6, 8}));
+  EXPECT_EQ(file.inspected().at("/dout").order, AxisOrder::bhsd);
   const InputSettings turned = make_file("turned.h5", {1, 8, 6, 5}, nullptr);
   expect_error(*turned.file, "dataset /dout has shape (1, 8, 6, 5), expected (1, 6, 8, 5) to fit q (1, 6, 8, 5)",
                [&] { TensorFile(turned, comm, true); });

@@ -62,7 +62,7 @@ class ChangedFileTest : public test::InputFileTest {
     std::vector<std::string> errors;
     errors.push_back(common_error(comm, [&] { file.read({{"/q", q.data()}}, {rows}, comm); }));
     errors.push_back(common_error(comm, [&] {
-      comm::agree(comm, [&] { read_rows(file.seen(), {"/q", q.data()}, {{0, rows.size()}}); });
+      comm::agree(comm, [&] { read_rows(file.inspected(), {"/q", q.data()}, {{0, rows.size()}}); });
     }));
     EXPECT_EQ(q.back(), -1.0f);
     EXPECT_TRUE(std::all_of(q.begin() + std::ptrdiff_t(own), q.end(), [](float x) { return x == -1.0f; }));
@@ -118,13 +118,13 @@ TEST_F(ChangedFileTest, LinksAndRightsAreNoChange) {
   EXPECT_NO_THROW(file.read({{"/q", q.data()}}, {rows}, comm));
 }
 
-/// What a SeenFile says of a dataset is all that buffers are made for, so it counts beside the file's identity.
+/// What an InspectedFile says of a dataset is all that buffers are made for, so it counts beside the file's identity.
 TEST_F(ChangedFileTest, ExtentsAndTypeAreHeldAgainstTheFirstLook) {
   std::vector<float> host(12 * 2 * 4 + 4096, -1.0f);
   for (const DatasetInfo& info :
        {DatasetInfo{{1, 12, 2, 2}, DType::float32}, DatasetInfo{{1, 12, 2, 4}, DType::float16},
         DatasetInfo{{1, 12, 4, 2}, DType::float32}, DatasetInfo{{1, 24, 4}, DType::float32}}) {
-    const SeenFile seen{path, agreed_state(path, comm), {{"/q", info}}};
+    const InspectedFile seen{path, agreed_state(path, comm), {{"/q", info}}};
     const std::string says = fmt::format("{}: dataset /q is float32 (1, 12, 2, 4), it was {} ({}) when the run", path,
                                          name_of(info.type), fmt::join(info.extents, ", "));
     const std::string error = common_error(comm, [&] {
@@ -141,12 +141,12 @@ TEST_F(ChangedFileTest, PartsOfMatricesToo) {
   comm.barrier();
   const Rectangle all{{0, 4}, {0, 6}};
   std::vector<float> host(4 * 6 + 64, -1.0f);
-  const SeenFile seen{weights, agreed_state(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
+  const InspectedFile seen{weights, agreed_state(weights, comm), {{"w", {{4, 6}, DType::float32}}}};
   const std::string message = common_error(comm, [&] { read_parts(seen, {{"w", all, all, host.data()}}, comm); });
   EXPECT_EQ(message.find(weights + ": dataset w is float64 (4, 6), it was float32 (4, 6) when the run"), 0u) << message;
   EXPECT_TRUE(std::all_of(host.begin(), host.end(), [](float x) { return x == -1.0f; }));
 
-  const SeenFile right = test::seen_file(comm, weights, {"w"});
+  const InspectedFile right = test::inspected_file(comm, weights, {"w"});
   replace(H5T_IEEE_F32LE, {1, 12, 2, 4});
   if (comm.is_root()) std::filesystem::rename(path, weights);
   comm.barrier();
@@ -181,7 +181,7 @@ TEST_F(ChangedFileTest, ALayersDatasetsToo) {
 }
 
 TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
-  const SeenFile seen = test::seen_file(comm, path, {"/q"});
+  const InspectedFile seen = test::inspected_file(comm, path, {"/q"});
   const std::string changed = path + ": changed since the run looked at it first: ";
   const auto change = [&] {
     comm.barrier();  // every rank has looked at the file before it changes
@@ -190,7 +190,7 @@ TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
   EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(seen, change); }); }).find(changed), 0u);
 
   // A read that fails because of it is told by its cause.
-  const SeenFile again = test::seen_file(comm, path, {"/q"});
+  const InspectedFile again = test::inspected_file(comm, path, {"/q"});
   const auto fail_after_change = [&] {
     change();
     throw comm::AgreedError(core::ErrorKind::failure, "something about HDF5");
@@ -198,7 +198,7 @@ TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
   EXPECT_EQ(
       common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(again, fail_after_change); }); }).find(changed),
       0u);
-  const SeenFile still = test::seen_file(comm, path, {"/q"});
+  const InspectedFile still = test::inspected_file(comm, path, {"/q"});
   const auto fail = [] { throw comm::AgreedError(core::ErrorKind::failure, "something about HDF5"); };
   EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(still, fail); }); }),
             "something about HDF5");

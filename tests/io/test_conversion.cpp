@@ -54,7 +54,7 @@ void write_halves(const std::string& path, DType type, AxisOrder order, const co
   file.write({{"out", rows.data(), DType::float16}}, mine(comm), RowOwners(dealt(comm)));
   file.publish({});
   std::vector<Stored> found(870);
-  SeenFile seen = test::seen_file(comm, path, {"out"});
+  InspectedFile seen = test::inspected_file(comm, path, {"out"});
   EXPECT_EQ(seen.at("out").type, type);
   seen.datasets["out"].order = order;
   read_rows(seen, {"out", found.data()}, {{0, shape.sequence}});  // (B, S, H, D), whatever the order in the file
@@ -101,7 +101,7 @@ TEST(OutputType, PartsOfMatricesToo) {
                    rank_of);
   file.publish({});
   std::vector<float> found(all.size());
-  read_part(test::seen_file(comm, path, {"dw"}), {"dw", whole, whole, found.data()});
+  read_part(test::inspected_file(comm, path, {"dw"}), {"dw", whole, whole, found.data()});
   EXPECT_EQ(found, std::vector<float>(all.begin(), all.end()));
 }
 

@@ -38,7 +38,7 @@ std::vector<float> all_numbers(AxisOrder order) {
 
 enum class Kind { plain, chunked, big_endian };
 
-SeenFile make_file(const std::string& path, Kind kind, AxisOrder order, const std::vector<float>& numbers) {
+InspectedFile make_file(const std::string& path, Kind kind, AxisOrder order, const std::vector<float>& numbers) {
   const std::vector<Index> extents = reordered<Index>({B, S, H, D}, order);
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   const std::vector<hsize_t> size(extents.begin(), extents.end()), chunk{1, 3, 2, 5};
@@ -96,10 +96,10 @@ TEST(FileRows, EveryRowIsTheOneThatWasAskedFor) {
   std::mt19937 random(18);
   for (const AxisOrder order : {AxisOrder::bshd, AxisOrder::bhsd}) {
     for (const Kind kind : {Kind::plain, Kind::chunked, Kind::big_endian}) {
-      const SeenFile file = make_file(folder / "q.h5", kind, order, all_numbers(order));
+      const InspectedFile file = make_file(folder / "q.h5", kind, order, all_numbers(order));
       EXPECT_EQ(raw_tensor(file, "/q").has_value(), kind == Kind::plain);
       FileRows rows;
-      rows.put(StoredTensor::q, place_of(file, "/q"));
+      rows.put(StoredTensor::q, origin_of(file, "/q"));
       std::vector<std::vector<Wanted>> all;
       std::vector<core::RowSource::Ticket> tickets;
       for (int i = 0; i < 30; ++i) {
@@ -150,10 +150,10 @@ TEST(FileRows, NumbersThatAreNoneAreNamed) {
       std::vector<float> numbers = all_numbers(order);
       const Index at = order == AxisOrder::bshd ? ((1 * S + 700) * H + 2) * D + 3 : ((1 * H + 2) * S + 700) * D + 3;
       numbers[std::size_t(at)] = std::numeric_limits<float>::quiet_NaN();
-      const SeenFile file = make_file(folder / "q.h5", kind, order, numbers);
+      const InspectedFile file = make_file(folder / "q.h5", kind, order, numbers);
       for (const core::Interval heads : {core::Interval{0, 3}, core::Interval{2, 3}}) {
         FileRows rows;
-        rows.put(StoredTensor::q, place_of(file, "/q"));
+        rows.put(StoredTensor::q, origin_of(file, "/q"));
         Wanted wanted(1, 600, 1, 200, heads, 0, 0);
         std::string message;
         try {
@@ -172,9 +172,9 @@ TEST(FileRows, NumbersThatAreNoneAreNamed) {
 
 TEST(FileRows, AFileThatWasCutShortIsNamed) {
   const ScratchFolder folder;
-  const SeenFile file = make_file(folder / "q.h5", Kind::plain, AxisOrder::bshd, all_numbers(AxisOrder::bshd));
+  const InspectedFile file = make_file(folder / "q.h5", Kind::plain, AxisOrder::bshd, all_numbers(AxisOrder::bshd));
   FileRows rows;
-  rows.put(StoredTensor::q, place_of(file, "/q"));
+  rows.put(StoredTensor::q, origin_of(file, "/q"));
   std::filesystem::resize_file(file.path, 20000);
   Wanted early(0, 0, 1, 5, {0, 3}, 0, 0), late(1, 0, 1, 1000, {0, 3}, 0, 0), after(0, 0, 1, 5, {0, 3}, 0, 0);
   rows.wait(rows.start(StoredTensor::q, {early.piece}));
@@ -196,7 +196,7 @@ TEST(FileRows, RowsMadeFromASeedAreThoseOfTheWholeTensor) {
   std::vector<float> whole(std::size_t(B * S * 2 * D));
   fill_generated(settings, core::TensorId::k, {{0, S}}, whole.data());
   FileRows rows;
-  rows.put(StoredTensor::k, MadeTensor{settings, core::TensorId::k});
+  rows.put(StoredTensor::k, SeededTensor{settings, core::TensorId::k});
   for (const core::Interval heads : {core::Interval{0, 2}, core::Interval{1, 2}}) {
     Wanted wanted(1, 3, 5, 190, heads, 2, 1);
     rows.wait(rows.start(StoredTensor::k, {wanted.piece}));

@@ -88,7 +88,7 @@ TEST_F(Filters, AMissingOneIsNamedWhenTheInputIsLookedAt) {
 
 TEST_F(Filters, WhatCouldNotBeFilteredNeedsNone) {
   make_filtered_input(6);
-  const SeenFile seen = test::seen_file(comm, path, {"q"});
+  const InspectedFile seen = test::inspected_file(comm, path, {"q"});
   std::vector<float> found(q.size());
   read_rows(seen, {"q", found.data()}, {{0, 6}});
   EXPECT_EQ(found, q);

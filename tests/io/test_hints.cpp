@@ -42,7 +42,7 @@ std::vector<TensorSpec> specs() {
 }
 
 /// Makes a file of three tensors of ones.
-void make(const OutputLocation& where, const comm::Communicator& comm) {
+void make(const OutputTarget& where, const comm::Communicator& comm) {
   OutputFile file(output_plan(where, specs()), comm);
   const core::Interval rows = core::even_part(shape.sequence, comm.size(), comm.rank());
   const std::vector<float> ones(std::size_t(rows.size() * 32), 1);

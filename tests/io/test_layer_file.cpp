@@ -135,7 +135,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
     // Every rank reads everything, by bytes and by HDF5; then again its part alone, out of the middle of memory.
     const Rectangle whole{{0, rows}, {0, columns}};
     const auto expected = counting<float>(std::size_t(rows * columns));
-    SeenFile seen = test::seen_file(comm, path, {"w", "b"});
+    InspectedFile seen = test::inspected_file(comm, path, {"w", "b"});
     for (const Index offset : {DatasetInfo::not_known, DatasetInfo::by_hdf5}) {
       seen.datasets["w"].offset = seen.datasets["b"].offset = offset;
       std::vector<float> read(expected.size());
@@ -163,7 +163,7 @@ TEST_F(PartsTest, OutsideTheDatasetAreEveryonesError) {
   const bool last = comm.rank() == comm.size() - 1;
   const Rectangle part{{0, 6}, {0, last ? 13 : 12}};
   const std::string message = common_error(comm, [&] {
-    read_parts(test::seen_file(comm, path, {"wq"}), {{"wq", part, part, host.data()}}, comm);
+    read_parts(test::inspected_file(comm, path, {"wq"}), {{"wq", part, part, host.data()}}, comm);
   });
   EXPECT_NE(message.find("dataset wq: batch entry 0, rows 0 to 5, heads [0, 13) of (1, 6, 12, 1)"), std::string::npos)
       << message;
@@ -178,7 +178,7 @@ TEST_F(PartsTest, NanIsNamedByItsPlace) {
     const Rectangle kept = part_of(by_rows, 7, 5, comm.size(), comm.rank());
     std::vector<float> host(std::size_t(kept.count()));
     const std::string message = common_error(comm, [&] {
-      read_parts(test::seen_file(comm, path, {"w"}), {{"w", kept, kept, host.data()}}, comm);
+      read_parts(test::inspected_file(comm, path, {"w"}), {{"w", kept, kept, host.data()}}, comm);
     });
     EXPECT_NE(message.find(path + ": dataset w holds nan at [4, 2], expected finite"), std::string::npos) << message;
   }

@@ -9,8 +9,8 @@
 #include <iterator>
 
 #include "annulus/core/random.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/generated.hpp"
-#include "annulus/io/location.hpp"
 #include "annulus/io/output_file.hpp"
 #include "io/file_size_limit.hpp"
 #include "io/hdf5_files.hpp"
@@ -113,7 +113,7 @@ TEST(OutputFile, RanksWithoutRows) {
   file.publish({});
   std::vector<float> found(3);
   float found_lse = 0;
-  const SeenFile seen = test::seen_file(comm, path, {"out", "lse"});
+  const InspectedFile seen = test::inspected_file(comm, path, {"out", "lse"});
   read_rows(seen, {"out", found.data()}, {{0, 1}});
   read_rows(seen, {"lse", &found_lse}, {{0, 1}});
   EXPECT_EQ(found, out);
@@ -242,7 +242,7 @@ TEST(OutputFile, AFileThatCameMeanwhileIsNotReplacedAndTheResultIsKept) {
   EXPECT_EQ(names_in(folder / "").size(), 2u);
   const std::string kept = message.substr(message.find(kept_as) + kept_as.size() - (path + ".kept.").size());
   std::vector<float> found(64 * 64);
-  read_rows(test::seen_file(comm, kept, {"out"}), {"out", found.data()}, {{0, 64}});
+  read_rows(test::inspected_file(comm, kept, {"out"}), {"out", found.data()}, {{0, 64}});
   EXPECT_EQ(found, std::vector<float>(64 * 64, 1.5f));  // all of it
   comm.barrier();
 }

@@ -17,7 +17,7 @@ std::string content_of(const std::string& path) {
 }
 
 void write_report_to(const std::string& path, const std::vector<ReportEntry>& entries) {
-  NewFile file(path, true);
+  AtomicFile file(path, true);
   write_report(file, entries);
 }
 

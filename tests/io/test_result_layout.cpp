@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "annulus/io/dimension_scales.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/output_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 #include "io/hdf5_files.hpp"

@@ -98,7 +98,7 @@ void expect_right(const comm::Communicator& comm, const std::string& path, const
   is_noting = false;
   EXPECT_EQ(most_writers(comm), 1) << "ranks that wrote one block";
   file.publish({});
-  SeenFile seen = test::seen_file(comm, path, {"a", "b"});
+  InspectedFile seen = test::inspected_file(comm, path, {"a", "b"});
   const std::vector<float> expected = rows_of(s, {{0, s.sequence}}, {0, s.heads});
   for (const char* name : {"a", "b"}) {
     seen.datasets[name].order = one.order;

@@ -70,7 +70,7 @@ TEST_F(TensorFileTest, ReadsRowsOnOneRankAlone) {
   const TensorFile file(settings_for(path), comm);
   if (comm.rank() == comm.size() - 1) {  // nobody else takes part
     std::vector<double> k(2 * 4 * 2 * 3);
-    read_rows(file.seen(), {"/k", k.data()}, {{3, 7}});
+    read_rows(file.inspected(), {"/k", k.data()}, {{3, 7}});
     EXPECT_EQ(k, rows_of(all, 2, 6, {{3, 7}}));
   }
 }
@@ -102,7 +102,7 @@ TEST_F(TensorFileTest, TakesBigEndianHalves) {
   const TensorFile file(settings_for(path), comm);
   EXPECT_EQ(file.type(), DType::float16);
   std::uint16_t bits[2] = {};
-  read_rows(file.seen(), {"/k", bits}, {{0, 1}});
+  read_rows(file.inspected(), {"/k", bits}, {{0, 1}});
   EXPECT_EQ(bits[0], 0x3c01);
   EXPECT_EQ(bits[1], 0xc049);
 }

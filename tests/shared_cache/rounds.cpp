@@ -72,7 +72,7 @@ Index lost_by_us(const std::string& folder, const std::string& backing, Index ro
   Index wrong = 0;
   if (comm.is_root()) {
     const std::string path = backing + "/ours.h5";
-    const SeenFile seen{path, state_of(path), {{"out", look_at_dataset(path, "out")}}};
+    const InspectedFile seen{path, state_of(path), {{"out", look_at_dataset(path, "out")}}};
     std::vector<float> found(std::size_t(shape.sequence * row_numbers));
     read_rows(seen, {"out", found.data()}, {{0, shape.sequence}});
     wrong = wrong_numbers(found, round);

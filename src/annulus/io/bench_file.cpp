@@ -51,8 +51,8 @@ void check_required_of_bench(const RunFile& run) {
   }
 }
 
-/// Keys that change nothing of what is measured, or are told of each case on its own.
-bool is_told(const std::string& name) {
+/// False for keys that cannot change what is measured.
+bool belongs_to_identity(const std::string& name) {
   const std::string_view section = section_of(name);
   return section != "output" && section != "train" && name != "bench.file" && name != "bench.json" &&
          name != "distribution.stall_timeout";
@@ -89,7 +89,7 @@ std::string BenchFile::identity() const {
   same.bench = settings;
   std::string text;
   for (const Key<Settings>& key : run_file_keys()) {
-    if (!is_told(key.name) || cases.front().find(key.name) != nullptr) continue;
+    if (!belongs_to_identity(key.name) || cases.front().find(key.name) != nullptr) continue;
     std::string value = key.text(same);
     if (key.name == "input.file" || key.name == "distribution.machine") {
       value = std::filesystem::path(value).filename().string();

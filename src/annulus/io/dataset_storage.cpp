@@ -35,7 +35,7 @@ Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
   return offset == HADDR_UNDEF ? DatasetInfo::by_hdf5 : Index(offset);
 }
 
-void check_as_seen(hid_t dataset, const std::string& where, const DatasetInfo& info) {
+void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info) {
   const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
   const std::vector<Index> extents = extents_of(dataset);
   if (extents == info.extents && number_type_of(type) == info.type) return;

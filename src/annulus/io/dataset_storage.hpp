@@ -4,7 +4,7 @@
 #include <string>
 
 #include "annulus/io/hdf5_support.hpp"
-#include "annulus/io/seen_file.hpp"
+#include "annulus/io/inspected_file.hpp"
 
 namespace annulus::io {
 
@@ -16,6 +16,6 @@ Index offset_of(hid_t dataset, const std::string& where, NumberType type);
 
 /// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers
 /// were made.
-void check_as_seen(hid_t dataset, const std::string& where, const DatasetInfo& info);
+void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 }  // namespace annulus::io

@@ -19,7 +19,7 @@ using core::RowPiece;
 constexpr Index group_bytes = Index(64) << 20;  // a second on a slow disk
 
 /// The numbers of each row of each piece, by all threads.
-void make_rows(const MadeTensor& from, const std::vector<RowPiece>& pieces) {
+void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
   const core::Shape& s = from.settings.shape;
   const bool lse = from.id == core::TensorId::dlse;
   const bool keys = from.id == core::TensorId::k || from.id == core::TensorId::v;
@@ -48,18 +48,18 @@ void make_rows(const MadeTensor& from, const std::vector<RowPiece>& pieces) {
 
 }  // namespace
 
-RowPlace place_of(const SeenFile& file, const std::string& dataset) {
+RowOrigin origin_of(const InspectedFile& file, const std::string& dataset) {
   if (std::optional<RawTensor> raw = raw_tensor(file, dataset)) return std::move(*raw);
   return Hdf5Tensor{file, dataset, layout_of(file, dataset)};
 }
 
-void allow_any_numbers(RowPlace& place) {
-  if (auto* raw = std::get_if<RawTensor>(&place)) raw->layout.is_finite = false;
-  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&place)) hdf5->layout.is_finite = false;
+void allow_any_numbers(RowOrigin& origin) {
+  if (auto* raw = std::get_if<RawTensor>(&origin)) raw->layout.is_finite = false;
+  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&origin)) hdf5->layout.is_finite = false;
 }
 
-void read_rows(const RowPlace& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {
-  if (const auto* made = std::get_if<MadeTensor>(&from)) {
+void read_rows(const RowOrigin& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {
+  if (const auto* made = std::get_if<SeededTensor>(&from)) {
     make_rows(*made, pieces);
   } else if (const auto* raw = std::get_if<RawTensor>(&from)) {
     for (const std::vector<RowPiece>& group : groups_of(raw->layout, pieces, group_bytes)) {
@@ -96,7 +96,9 @@ FileRows::~FileRows() {
   thread_.join();
 }
 
-void FileRows::put(core::StoredTensor tensor, RowPlace place) { places_.insert_or_assign(tensor, std::move(place)); }
+void FileRows::put(core::StoredTensor tensor, RowOrigin origin) {
+  origins_.insert_or_assign(tensor, std::move(origin));
+}
 
 void FileRows::note_done(std::exception_ptr error) {
   {
@@ -137,8 +139,8 @@ void FileRows::work() {
 }
 
 core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<RowPiece> pieces) {
-  const auto found = places_.find(tensor);
-  core::require(found != places_.end(), [&] { return fmt::format("rows of {} were asked for", name_of(tensor)); });
+  const auto found = origins_.find(tensor);
+  core::require(found != origins_.end(), [&] { return fmt::format("rows of {} were asked for", name_of(tensor)); });
   const auto* raw = std::get_if<RawTensor>(&found->second);
   if (raw != nullptr && thread_.joinable()) {
     {

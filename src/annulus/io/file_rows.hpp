@@ -16,23 +16,23 @@
 
 namespace annulus::io {
 
-struct MadeTensor {
+struct SeededTensor {
   GenerateSettings settings;
   core::TensorId id = core::TensorId::q;
 };
 
 /// Where a tensor's rows come from.
-using RowPlace = std::variant<RawTensor, Hdf5Tensor, MadeTensor>;
+using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 
 /// The place of a dataset of an input file. On this rank alone. Throws Error(failure).
-RowPlace place_of(const SeenFile& file, const std::string& dataset);
+RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 
 /// NaN and infinity are no errors in what is read there.
-void allow_any_numbers(RowPlace& place);
+void allow_any_numbers(RowOrigin& origin);
 
 /// Reads pieces now, by the thread that calls it, which has to be the one that calls MPI and HDF5. Throws
 /// Error(failure).
-void read_rows(const RowPlace& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
+void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
 /// Where tensors lie. Those that lie in a file as they are go through the thread; HDF5, which must be called by one
 /// thread only, and what is made from a seed do their work in start().
@@ -43,9 +43,9 @@ class FileRows final : public core::RowSource {
   ~FileRows() override;
 
   /// Names the place of a tensor. Not while its rows are read.
-  void put(core::StoredTensor tensor, RowPlace place);
+  void put(core::StoredTensor tensor, RowOrigin origin);
   /// Closes all files. Not while rows are read.
-  void forget() { places_.clear(); }
+  void forget() { origins_.clear(); }
 
   Ticket start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces) override;
   void wait(Ticket ticket) override;
@@ -59,7 +59,7 @@ class FileRows final : public core::RowSource {
   void work();
   void note_done(std::exception_ptr error);
 
-  std::map<core::StoredTensor, RowPlace> places_;
+  std::map<core::StoredTensor, RowOrigin> origins_;
   Ticket begun_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
+#include "annulus/io/inspected_file.hpp"
 #include "annulus/io/matrix_part.hpp"
-#include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
 

@@ -24,7 +24,7 @@ struct OpenDataset {
 OpenDataset open_seen(hid_t file, const Hdf5Tensor& tensor) {
   const DatasetInfo& info = tensor.file.at(tensor.dataset);
   OpenDataset open{open_dataset(file, tensor.file.path, tensor.dataset), memory_type(info.type)};
-  check_as_seen(open.dataset, tensor.layout.where, info);
+  check_as_inspected(open.dataset, tensor.layout.where, info);
   return open;
 }
 

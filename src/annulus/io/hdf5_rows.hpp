@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "annulus/io/inspected_file.hpp"
 #include "annulus/io/row_runs.hpp"
-#include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
 
 struct Hdf5Tensor {
-  SeenFile file;
+  InspectedFile file;
   std::string dataset;
   RowLayout layout;  ///< its offset has no meaning
 };

@@ -37,12 +37,12 @@ class InputFile {
             const comm::Communicator& comm) const;
 
   /// What later openings are held against.
-  const SeenFile& seen() const { return file_; }
+  const InspectedFile& inspected() const { return file_; }
 
  protected:
   InputFile() = default;
 
-  SeenFile file_;
+  InspectedFile file_;
   FileContents contents_;
 };
 

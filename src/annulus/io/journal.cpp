@@ -11,8 +11,8 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/fingerprint.hpp"
-#include "annulus/io/location.hpp"
 #include "annulus/io/process_name.hpp"
 
 namespace annulus::io {
@@ -150,7 +150,7 @@ bool Journal::is_claimed(const UnitName& unit) const {
 std::optional<std::string> Journal::worker(std::uint64_t launch) const {
   for (const auto& [id, owner] : owners_) {
     if (id == self_ || owner.launch == launch) continue;
-    const bool works = locks_ ? is_locked(file_, byte_of(id)) : life_of(owner.process) != Life::dead;
+    const bool works = locks_ ? is_locked(file_, byte_of(id)) : process_state(owner.process) != ProcessState::dead;
     if (works) return owner.about;
   }
   return std::nullopt;

@@ -32,7 +32,7 @@ std::vector<WantedWeight> weights_of(const LayerSettings& layer, Index width, In
   return all;
 }
 
-FileContents describe(hid_t file, const Settings& settings, LayerWants wants) {
+FileContents describe(hid_t file, const Settings& settings, LayerExtras extras) {
   const std::string& path = *settings.input.file;
   const LayerSettings& layer = *settings.layer;
   const char* row_axes = "(batch, sequence, width)";
@@ -60,28 +60,28 @@ FileContents describe(hid_t file, const Settings& settings, LayerWants wants) {
     check_type(found, x.type, x.where);
     check_extents(found, x.extents, "x " + x.shape_text());
   };
-  if (wants.dy) check_like_x(layer.dy, "layer.dy names it, compute.backward: true reads it");
-  if (wants.target) check_like_x(settings.train->target, "train.target names it");
+  if (extras.dy) check_like_x(layer.dy, "layer.dy names it, compute.backward: true reads it");
+  if (extras.target) check_like_x(settings.train->target, "train.target names it");
   return {{x.extents[0], x.extents[1], layer.heads, layer.kv_heads, head_dim}, x.type, AxisOrder::bshd, width, {}};
 }
 
 }  // namespace
 
-LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm) {
+LayerFile::LayerFile(const Settings& settings, LayerExtras extras, const comm::Communicator& comm) {
   file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}};
   contents_ = agreed_contents(file_.path, settings.input.documents, comm,
-                              [&](hid_t file) { return describe(file, settings, wants); });
+                              [&](hid_t file) { return describe(file, settings, extras); });
   const DatasetInfo like_x{{shape().batch, shape().sequence, width()}, type()};
   file_.datasets[settings.layer->x] = like_x;
-  if (wants.dy) file_.datasets[settings.layer->dy] = like_x;
-  if (wants.target) file_.datasets[settings.train->target] = like_x;
+  if (extras.dy) file_.datasets[settings.layer->dy] = like_x;
+  if (extras.target) file_.datasets[settings.train->target] = like_x;
   for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
     file_.datasets[weight.dataset] = {weight.extents, type()};
   }
   find_offsets(file_, comm);
 }
 
-void read_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
+void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {
   const comm::Scope scope("reading " + file.path);
   comm::agree(comm, [&] {
     for (const MatrixPart& part : parts) read_part(file, part);

@@ -10,10 +10,10 @@
 namespace annulus::io {
 
 /// Reads this rank's parts of matrices and refuses NaN and infinity in them; collective.
-void read_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
+void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
 /// Gradients and targets a run reads beside x.
-struct LayerWants {
+struct LayerExtras {
   bool dy = false;
   bool target = false;
 };
@@ -23,11 +23,11 @@ class LayerFile : public InputFile {
   /// Checks x, the weights, and what else is wanted against each other; collective. settings.layer is set. Throws the
   /// same Error(failure) on every rank, naming file, dataset, what was found and what was expected. x, dy and target
   /// are (B, S, E).
-  LayerFile(const Settings& settings, LayerWants wants, const comm::Communicator& comm);
+  LayerFile(const Settings& settings, LayerExtras extras, const comm::Communicator& comm);
 
   /// Reads this rank's parts of weights; collective: every rank names the same datasets. Errors as in read().
   void read_weights(const std::vector<MatrixPart>& parts, const comm::Communicator& comm) const {
-    read_parts(seen(), parts, comm);
+    read_parts(inspected(), parts, comm);
   }
 };
 

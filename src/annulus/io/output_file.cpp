@@ -7,7 +7,7 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/process_name.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/row_reading.hpp"
@@ -54,7 +54,7 @@ void discard(const std::string& path, const Journal& journal) {
 
 }  // namespace
 
-OutputPlan output_plan(const OutputLocation& where, const std::vector<TensorSpec>& tensors) {
+OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors) {
   OutputPlan plan{where, {}, whole_head};
   for (const TensorSpec& spec : tensors) plan.tensors.push_back({spec, spec.type.dtype().value_or(bits_of_int64)});
   return plan;
@@ -123,7 +123,7 @@ void OutputFile::refuse_other_run(const std::string& worker) const {
 /// On rank 0: makes journal and part file, or goes on with those of another launch; false where that has cut the output
 /// in other units.
 bool OutputFile::lay_out(const GoesOn& goes_on) {
-  if (!exists(journal_path_)) check_location(final_path_, plan_.where.overwrite);  // before anything is made
+  if (!exists(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // before anything is made
   Journal::Turn turn = open_journal();
   const auto sign_on = [&] {
     launch_ = random_id();
@@ -152,13 +152,13 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
 bool OutputFile::begin(Journal::Turn& turn) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
-    check_location(final_path_, plan_.where.overwrite);
+    check_can_be_made(final_path_, plan_.where.overwrite);
     discard(part_path_, *journal_);
     turn.begin_anew();
     turn.write("head " + plan_.head);
     turn.write("making");
     if (plan_.keeps_units) turn.flush();
-    OutputLocation where = plan_.where;
+    OutputTarget where = plan_.where;
     where.file = final_path_;
     const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
     turn.write("part " + layout.text());
@@ -222,7 +222,7 @@ void OutputFile::publish(const Record& record) {
   comm::agree(comm_, [&] { part_->close(); });
   const RootsBusiness roots_business{*this};
   on_root(comm_, [&] {
-    const auto refused = plan_.keeps_units ? NewFile::Refused::stays : NewFile::Refused::is_renamed;
+    const auto refused = plan_.keeps_units ? AtomicFile::Refused::stays : AtomicFile::Refused::is_renamed;
     part_->publish(final_path_, plan_.where.overwrite, record, refused);
     if (part_guard_) part_guard_->release();
     journal_->remove();

@@ -22,13 +22,13 @@ inline constexpr const char* whole_head = "{}";
 
 /// What is to be made.
 struct OutputPlan {
-  OutputLocation where;
+  OutputTarget where;
   std::vector<PartTensor> tensors;
   std::string head = whole_head;  ///< what is computed, for the journal: one line
   bool keeps_units = false;  ///< a launch that ends early leaves what is finished to a later one, which goes on with it
 };
 /// A plan for a file that is made in one go, whose numbers are in memory as they are in the file.
-OutputPlan output_plan(const OutputLocation& where, const std::vector<TensorSpec>& tensors);
+OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors);
 
 class OutputFile : public RowWriter {
  public:

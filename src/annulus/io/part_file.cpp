@@ -11,9 +11,9 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/metrics.hpp"
+#include "annulus/io/atomic_file.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/hdf5_support.hpp"
-#include "annulus/io/location.hpp"
-#include "annulus/io/new_file.hpp"
 #include "annulus/io/result_layout.hpp"
 #include "annulus/io/shared_blocks.hpp"
 
@@ -161,7 +161,7 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
 
 }  // namespace
 
-PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& result,
+PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result,
                              const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard) {
   const comm::BlockingScope inside("the making of " + path);
   const std::vector<TensorSpec> specs = in_result(tensors);
@@ -189,7 +189,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputLocation& resu
 
 PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch)
     : path_(std::move(path)), layout_(std::move(layout)) {
-  SeenFile seen{path_, {}, {}};
+  InspectedFile seen{path_, {}, {}};
   bytes_ = layout_.bytes;
   for (const PartTensor& tensor : tensors) {
     const TensorSpec& spec = tensor.spec;
@@ -197,7 +197,7 @@ PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTe
     core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + spec.name; });
     if (tensor.is_scratch && has_scratch) bytes_ = std::max(bytes_, offset->second + bytes_of(spec));
     seen.datasets[spec.name] = {spec.extents, spec.type, spec.order, offset->second};
-    RawTensor& place = places_[spec.name];
+    RawTensor& place = tensors_[spec.name];
     place.layout = layout_of(seen, spec.name);
     place.layout.memory = tensor.memory;
     place.layout.is_finite = false;
@@ -207,13 +207,13 @@ PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTe
 
 void PartFile::reopen() {
   file_ = std::make_shared<Descriptor>(path_, O_RDWR | O_NOFOLLOW);
-  for (auto& [name, place] : places_) place.file = file_;
+  for (auto& [name, place] : tensors_) place.file = file_;
   check(*file_, bytes_);
 }
 
 const RawTensor& PartFile::place(const std::string& dataset) const {
-  const auto found = places_.find(dataset);
-  core::require(found != places_.end(), [&] { return path_ + ": no dataset " + dataset; });
+  const auto found = tensors_.find(dataset);
+  core::require(found != tensors_.end(), [&] { return path_ + ": no dataset " + dataset; });
   return found->second;
 }
 
@@ -277,7 +277,7 @@ void PartFile::flush() const {
 
 void PartFile::close() {
   flush();
-  for (auto& [name, place] : places_) place.file = nullptr;
+  for (auto& [name, place] : tensors_) place.file = nullptr;
   const std::shared_ptr<Descriptor> last = std::move(file_);
   if (last.use_count() == 1) flush_and_close(*last, path_);  // else a source of rows reads from it, too
 }
@@ -295,13 +295,13 @@ void PartFile::undo_record(const Descriptor& file) const {
 }
 
 void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record,
-                       NewFile::Refused refused) const {
+                       AtomicFile::Refused refused) const {
   const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
   undo_record(file);
   extend(file, path_, io::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
-  NewFile(final_path, overwrite, path_, refused).publish();
+  AtomicFile(final_path, overwrite, path_, refused).publish();
 }
 
 }  // namespace annulus::io

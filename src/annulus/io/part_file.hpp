@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "annulus/io/new_file.hpp"
+#include "annulus/io/atomic_file.hpp"
 #include "annulus/io/raw_file.hpp"
 #include "annulus/io/result_layout.hpp"
 
@@ -46,8 +46,8 @@ class PartFile final : public core::RowSink {
   /// may not read it where they may not read the file that it will replace. `result` is what it will be. `guard`
   /// removes the file when this process ends early, from the moment that it is there. For one rank. Throws
   /// Error(failure).
-  static PartLayout lay_out(const std::string& path, const OutputLocation& result,
-                            const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard);
+  static PartLayout lay_out(const std::string& path, const OutputTarget& result, const std::vector<PartTensor>& tensors,
+                            std::optional<UnfinishedFile>& guard);
 
   /// Opens one that was laid out. Throws Error(failure) where another file is there, or not all of it; scratch is gone
   /// once the record was begun.
@@ -75,7 +75,7 @@ class PartFile final : public core::RowSink {
   /// Adds the record after the layout, without scratch and without what an earlier attempt has added, and gives the
   /// file its final name. For one rank, when all ranks have closed it. Throws Error(failure); `refused` says what
   /// becomes of the file where the name cannot be had.
-  void publish(const std::string& final_path, bool overwrite, const Record& record, NewFile::Refused refused) const;
+  void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Refused refused) const;
 
  private:
   struct Border {
@@ -90,7 +90,7 @@ class PartFile final : public core::RowSink {
   PartLayout layout_;
   Index bytes_ = 0;  // at least, until the record is begun
   std::shared_ptr<Descriptor> file_;
-  std::map<std::string, RawTensor> places_;  // by dataset
+  std::map<std::string, RawTensor> tensors_;  // by dataset
   std::vector<Border> borders_;
   core::RowTraffic traffic_;
 };

@@ -55,7 +55,7 @@ std::string this_process() {
   return fmt::format("{}.{}-{}", this_machine(), process, start_of(process));
 }
 
-std::optional<Life> life_of(const std::string& process) {
+std::optional<ProcessState> process_state(const std::string& process) {
   std::istringstream words(process);
   std::string machine, id, start;
   std::getline(words, machine, '.');
@@ -65,12 +65,13 @@ std::optional<Life> life_of(const std::string& process) {
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
   const bool is_number = error == std::errc() && end == id.data() + id.size() && number > 0;
   if (!is_number || machine.size() != 12 || start.empty()) return std::nullopt;
-  if (machine != this_machine()) return Life::elsewhere;
-  if (kill(number, 0) != 0 && errno == ESRCH) return Life::dead;
+  if (machine != this_machine()) return ProcessState::elsewhere;
+  if (kill(number, 0) != 0 && errno == ESRCH) return ProcessState::dead;
   // One that nobody has waited for is dead, too: in a container without an init process it stays for good.
-  if (stat_field(number, 3) == "Z") return Life::dead;
+  if (stat_field(number, 3) == "Z") return ProcessState::dead;
   const std::string now = start_of(number);
-  return now != "0" && start != "0" && now != start ? Life::dead : Life::alive;  // another process with the same id
+  return now != "0" && start != "0" && now != start ? ProcessState::dead
+                                                    : ProcessState::alive;  // another process with the same id
 }
 
 std::string random_digits() {

@@ -12,9 +12,9 @@ std::string this_process();
 
 /// Whether a process, as this_process() named it, still runs. Nobody can tell of one on another machine or in another
 /// container.
-enum class Life { alive, dead, elsewhere };
+enum class ProcessState { alive, dead, elsewhere };
 /// Nothing for a text that names no process.
-std::optional<Life> life_of(const std::string& process);
+std::optional<ProcessState> process_state(const std::string& process);
 
 /// 16 hexadecimal digits that cannot be guessed.
 std::string random_digits();

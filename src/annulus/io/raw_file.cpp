@@ -8,8 +8,8 @@
 #include "annulus/core/metrics.hpp"
 #include "annulus/io/conversion.hpp"
 #include "annulus/io/dataset_storage.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/finite.hpp"
-#include "annulus/io/location.hpp"
 
 namespace annulus::io {
 namespace {
@@ -63,13 +63,13 @@ void split(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, s
 }
 
 /// Where the dataset's numbers begin, asked of HDF5.
-Index found_offset(const SeenFile& seen, const std::string& dataset) {
+Index found_offset(const InspectedFile& seen, const std::string& dataset) {
   Index offset = DatasetInfo::by_hdf5;
   while_unchanged(seen, [&] {
     const FileId file = open_alone(seen.path, false);
     const DatasetId open = open_dataset(file, seen.path, dataset);
     const std::string where = fmt::format("{}: dataset {}", seen.path, dataset);
-    check_as_seen(open, where, seen.at(dataset));
+    check_as_inspected(open, where, seen.at(dataset));
     offset = offset_of(open, where, seen.at(dataset).type);
   });
   return offset;
@@ -77,7 +77,7 @@ Index found_offset(const SeenFile& seen, const std::string& dataset) {
 
 }  // namespace
 
-RowLayout layout_of(const SeenFile& seen, const std::string& dataset) {
+RowLayout layout_of(const InspectedFile& seen, const std::string& dataset) {
   const DatasetInfo& info = seen.at(dataset);
   RowLayout layout;
   layout.where = fmt::format("{}: dataset {}", seen.path, dataset);
@@ -93,7 +93,7 @@ RowLayout layout_of(const SeenFile& seen, const std::string& dataset) {
   return layout;
 }
 
-std::optional<RawTensor> raw_tensor(const SeenFile& seen, const std::string& dataset) {
+std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset) {
   RawTensor tensor{nullptr, layout_of(seen, dataset)};
   Index& offset = tensor.layout.offset;
   if (offset == DatasetInfo::not_known) offset = found_offset(seen, dataset);

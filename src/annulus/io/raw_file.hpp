@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "annulus/io/descriptor.hpp"
+#include "annulus/io/inspected_file.hpp"
 #include "annulus/io/row_runs.hpp"
-#include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
 
@@ -19,12 +19,12 @@ struct RawTensor {
 
 /// How a dataset of one to four axes lies in its file, and in memory as the same type: (B, S, heads, numbers), (B, S,
 /// heads), a matrix (rows, heads), a vector (rows).
-RowLayout layout_of(const SeenFile& seen, const std::string& dataset);
+RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
 /// Opens the file of a dataset whose numbers lie there one after another as they are, and makes sure that it is what
 /// was seen; nothing for a dataset that only HDF5 can read. Where nobody has looked at how the dataset is stored, HDF5
 /// is asked. On this rank alone. Throws Error(failure).
-std::optional<RawTensor> raw_tensor(const SeenFile& seen, const std::string& dataset);
+std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
 /// Reads pieces, converted where memory has another type. Throws Error(failure) that names the dataset where the file
 /// is too short, the call fails, or a number is NaN or infinite and the layout forbids that.

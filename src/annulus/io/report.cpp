@@ -25,7 +25,7 @@ Json to_json(const std::vector<ReportEntry>& entries) {
 
 }  // namespace
 
-void write_report(NewFile& file, const std::vector<ReportEntry>& entries) {
+void write_report(AtomicFile& file, const std::vector<ReportEntry>& entries) {
   // Text that is no UTF-8 (a host or file name) must not lose the report.
   file.write(to_json(entries).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   file.publish();

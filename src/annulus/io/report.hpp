@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "annulus/core/types.hpp"
-#include "annulus/io/new_file.hpp"
+#include "annulus/io/atomic_file.hpp"
 
 namespace annulus::io {
 
@@ -17,6 +17,6 @@ struct ReportEntry {
 };
 
 /// Writes the entries as a JSON object and puts the file in place. NaN and infinity become null. Throws Error(failure).
-void write_report(NewFile& file, const std::vector<ReportEntry>& entries);
+void write_report(AtomicFile& file, const std::vector<ReportEntry>& entries);
 
 }  // namespace annulus::io

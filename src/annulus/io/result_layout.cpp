@@ -67,7 +67,7 @@ Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignmen
   return bytes;
 }
 
-OutputLocation location_of(const OutputSettings& output) {
+OutputTarget target_of(const OutputSettings& output) {
   return {output.file, output.overwrite, output.alignment, output.hints};
 }
 

@@ -34,14 +34,14 @@ TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape&
                     AxisOrder order = AxisOrder::bshd);
 
 /// Where the file goes.
-struct OutputLocation {
+struct OutputTarget {
   std::string file;
   bool overwrite = false;
   std::optional<Index> alignment{};  ///< bytes; datasets as large or larger start at multiples of it; empty: auto
   comm::FileHints hints{};           ///< the file is made with them
 };
 /// Of a run file.
-OutputLocation location_of(const OutputSettings& output);
+OutputTarget target_of(const OutputSettings& output);
 
 /// A named array of /run; rank 0's values count. Axes "rank", extents {P}: one number per rank; "rank hop", {P, hops}:
 /// one per rank and hop.

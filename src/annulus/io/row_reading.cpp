@@ -10,10 +10,11 @@ namespace {
 using core::Interval;
 
 /// A file that another program replaces or cuts short makes reads fail in many ways: the message names the cause.
-void read(const SeenFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces, Wanted wanted) {
+void read(const InspectedFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces,
+          Wanted wanted) {
   core::RowTraffic traffic;
   while_unchanged(file, [&] {
-    RowPlace from = place_of(file, dataset);
+    RowOrigin from = origin_of(file, dataset);
     if (wanted == Wanted::any_numbers) allow_any_numbers(from);
     read_rows(from, pieces, traffic);
   });
@@ -35,7 +36,7 @@ std::vector<core::RowPiece> pieces_of(Interval batch, const std::vector<Interval
   return pieces;
 }
 
-void read_rows(const SeenFile& file, const RowsIn& tensor, const std::vector<Interval>& rows, Wanted wanted) {
+void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<Interval>& rows, Wanted wanted) {
   const RowLayout layout = layout_of(file, tensor.dataset);
   read(file, tensor.dataset,
        pieces_of({0, layout.extents[0]}, rows, {0, layout.heads()}, layout.head_numbers(), layout.number_bytes(),
@@ -43,12 +44,12 @@ void read_rows(const SeenFile& file, const RowsIn& tensor, const std::vector<Int
        wanted);
 }
 
-void read_part(const SeenFile& file, const MatrixPart& part, Wanted wanted) {
+void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted) {
   if (part.part.count() == 0) return;
   read(file, part.dataset, {piece_of(part, layout_of(file, part.dataset).number_bytes())}, wanted);
 }
 
-void find_offsets(SeenFile& file, const comm::Communicator& comm) {
+void find_offsets(InspectedFile& file, const comm::Communicator& comm) {
   const std::vector<Index> offsets = numbers_from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::vector<Index> found;

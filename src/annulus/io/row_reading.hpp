@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "annulus/core/row_store.hpp"
+#include "annulus/io/inspected_file.hpp"
 #include "annulus/io/matrix_part.hpp"
-#include "annulus/io/seen_file.hpp"
 
 namespace annulus::io {
 
@@ -29,14 +29,14 @@ enum class Wanted { finite_numbers, any_numbers };
 /// Reads rows of a dataset in its type. NaN and infinity are errors, unless any numbers are wanted. On this rank alone,
 /// whatever other ranks read. Throws Error(failure) that names the dataset, the index as in the file, and the value;
 /// also where the file is no more what was seen.
-void read_rows(const SeenFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
+void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
                Wanted wanted = Wanted::finite_numbers);
 
 /// Reads a part of a matrix, or of a vector (one column), in its type. Throws as read_rows().
-void read_part(const SeenFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
+void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
 /// Rank 0 finds out where the numbers of all datasets lie, and tells the others; collective. Throws the same
 /// Error(failure) on every rank, also where a dataset was never written.
-void find_offsets(SeenFile& file, const comm::Communicator& comm);
+void find_offsets(InspectedFile& file, const comm::Communicator& comm);
 
 }  // namespace annulus::io

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "annulus/core/error.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/generated.hpp"
-#include "annulus/io/location.hpp"
 #include "annulus/io/run_file_keys.hpp"
 
 namespace annulus::io {

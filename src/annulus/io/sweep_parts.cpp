@@ -16,7 +16,7 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/io/bench_file.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/process_name.hpp"
 
 namespace annulus::io {
@@ -149,7 +149,7 @@ void LaunchFile::add(const std::string& line) {
 void LaunchFile::make() {
   const std::string folder = folder_of_parts(table_);
   const comm::BlockingScope inside("the making of a file in " + folder);
-  check_location(table_, true);
+  check_can_be_made(table_, true);
   std::error_code error;
   fs::create_directory(folder, error);
   if (error) fail(ErrorKind::failure, "{}: cannot be made: {}", folder, error.message());

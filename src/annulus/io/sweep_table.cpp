@@ -5,11 +5,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "annulus/io/atomic_file.hpp"
 #include "annulus/io/attributes.hpp"
 #include "annulus/io/dimension_scales.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/hdf5_support.hpp"
-#include "annulus/io/location.hpp"
-#include "annulus/io/new_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::io {
@@ -94,7 +94,7 @@ Index bytes_of(const SweepTable& table) {
   return Index(bytes);
 }
 
-void fill_hdf5(const NewFile& file, const SweepTable& table) {
+void fill_hdf5(const AtomicFile& file, const SweepTable& table) {
   const std::string& path = file.unfinished().path();
   check_hdf5(create_alone(path).close(), "{}: closing failed", path);
   extend(file.descriptor(), path, bytes_of(table));  // HDF5 cuts off what it does not use
@@ -152,11 +152,11 @@ bool exists(const std::string& file) {
 
 }  // namespace
 
-void check_table_locations(const std::string& file, const std::string& json) {
-  check_location(follow_links(file), true);
+void check_tables_can_be_made(const std::string& file, const std::string& json) {
+  check_can_be_made(follow_links(file), true);
   if (json.empty()) return;
   const std::string path = follow_links(json);
-  check_location(path, true);
+  check_can_be_made(path, true);
   if (!exists(path)) return;
   const comm::BlockingScope inside("the reading of " + path);
   std::string start(std::strlen(json_start), '\0');
@@ -182,13 +182,13 @@ bool sweep_table_tells(const std::string& file, const std::string& json, const S
 }
 
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table) {
-  check_table_locations(file, json);
+  check_tables_can_be_made(file, json);
   const comm::BlockingScope inside("the making of " + file);
-  NewFile made(file, true);
+  AtomicFile made(file, true);
   fill_hdf5(made, table);
   made.publish();
   if (json.empty()) return;
-  NewFile text(json, true);
+  AtomicFile text(json, true);
   text.write(json_of(table));
   text.publish();
 }

@@ -50,6 +50,6 @@ EarlierTable read_sweep_table(const std::string& file);
 bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// Refuses places where the files cannot be made, and files there that are no sweep's. Throws Error(failure).
-void check_table_locations(const std::string& file, const std::string& json);
+void check_tables_can_be_made(const std::string& file, const std::string& json);
 
 }  // namespace annulus::io

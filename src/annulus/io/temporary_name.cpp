@@ -47,9 +47,9 @@ void remove_leftovers(const std::string& file) {
     const auto maker = maker_of(entry->path().filename().string(), path.filename().string());
     std::error_code ignored;
     if (!maker || !std::filesystem::is_regular_file(entry->symlink_status(ignored))) continue;
-    const std::optional<Life> life = life_of(*maker);
-    if (life == Life::elsewhere) warn_once(entry->path().string());
-    if (life == Life::dead) unlink(entry->path().c_str());  // another run may be first
+    const std::optional<ProcessState> life = process_state(*maker);
+    if (life == ProcessState::elsewhere) warn_once(entry->path().string());
+    if (life == ProcessState::dead) unlink(entry->path().c_str());  // another run may be first
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "annulus/comm/clock.hpp"
 #include "annulus/core/timeline.hpp"
-#include "annulus/io/new_file.hpp"
+#include "annulus/io/atomic_file.hpp"
 
 namespace annulus::io {
 
@@ -18,7 +18,7 @@ namespace annulus::io {
 class TraceFile {
  public:
   /// Takes the name, and compares the ranks' clocks; collective. Throws the same Error(failure) on every rank, as
-  /// NewFile.
+  /// AtomicFile.
   TraceFile(const std::string& file, bool overwrite, const comm::Communicator& comm);
 
   /// Ends the recording and puts the file in place; collective. `about` stands in it as `otherData`. Throws the same
@@ -27,7 +27,7 @@ class TraceFile {
 
  private:
   const comm::Communicator& comm_;
-  std::optional<NewFile> file_;  // on rank 0
+  std::optional<AtomicFile> file_;  // on rank 0
   comm::ClockOffset first_;
   std::optional<core::Timeline> timeline_;  // from the end of the making on
 };

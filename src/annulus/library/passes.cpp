@@ -61,9 +61,9 @@ struct Kept {
 };
 
 /// A caller's progress, which also hears of work between two steps, with the share of the last one.
-class Told {
+class ProgressAdapter {
  public:
-  explicit Told(const Progress& progress) : progress_(progress) {}
+  explicit ProgressAdapter(const Progress& progress) : progress_(progress) {}
   Progress steps() {
     if (!progress_) return {};
     return [this](double share, const std::string& where) { progress_(share_ = share, where_ = where); };
@@ -182,18 +182,18 @@ class Pass {
 std::vector<Argument> arguments_of(const Pass& pass, const ForwardTensors& t) {
   const Shape& s = pass.plan().shape;
   const DType lse = core::lse_type(s.type);
-  const strategies::Statistics& told = pass.plan().problem.statistics;
+  const strategies::Statistics& wanted = pass.plan().problem.statistics;
   std::vector<Argument> all{{"q", t.q, pass.extents(s.heads, s.head_dim), s.type},
                             {"k", t.k, pass.extents(s.kv_heads, s.head_dim), s.type},
                             {"v", t.v, pass.extents(s.kv_heads, s.value_dim), s.type},
                             {"out", t.out, pass.extents(s.heads, s.value_dim), s.type, true},
                             {"lse", t.lse, pass.extents(s.heads, 1), lse, true}};
-  if (told.entropy) all.push_back({"entropy", t.statistics.entropy, pass.extents(s.heads, 1), lse, true});
-  if (told.received) {
+  if (wanted.entropy) all.push_back({"entropy", t.statistics.entropy, pass.extents(s.heads, 1), lse, true});
+  if (wanted.received) {
     all.push_back({"received", t.statistics.received, pass.extents(s.heads, 1), DType::float64, true});
   }
-  if (told.top_keys > 0) {
-    all.push_back({"top_weights", t.statistics.top_weights, pass.extents(s.heads, told.top_keys), lse, true});
+  if (wanted.top_keys > 0) {
+    all.push_back({"top_weights", t.statistics.top_weights, pass.extents(s.heads, wanted.top_keys), lse, true});
   }
   return all;
 }
@@ -231,13 +231,13 @@ void check_normalizers(const Pass& pass, const Kept* kept) {
 void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Statistics& to, const Progress& progress) {
   const MadePlan& plan = pass.plan();
   if (plan.statistics) run_statistics_pass(*plan.statistics, pass.comm(), tensors, progress);
-  const strategies::Statistics& told = plan.problem.statistics;
-  if (told.entropy) Pass::give(tensors.entropy.data(), to.entropy);
-  if (told.received) Pass::give(tensors.received.data(), to.received);
-  if (told.top_keys == 0) return;
+  const strategies::Statistics& wanted = plan.problem.statistics;
+  if (wanted.entropy) Pass::give(tensors.entropy.data(), to.entropy);
+  if (wanted.received) Pass::give(tensors.received.data(), to.received);
+  if (wanted.top_keys == 0) return;
   Pass::give(tensors.top_weights.data(), to.top_weights);
   if (to.top_rows == nullptr) return;
-  const std::array<Index, 4> lists = pass.extents(plan.shape.heads, told.top_keys);
+  const std::array<Index, 4> lists = pass.extents(plan.shape.heads, wanted.top_keys);
   Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // numbers of eight bytes
 }
 
@@ -255,12 +255,12 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   tensors.out = pass.place(given.out);
   tensors.lse = pass.place(given.lse);
   tensors.entropy = pass.place(given.statistics.entropy);
-  Told told(progress);
-  tensors.poll = told.poll();
-  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, told.steps());
+  ProgressAdapter adapter(progress);
+  tensors.poll = adapter.poll();
+  run_forward_pass(*pass.plan().forward, pass.comm(), tensors, adapter.steps());
   Pass::give(tensors.out.data(), given.out);
   Pass::give(tensors.lse.data(), given.lse);
-  make_statistics(pass, tensors, given.statistics, told.steps());
+  make_statistics(pass, tensors, given.statistics, adapter.steps());
   if (!pass.plan().problem.gradients) return {};
   return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here()}));
 }
@@ -281,9 +281,9 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
   tensors.normalizers = kept->numbers;
   tensors.dq = pass.place(given.dq);
-  Told told(progress);
-  tensors.poll = told.poll();
-  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, told.steps());
+  ProgressAdapter adapter(progress);
+  tensors.poll = adapter.poll();
+  run_backward_pass(*pass.plan().backward, pass.comm(), tensors, adapter.steps());
   Pass::give(tensors.dq.data(), given.dq);
   Pass::give(tensors.dkv.data(), given.dk);
   if (tensors.dkv.bytes() > 0) Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);

@@ -40,7 +40,7 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const io::Inp
     : VerifyInput(problem, file ? file->order() : io::AxisOrder::bshd),
       settings_(settings),
       gradients_(problem.gradients) {
-  if (file) file_ = file->seen();
+  if (file) file_ = file->inspected();
 }
 
 Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
@@ -62,7 +62,7 @@ Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
   return to_double(host, stored);
 }
 
-ResultRows rows_in(const io::SeenFile& file) {
+ResultRows rows_in(const io::InspectedFile& file) {
   return [&file](const std::string& dataset, Interval rows) { return read_as_double(file, dataset, rows); };
 }
 
@@ -78,7 +78,7 @@ std::string VerifyInput::index_text(Index b, Index x, Index h) const {
   return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h}, order), ", "));
 }
 
-Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows) {
+Numbers read_as_double(const io::InspectedFile& file, const std::string& dataset, Interval rows) {
   const io::DatasetInfo& info = file.at(dataset);
   Index numbers = rows.size();
   for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {

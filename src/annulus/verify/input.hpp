@@ -60,13 +60,13 @@ class AttentionInput : public VerifyInput {
  private:
   io::InputSettings settings_;
   bool gradients_;  ///< there is a dout
-  std::optional<io::SeenFile> file_;
+  std::optional<io::InspectedFile> file_;
 };
 
 /// Rows of a dataset of a result, (B, rows, heads, ...): read from a file, or gathered from where they were made. On
 /// this rank alone.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
-ResultRows rows_in(const io::SeenFile& file);
+ResultRows rows_in(const io::InspectedFile& file);
 
 /// A tensor row after row: many heads and entries of one row are asked for before the next.
 class RowReader {
@@ -92,7 +92,7 @@ class RowReader {
 Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type);
 
 /// Rows of a dataset of a file that was looked at, (B, rows, heads, ...). On this rank alone.
-Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Interval rows);
+Numbers read_as_double(const io::InspectedFile& file, const std::string& dataset, Interval rows);
 
 /// Rows that somebody looks at: a query's keys, or a key's queries.
 using WantedRows = std::vector<kernels::RowRun>;

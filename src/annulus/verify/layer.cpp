@@ -238,7 +238,7 @@ class Comparison {
 
   const LayerInput& input_;
   const ResultRows& result_;
-  const io::SeenFile* const file_;
+  const io::InspectedFile* const file_;
   const std::function<void(double, const std::string&)> progress_;
   const bool gradients_asked_;
   const comm::Communicator& comm_;

@@ -14,7 +14,7 @@ namespace annulus::verify {
 class LayerInput : public VerifyInput {
  public:
   /// `weights` are whole on every rank.
-  LayerInput(const layer::LayerProblem& problem, const io::LayerSettings& settings, const io::SeenFile& file,
+  LayerInput(const layer::LayerProblem& problem, const io::LayerSettings& settings, const io::InspectedFile& file,
              const layer::Weights& weights);
 
   Numbers rows(core::TensorId tensor, Interval rows) const override;
@@ -38,7 +38,7 @@ class LayerInput : public VerifyInput {
   Numbers project(layer::Weight weight, Interval rows) const;
   Numbers cached(layer::Weight weight, Interval rows) const;
 
-  io::SeenFile file_;
+  io::InspectedFile file_;
   io::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;

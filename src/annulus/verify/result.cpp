@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
+#include "annulus/io/inspected_file.hpp"
 #include "annulus/io/root.hpp"
-#include "annulus/io/seen_file.hpp"
 #include "annulus/io/tensor_file.hpp"
 
 namespace annulus::verify {
@@ -49,9 +49,9 @@ void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& dat
 
 }  // namespace
 
-io::SeenFile seen_file(const std::string& path, const io::FileState& identity,
-                       const std::vector<io::TensorSpec>& datasets) {
-  io::SeenFile seen{path, identity, {}};
+io::InspectedFile inspected_file(const std::string& path, const io::FileState& identity,
+                                 const std::vector<io::TensorSpec>& datasets) {
+  io::InspectedFile seen{path, identity, {}};
   for (const io::TensorSpec& spec : datasets) seen.datasets[spec.name] = {spec.extents, spec.type, spec.order};
   return seen;
 }
@@ -65,8 +65,8 @@ void check_datasets(const std::string& path, const std::vector<io::TensorSpec>& 
   }
 }
 
-io::SeenFile look_at_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets,
-                            const comm::Communicator& comm) {
+io::InspectedFile look_at_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets,
+                                 const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
   io::on_root(comm, [&] {
     const comm::BlockingScope inside("the look for " + file);
@@ -74,7 +74,7 @@ io::SeenFile look_at_result(const io::RunFile& run, const std::vector<io::Tensor
     if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
-  const io::SeenFile seen = seen_file(file, io::agreed_state(file, comm), datasets);
+  const io::InspectedFile seen = inspected_file(file, io::agreed_state(file, comm), datasets);
   io::on_root(comm, [&] { check_result(run, datasets); });
   return seen;
 }

@@ -24,11 +24,11 @@ Index runs_of(const io::BenchFile& file) { return file.settings.warmup + file.se
 /// A launch's work: groups one after the other, with one progress line over all of them.
 class Rounds {
  public:
-  Rounds(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch, const Told& told,
-         const comm::Communicator& comm)
+  Rounds(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
+         const CaseListener& listener, const comm::Communicator& comm)
       : jobs_(jobs),
         launch_(launch),
-        told_(told),
+        listener_(listener),
         comm_(comm),
         runs_(runs_of(jobs.file())),
         all_(std::accumulate(cases.begin(), cases.end(), 0.0,
@@ -40,7 +40,7 @@ class Rounds {
   bool measure_group(const std::vector<PlannedCase>& group) {
     std::vector<Index> numbers;
     for (const PlannedCase& one : group) numbers.push_back(one.one->number);
-    told_.begun(numbers);
+    listener_.begun(numbers);
     trials_.clear();
     for (const PlannedCase& one : group) {
       std::unique_ptr<Trial> trial;
@@ -79,7 +79,7 @@ class Rounds {
     if (last || !well) trial.reset();
     if (!last || !well) return;
     ++measured_.cases;
-    told_.finished(record);
+    listener_.finished(record);
   }
 
   /// Does some work of a case. What all ranks know to be impossible is this case's failure, and false; others go on.
@@ -98,7 +98,7 @@ class Rounds {
     line_.clear();
     if (comm_.is_root()) std::fprintf(stderr, "annulus: error: %s: %s\n", one.name().c_str(), error.c_str());
     ++measured_.failed;
-    told_.finished(record_of_failure(one, error, launch_));
+    listener_.finished(record_of_failure(one, error, launch_));
     return false;
   }
 
@@ -119,7 +119,7 @@ class Rounds {
 
   const JobMaker& jobs_;
   const io::CaseRecord& launch_;
-  const Told& told_;
+  const CaseListener& listener_;
   const comm::Communicator& comm_;
   const Index runs_;
   const double all_;  // predicted seconds, a run of each case
@@ -154,8 +154,8 @@ std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& 
 }
 
 Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
-                 const Told& told, const comm::Communicator& comm) {
-  Rounds rounds(jobs, cases, launch, told, comm);
+                 const CaseListener& listener, const comm::Communicator& comm) {
+  Rounds rounds(jobs, cases, launch, listener, comm);
   GroupLimits limits;
   if (const double share = memory_share(comm).bytes; share > 0) limits.bytes = share / 2;
   for (const std::vector<PlannedCase>& group : groups_of(cases, runs_of(jobs.file()), limits)) {

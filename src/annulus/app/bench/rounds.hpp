@@ -22,11 +22,11 @@ struct GroupLimits {
   double bytes = std::numeric_limits<double>::infinity();
 };
 
-/// What is told of cases while they are measured, on every rank; records are complete on rank 0. What these throw ends
-/// the measuring.
-struct Told {
-  std::function<void(const std::vector<Index>& numbers)> begun;  ///< of a group
-  std::function<void(const io::CaseRecord& record)> finished;    ///< as soon as its last repeat is done, or it failed
+/// Hears of cases while they are measured, on every rank; records are complete on rank 0. An exception that it throws
+/// ends the measuring.
+struct CaseListener {
+  std::function<void(const std::vector<Index>& numbers)> begun;  ///< called when a group of cases begins
+  std::function<void(const io::CaseRecord& record)> finished;    ///< called when a case is measured, or has failed
 };
 
 /// Neighbours in groups, in their order; a case beyond a limit, or `alone`, is a group of its own. `runs` of each case.
@@ -42,6 +42,6 @@ struct Measured {
 
 /// Measures the cases; stops when asked to, between two runs. Collective.
 Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
-                 const Told& told, const comm::Communicator& comm);
+                 const CaseListener& listener, const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "annulus/app/report/record.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 
 namespace annulus::app {
 namespace {
@@ -34,7 +34,7 @@ SweepStore::SweepStore(const io::BenchFile& file)
       json_(file.settings.json.value_or("")),
       identity_(file.identity()),
       launch_(table_, identity_) {
-  io::check_table_locations(table_, json_);
+  io::check_tables_can_be_made(table_, json_);
   read();
 }
 

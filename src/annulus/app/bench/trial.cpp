@@ -41,7 +41,7 @@ class GatheredRows {
  public:
   GatheredRows(const Work& work, const std::vector<Index>& rows, Index batch, const comm::Communicator& comm)
       : rows_(rows), batch_(batch) {
-    work.show_results([&](const MadeRows& made) { take(made, work.rows()); });
+    work.show_results([&](const ResultRows& made) { take(made, work.rows()); });
     for (auto& [name, tensor] : tensors_) comm.add_up(tensor.numbers);
   }
 
@@ -70,7 +70,7 @@ class GatheredRows {
     return (b * Index(rows_.size()) + i) * tensor.row_numbers;
   }
 
-  void take(const MadeRows& made, const pattern::StoredRows& held) {
+  void take(const ResultRows& made, const pattern::StoredRows& held) {
     Tensor tensor{made.row_numbers, verify::Numbers(std::size_t(batch_ * Index(rows_.size()) * made.row_numbers))};
     const std::size_t row_bytes = std::size_t(made.row_numbers) * core::bytes_of(made.type);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -128,10 +128,10 @@ Job JobMaker::job(const io::BenchCase& one) const {
   io::RunFile run;
   comm::agree(comm_, [&] { run = file_.run_file(one); });
   try {
-    Asked asked;
-    asked.ranks = ranks_of(one, comm_);
-    asked.nodes = &nodes(run.settings.distribution.machine, *asked.ranks);
-    return make_job(make_request(std::move(run), Purpose::run, comm_), asked, comm_);
+    JobOptions options;
+    options.ranks = ranks_of(one, comm_);
+    options.nodes = &nodes(run.settings.distribution.machine, *options.ranks);
+    return make_job(make_request(std::move(run), Purpose::run, comm_), options, comm_);
   } catch (const comm::AgreedError& error) {
     throw comm::AgreedError(error.kind(), fmt::format("bench: {}: {}", one.name(), error.what()));
   }

@@ -104,7 +104,7 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
     try {
       if (last_ > 0) source_.wait(std::exchange(last_, 0));
     } catch (const core::Error&) {  // a file that was replaced or cut short makes reads fail in many ways
-      if (job_.input) io::check_unchanged(job_.input->seen().path, job_.input->seen().state);
+      if (job_.input) io::check_unchanged(job_.input->inspected().path, job_.input->inspected().state);
       throw;
     }
   });
@@ -208,7 +208,7 @@ void AttentionWork::drop_results() {
   drop_statistics();
 }
 
-void AttentionWork::show_results(const std::function<void(const MadeRows&)>& look) const {
+void AttentionWork::show_results(const std::function<void(const ResultRows&)>& look) const {
   const auto show = [&](StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) {
     Made one = made(tensor, buffer, begin);
     const strategies::Problem& p = job_.problem;
@@ -270,9 +270,9 @@ std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicato
   comm::agree(comm, [&] {
     if (job.layer) return;
     for (const StoredTensor tensor : input_tensors(job)) {
-      io::RowPlace place = input_place(job, tensor);
-      io::allow_any_numbers(place);  // all ranks look at them together
-      rows->put(tensor, std::move(place));
+      io::RowOrigin origin = input_origin(job, tensor);
+      io::allow_any_numbers(origin);  // all ranks look at them together
+      rows->put(tensor, std::move(origin));
     }
   });
   return rows;

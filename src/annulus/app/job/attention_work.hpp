@@ -26,7 +26,7 @@ class AttentionWork : public Work {
   bool share_inputs(const Work& other) override;
   Index input_bytes() const override;
   void drop_results() override;
-  void show_results(const std::function<void(const MadeRows&)>& look) const override;
+  void show_results(const std::function<void(const ResultRows&)>& look) const override;
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
   std::string name(PassKind pass) const override;
   Index predicted_bytes(PassKind pass) const override;

@@ -9,7 +9,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/report/record.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/temporary_name.hpp"
 #include "annulus/verify/result.hpp"
@@ -150,7 +150,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   const io::FileState identity = io::agreed_state(file, comm);
   const Index steps =
       io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
-  const io::SeenFile seen = verify::seen_file(file, identity, training_specs(*training.request.layer, steps));
+  const io::InspectedFile seen = verify::inspected_file(file, identity, training_specs(*training.request.layer, steps));
   TrainingState state;
   state.losses.resize(std::size_t(steps));
   const io::Rectangle all{{0, steps}, {0, 1}};

@@ -13,7 +13,7 @@ verify::Findings hold_against_definition(const Request& request, const verify::S
   layer::LayerProblem whole = *request.layer;
   whole.sharding = layer::Sharding::none;  // however weights lay in the run: here every rank needs them
   const layer::Weights weights = load_weights(request, whole, comm);
-  return verify_layer({whole, *request.run.settings.layer, request.layer_input->seen(), weights}, sample, comm);
+  return verify_layer({whole, *request.run.settings.layer, request.layer_input->inspected(), weights}, sample, comm);
 }
 
 std::vector<Index> rows_looked_at(const Request& request, Index count) {

@@ -42,10 +42,10 @@ std::vector<StoredTensor> input_tensors(const Request& request) {
   return all;
 }
 
-io::RowPlace input_place(const Request& request, StoredTensor tensor) {
+io::RowOrigin input_origin(const Request& request, StoredTensor tensor) {
   const io::InputSettings& input = request.run.settings.input;
-  if (request.input) return io::place_of(request.input->seen(), dataset_of(input, tensor));
-  return io::MadeTensor{*input.generate, seeded_id(tensor)};
+  if (request.input) return io::origin_of(request.input->inspected(), dataset_of(input, tensor));
+  return io::SeededTensor{*input.generate, seeded_id(tensor)};
 }
 
 }  // namespace annulus::app

@@ -17,6 +17,6 @@ const std::string& dataset_of(const io::InputSettings& input, core::StoredTensor
 core::TensorId seeded_id(core::StoredTensor tensor);
 
 /// Place of such a tensor's rows: in its file, or made from a seed. On this rank alone. Throws Error(failure).
-io::RowPlace input_place(const Request& request, core::StoredTensor tensor);
+io::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
 
 }  // namespace annulus::app

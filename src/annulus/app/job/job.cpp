@@ -65,9 +65,9 @@ std::string why_no_stream(const Job& job, std::string& key) {
   return "";
 }
 
-void check_stream(const Job& job, const Asked& asked) {
+void check_stream(const Job& job, const JobOptions& options) {
   std::string key = "distribution.strategy";
-  const std::string why = asked.stream == planner::StreamOffer::never
+  const std::string why = options.stream == planner::StreamOffer::never
                               ? "it computes block after block into a file, which only `annulus run` does"
                               : why_no_stream(job, key);
   if (why.empty()) return;
@@ -78,21 +78,21 @@ void check_stream(const Job& job, const Asked& asked) {
 }
 
 /// Cuts a job of strategy stream, unless that was done when the strategy was chosen.
-void cut_stream(Job& job, const Asked& asked) {
+void cut_stream(Job& job, const JobOptions& options) {
   const bool dlse = job.run.settings.input.dlse.has_value();
-  check_stream(job, asked);
-  if (asked.block_rows) job.problem.block_size = *asked.block_rows;
+  check_stream(job, options);
+  if (options.block_rows) job.problem.block_size = *options.block_rows;
   if (!job.stream) job.stream = planner::choose_stream_cut(job.problem, dlse, job.ranks, job.machine);
   job.problem.block_size = job.stream->block_rows;
   job.problem.partition = pattern::PartitionKind::contiguous;
 }
 
 /// What `auto` takes.
-void choose(Job& job, const Asked& asked) {
+void choose(Job& job, const JobOptions& options) {
   job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine);
   std::string key;
   if (why_no_stream(job, key).empty()) {
-    job.stream = planner::offer_stream(asked.stream, job.problem, job.run.settings.input.dlse.has_value(), job.ranks,
+    job.stream = planner::offer_stream(options.stream, job.problem, job.run.settings.input.dlse.has_value(), job.ranks,
                                        job.machine, *job.choice);
   }
   job.strategy = &job.choice->strategy();
@@ -100,21 +100,21 @@ void choose(Job& job, const Asked& asked) {
 }
 
 /// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
-void decide(Job& job, const Asked& asked) {
-  if (asked.recorded) {
-    job.strategy = strategies::find(asked.recorded->strategy);
-    core::require(job.strategy != nullptr, [&] { return "no strategy " + asked.recorded->strategy; });
-    if (asked.recorded->partition) job.problem.partition = asked.recorded->partition;
+void decide(Job& job, const JobOptions& options) {
+  if (options.recorded) {
+    job.strategy = strategies::find(options.recorded->strategy);
+    core::require(job.strategy != nullptr, [&] { return "no strategy " + options.recorded->strategy; });
+    if (options.recorded->partition) job.problem.partition = options.recorded->partition;
     return check_available(job.run, *job.strategy);
   }
-  job.strategy = asked.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
-  if (asked.block_rows) job.strategy = strategies::find("stream");
+  job.strategy = options.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
+  if (options.block_rows) job.strategy = strategies::find("stream");
   if (job.strategy != nullptr) {
     check_available(job.run, *job.strategy);
   } else {
-    choose(job, asked);
+    choose(job, options);
   }
-  if (job.is_streamed()) cut_stream(job, asked);
+  if (job.is_streamed()) cut_stream(job, options);
 }
 
 /// Refuses blocks that do not fit, however small: memory is what strategy stream is for.
@@ -182,7 +182,7 @@ void check_reproducible(const Job& job) {
 }
 
 /// Where not even one K/V head of one batch entry fits.
-std::string describe_misfit(const Job& job, double least) {
+std::string explain_too_large(const Job& job, double least) {
   const core::Machine& machine = job.machine;
   return fmt::format(
       "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
@@ -207,24 +207,24 @@ bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
 }
 
 /// Sets how the problem is cut into slices: the fewest that fit, as they were if an earlier launch has cut it.
-void decide_slices(Job& job, const Asked& asked) {
+void decide_slices(Job& job, const JobOptions& options) {
   job.slices = strategies::whole_of(job.problem.shape);
   if (job.layer || job.is_streamed()) return;
   const double most = job.machine.memory_per_rank;
   const auto memory = [&](const strategies::SliceSize& size) {
     return planner::slice_memory(*job.strategy, job.problem, job.partition, size, job.machine);
   };
-  if (asked.recorded) {
-    job.slices = asked.recorded->size;
+  if (options.recorded) {
+    job.slices = options.recorded->size;
   } else {
     auto size = strategies::largest_slices(job.problem.shape,
                                            [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
-    if (!size) job.misfit = describe_misfit(job, memory({1, 1}).alone);
+    if (!size) job.why_too_large = explain_too_large(job, memory({1, 1}).alone);
     while (size && !keeps_bits(job, *size)) {
       *size = {1, size->kv_heads - 1};
       if (size->kv_heads > 0) continue;
       size.reset();
-      job.misfit = fmt::format(
+      job.why_too_large = fmt::format(
           "{}compute.reproducible: {} does not fit into {} at once, and strategy {} is not reproducible in passes of "
           "fewer heads; expected another strategy, more memory or more ranks",
           job.run.where("compute.reproducible"), describe_shape(job.problem), describe_bytes(most),
@@ -246,14 +246,14 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
   return nodes;
 }
 
-Job make_job(const Asked& asked, const comm::Communicator& comm) {
-  return make_job(read_request(asked.words, asked.purpose, comm), asked, comm);
+Job make_job(const JobOptions& options, const comm::Communicator& comm) {
+  return make_job(read_request(options.words, options.purpose, comm), options, comm);
 }
 
-Job make_job(Request request, const Asked& asked, const comm::Communicator& comm) {
+Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm) {
   Job job(std::move(request));
-  job.ranks = asked.ranks.value_or(comm.size());
-  job.lesser_tiles = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
+  job.ranks = options.ranks.value_or(comm.size());
+  job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
     job.problem.precision =
         kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
@@ -263,8 +263,8 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
   if (same_bits) job.why_no_granules = why_no_granules(job.problem, comm);
   make_reproducible(job.problem, same_bits, job.why_no_granules.empty());
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;
-  const Nodes nodes =
-      asked.nodes != nullptr ? *asked.nodes : nodes_of(asked.machine ? asked.machine : machine, job.ranks, comm);
+  const Nodes nodes = options.nodes != nullptr ? *options.nodes
+                                               : nodes_of(options.machine ? options.machine : machine, job.ranks, comm);
   job.machine = nodes.machine;
   if (const auto limit = job.run.settings.compute.memory_limit) {
     job.machine.memory_per_rank = double(*limit);
@@ -274,11 +274,11 @@ Job make_job(Request request, const Asked& asked, const comm::Communicator& comm
     check_kinds(job, others);
     check_order(job);
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
-    decide(job, asked);
+    decide(job, options);
     check_reproducible(job);
-    if (job.is_streamed() && asked.purpose == Purpose::run && !asked.block_rows) check_blocks(job);
+    if (job.is_streamed() && options.purpose == Purpose::run && !options.block_rows) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
-    decide_slices(job, asked);
+    decide_slices(job, options);
     if (job.layer) job.layer->attention = job.problem;
   });
   return job;

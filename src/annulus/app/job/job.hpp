@@ -20,7 +20,8 @@ struct Job : Request {
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
   std::optional<planner::StreamCut> stream;  ///< how strategy stream cuts it, or (plan) would
-  std::string lesser_tiles;  ///< why some rank could use a better instruction set than it does; empty: none could
+  /// Why some rank could use a better instruction set than it does; empty: none could.
+  std::string instruction_set_note;
 
   /// Slices of the problem that are computed one after another; of a layer, or where all of it fits into the memory of
   /// a rank, it is one.
@@ -30,7 +31,7 @@ struct Job : Request {
   /// Why matrix units of all ranks make no reproducible results (strategies::make_reproducible()); empty: they do, or
   /// the results need not be reproducible.
   std::string why_no_granules;
-  std::string misfit;  ///< why not even the smallest slice fits; empty: it does
+  std::string why_too_large;  ///< why not even the smallest slice fits; empty: it does
 
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
@@ -48,9 +49,9 @@ struct Nodes {
   Index smallest = 1;  ///< ranks of the smallest node
 };
 
-/// What a job is made of.
-struct Asked {
-  RunFileWords words;
+/// A run file, and what decides about the job besides.
+struct JobOptions {
+  RunFileArguments words;
   Purpose purpose = Purpose::run;
   std::optional<int> ranks{};            ///< empty: those that were launched
   std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
@@ -65,8 +66,8 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
 
 /// The one way to a job, for every verb that computes or plans; collective. Throws the same Error on every rank, as
 /// read_request(); usage where the strategy cannot do what is asked.
-Job make_job(const Asked& asked, const comm::Communicator& comm);
-/// The same of a request that was made already; `asked.words` do not matter.
-Job make_job(Request request, const Asked& asked, const comm::Communicator& comm);
+Job make_job(const JobOptions& options, const comm::Communicator& comm);
+/// The same of a request that was made already; `options.words` do not matter.
+Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -56,7 +56,7 @@ int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Inde
 io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
 /// Reads kept parts of weights whose datasets `name` knows.
-layer::Weights load(const LayerProblem& problem, const io::SeenFile& file, const comm::Communicator& comm,
+layer::Weights load(const LayerProblem& problem, const io::InspectedFile& file, const comm::Communicator& comm,
                     const std::function<std::string(Weight)>& name) {
   const comm::Scope scope("the reading of the weights");
   layer::Weights weights;
@@ -120,11 +120,12 @@ layer::Weights load_weights(const Request& request, const LayerProblem& problem,
   const io::LayerSettings& layer = *request.run.settings.layer;
   const std::array<std::optional<std::string>, 8> datasets{layer.wq, layer.wk, layer.wv, layer.wo,
                                                            layer.bq, layer.bk, layer.bv, layer.bo};
-  return load(problem, request.layer_input->seen(), comm,
+  return load(problem, request.layer_input->inspected(), comm,
               [&](Weight weight) { return *datasets[std::size_t(weight)]; });
 }
 
-layer::Weights load_weights(const io::SeenFile& file, const LayerProblem& problem, const comm::Communicator& comm) {
+layer::Weights load_weights(const io::InspectedFile& file, const LayerProblem& problem,
+                            const comm::Communicator& comm) {
   return load(problem, file, comm, [](Weight weight) { return std::string(layer::name_of(weight)); });
 }
 

@@ -30,7 +30,7 @@ core::Buffer load_rows(const Request& request, const layer::Layer& layer, const 
 /// The parts of the weights that this rank keeps: no rank reads more. From the input file's datasets, or from a file
 /// (a checkpoint) that has them as weight_specs("").
 layer::Weights load_weights(const Request& request, const layer::LayerProblem& problem, const comm::Communicator& comm);
-layer::Weights load_weights(const io::SeenFile& file, const layer::LayerProblem& problem,
+layer::Weights load_weights(const io::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
 /// Weights, or their gradients, as weight_specs(prefix); they have to be numbers.

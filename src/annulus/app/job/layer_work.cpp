@@ -71,7 +71,7 @@ class LayerWork : public Work {
     backward_ = {};
   }
 
-  void show_results(const std::function<void(const MadeRows&)>& look) const override {
+  void show_results(const std::function<void(const ResultRows&)>& look) const override {
     HostSide y(forward_.y);
     y.from_device();
     look({"y", y.data(), job_.problem.type, layer_.problem().width});

@@ -11,8 +11,8 @@
 #include "annulus/app/job/run_identity.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/journal.hpp"
-#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
@@ -131,7 +131,7 @@ struct LongRun::State {
   const io::Journal& journal() const { return output.journal(); }
 
   io::OutputPlan plan() const {
-    io::OutputPlan plan{io::location_of(job.run.settings.output), tensors};
+    io::OutputPlan plan{io::target_of(job.run.settings.output), tensors};
     plan.keeps_units = keeps;
     if (keeps && comm.is_root()) plan.head = identity_text(job, cuts);
     return plan;
@@ -156,10 +156,10 @@ struct LongRun::State {
     }
   }
 
-  void put_places();
+  void put_origins();
   std::optional<Unit> look_for_unit(bool& wait);
   void check_input() const {
-    if (job.input) io::check_unchanged(job.input->seen().path, job.input->seen().state);
+    if (job.input) io::check_unchanged(job.input->inspected().path, job.input->inspected().state);
   }
 };
 
@@ -181,16 +181,16 @@ bool LongRun::State::accept(const io::Journal& found, const io::PartLayout& layo
          paths.part, paths.journal);
   }
   if (!found.has_locks() && comm.size() > 1 && cuts.strategy == "stream") refuse_without_locks(paths);
-  io::check_location(paths.result, job.run.settings.output.overwrite);
+  io::check_can_be_made(paths.result, job.run.settings.output.overwrite);
   return true;
 }
 
 /// Where rows of every tensor lie: of the input, and of what earlier phases wrote.
-void LongRun::State::put_places() {
+void LongRun::State::put_origins() {
   for (const StoredTensor tensor : input_tensors(job)) {
-    io::RowPlace place = input_place(job, tensor);
-    if (!job.is_streamed()) io::allow_any_numbers(place);  // all ranks look at them together
-    rows.put(tensor, std::move(place));
+    io::RowOrigin origin = input_origin(job, tensor);
+    if (!job.is_streamed()) io::allow_any_numbers(origin);  // all ranks look at them together
+    rows.put(tensor, std::move(origin));
   }
   io::PartFile* part = output.part();
   if (part == nullptr || cuts.phases.size() == 1) return;
@@ -206,14 +206,14 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> s
   state_ = std::make_unique<State>(job, cuts, scratch, comm);
   State& s = *state_;
   if (!s.output.is_open()) {
-    throw BegunMeanwhile(ErrorKind::failure,
-                         s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
+    throw AnotherLaunchBegan(ErrorKind::failure,
+                             s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
   }
   comm::agree(comm, [&] {
     if (s.keeps && !s.journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
       refuse_without_locks(s.paths);
     }
-    if (!job.layer) s.put_places();
+    if (!job.layer) s.put_origins();
   });
   if (!s.keeps) return;
   s.found_finished = s.finished();
@@ -229,7 +229,7 @@ LongRun::~LongRun() = default;
 
 bool LongRun::is_stopped() const { return state_->stopped; }
 
-Rest LongRun::rest() const {
+WhyUnfinished LongRun::why_unfinished() const {
   const State& s = *state_;
   if (s.is_over()) return {s.paths.result + " is complete: another launch has done the rest"};
   const std::string there =
@@ -287,7 +287,7 @@ std::optional<Unit> LongRun::claim() {
     if (unit && unit->phase != s.phase) {  // it reads what other ranks, perhaps of other machines, wrote before
       s.phase = unit->phase;
       s.output.part()->reopen();
-      s.put_places();
+      s.put_origins();
     }
     if (unit || !wait) return unit;
     poll(nullptr, 0, /*ms=*/100);

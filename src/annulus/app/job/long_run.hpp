@@ -40,14 +40,14 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
 
 /// Why units are left, with what to do, and the exit status: 0 where another launch works on them, else that of a run
 /// that was stopped. No words: none are left.
-struct Rest {
+struct WhyUnfinished {
   std::string words;
   int status = 0;
 };
 
 /// Launches that begin at the same time find nothing recorded, and cut as memory and ranks of each say. The first one's
 /// cuts count: recorded_cuts() gives them now.
-class BegunMeanwhile : public comm::AgreedError {
+class AnotherLaunchBegan : public comm::AgreedError {
  public:
   using comm::AgreedError::AgreedError;
 };
@@ -56,7 +56,8 @@ class LongRun {
  public:
   /// Lays out NAME.part and NAME.journal with these cuts, or opens those that are there (`cuts` are then what
   /// recorded_cuts() gave). `scratch` are tensors that are stored beside the result for later phases and are no part of
-  /// it. Collective; throws the same Error on every rank, BegunMeanwhile where those that are there have other cuts.
+  /// it. Collective; throws the same Error on every rank, AnotherLaunchBegan where those that are there have other
+  /// cuts.
   LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm);
   ~LongRun();
   LongRun(const LongRun&) = delete;
@@ -91,12 +92,12 @@ class LongRun {
   Index found_finished() const;
 
   /// After the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
-  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest; rest() then
-  /// says so in words, with what to do. `record` is called on every rank. Collective.
+  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
+  /// why_unfinished() then says so in words, with what to do. `record` is called on every rank. Collective.
   bool complete(const std::function<io::Record()>& record);
   /// After complete(): a stop was asked for on some rank, and units are left. The same on every rank.
   bool is_stopped() const;
-  Rest rest() const;
+  WhyUnfinished why_unfinished() const;
 
  private:
   struct State;

@@ -106,7 +106,7 @@ void check_input(const Request& request, StoredTensor tensor, const void* rows_h
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   if (!request.input) return;
   const std::string& dataset = dataset_of(request.run.settings.input, tensor);
-  const io::SeenFile& file = request.input->seen();
+  const io::InspectedFile& file = request.input->inspected();
   const core::DType type = *file.at(dataset).type.dtype();
   const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
   io::check_finite(fmt::format("{}: dataset {}", file.path, dataset),

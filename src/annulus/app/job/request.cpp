@@ -6,7 +6,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
@@ -221,7 +221,7 @@ const strategies::Strategy* named_strategy(const io::RunFile& run) {
              run.where("distribution.strategy"), name, io::suggest(name, names));
 }
 
-Request read_request(const RunFileWords& words, Purpose purpose, const comm::Communicator& comm) {
+Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm) {
   return make_request(io::read_run_file(words.file, words.overrides, comm), purpose, comm);
 }
 
@@ -237,7 +237,7 @@ Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator&
   });
   const bool trains = purpose == Purpose::train;
   if (settings.layer) {
-    request.layer_input.emplace(settings, io::LayerWants{settings.compute.gradients && !trains, trains}, comm);
+    request.layer_input.emplace(settings, io::LayerExtras{settings.compute.gradients && !trains, trains}, comm);
   } else if (settings.input.file) {
     request.input.emplace(settings.input, comm, settings.compute.gradients);
     settings.input.axes = request.order();  // the resolved run file says what was found

@@ -25,7 +25,7 @@ using core::Index;
 enum class Purpose { run, plan, verify, train };
 
 /// A run file as the command line names it.
-struct RunFileWords {
+struct RunFileArguments {
   std::string file;
   std::vector<std::string> overrides;  ///< of --set
 };
@@ -47,7 +47,7 @@ struct Request {
 
 /// Reads and checks the run file and the shapes of the input; collective. Throws the same Error on every rank: usage
 /// for the run file, failure for the input file.
-Request read_request(const RunFileWords& words, Purpose purpose, const comm::Communicator& comm);
+Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm);
 /// The same of a run file that every rank has read.
 Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator& comm);
 

@@ -22,7 +22,7 @@ std::string sampled_rows(const Request& request) {
   io::FileRows rows;
   std::vector<Index> sums;
   for (const StoredTensor tensor : input_tensors(request)) {
-    rows.put(tensor, input_place(request, tensor));
+    rows.put(tensor, input_origin(request, tensor));
     const bool keys = tensor == StoredTensor::k || tensor == StoredTensor::v;
     const Index heads = keys ? s.kv_heads : s.heads, numbers = tensor == StoredTensor::dlse ? 1 : s.head_dim;
     const Index head_bytes = numbers * 8, row_bytes = heads * head_bytes;  // of the widest type
@@ -47,7 +47,7 @@ std::string sampled_rows(const Request& request) {
 Json input_json(const Request& request) {
   Json input{{"rows", sampled_rows(request)}};
   if (!request.input) return input;
-  const io::FileState& state = request.input->seen().state;
+  const io::FileState& state = request.input->inspected().state;
   input["inode"] = state.inode;
   input["bytes"] = state.bytes;
   input["modified"] = state.modified;

@@ -32,7 +32,7 @@ void SlicedRun::compute(Index i, Tally& tally) {
   WorkSteps steps;
   steps.file = output_;
   if (has_several) steps.scope = fmt::format("pass {} of {}, ", i + 1, job_.slice_count());
-  steps.behind_reading = [&] {
+  steps.after_reading = [&] {
     if (!job_.reads_ahead || i + 1 >= job_.slice_count()) return;
     next_ = prepared(i + 1);
     next_->work->read_ahead();
@@ -63,8 +63,8 @@ std::optional<RecordedSlices> slices_in(const Cuts& cuts) {
   return recorded;
 }
 
-Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
-                    const std::function<io::Record()>& finish) {
+WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
+                             const std::function<io::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {
     const std::unique_ptr<io::FileRows> source = input_rows(job, comm);
     SlicedRun slices(job, comm, *source, nullptr);
@@ -88,7 +88,7 @@ Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally
   }
   const comm::Scope scope("the completion of the result file");
   const core::Span finishing("finish", core::SpanKind::file);
-  return run.complete(finish) ? Rest{} : run.rest();
+  return run.complete(finish) ? WhyUnfinished{} : run.why_unfinished();
 }
 
 }  // namespace annulus::app

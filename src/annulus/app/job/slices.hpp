@@ -42,7 +42,7 @@ std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 /// Computes the job's slices; collective. Without a file nothing is written, and `finish` never called; else it is
 /// called when all are finished, those of earlier launches included, and makes the record that goes into the file.
 /// Returns why slices are left: a stop was asked for, or another launch works on them; empty: none are.
-Rest compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
-                    const std::function<io::Record()>& finish);
+WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
+                             const std::function<io::Record()>& finish);
 
 }  // namespace annulus::app

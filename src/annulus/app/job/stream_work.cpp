@@ -120,7 +120,7 @@ void StreamWork::run(LongRun& long_run, const strategies::Progress& progress) {
 
 void StreamWork::run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
   io::FileRows source;
-  for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_place(job_, tensor));
+  for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_origin(job_, tensor));
   for (Index unit = comm.rank(); unit < passes_.units(); unit += comm.size()) {
     compute({0, unit}, source, nullptr, double(unit) / double(passes_.units()), progress);
   }

@@ -12,7 +12,7 @@
 namespace annulus::app {
 
 /// This rank's rows of what a pass has made, on the host: (B, rows, row_numbers).
-struct MadeRows {
+struct ResultRows {
   std::string name;  ///< of the dataset in a result
   const void* data;
   core::DType type;
@@ -49,7 +49,7 @@ class Work {
   /// Frees what the passes have made.
   virtual void drop_results() = 0;
   /// Shows what the passes have made, before it is written; gradients where there are some. Local.
-  virtual void show_results(const std::function<void(const MadeRows&)>& look) const = 0;
+  virtual void show_results(const std::function<void(const ResultRows&)>& look) const = 0;
   virtual const pattern::StoredRows& rows() const = 0;
 
   /// What the watchdog calls a pass.

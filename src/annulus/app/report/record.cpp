@@ -250,10 +250,11 @@ void print_summary(const Job& job, const Measurements& measured) {
   print_line("tensors", describe_tensors(job));
   if (job.layer) print_line("layer", describe_layer(job));
   const bool host = job.problem.backend == kernels::Backend::host;
-  print_line("strategy", fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(),
-                                     job.choice ? " (auto)" : "", measured.ranks, measured.ranks == 1 ? "" : "s",
-                                     core::device_name(), host ? kernels::host_instruction_set() : "device",
-                                     host && !job.lesser_tiles.empty() ? fmt::format(" ({})", job.lesser_tiles) : ""));
+  print_line("strategy",
+             fmt::format(
+                 "{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.choice ? " (auto)" : "", measured.ranks,
+                 measured.ranks == 1 ? "" : "s", core::device_name(), host ? kernels::host_instruction_set() : "device",
+                 host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
   if (job.choice) print_line("auto", job.choice->reason);
   if (job.slice_count() > 1) print_line("passes", describe_passes(job));
   for (const std::string& note : notes_on(job.problem)) print_line("note", note);

@@ -99,7 +99,7 @@ void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Com
   };
   core::memory_ledger().reset_peak();
   timed("read", tally.read_seconds, [&] { work.read_inputs(); });
-  if (steps.behind_reading) timed("read", tally.read_seconds, steps.behind_reading);
+  if (steps.after_reading) timed("read", tally.read_seconds, steps.after_reading);
   make(PassKind::forward);
   if (job.problem.statistics.need_pass()) {
     core::memory_ledger().reset_peak();

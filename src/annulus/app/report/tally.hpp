@@ -35,11 +35,11 @@ class Tally {
   Index rows_ = 0;
 };
 
-/// Computes a work from its input to its result; collective. `behind_reading` is called when q, k and v have been read.
+/// Computes a work from its input to its result; collective. `after_reading` is called when q, k and v have been read.
 /// `scope` stands before what the progress line says.
 struct WorkSteps {
   io::RowWriter* file = nullptr;  ///< none: nothing is written there
-  std::function<void()> behind_reading{};
+  std::function<void()> after_reading{};
   std::string scope{};
 };
 void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Communicator& comm, Tally& tally);

@@ -15,7 +15,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/version.hpp"
 
@@ -41,7 +41,7 @@ std::vector<PlannedCase> check_cases(const JobMaker& jobs, const comm::Communica
 }
 
 struct Given {
-  RunFileWords words;
+  RunFileArguments words;
   bool dry_run = false;
 };
 
@@ -76,8 +76,8 @@ io::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicat
   io::CaseRecord record;
   record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(launch.threads)}};
   for (const auto& [name, value] : provenance("", comm)) {
-    for (const char* told : {"date", "hosts", "job_id", "version", "instruction_set"}) {
-      if (name == told) record.words.emplace_back(name, value);
+    for (const char* column : {"date", "hosts", "job_id", "version", "instruction_set"}) {
+      if (name == column) record.words.emplace_back(name, value);
     }
   }
   return record;
@@ -156,7 +156,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
       comm, patience_seconds / 2.0, patience_seconds,
       "annulus: stopped on request in the middle of a case; finished cases are kept, run again to continue\n");
   const io::CaseRecord common = describe_launch(launch, comm);
-  const Told told{
+  const CaseListener listener{
       [&](const std::vector<Index>& numbers) { io::on_root(comm, [&] { store->begin(numbers); }); },
       [&](const io::CaseRecord& record) { io::on_root(comm, [&] { store->keep(record); }); },
   };
@@ -166,10 +166,10 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
     const comm::Scope scope("the making of the table");
     io::on_root(comm, [&] { records = store->make_table(about); });
   };
-  Measured now = measure(jobs, left.fresh, common, told, comm);
+  Measured now = measure(jobs, left.fresh, common, listener, comm);
   make_table();
   if (!now.stopped && !left.tried.empty()) {  // one of them may end this launch, too
-    const Measured more = measure(jobs, left.tried, common, told, comm);
+    const Measured more = measure(jobs, left.tried, common, listener, comm);
     now = {now.cases + more.cases, now.failed + more.failed, more.stopped};
     make_table();
   }

@@ -15,8 +15,8 @@
 #include "annulus/comm/window.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/atomic_file.hpp"
 #include "annulus/io/machine_file.hpp"
-#include "annulus/io/new_file.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/kernels/gather.hpp"
 #include "annulus/strategies/computation.hpp"
@@ -208,7 +208,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   using core::Precision;
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
-  std::optional<io::NewFile> file;                            // on rank 0
+  std::optional<io::AtomicFile> file;                         // on rank 0
   io::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);

@@ -126,7 +126,7 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
     print_layer(job);
     return 0;
   }
-  if (!job.misfit.empty()) fmt::print("# does not fit: {}\n", job.misfit);
+  if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
   if (job.slice_count() > 1) {
     fmt::print("# passes over the input: {}; what follows is of the first\n", describe_passes(job));
   }

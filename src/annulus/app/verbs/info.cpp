@@ -43,7 +43,7 @@ std::string bound_cpus() {
 
 /// Collective.
 void print_info(const comm::Communicator& comm) {
-  const std::string lesser_tiles = agree_on_instruction_set(comm);
+  const std::string instruction_set_note = agree_on_instruction_set(comm);
   comm::choose_transfers(comm::GpuAware::automatic, comm, try_device_self_send);
   const std::string location = fmt::format("{}, CPUs {}, {}", comm::host_name(), bound_cpus(), core::device_name());
   const std::vector<std::string> locations = comm.gather_all(location);
@@ -57,7 +57,7 @@ void print_info(const comm::Communicator& comm) {
   line("slurm", pmi.empty() ? "srun, with the site's own --mpi" : "srun --mpi=" + pmi);
   line("tiles", kernels::default_backend() == kernels::Backend::host
                     ? fmt::format("host, {} instructions{}", kernels::host_instruction_set(),
-                                  lesser_tiles.empty() ? "" : " (" + lesser_tiles + ")")
+                                  instruction_set_note.empty() ? "" : " (" + instruction_set_note + ")")
                     : "device");
   line("transfers", comm::transfers());
   const std::string forbidden = comm::why_no_single_copy();

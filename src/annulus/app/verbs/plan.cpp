@@ -12,7 +12,7 @@ namespace {
 using planner::Candidate;
 
 struct Given {
-  RunFileWords words;
+  RunFileArguments words;
   std::optional<int> ranks;
   std::optional<std::string> machine;    ///< machine file
   std::optional<std::string> calibrate;  ///< machine file to make; then nothing is planned
@@ -125,9 +125,9 @@ void print_backward(const Job& job) {
 
 int plan(const Given& given, const comm::Communicator& comm) {
   if (given.calibrate) return calibrate(*given.calibrate, given.overwrite, comm);
-  Asked asked{given.words, Purpose::plan, given.ranks, given.machine};
-  asked.stream = planner::StreamOffer::always;
-  const Job job = make_job(asked, comm);
+  JobOptions options{given.words, Purpose::plan, given.ranks, given.machine};
+  options.stream = planner::StreamOffer::always;
+  const Job job = make_job(options, comm);
   if (!comm.is_root()) return 0;
   print_plan(job);
   if (job.stream) print_stream(*job.stream, job.machine);

@@ -13,7 +13,7 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/core/random.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 
 namespace annulus::app {
 namespace {

@@ -15,7 +15,7 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/io/trace_file.hpp"
 #include "annulus/verify/result.hpp"
@@ -24,7 +24,7 @@ namespace annulus::app {
 namespace {
 
 struct Given {
-  RunFileWords words;
+  RunFileArguments words;
   bool dry_run = false;
   bool restart = false;
   std::optional<int> ranks, rank;  ///< of a dry run
@@ -45,21 +45,21 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
 
 Job job_of(const Given& given, const comm::Communicator& comm) {
   Request request = read_request(given.words, Purpose::run, comm);
-  Asked asked{given.words, Purpose::run, given.ranks};
-  asked.stream = planner::StreamOffer::if_needed;
+  JobOptions options{given.words, Purpose::run, given.ranks};
+  options.stream = planner::StreamOffer::if_needed;
   if (!given.dry_run) {
     // What an earlier launch has finished is of its cuts.
     const std::optional<Cuts> cuts = recorded_cuts(request, given.restart, comm);
-    if (cuts && cuts->strategy == "stream") asked.block_rows = cuts->numbers.at("block_rows");
-    if (cuts && cuts->strategy != "stream") asked.recorded = slices_in(*cuts);
+    if (cuts && cuts->strategy == "stream") options.block_rows = cuts->numbers.at("block_rows");
+    if (cuts && cuts->strategy != "stream") options.recorded = slices_in(*cuts);
   }
-  return make_job(std::move(request), asked, comm);
+  return make_job(std::move(request), options, comm);
 }
 
 /// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
 /// was measured.
 std::optional<Measurements> compute_all(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                        const comm::Communicator& comm, Rest& rest) {
+                                        const comm::Communicator& comm, WhyUnfinished& rest) {
   if (job.is_streamed()) return compute_blocks(job, finish, comm, rest);
   Tally tally;
   std::optional<Measurements> measured;
@@ -82,8 +82,8 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
     // What is free is an estimate, and the user's own limit a promise.
-    if (!job.misfit.empty() && job.run.settings.compute.memory_limit) {
-      core::fail(core::ErrorKind::usage, "{}", job.misfit);
+    if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
+      core::fail(core::ErrorKind::usage, "{}", job.why_too_large);
     }
     core::require_device();
   });
@@ -93,18 +93,19 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
       std::fprintf(stderr, "annulus: %s is complete: other tasks made it\n", settings.output.file.c_str());
     return 0;
   }
-  if (comm.is_root() && !job.misfit.empty()) std::fprintf(stderr, "annulus: warning: %s\n", job.misfit.c_str());
+  if (comm.is_root() && !job.why_too_large.empty())
+    std::fprintf(stderr, "annulus: warning: %s\n", job.why_too_large.c_str());
   // Before hours of work: what the input was taken for.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(settings.distribution.transport, comm);
-  std::optional<io::NewFile> report_file;  // on rank 0
+  std::optional<io::AtomicFile> report_file;  // on rank 0
   // Launches may share a run in units: its report is of the one that completes it.
   const bool is_shared = job.is_streamed() || job.slice_count() > 1;
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   io::on_root(comm, [&] {
     if (!settings.output.report) return;
-    is_shared ? io::check_location(*settings.output.report, settings.output.overwrite) : make_report();
+    is_shared ? io::check_can_be_made(*settings.output.report, settings.output.overwrite) : make_report();
   });
   std::optional<io::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
@@ -112,7 +113,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     return {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job)),
             decisions(job)};
   };
-  Rest rest;
+  WhyUnfinished rest;
   std::optional<Measurements> measured;
   try {
     measured = compute_all(job, record, comm, rest);
@@ -137,7 +138,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
 int run(Given given, const comm::Communicator& comm, const std::string& command_line) {
   try {
     return run_once(given, comm, command_line);
-  } catch (const BegunMeanwhile&) {
+  } catch (const AnotherLaunchBegan&) {
     given.restart = false;  // what was to be forgotten is, and what is there was begun behind that
     return run_once(given, comm, command_line);
   }

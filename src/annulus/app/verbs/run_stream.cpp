@@ -74,7 +74,7 @@ Measurements measure(const Job& job, const StreamMetrics& metrics, double second
 }  // namespace
 
 std::optional<Measurements> compute_blocks(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                           const comm::Communicator& comm, Rest& rest) {
+                                           const comm::Communicator& comm, WhyUnfinished& rest) {
   StreamWork work(job);
   std::optional<LongRun> long_run;
   if (job.run.settings.output.writes_file()) long_run.emplace(job, work.cuts(), work.scratch(), comm);
@@ -92,7 +92,7 @@ std::optional<Measurements> compute_blocks(const Job& job, const std::function<i
   Measurements measured = measure(job, work.metrics(), pass.seconds, comm);
   if (comm.is_root()) add_lines(job, found, all, measured);
   if (long_run && !long_run->complete([&] { return finish(measured); })) {
-    rest = long_run->rest();
+    rest = long_run->why_unfinished();
     return std::nullopt;
   }
   return measured;

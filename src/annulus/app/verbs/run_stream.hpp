@@ -11,6 +11,6 @@ namespace annulus::app {
 /// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
 /// was measured. Collective.
 std::optional<Measurements> compute_blocks(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                           const comm::Communicator& comm, Rest& rest);
+                                           const comm::Communicator& comm, WhyUnfinished& rest);
 
 }  // namespace annulus::app

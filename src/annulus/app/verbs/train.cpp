@@ -15,8 +15,8 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/fingerprint.hpp"
-#include "annulus/io/location.hpp"
 #include "annulus/io/root.hpp"
 #include "annulus/kernels/cudnn/attend.hpp"
 #include "annulus/layer/predict.hpp"
@@ -33,7 +33,7 @@ class Training {
         comm_(comm),
         settings_(*job.run.settings.train),
         layer_(*job.layer, *job.strategy, comm),
-        result_(io::output_plan(io::location_of(job.run.settings.output),
+        result_(io::output_plan(io::target_of(job.run.settings.output),
                                 training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type)),
                 comm) {
     core::memory_ledger().reset_peak();
@@ -141,7 +141,7 @@ class Training {
   void save() const {
     const comm::Scope here("the writing of " + settings_.checkpoint);
     io::on_root(comm_, [&] { keep_previous(training_); });
-    io::OutputLocation where = io::location_of(job_.run.settings.output);
+    io::OutputTarget where = io::target_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
     where.overwrite = true;
     io::OutputFile file(io::output_plan(where, training_specs(layer_.problem(), state_.steps_done())), comm_);
@@ -189,12 +189,12 @@ class Training {
 /// Goes on from the checkpoint if there is one, else starts from the input's weights; saves every train.save_every
 /// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss now and
 /// then; the result file gets the weights and the losses, the last one after the last step.
-int train(const RunFileWords& words, const comm::Communicator& comm, const std::string& command_line) {
+int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
   watch_for_stop(20);  // s; the save of a step's weights must not take longer once TERM has come, or it is killed
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, core::require_device);
   const io::Settings& settings = job.run.settings;
-  io::on_root(comm, [&] { io::check_location(io::follow_links(settings.train->checkpoint), true); });
+  io::on_root(comm, [&] { io::check_can_be_made(io::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
     fmt::print("annulus train {}\n", job.run.name);
     print_line("attention", describe_pattern(job.problem));
@@ -211,7 +211,7 @@ int train(const RunFileWords& words, const comm::Communicator& comm, const std::
 }  // namespace
 
 Verb train_verb() {
-  const auto words = std::make_shared<RunFileWords>();
+  const auto words = std::make_shared<RunFileArguments>();
   return {.name = "train",
           .does = "Train the attention layer of a run file by gradient descent; resumable",
           .example = "mpirun -n 2 annulus train my.yaml --set train.steps=100",

@@ -9,14 +9,14 @@ namespace annulus::app {
 namespace {
 
 struct Given {
-  RunFileWords words;
+  RunFileArguments words;
   Index rows = 64;  ///< to check, all heads and batch entries of each
 };
 
 /// Prints a table; returns 0, or 3 when outside the tolerance.
 int verify(const Given& given, const comm::Communicator& comm) {
   const Request request = read_request(given.words, Purpose::verify, comm);
-  const io::SeenFile result = verify::look_at_result(request.run, request.results, comm);
+  const io::InspectedFile result = verify::look_at_result(request.run, request.results, comm);
   ProgressLine line(comm.is_root(), {double(given.rows), "row"});
   verify::Sample sample{verify::rows_in(result), &result, request.run.settings.compute.gradients, given.rows, {}};
   sample.progress = line.shown();

@@ -15,7 +15,7 @@
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
 // forward pass (forward_memory.hpp). Each row's sums are one block's: nothing is added atomically, and the order is
 // fixed. But for Adds::all, on request: keys owned, and their part of dq added atomically where the queries are
-// (met_queries.hpp): five products of tiles in place of three and four.
+// (streamed_queries.hpp): five products of tiles in place of three and four.
 //
 // Sums go on from the gradients, and take 16 keys at a time from the last ones down, or 16 queries at a time from the
 // first ones up, whole granules: the same bits however rows are cut into calls and tiles, if cuts are between granules
@@ -28,8 +28,8 @@
 
 #include "annulus/kernels/cuda/backward_memory.hpp"
 #include "annulus/kernels/cuda/engines.hpp"
-#include "annulus/kernels/cuda/met_queries.hpp"
 #include "annulus/kernels/cuda/shared_probabilities.hpp"
+#include "annulus/kernels/cuda/streamed_queries.hpp"
 #include "annulus/kernels/cuda/walk.hpp"
 #include "annulus/kernels/numbers.hpp"
 
@@ -98,10 +98,10 @@ class BackwardBlock {
       const KeyRange of_first = met_by(item, owned_row(item, mine.begin).t);
       const KeyRange of_last = met_by(item, owned_row(item, mine.begin + mine.count - 1).t);
       const TileKeys met(of_first, of_last);
-      const KeyRange by_some = met.by_some;
-      if (by_some.begin >= by_some.end) return 0;
+      const KeyRange visible_to_any = met.visible_to_any;
+      if (visible_to_any.begin >= visible_to_any.end) return 0;
       count_ = mine.count;
-      tiles_ = {by_some, met.by_all};
+      tiles_ = {visible_to_any, met.visible_to_all};
       const BackwardOperands& t = task_.operands;
       const int i = machine_.thread();
       if (i < rows) {
@@ -109,10 +109,10 @@ class BackwardBlock {
         const KeyRange seen = met_by(item, row.t);
         machine_.store(Memory::own_table(0, i), address_of(owns_queries ? t.q : t.k, mine.batch, row));
         machine_.store(Memory::own_table(1, i), address_of(owns_queries ? t.dout : t.v, mine.batch, row));
-        machine_.store(Memory::own_table(2, i), seen.begin - by_some.begin);
-        machine_.store(Memory::own_table(3, i), seen.end - by_some.begin);
+        machine_.store(Memory::own_table(2, i), seen.begin - visible_to_any.begin);
+        machine_.store(Memory::own_table(3, i), seen.end - visible_to_any.begin);
       }
-      if (i == 0) machine_.store(Memory::facts, BackwardFacts{item, mine.batch, by_some.begin});
+      if (i == 0) machine_.store(Memory::facts, BackwardFacts{item, mine.batch, visible_to_any.begin});
       begin_ = mine.begin;
       return tiles_.count;
     }
@@ -190,11 +190,11 @@ class BackwardBlock {
         });
         add_products(Memory::stage(tile, 0), w, sums_[0]);
         if constexpr (!owns_queries) add_products(Memory::stage(tile, 1), s, sums_[1]);
-        if constexpr (makes_all) MetQueries<Engine, sizes>::put(machine_, lane_, w, count_);
+        if constexpr (makes_all) StreamedQueries<Engine, sizes>::put(machine_, lane_, w, count_);
       }
       if constexpr (makes_all) {
         machine_.barrier();
-        MetQueries<Engine, sizes>::add(machine_, lane_, tile, tiles_.rows_of(tile), task_.head_dim);
+        StreamedQueries<Engine, sizes>::add(machine_, lane_, tile, tiles_.rows_of(tile), task_.head_dim);
       }
     }
 
@@ -230,7 +230,7 @@ class BackwardBlock {
         for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
           x[r][piece][half][i] = slope(query, p[r][piece][half][i], x[r][piece][half][i]);
         });
-        if constexpr (makes_all) MetQueries<Engine, sizes>::put(machine_, lane_, x, count_);
+        if constexpr (makes_all) StreamedQueries<Engine, sizes>::put(machine_, lane_, x, count_);
       }
       add_products(Memory::stage(tile, 1 - second), x, sums_[0]);
     }

@@ -91,20 +91,20 @@ class ForwardBlock {
       const device::TeamTile mine = task_.work.template tile_of<device::Owner::rows>(part.team);
       const core::WorkItem& item = mine.item;
       const TileKeys met = keys_of_tile(task_.work, mine);
-      const KeyRange by_some = inside(met.by_some, part.keys);
-      if (by_some.begin >= by_some.end) return 0;
-      const Tiles<sizes.keys> tiles(by_some, met.by_all);
+      const KeyRange visible_to_any = inside(met.visible_to_any, part.keys);
+      if (visible_to_any.begin >= visible_to_any.end) return 0;
+      const Tiles<sizes.keys> tiles(visible_to_any, met.visible_to_all);
       for (int i = thread_; i < mine.count; i += threads) {
         const device::CombRow found = task_.work.row_of(item.query, mine.begin + i);
         const KeyRange seen = keys_seen_at(task_.work, item, found.t);
         machine_.store(Memory::query_row(i), found.row);
-        machine_.store(Memory::seen_begin(i), seen.begin - by_some.begin);
-        machine_.store(Memory::seen_end(i), seen.end - by_some.begin);
+        machine_.store(Memory::seen_begin(i), seen.begin - visible_to_any.begin);
+        machine_.store(Memory::seen_end(i), seen.end - visible_to_any.begin);
       }
       if (thread_ == 0) {
         machine_.store(Memory::tiles, tiles);
         machine_.store(Memory::facts,
-                       ForwardFacts{item.key, by_some.begin, head_of(task_.k, mine.batch, item.kv_head),
+                       ForwardFacts{item.key, visible_to_any.begin, head_of(task_.k, mine.batch, item.kv_head),
                                     head_of(task_.v, mine.batch, item.kv_head),
                                     task_.state.at(mine.batch, 0, mine.head), part.partial, mine.count, part.goes_on});
       }

@@ -52,13 +52,13 @@ KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& w
 /// Of a tile of rows: positions that some of them see, from the beginning of a granule on, and those that all do, which
 /// are a part of these where there are any.
 struct TileKeys {
-  KeyRange by_some;
-  KeyRange by_all;
+  KeyRange visible_to_any;
+  KeyRange visible_to_all;
 
   /// Of what its first row sees and its last one: ranges ascend along a map.
   KOKKOS_INLINE_FUNCTION TileKeys(const KeyRange& of_first, const KeyRange& of_last)
-      : by_some{of_first.begin, of_last.end}, by_all{of_last.begin, of_first.end} {
-    if (by_some.begin < by_some.end) by_some.begin -= by_some.begin % granule;
+      : visible_to_any{of_first.begin, of_last.end}, visible_to_all{of_last.begin, of_first.end} {
+    if (visible_to_any.begin < visible_to_any.end) visible_to_any.begin -= visible_to_any.begin % granule;
   }
 };
 KOKKOS_INLINE_FUNCTION TileKeys keys_of_tile(const device::DeviceWorkView& work, const device::TeamTile& tile) {

@@ -29,7 +29,7 @@ std::vector<TeamKeys> keys_of_teams(const device::DeviceWorkView& on_host, Index
   all.reserve(std::size_t(teams));
   for (Index team = 0; team < teams; ++team) {
     const device::TeamTile tile = on_host.tile_of<device::Owner::rows>(team);
-    all.push_back({keys_of_tile(on_host, tile).by_some, tile.count});
+    all.push_back({keys_of_tile(on_host, tile).visible_to_any, tile.count});
   }
   return all;
 }

@@ -22,13 +22,13 @@ struct Tiles {
   int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see all of
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
-  /// by_some is not empty; by_all may reach beyond it, or lie outside.
-  KOKKOS_FORCEINLINE_FUNCTION Tiles(KeyRange by_some, KeyRange by_all) {
-    const Index positions = by_some.end - by_some.begin;
+  /// visible_to_any is not empty; visible_to_all may reach beyond it, or lie outside.
+  KOKKOS_FORCEINLINE_FUNCTION Tiles(KeyRange visible_to_any, KeyRange visible_to_all) {
+    const Index positions = visible_to_any.end - visible_to_any.begin;
     count = int((positions - 1) / size) + 1;
     last = int((positions - 1) % size) + 1;
-    const int begin = int((by_all.begin - by_some.begin + size - 1) / size);
-    const int end = int((by_all.end - by_some.begin) / size);
+    const int begin = int((visible_to_all.begin - visible_to_any.begin + size - 1) / size);
+    const int end = int((visible_to_all.end - visible_to_any.begin) / size);
     first_full = walk == Walk::up ? begin : count - end;
     end_full = walk == Walk::up ? end : count - begin;
   }

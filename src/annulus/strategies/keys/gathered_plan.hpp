@@ -42,7 +42,7 @@ class GatheredPlan final : public KeyPlan {
   GatheredPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, GatherOrder order);
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
 
  private:
   std::deque<GatheredRound> rounds_;

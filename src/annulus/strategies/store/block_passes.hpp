@@ -53,9 +53,10 @@ class BlockPasses {
                   const std::function<void()>& poll = {}) const;
 
  private:
-  UnitMetrics run_queries(const Site& site, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
-  UnitMetrics run_keys(const Site& site, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
-  core::RankMetrics run_dq(const Site& site, Tensors& tensors, const Progress& progress) const;
+  UnitMetrics run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
+                          Tensors tensors) const;
+  UnitMetrics run_keys(const Location& location, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
+  core::RankMetrics run_dq(const Location& location, Tensors& tensors, const Progress& progress) const;
 
   const Problem problem_;  // of one batch entry
   const Index entries_;

@@ -70,18 +70,18 @@ Index delta_bytes(const Problem& problem, Index rows) {
 }  // namespace
 
 core::RankMetrics run_key_gradients(const QueryPlan& plan, const Problem& problem, const pattern::Partition& partition,
-                                    const Site& site, bool dlse, Tensors& tensors, const Progress& progress) {
-  const pattern::StoredRows& rows = partition[std::size_t(site.rank())];
+                                    const Location& location, bool dlse, Tensors& tensors, const Progress& progress) {
+  const pattern::StoredRows& rows = partition[std::size_t(location.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
   KeySums sums(problem, rows, tensors, metrics, progress);
   {
     const core::Buffer memory("own queries", rows.count() * query_block_row_bytes(problem, dlse));
     StoredRead read;
-    QueryBlock own = read_queries(problem, site, rows, dlse, memory, read);
+    QueryBlock own = read_queries(problem, location, rows, dlse, memory, read);
     core::timed_wait(metrics.hops[0], [&] { read.wait(); });
     metrics.hops[0].bytes_received += memory.bytes();
-    QueryStream queries(problem, site, dlse);
-    for (const QueryRound& round : plan.rounds()) add_round(round, site.rank(), own, queries, sums, metrics);
+    QueryStream queries(problem, location, dlse);
+    for (const QueryRound& round : plan.rounds()) add_round(round, location.rank(), own, queries, sums, metrics);
   }
   tensors.dkv = finish_keys(problem, rows.count(), sums.take(), metrics.hops.back());
   return metrics;

@@ -20,10 +20,10 @@ class QueryPlan {
   std::deque<QueryRound> rounds_;
 };
 
-/// Makes tensors.dkv of the rows of part site.rank() of the partition from tensors.kv and what the store has of
+/// Makes tensors.dkv of the rows of part location.rank() of the partition from tensors.kv and what the store has of
 /// queries, `dlse` among it or not.
 core::RankMetrics run_key_gradients(const QueryPlan& plan, const Problem& problem, const pattern::Partition& partition,
-                                    const Site& site, bool dlse, Tensors& tensors, const Progress& progress);
+                                    const Location& location, bool dlse, Tensors& tensors, const Progress& progress);
 
 /// Peak bytes of that, tensors.kv included.
 Index key_gradients_memory(const QueryPlan& plan, const Problem& problem, const pattern::Partition& partition, int rank,

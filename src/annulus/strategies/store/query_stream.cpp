@@ -38,14 +38,15 @@ Index query_block_row_bytes(const Problem& problem, bool dlse) {
   return bytes;
 }
 
-QueryBlock read_queries(const Problem& problem, const Site& site, pattern::StoredRows rows, bool dlse,
+QueryBlock read_queries(const Problem& problem, const Location& location, pattern::StoredRows rows, bool dlse,
                         const core::Buffer& memory, StoredRead& read) {
   QueryBlock block{std::move(rows), {}};
   const Index count = block.rows.count();
-  std::byte* const host = read.open(site.stored_rows(), memory.data(), count * query_block_row_bytes(problem, dlse));
+  std::byte* const host =
+      read.open(location.stored_rows(), memory.data(), count * query_block_row_bytes(problem, dlse));
   Index at = 0;
   for (const Part& part : parts_of(problem, dlse)) {
-    const StoredRowsOf from{part.tensor, site.entry(), problem.shape.heads, part.head_bytes};
+    const StoredRowsOf from{part.tensor, location.entry(), problem.shape.heads, part.head_bytes};
     read.start(part.tensor, row_pieces(from, block.rows, host + at));
     block.tensors.*part.place = core::Buffer::borrowed(memory.at(at), count * from.row_bytes());
     at += count * from.row_bytes();
@@ -57,7 +58,7 @@ void QueryStream::begin(const QueryRound& round) {
   round_ = &round;
   started_ = 0;
   const Index row_bytes = query_block_row_bytes(problem_, dlse_);
-  const auto rows = round.counted(site_.rank()).slots;
+  const auto rows = round.counted(location_.rank()).slots;
   for (std::size_t i = 0; i < slots; ++i) {
     buffers_[i] = {};
     buffers_[i] = core::Buffer("query buffers", rows[i] * row_bytes);
@@ -68,8 +69,8 @@ void QueryStream::begin(const QueryRound& round) {
 void QueryStream::start(std::size_t s) {
   for (; started_ < std::min(s + ReadRound::depth, reads()); ++started_) {
     const std::size_t slot = started_ % slots;
-    blocks_[slot] =
-        read_queries(problem_, site_, round_->rows(site_.rank(), started_ + 1), dlse_, buffers_[slot], reads_[slot]);
+    blocks_[slot] = read_queries(problem_, location_, round_->rows(location_.rank(), started_ + 1), dlse_,
+                                 buffers_[slot], reads_[slot]);
   }
 }
 

@@ -18,13 +18,14 @@ struct QueryBlock {
 Index query_block_row_bytes(const Problem& problem, bool dlse);
 
 /// Begins to read the rows of a block into `memory`, of as many bytes as they take.
-QueryBlock read_queries(const Problem& problem, const Site& site, pattern::StoredRows rows, bool dlse,
+QueryBlock read_queries(const Problem& problem, const Location& location, pattern::StoredRows rows, bool dlse,
                         const core::Buffer& memory, StoredRead& read);
 
 /// Brings the queries of a block's steps, as ReadKeys brings keys.
 class QueryStream {
  public:
-  QueryStream(const Problem& problem, const Site& site, bool dlse) : problem_(problem), site_(site), dlse_(dlse) {}
+  QueryStream(const Problem& problem, const Location& location, bool dlse)
+      : problem_(problem), location_(location), dlse_(dlse) {}
 
   void begin(const QueryRound& round);
   /// Asks for the queries of step s + 1 and s + 2.
@@ -36,10 +37,10 @@ class QueryStream {
 
  private:
   static constexpr std::size_t slots = QueryRound::slots;
-  std::size_t reads() const { return round_->steps(site_.rank()) - 1; }
+  std::size_t reads() const { return round_->steps(location_.rank()) - 1; }
 
   const Problem& problem_;
-  const Site site_;
+  const Location location_;
   const bool dlse_;
   const QueryRound* round_ = nullptr;
   std::size_t started_ = 0;

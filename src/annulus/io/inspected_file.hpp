@@ -50,7 +50,7 @@ struct DatasetInfo {
   Index offset = not_known;  ///< byte of the file at which the numbers begin that lie there one after another
 };
 
-struct SeenFile {
+struct InspectedFile {
   std::string path;
   FileState state;                              ///< as this rank finds it
   std::map<std::string, DatasetInfo> datasets;  ///< those that are read, by their names
@@ -66,7 +66,7 @@ struct SeenFile {
 /// Runs `read`, which opens the file, and makes sure that it was the file seen before, from before the opening to after
 /// the last read. Throws Error(failure) when it changed, also where a change made `read` fail. On this rank alone.
 template <class Read>
-void while_unchanged(const SeenFile& file, Read&& read) {
+void while_unchanged(const InspectedFile& file, Read&& read) {
   check_unchanged(file.path, file.state);
   try {
     read();

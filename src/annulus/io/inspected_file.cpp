@@ -1,4 +1,4 @@
-#include "annulus/io/seen_file.hpp"
+#include "annulus/io/inspected_file.hpp"
 
 #include <ctime>
 

@@ -19,7 +19,7 @@
 namespace annulus::kernels::cuda {
 
 template <class Engine, TileSizes sizes>
-class MetQueries {
+class StreamedQueries {
  public:
   using Sum = typename Engine::Sum;
   using Sums = typename Engine::Sums;

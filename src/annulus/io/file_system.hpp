@@ -19,7 +19,7 @@ std::string why_too_long(const std::string& file);
 /// Throws Error(failure) when `file` cannot be made: its name is too long, its folder is missing, no folder or not
 /// writable, what is there is no regular file (a folder, a FIFO, a device, a socket), or it may not be replaced. Links
 /// must have been followed.
-void check_location(const std::string& file, bool overwrite);
+void check_can_be_made(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) when the file system that holds `file` has less than `bytes` free.
 void check_free_space(const std::string& file, core::Index bytes);

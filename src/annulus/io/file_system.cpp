@@ -1,4 +1,4 @@
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ std::string follow_links(const std::string& file) {
     path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute one stands for itself
   }
   const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
-  return error ? path.string() : found.string();  // a name that is too long: check_location() says so
+  return error ? path.string() : found.string();  // a name that is too long: check_can_be_made() says so
 }
 
 std::string why_too_long(const std::string& file) {
@@ -67,7 +67,7 @@ std::string why_too_long(const std::string& file) {
                      letters, most - longest_ending);
 }
 
-void check_location(const std::string& file, bool overwrite) {
+void check_can_be_made(const std::string& file, bool overwrite) {
   const comm::BlockingScope inside("the check of the location of " + file);
   if (file.empty()) fail(ErrorKind::usage, "'': names no file, expected the name of a file to make");
   if (const std::string why = why_too_long(file); !why.empty()) fail(ErrorKind::failure, "{}: {}", file, why);

@@ -43,16 +43,16 @@ class UnfinishedFile {
 };
 
 /// A file that this process makes. For one rank.
-class NewFile {
+class AtomicFile {
  public:
   /// What becomes of a finished file that cannot have its final name.
   enum class Refused { is_renamed, stays };
 
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to; removes those of dead
-  /// processes. Throws Error(failure) as check_location() does.
-  NewFile(const std::string& file, bool overwrite);
+  /// processes. Throws Error(failure) as check_can_be_made() does.
+  AtomicFile(const std::string& file, bool overwrite);
   /// Takes `made`, a file that is there, for `file`, links of which have been followed. Throws Error(failure).
-  NewFile(const std::string& file, bool overwrite, const std::string& made, Refused refused);
+  AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused);
 
   const std::string& final_path() const { return final_path_; }
   const UnfinishedFile& unfinished() const { return *unfinished_; }

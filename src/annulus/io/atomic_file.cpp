@@ -1,4 +1,4 @@
-#include "annulus/io/new_file.hpp"
+#include "annulus/io/atomic_file.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/io/location.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/process_name.hpp"
 #include "annulus/io/temporary_name.hpp"
 
@@ -89,9 +89,10 @@ void UnfinishedFile::release() {
   ours_ = false;
 }
 
-NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_links(file)), overwrite_(overwrite) {
+AtomicFile::AtomicFile(const std::string& file, bool overwrite)
+    : final_path_(follow_links(file)), overwrite_(overwrite) {
   const comm::BlockingScope inside("the making of a file beside " + final_path_);
-  check_location(final_path_, overwrite_);
+  check_can_be_made(final_path_, overwrite_);
   remove_leftovers(final_path_);
   const std::string path = temporary_name(final_path_);
   {
@@ -107,7 +108,7 @@ NewFile::NewFile(const std::string& file, bool overwrite) : final_path_(follow_l
   if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
 }
 
-NewFile::NewFile(const std::string& file, bool overwrite, const std::string& made, Refused refused)
+AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused)
     : final_path_(file), overwrite_(overwrite), refused_(refused), descriptor_(made, O_RDWR | O_NOFOLLOW) {
   {
     const core::MakingScope making;  // no signal takes it for a file that goes with this process
@@ -119,7 +120,7 @@ NewFile::NewFile(const std::string& file, bool overwrite, const std::string& mad
   new_mode_ = about.st_mode & 07777;
 }
 
-void NewFile::write(const std::string& text) {
+void AtomicFile::write(const std::string& text) {
   const comm::BlockingScope inside("the writing of " + final_path_);
   unfinished_->check();
   struct stat about {};
@@ -129,7 +130,7 @@ void NewFile::write(const std::string& text) {
 }
 
 /// Owner and group as far as we may; where the group cannot be kept, nobody gets by it what others do not have.
-void NewFile::take_permissions() const {
+void AtomicFile::take_permissions() const {
   struct stat replaced {
   }, made{};
   mode_t mode = new_mode_;
@@ -143,19 +144,19 @@ void NewFile::take_permissions() const {
   fchmod(descriptor_.id(), mode);  // a file system without permissions refuses, and has nothing to keep
 }
 
-void NewFile::take_name() const {
-  check_location(final_path_, overwrite_);
+void AtomicFile::take_name() const {
+  check_can_be_made(final_path_, overwrite_);
   take_permissions();
   const int code = !overwrite_ ? rename_to_new(unfinished_->path(), final_path_)
                    : std::rename(unfinished_->path().c_str(), final_path_.c_str()) == 0 ? 0
                                                                                         : errno;
-  if (code == EEXIST) check_location(final_path_, overwrite_);  // says what came in this moment
+  if (code == EEXIST) check_can_be_made(final_path_, overwrite_);  // says what came in this moment
   if (code != 0) {
     fail(ErrorKind::failure, "{}: renaming {} failed: {}", final_path_, unfinished_->path(), std::strerror(code));
   }
 }
 
-void NewFile::publish() {
+void AtomicFile::publish() {
   unfinished_->check();
   flush_to_disk(descriptor_, unfinished_->path());
   const comm::BlockingScope inside("the renaming of " + unfinished_->path());
@@ -169,7 +170,7 @@ void NewFile::publish() {
 }
 
 /// Hours of work are in this file: it is not thrown away.
-void NewFile::keep(const std::string& why) {
+void AtomicFile::keep(const std::string& why) {
   if (refused_ == Refused::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();
   if (rename_to_new(unfinished_->path(), kept) != 0) kept = unfinished_->path();

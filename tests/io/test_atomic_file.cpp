@@ -11,8 +11,8 @@
 #include <iterator>
 
 #include "annulus/core/error.hpp"
-#include "annulus/io/location.hpp"
-#include "annulus/io/new_file.hpp"
+#include "annulus/io/atomic_file.hpp"
+#include "annulus/io/file_system.hpp"
 #include "annulus/io/temporary_name.hpp"
 #include "io/scratch.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-class NewFiles : public testing::Test {
+class AtomicFiles : public testing::Test {
  protected:
   Names names() const {
     Names found;
@@ -56,7 +56,7 @@ class NewFiles : public testing::Test {
     return "no error";
   }
   static void put(const std::string& path, bool overwrite, const std::string& text) {
-    NewFile file(path, overwrite);
+    AtomicFile file(path, overwrite);
     file.write(text.substr(0, 1));
     file.write(text.substr(1));
     file.publish();
@@ -77,9 +77,9 @@ class NewFiles : public testing::Test {
   std::string path = folder / "out";
 };
 
-TEST_F(NewFiles, AreAsideUntilTheyArePublished) {
+TEST_F(AtomicFiles, AreAsideUntilTheyArePublished) {
   {
-    NewFile file(path, true);
+    AtomicFile file(path, true);
     ASSERT_EQ(names().size(), 1u);
     EXPECT_EQ(names()[0].find("out.tmp."), 0u) << names()[0];
     EXPECT_EQ(folder / names()[0], file.unfinished().path());
@@ -89,12 +89,12 @@ TEST_F(NewFiles, AreAsideUntilTheyArePublished) {
     EXPECT_EQ(names(), Names{"out"});
   }
   EXPECT_EQ(content_of(path), "content");
-  { const NewFile given_up(path, true); }
+  { const AtomicFile given_up(path, true); }
   EXPECT_EQ(names(), Names{"out"});
 }
 
-TEST_F(NewFiles, TwoOfOneProcessDoNotShareATemporaryFile) {
-  NewFile first(path, true), second(path, true);
+TEST_F(AtomicFiles, TwoOfOneProcessDoNotShareATemporaryFile) {
+  AtomicFile first(path, true), second(path, true);
   EXPECT_NE(first.unfinished().path(), second.unfinished().path());
   second.write("second");
   second.publish();
@@ -103,13 +103,13 @@ TEST_F(NewFiles, TwoOfOneProcessDoNotShareATemporaryFile) {
   EXPECT_EQ(content_of(path), "first");
 }
 
-TEST_F(NewFiles, HandOnPermissions) {
+TEST_F(AtomicFiles, HandOnPermissions) {
   const mode_t mask = umask(027);
   put(path, false, "new");
   EXPECT_EQ(mode_of(path), 0640u);
   chmod(path.c_str(), 0600);
   {
-    NewFile file(path, true);
+    AtomicFile file(path, true);
     EXPECT_EQ(mode_of(file.unfinished().path()), 0600u) << "nobody else may read it while it is made";
     file.write("again");
     file.publish();
@@ -119,7 +119,7 @@ TEST_F(NewFiles, HandOnPermissions) {
   put(path, true, "again");
   EXPECT_EQ(mode_of(path), 0464u);
   {
-    NewFile file(path, true);
+    AtomicFile file(path, true);
     unlink(path.c_str());
     file.publish();
   }
@@ -127,7 +127,7 @@ TEST_F(NewFiles, HandOnPermissions) {
   umask(mask);
 }
 
-TEST_F(NewFiles, LinksKeepPointingWhereTheyPoint) {
+TEST_F(AtomicFiles, LinksKeepPointingWhereTheyPoint) {
   std::filesystem::create_directory(folder / "scratch");
   make("scratch/real", "old");
   std::filesystem::create_symlink("scratch/real", folder / "hop");
@@ -144,12 +144,12 @@ TEST_F(NewFiles, LinksKeepPointingWhereTheyPoint) {
   EXPECT_EQ(content_of(folder / "scratch/absent"), "made");
 
   std::filesystem::create_symlink("round", folder / "round");
-  EXPECT_EQ(error([&] { NewFile(folder / "round", true); }),
+  EXPECT_EQ(error([&] { AtomicFile(folder / "round", true); }),
             folder / "round: too many links behind this name, expected at most 40");
   EXPECT_EQ(names(), (Names{"dangling", "hop", "out", "round", "scratch"}));
 }
 
-TEST_F(NewFiles, ReplaceOnlyFiles) {
+TEST_F(AtomicFiles, ReplaceOnlyFiles) {
   std::filesystem::create_directory(folder / "folder");
   ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
   sockaddr_un address{AF_UNIX, {}};
@@ -164,19 +164,19 @@ TEST_F(NewFiles, ReplaceOnlyFiles) {
       std::filesystem::create_symlink(name, path);  // through a link or not
       const std::string real = follow_links(path);
       const std::string expected = real + ": is " + word + ", expected a file";
-      EXPECT_EQ(error([&] { NewFile(real, overwrite); }), expected);
-      EXPECT_EQ(error([&] { NewFile(path, overwrite); }), expected);
+      EXPECT_EQ(error([&] { AtomicFile(real, overwrite); }), expected);
+      EXPECT_EQ(error([&] { AtomicFile(path, overwrite); }), expected);
     }
   }
-  EXPECT_EQ(error([&] { check_location("/dev/null", true); }), "/dev/null: is a device, expected a file");
+  EXPECT_EQ(error([&] { check_can_be_made("/dev/null", true); }), "/dev/null: is a device, expected a file");
   std::filesystem::remove(path);
   EXPECT_EQ(names(), before);
   make("out", "precious");
-  EXPECT_EQ(error([&] { NewFile(path, false); }).find(path + ": the output exists already; set "), 0u);
+  EXPECT_EQ(error([&] { AtomicFile(path, false); }).find(path + ": the output exists already; set "), 0u);
   EXPECT_EQ(content_of(path), "precious");
 }
 
-TEST_F(NewFiles, AreKeptWhenTheirNameIsTakenMeanwhile) {
+TEST_F(AtomicFiles, AreKeptWhenTheirNameIsTakenMeanwhile) {
   const auto kept_file = [&](const std::string& message) {
     const std::string words = "; the finished file is kept as ";
     const auto at = message.find(words);
@@ -185,7 +185,7 @@ TEST_F(NewFiles, AreKeptWhenTheirNameIsTakenMeanwhile) {
   };
   std::string message;
   {
-    NewFile file(path, false);
+    AtomicFile file(path, false);
     file.write("hours of work");
     make("out", "precious");
     message = error([&] { file.publish(); });
@@ -196,7 +196,7 @@ TEST_F(NewFiles, AreKeptWhenTheirNameIsTakenMeanwhile) {
   EXPECT_EQ(names().size(), 2u);
   std::filesystem::remove(kept_file(message));
   {
-    NewFile file(path, true);
+    AtomicFile file(path, true);
     file.write("hours of work");
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
@@ -207,11 +207,11 @@ TEST_F(NewFiles, AreKeptWhenTheirNameIsTakenMeanwhile) {
   EXPECT_TRUE(std::filesystem::is_fifo(path));
 }
 
-TEST_F(NewFiles, AnExchangedTemporaryFileIsLeftAlone) {
+TEST_F(AtomicFiles, AnExchangedTemporaryFileIsLeftAlone) {
   make("victim", "precious");
   std::string aside;
   {
-    NewFile file(path, true);
+    AtomicFile file(path, true);
     aside = file.unfinished().path();
     std::filesystem::rename(aside, folder / "stolen");
     EXPECT_NE(error([&] { file.write("x"); }).find(aside + ": the file that was made under this name (inode "),
@@ -227,10 +227,10 @@ TEST_F(NewFiles, AnExchangedTemporaryFileIsLeftAlone) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(NewFiles, ADeadProcessLeavesNothingForLong) {
+TEST_F(AtomicFiles, ADeadProcessLeavesNothingForLong) {
   for (const bool overwrite : {false, true}) {
     in_a_process_that_dies([&] {
-      NewFile file(path, false);
+      AtomicFile file(path, false);
       file.write("half");
       _exit(0);
     });
@@ -241,7 +241,7 @@ TEST_F(NewFiles, ADeadProcessLeavesNothingForLong) {
   }
 }
 
-TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
+TEST_F(AtomicFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   std::string dead;
   // The child's own name, with its number and start.
   int ends[2];
@@ -282,7 +282,7 @@ TEST_F(NewFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   for (const std::string& file : stay) EXPECT_TRUE(std::filesystem::exists(file)) << file;
 }
 
-TEST_F(NewFiles, AProcessThatNobodyWaitedForIsDead) {
+TEST_F(AtomicFiles, AProcessThatNobodyWaitedForIsDead) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
