@@ -12,8 +12,9 @@
 namespace annulus::app {
 namespace {
 
-std::vector<io::BenchCase> cases(const std::string& sweep) {
-  return io::bench_file_of(io::parse_run_file_tree("bench: {file: s.h5, sweep: " + sweep + "}\n", "/run.yaml", {}))
+std::vector<runfile::BenchCase> cases(const std::string& sweep) {
+  return runfile::bench_file_of(
+             runfile::parse_run_file_tree("bench: {file: s.h5, sweep: " + sweep + "}\n", "/run.yaml", {}))
       .cases;
 }
 
@@ -44,7 +45,7 @@ TEST(ArrayTask, IsCountedFromTheFirst) {
 TEST(Share, EveryCaseBelongsToOneTask) {
   const auto all = cases("[{attention.causal: [true, false]}, {input.generate.sequence: {from: 1, to: 7, step: 1}}]");
   for (const Index count : {1, 2, 3, 5, 14, 20}) {
-    for (const io::BenchCase& one : all) {
+    for (const runfile::BenchCase& one : all) {
       Index owners = 0;
       for (Index i = 0; i < count; ++i) owners += belongs(one, {1, 1, {i, count}}) ? 1 : 0;
       EXPECT_EQ(owners, 1) << one.name() << " of " << count;
@@ -89,7 +90,7 @@ TEST(Groups, TakeAboutAMinute) {
   EXPECT_EQ(sizes({{nullptr, nan, 1}, {nullptr, nan, 2}}, 40, limits), (Sizes{1, 1})) << "a second is guessed";
 }
 
-io::CaseRecord measured(Index number, const char* status, const char* date, double seconds = 1) {
+store::CaseRecord measured(Index number, const char* status, const char* date, double seconds = 1) {
   return {number, {{"attention_seconds_median", seconds}}, {{"status", status}, {"date", date}}};
 }
 
@@ -111,7 +112,7 @@ TEST(Table, HasAColumnForEverySweptKeyAndEveryCase) {
   const auto all = cases("[{ranks: [1, 2]}, {distribution.strategy: [ring, auto], input.generate.sequence: [8, 16]}]");
   const auto best = best_records({measured(3, "ok", "1", 0.25)}, all);
   std::set<std::string> names;
-  for (const io::TableColumn& column : table_columns(all, best)) {
+  for (const report::TableColumn& column : table_columns(all, best)) {
     EXPECT_TRUE(names.insert(column.name).second) << column.name << " twice";
     const std::size_t entries = std::visit([](const auto& values) { return values.size(); }, column.values);
     EXPECT_EQ(entries, 4u) << column.name;

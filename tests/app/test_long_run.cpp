@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "annulus/app/job/long_run.hpp"
-#include "io/hdf5_files.hpp"
+#include "store/hdf5_files.hpp"
 
 namespace annulus::app {
 namespace {
@@ -43,9 +43,9 @@ class LongRunTest : public ::testing::Test {
   }
   static Cuts cuts() { return {"ring", {{"rows", 15}}, {units, 2}}; }
   /// Scratch: what units of the first phase leave for those of the second.
-  static std::vector<io::TensorSpec> scratch(const Job& job) {
-    return {{"normalizers", core::DType::float32, {1, S, H, 2}, "", io::AxisOrder::bshd, "1"},
-            {"entropy", core::lse_type(job.problem.type), {1, S, H}, "", io::AxisOrder::bshd, "1"}};
+  static std::vector<store::TensorSpec> scratch(const Job& job) {
+    return {{"normalizers", core::DType::float32, {1, S, H, 2}, "", core::AxisOrder::bshd, "1"},
+            {"entropy", core::lse_type(job.problem.type), {1, S, H}, "", core::AxisOrder::bshd, "1"}};
   }
 
   static float value(Index row, Index number) { return float(row * H * D + number); }
@@ -91,7 +91,7 @@ class LongRunTest : public ::testing::Test {
     }
     comm_.barrier();
   }
-  io::Record record() const { return {"settings: none\n", {}, {{"software", "annulus"}}}; }
+  store::Record record() const { return {"settings: none\n", {}, {{"software", "annulus"}}}; }
 
   void check_result() {
     if (comm_.is_root()) {

@@ -11,9 +11,9 @@
 #include "annulus/app/job/attention_work.hpp"
 #include "annulus/app/job/slices.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/io/generated.hpp"
-#include "annulus/io/row_reading.hpp"
 #include "annulus/kernels/kept_memory.hpp"
+#include "annulus/store/generated.hpp"
+#include "annulus/store/row_reading.hpp"
 
 namespace annulus::app {
 namespace {
@@ -30,10 +30,10 @@ output: {file: none}
 )";
 
 /// Whole tensors in this rank's memory: what is read is made from the seed, what is written is kept.
-class MemoryRows : public core::RowSource, public io::RowWriter {
+class MemoryRows : public core::RowSource, public store::RowWriter {
  public:
   explicit MemoryRows(const Job& whole) : job_(whole) {
-    const io::GenerateSettings& made = *whole.run.settings.input.generate;
+    const runfile::GenerateSettings& made = *whole.run.settings.input.generate;
     const auto id = [](StoredTensor t) {
       return t == StoredTensor::q   ? core::TensorId::q
              : t == StoredTensor::k ? core::TensorId::k
@@ -41,7 +41,7 @@ class MemoryRows : public core::RowSource, public io::RowWriter {
                                     : core::TensorId::dout;
     };
     for (const StoredTensor t : {StoredTensor::q, StoredTensor::k, StoredTensor::v, StoredTensor::dout}) {
-      io::fill_generated(made, id(t), {{0, made.shape.sequence}}, memory(t).data());
+      store::fill_generated(made, id(t), {{0, made.shape.sequence}}, memory(t).data());
     }
   }
 
@@ -51,18 +51,19 @@ class MemoryRows : public core::RowSource, public io::RowWriter {
     return ++begun_;
   }
   void wait(Ticket ticket) override { waited_ = ticket; }
-  void write(const std::vector<io::RowsOut>& tensors, const std::vector<core::Interval>& rows,
-             const io::RowOwners&) override {
-    for (const io::RowsOut& one : tensors) {
+  void write(const std::vector<store::RowsOut>& tensors, const std::vector<core::Interval>& rows,
+             const store::RowOwners&) override {
+    for (const store::RowsOut& one : tensors) {
       const StoredTensor tensor = core::stored_tensor(one.dataset).value();
-      const Index bytes = Index(io::bytes_of(*one.type));
+      const Index bytes = Index(store::bytes_of(*one.type));
       for (const RowPiece& piece :
-           io::pieces_of(*one.batch, rows, *one.heads, Index(head_bytes(tensor)) / bytes, bytes, one.host)) {
+           store::pieces_of(*one.batch, rows, *one.heads, Index(head_bytes(tensor)) / bytes, bytes, one.host)) {
         move(tensor, piece, true);
       }
     }
   }
-  void write_parts(const std::vector<io::MatrixPart>&, const std::function<io::RankOf(const std::string&)>&) override {
+  void write_parts(const std::vector<store::MatrixPart>&,
+                   const std::function<store::RankOf(const std::string&)>&) override {
     ADD_FAILURE() << "attention has no matrices";
   }
 
@@ -138,7 +139,7 @@ std::vector<std::byte> rows_of(MemoryRows& stored, const std::string& name, cons
 
 /// This rank's rows of the results of the job at once.
 std::map<std::string, std::vector<std::byte>> at_once(const Job& whole, const comm::Communicator& comm) {
-  const std::unique_ptr<io::FileRows> source = input_rows(whole, comm);
+  const std::unique_ptr<store::FileRows> source = input_rows(whole, comm);
   AttentionWork work(whole, *source, comm);
   const auto quietly = [](double, const std::string&) {};
   work.read_inputs();
@@ -174,7 +175,7 @@ void expect_same_bits(const std::vector<std::string>& overrides, const strategie
   for (const auto& [name, rows] : expected) {
     EXPECT_TRUE(rows_of(stored, name, whole, comm.rank()) == rows) << name;
   }
-  const Measurements measured = tally.gathered(sliced, comm);
+  const report::Measurements measured = tally.gathered(sliced, comm);
   EXPECT_EQ(measured.lse.rows, 203 * 6 * 3);
   if (!comm.is_root()) return;
   for (const auto* pass : {&measured.forward, measured.backward ? &*measured.backward : &measured.forward}) {

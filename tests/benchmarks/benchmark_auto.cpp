@@ -11,10 +11,10 @@
 #include <cstdlib>
 
 #include "annulus/comm/runtime.hpp"
-#include "annulus/io/generated.hpp"
-#include "annulus/io/machine_file.hpp"
 #include "annulus/planner/choose.hpp"
 #include "annulus/planner/simulation.hpp"
+#include "annulus/runfile/machine_file.hpp"
+#include "annulus/store/generated.hpp"
 
 namespace annulus::benchmarks {
 namespace {
@@ -50,13 +50,13 @@ std::vector<Case> grid(Index largest) {
 }
 
 strategies::Tensors tensors_of(const Problem& problem, const pattern::StoredRows& rows) {
-  const io::GenerateSettings settings{problem.shape, problem.type, 1};
+  const runfile::GenerateSettings settings{problem.shape, problem.type, 1};
   const Index bytes = problem.shape.batch * rows.count() * problem.query_row_bytes();
   const Index kv_bytes = problem.shape.batch * rows.count() * problem.kv_row_bytes();
   strategies::Tensors tensors{core::Buffer("q", bytes), core::Buffer("kv", 2 * kv_bytes), {}, {}};
   const auto fill = [&](core::TensorId tensor, void* to, Index size) {
     std::vector<std::byte> host(static_cast<std::size_t>(size));
-    io::fill_generated(settings, tensor, rows.intervals(), host.data());
+    store::fill_generated(settings, tensor, rows.intervals(), host.data());
     core::copy_to_device(to, host.data(), size);
   };
   fill(core::TensorId::q, tensors.q.data(), bytes);
@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
     if (comm.is_root()) std::fprintf(stderr, "usage: benchmark_auto MACHINE.yaml [rounds] [largest n]\n");
     return 2;
   }
-  const core::Machine machine = io::read_machine_file(argv[1], comm);
+  const core::Machine machine = runfile::read_machine_file(argv[1], comm);
   const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 5;
   std::vector<double> medians, minima;
   double noise = 1;

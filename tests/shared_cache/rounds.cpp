@@ -10,11 +10,11 @@
 #include <fstream>
 #include <iterator>
 
-#include "annulus/io/output_file.hpp"
-#include "annulus/io/row_reading.hpp"
-#include "annulus/io/tensor_file.hpp"
+#include "annulus/store/output_file.hpp"
+#include "annulus/store/row_reading.hpp"
+#include "annulus/store/tensor_file.hpp"
 
-namespace annulus::io {
+namespace annulus::store {
 namespace {
 
 /// Rows of 2,080 bytes: borders between ranks lie inside pages. 16.6 MB, so that all ranks write.
@@ -98,11 +98,11 @@ int run(const std::string& folder, const std::string& backing, Index rounds) {
 }
 
 }  // namespace
-}  // namespace annulus::io
+}  // namespace annulus::store
 
 int main(int count, char** words) {
   MPI_Init(&count, &words);
-  const int status = count == 4 ? annulus::io::run(words[1], words[2], std::stoll(words[3])) : 2;
+  const int status = count == 4 ? annulus::store::run(words[1], words[2], std::stoll(words[3])) : 2;
   MPI_Finalize();
   return status;
 }

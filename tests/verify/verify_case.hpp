@@ -25,7 +25,7 @@ using MadeResult = std::map<std::string, Made>;
 class VerifyCase {
  public:
   explicit VerifyCase(strategies::Problem problem, std::uint64_t seed = 1) : problem_(std::move(problem)) {
-    settings_.generate = io::GenerateSettings{problem_.shape, problem_.type, seed};
+    settings_.generate = runfile::GenerateSettings{problem_.shape, problem_.type, seed};
     settings_.dlse = "dlse";  // any name: it is made, too
     input_.emplace(problem_, settings_, std::nullopt);
   }
@@ -106,7 +106,7 @@ class VerifyCase {
   }
 
   strategies::Problem problem_;
-  io::InputSettings settings_;
+  runfile::InputSettings settings_;
   std::optional<AttentionInput> input_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "annulus/app/words.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/io/run_file.hpp"
+#include "annulus/runfile/run_file.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -61,7 +61,7 @@ std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::
   if (first == "help") return "there is no verb 'help', did you mean '--help'?";
   const bool is_file = first.ends_with(".yaml") || first.ends_with(".yml");
   return fmt::format("there is no verb '{}'{}", first,
-                     is_file ? ", did you mean 'run " + first + "'?" : io::suggest(first, names));
+                     is_file ? ", did you mean 'run " + first + "'?" : runfile::suggest(first, names));
 }
 
 CommandLine complain(const std::string& what, bool speaks) {

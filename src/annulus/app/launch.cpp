@@ -10,7 +10,7 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/io/numbers.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
 namespace {
@@ -20,7 +20,7 @@ using Lookup = std::function<const char*(const char*)>;
 
 std::optional<Index> number_in(const Lookup& variable, const char* name, Index least) {
   const char* text = variable(name);
-  return text == nullptr ? std::nullopt : io::parse_whole(text, {least}).number;
+  return text == nullptr ? std::nullopt : runfile::parse_whole(text, {least}).number;
 }
 
 std::optional<LauncherWords> words_of(const Lookup& variable, const char* launcher, const char* processes,

@@ -20,7 +20,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/numbers.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
 namespace {
@@ -50,7 +50,8 @@ int main(int argc, char** argv, const Launch& launch) {
   if (const int status = check_launch(launch, *line.verb, comm); status != 0) return status;
   // The stall timeout until a run file says otherwise, and of verbs without one.
   const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
-  const auto timeout = text == nullptr ? io::Parsed<double>{comm::default_stall_timeout, ""} : io::parse_positive(text);
+  const auto timeout =
+      text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
   if (!timeout.number) {
     if (comm.is_root()) {
       fmt::print(stderr,

@@ -6,7 +6,7 @@
 #include <array>
 #include <cctype>
 
-#include "annulus/io/run_file.hpp"
+#include "annulus/runfile/run_file.hpp"
 
 namespace annulus::app {
 namespace {
@@ -84,7 +84,7 @@ class Reader {
     }
     std::vector<std::string> names{"--help"};
     for (const Option& option : options_) names.push_back(option.name);
-    const std::string near = io::suggest(name, names);
+    const std::string near = runfile::suggest(name, names);
     if (!near.empty() || find("--set") == nullptr) return there_is_none + near;
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }

@@ -1,5 +1,5 @@
-// Rows of tensors that lie in a file instead of memory: strategies read and write them through this, io implements it,
-// app hands it in.
+// Rows of tensors that lie in a file instead of memory: strategies read and write them through this, store implements
+// it, app hands it in.
 #pragma once
 
 #include <array>

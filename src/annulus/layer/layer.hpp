@@ -4,6 +4,7 @@
 // memory of the default execution space, all of the problem's type. E is problem.width.
 #pragma once
 
+#include "annulus/core/layer_metrics.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/strategies/strategy.hpp"
 
@@ -12,16 +13,7 @@ namespace annulus::layer {
 /// Rows of x, y, dx, dy and target on every rank: the strategy's partition; contiguous with `tensor`.
 pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
 
-/// What a pass cost this rank.
-struct LayerMetrics {
-  core::RankMetrics attention;     ///< of the attention alone
-  double product_seconds = 0;      ///< wall time in matrix products
-  double product_cpu_seconds = 0;  ///< CPU time of all threads of the rank in them
-  double product_flops = 0;
-  double wait_seconds = 0;  ///< wall time waiting for weights, gradients and rows, the attention's messages excluded
-  Index bytes_sent = 0;     ///< of weights, gradients and rows, the attention's messages excluded
-  Index bytes_received = 0;
-};
+using core::LayerMetrics;
 
 struct ForwardResult {
   core::Buffer y;

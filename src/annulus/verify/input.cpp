@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "annulus/core/storage.hpp"
-#include "annulus/io/generated.hpp"
+#include "annulus/store/generated.hpp"
 #include "annulus/strategies/definition.hpp"
 
 namespace annulus::verify {
@@ -11,7 +11,7 @@ namespace annulus::verify {
 using core::DType;
 using core::TensorId;
 
-Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type) {
+Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type) {
   Numbers numbers(bytes.size() / bytes_of(type));
   const auto convert = [&](const auto* stored) {
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = core::load_as<double>(stored[i]);
@@ -28,16 +28,16 @@ Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type) {
   return numbers;
 }
 
-VerifyInput::VerifyInput(const strategies::Problem& problem, io::AxisOrder file_order)
+VerifyInput::VerifyInput(const strategies::Problem& problem, core::AxisOrder file_order)
     : shape(problem.shape),
       type(problem.type),
       precision(problem.precision),
       order(file_order),
       pattern(strategies::reference_pattern(problem)) {}
 
-AttentionInput::AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
-                               const std::optional<io::TensorFile>& file)
-    : VerifyInput(problem, file ? file->order() : io::AxisOrder::bshd),
+AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
+                               const std::optional<store::TensorFile>& file)
+    : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd),
       settings_(settings),
       gradients_(problem.gradients) {
   if (file) file_ = file->inspected();
@@ -58,11 +58,11 @@ Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
     return read_as_double(*file_, dataset, rows);
   }
   std::vector<std::byte> host(std::size_t(shape.batch * rows.size() * numbers) * core::bytes_of(stored));
-  io::fill_generated(*settings_.generate, tensor, {rows}, host.data());
+  store::fill_generated(*settings_.generate, tensor, {rows}, host.data());
   return to_double(host, stored);
 }
 
-ResultRows rows_in(const io::InspectedFile& file) {
+ResultRows rows_in(const store::InspectedFile& file) {
   return [&file](const std::string& dataset, Interval rows) { return read_as_double(file, dataset, rows); };
 }
 
@@ -72,20 +72,20 @@ RowReader::RowReader(const VerifyInput& input, TensorId tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
 std::string VerifyInput::index_text(Index b, Index x, Index h, Index d) const {
-  return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h, d}, order), ", "));
+  return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h, d}, order), ", "));
 }
 std::string VerifyInput::index_text(Index b, Index x, Index h) const {
-  return fmt::format("[{}]", fmt::join(io::reordered<Index>({b, x, h}, order), ", "));
+  return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h}, order), ", "));
 }
 
-Numbers read_as_double(const io::InspectedFile& file, const std::string& dataset, Interval rows) {
-  const io::DatasetInfo& info = file.at(dataset);
+Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows) {
+  const store::DatasetInfo& info = file.at(dataset);
   Index numbers = rows.size();
   for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
-    numbers *= axis == io::sequence_axis(info.order) ? 1 : info.extents[axis];
+    numbers *= axis == core::sequence_axis(info.order) ? 1 : info.extents[axis];
   }
   std::vector<std::byte> host(std::size_t(numbers) * bytes_of(info.type));
-  io::read_rows(file, {dataset, host.data()}, {rows}, io::Wanted::any_numbers);
+  store::read_rows(file, {dataset, host.data()}, {rows}, store::Wanted::any_numbers);
   return to_double(host, info.type);
 }
 

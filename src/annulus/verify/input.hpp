@@ -8,8 +8,8 @@
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/random.hpp"
-#include "annulus/io/tensor_file.hpp"
 #include "annulus/kernels/reference.hpp"
+#include "annulus/store/tensor_file.hpp"
 #include "annulus/strategies/problem.hpp"
 
 namespace annulus::verify {
@@ -30,7 +30,7 @@ using ShareShown = std::function<void(double share)>;
 /// Where q, k, v and the gradients come from.
 class VerifyInput {
  public:
-  VerifyInput(const strategies::Problem& problem, io::AxisOrder order);
+  VerifyInput(const strategies::Problem& problem, core::AxisOrder order);
   virtual ~VerifyInput() = default;
 
   /// (B, rows, heads, D), heads = kv_heads for k and v; dlse is (B, rows, H). Zeros of dout and dlse where there is
@@ -44,7 +44,7 @@ class VerifyInput {
   core::Shape shape;
   core::DType type;
   core::Precision precision;
-  io::AxisOrder order;                ///< of tensors in files, input and result
+  core::AxisOrder order;              ///< of tensors in files, input and result
   kernels::ReferencePattern pattern;  ///< the definition in its own words: it shares nothing with what it judges
 };
 
@@ -52,21 +52,21 @@ class VerifyInput {
 class AttentionInput : public VerifyInput {
  public:
   /// `file` has been looked at with settings.file; none where the tensors are generated.
-  AttentionInput(const strategies::Problem& problem, const io::InputSettings& settings,
-                 const std::optional<io::TensorFile>& file);
+  AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
+                 const std::optional<store::TensorFile>& file);
 
   Numbers rows(core::TensorId tensor, Interval rows) const override;
 
  private:
-  io::InputSettings settings_;
+  runfile::InputSettings settings_;
   bool gradients_;  ///< there is a dout
-  std::optional<io::InspectedFile> file_;
+  std::optional<store::InspectedFile> file_;
 };
 
 /// Rows of a dataset of a result, (B, rows, heads, ...): read from a file, or gathered from where they were made. On
 /// this rank alone.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
-ResultRows rows_in(const io::InspectedFile& file);
+ResultRows rows_in(const store::InspectedFile& file);
 
 /// A tensor row after row: many heads and entries of one row are asked for before the next.
 class RowReader {
@@ -89,10 +89,10 @@ class RowReader {
 };
 
 /// Numbers as they are stored, as doubles.
-Numbers to_double(const std::vector<std::byte>& bytes, io::NumberType type);
+Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type);
 
 /// Rows of a dataset of a file that was looked at, (B, rows, heads, ...). On this rank alone.
-Numbers read_as_double(const io::InspectedFile& file, const std::string& dataset, Interval rows);
+Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows);
 
 /// Rows that somebody looks at: a query's keys, or a key's queries.
 using WantedRows = std::vector<kernels::RowRun>;

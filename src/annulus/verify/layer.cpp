@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "annulus/core/tolerance.hpp"
-#include "annulus/io/row_reading.hpp"
+#include "annulus/store/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"
 #include "annulus/verify/rows.hpp"
 #include "annulus/verify/verify.hpp"
@@ -218,11 +218,11 @@ class Comparison {
     Numbers& squares = squares_[std::size_t(w)];
     comm_.add_up(squares);
     const layer::Box box = layer::whole(input_.problem(), w);
-    const io::Rectangle all{box.rows, box.columns};
+    const store::Rectangle all{box.rows, box.columns};
     const core::DType type = *file_->at(dataset_of(w)).type.dtype();
     std::vector<std::byte> host(expected.size() * core::bytes_of(type));
     comm::agree(comm_, [&] {
-      if (comm_.is_root()) io::read_part(*file_, {dataset_of(w), all, all, host.data()}, io::Wanted::any_numbers);
+      if (comm_.is_root()) store::read_part(*file_, {dataset_of(w), all, all, host.data()}, store::Wanted::any_numbers);
     });
     Deviation deviation;
     const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
@@ -238,7 +238,7 @@ class Comparison {
 
   const LayerInput& input_;
   const ResultRows& result_;
-  const io::InspectedFile* const file_;
+  const store::InspectedFile* const file_;
   const std::function<void(double, const std::string&)> progress_;
   const bool gradients_asked_;
   const comm::Communicator& comm_;

@@ -44,9 +44,9 @@ void add_transposed(std::span<const double> a, const Numbers& w, Index columns, 
 
 }  // namespace
 
-LayerInput::LayerInput(const layer::LayerProblem& problem, const io::LayerSettings& settings,
-                       const io::InspectedFile& file, const layer::Weights& weights)
-    : VerifyInput(problem.attention, io::AxisOrder::bshd), file_(file), settings_(settings), problem_(problem) {
+LayerInput::LayerInput(const layer::LayerProblem& problem, const runfile::LayerSettings& settings,
+                       const store::InspectedFile& file, const layer::Weights& weights)
+    : VerifyInput(problem.attention, core::AxisOrder::bshd), file_(file), settings_(settings), problem_(problem) {
   for (const Weight w : layer::all_weights) {
     std::vector<std::byte> host(std::size_t(weights[w].bytes()));
     core::copy_to_host(host.data(), weights[w].data(), weights[w].bytes());

@@ -14,8 +14,8 @@ namespace annulus::verify {
 class LayerInput : public VerifyInput {
  public:
   /// `weights` are whole on every rank.
-  LayerInput(const layer::LayerProblem& problem, const io::LayerSettings& settings, const io::InspectedFile& file,
-             const layer::Weights& weights);
+  LayerInput(const layer::LayerProblem& problem, const runfile::LayerSettings& settings,
+             const store::InspectedFile& file, const layer::Weights& weights);
 
   Numbers rows(core::TensorId tensor, Interval rows) const override;
 
@@ -38,8 +38,8 @@ class LayerInput : public VerifyInput {
   Numbers project(layer::Weight weight, Interval rows) const;
   Numbers cached(layer::Weight weight, Interval rows) const;
 
-  io::InspectedFile file_;
-  io::LayerSettings settings_;
+  store::InspectedFile file_;
+  runfile::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;
   // Rows of k and v, which many queries ask for: by weight and number of the block.

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
-#include "annulus/io/inspected_file.hpp"
-#include "annulus/io/root.hpp"
-#include "annulus/io/tensor_file.hpp"
+#include "annulus/comm/root.hpp"
+#include "annulus/store/inspected_file.hpp"
+#include "annulus/store/tensor_file.hpp"
 
 namespace annulus::verify {
 namespace {
@@ -13,9 +13,9 @@ using core::ErrorKind;
 using core::fail;
 
 /// The run file that a result was made with.
-io::RunFile settings_of_result(const std::string& file) {
+runfile::RunFile settings_of_result(const std::string& file) {
   try {
-    return io::parse_run_file(io::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
+    return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
   } catch (const std::exception& error) {  // a failure of this file, not of the user's run file
     fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
   }
@@ -23,7 +23,7 @@ io::RunFile settings_of_result(const std::string& file) {
 
 bool has_losses(const std::string& file) {
   try {
-    io::look_at_dataset(file, "loss");
+    store::look_at_dataset(file, "loss");
     return true;
   } catch (const core::Error&) {
     return false;
@@ -31,15 +31,15 @@ bool has_losses(const std::string& file) {
 }
 
 /// On rank 0.
-void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets) {
+void check_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets) {
   const std::string& file = run.settings.output.file;
   const comm::BlockingScope inside("the look at " + file);
-  const io::RunFile made = settings_of_result(file);
+  const runfile::RunFile made = settings_of_result(file);
   if (has_losses(file)) {
     fail(ErrorKind::failure,
          "{}: is a result of `annulus train` (it has a dataset loss), expected one of `annulus run`", file);
   }
-  const std::vector<std::string> changes = io::differences(made.settings, run.settings);
+  const std::vector<std::string> changes = runfile::differences(made.settings, run.settings);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: was made with other settings than {} has now: {}", file, run.name,
          fmt::join(changes, "; "));
@@ -49,33 +49,33 @@ void check_result(const io::RunFile& run, const std::vector<io::TensorSpec>& dat
 
 }  // namespace
 
-io::InspectedFile inspected_file(const std::string& path, const io::FileState& identity,
-                                 const std::vector<io::TensorSpec>& datasets) {
-  io::InspectedFile seen{path, identity, {}};
-  for (const io::TensorSpec& spec : datasets) seen.datasets[spec.name] = {spec.extents, spec.type, spec.order};
+store::InspectedFile inspected_file(const std::string& path, const store::FileState& identity,
+                                    const std::vector<store::TensorSpec>& datasets) {
+  store::InspectedFile seen{path, identity, {}};
+  for (const store::TensorSpec& spec : datasets) seen.datasets[spec.name] = {spec.extents, spec.type, spec.order};
   return seen;
 }
 
-void check_datasets(const std::string& path, const std::vector<io::TensorSpec>& datasets, const std::string& why) {
-  for (const io::TensorSpec& expected : datasets) {
-    const io::DatasetInfo found = io::look_at_dataset(path, expected.name);
+void check_datasets(const std::string& path, const std::vector<store::TensorSpec>& datasets, const std::string& why) {
+  for (const store::TensorSpec& expected : datasets) {
+    const store::DatasetInfo found = store::look_at_dataset(path, expected.name);
     if (found.extents == expected.extents && found.type == expected.type) continue;
     fail(ErrorKind::failure, "{}: dataset {} is {} ({}), expected {} ({}) {}", path, expected.name, name_of(found.type),
          fmt::join(found.extents, ", "), name_of(expected.type), fmt::join(expected.extents, ", "), why);
   }
 }
 
-io::InspectedFile look_at_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets,
-                                 const comm::Communicator& comm) {
+store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
+                                    const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
-  io::on_root(comm, [&] {
+  comm::on_root(comm, [&] {
     const comm::BlockingScope inside("the look for " + file);
     std::error_code ignored;
     if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
-  const io::InspectedFile seen = inspected_file(file, io::agreed_state(file, comm), datasets);
-  io::on_root(comm, [&] { check_result(run, datasets); });
+  const store::InspectedFile seen = inspected_file(file, store::agreed_state(file, comm), datasets);
+  comm::on_root(comm, [&] { check_result(run, datasets); });
   return seen;
 }
 

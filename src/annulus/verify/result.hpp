@@ -3,22 +3,22 @@
 
 #include <vector>
 
-#include "annulus/io/inspected_file.hpp"
-#include "annulus/io/result_layout.hpp"
-#include "annulus/io/run_file.hpp"
+#include "annulus/runfile/run_file.hpp"
+#include "annulus/store/inspected_file.hpp"
+#include "annulus/store/result_layout.hpp"
 
 namespace annulus::verify {
 
 /// A file with these datasets, to be read from.
-io::InspectedFile inspected_file(const std::string& path, const io::FileState& identity,
-                                 const std::vector<io::TensorSpec>& datasets);
+store::InspectedFile inspected_file(const std::string& path, const store::FileState& identity,
+                                    const std::vector<store::TensorSpec>& datasets);
 
 /// Throws Error(failure) where a dataset is missing or other than it should be, "expected ... WHY". On this rank alone.
-void check_datasets(const std::string& path, const std::vector<io::TensorSpec>& datasets, const std::string& why);
+void check_datasets(const std::string& path, const std::vector<store::TensorSpec>& datasets, const std::string& why);
 
 /// The result file, with the datasets that it must have; collective. Throws the same Error(failure) on
 /// every rank where it is not there, was made with other settings than this run file has now, or lacks a dataset.
-io::InspectedFile look_at_result(const io::RunFile& run, const std::vector<io::TensorSpec>& datasets,
-                                 const comm::Communicator& comm);
+store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
+                                    const comm::Communicator& comm);
 
 }  // namespace annulus::verify

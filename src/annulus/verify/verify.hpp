@@ -30,7 +30,8 @@ struct Findings {
 /// Up to `rows` rows of a result with everything that is asked for. All of them are collective.
 struct Sample {
   ResultRows result;
-  const io::InspectedFile* file = nullptr;  ///< that has all of the result; none: `result` tells of sampled rows alone
+  const store::InspectedFile* file =
+      nullptr;  ///< that has all of the result; none: `result` tells of sampled rows alone
   bool gradients = false;
   Index rows = 64;
   std::function<void(double share, const std::string& what)> progress{};  ///< of this rank; may be empty

@@ -5,9 +5,9 @@
 #include <limits>
 #include <numeric>
 
-#include "annulus/app/report/run_entries.hpp"
+#include "annulus/app/summary/run_entries.hpp"
 #include "annulus/core/metrics.hpp"
-#include "annulus/io/numbers.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
 namespace {
@@ -27,21 +27,22 @@ class Repeats {
   Repeats(const CaseMeasurements& of, Index head_dim) : of_(of), head_dim_(head_dim) {}
 
   std::vector<double> seconds() const {
-    return each([](const PassMeasurements& pass) { return pass.seconds; });
+    return each([](const report::PassMeasurements& pass) { return pass.seconds; });
   }
   /// Longest wait of a rank.
   std::vector<double> wait() const {
-    return each([](const PassMeasurements& pass) { return pass.most("wait_seconds"); });
+    return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
   /// What a quantity of the ranks comes to in a repeat; the same in all of them but for times.
   double most(const char* name) const {
-    return each([&](const PassMeasurements& pass) { return pass.most(name); }).front();
+    return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }
   double sum(const char* name) const {
-    return each([&](const PassMeasurements& pass) { return pass.sum(name); }).front();
+    return each([&](const report::PassMeasurements& pass) { return pass.sum(name); }).front();
   }
   double cpu_seconds() const {
-    const std::vector<double> all = each([](const PassMeasurements& pass) { return pass.sum("kernel_cpu_seconds"); });
+    const std::vector<double> all =
+        each([](const report::PassMeasurements& pass) { return pass.sum("kernel_cpu_seconds"); });
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
   /// Of a repeat.
@@ -51,7 +52,7 @@ class Repeats {
            (of_.backward.empty() ? forward : forward + core::backward_flops(of_.backward[0].sum("kept"), head_dim_));
   }
   double balance() const {
-    const PassMeasurements& pass = of_.forward[0];
+    const report::PassMeasurements& pass = of_.forward[0];
     return pass.most("kept") * double(pass.of("kept").size()) / std::max(pass.sum("kept"), 1.0);
   }
 
@@ -115,7 +116,7 @@ constexpr Entry whole_columns[] = {
 constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
                                         "date",   "hosts",    "job_id",    "version", "error"};
 
-void add_settings(const Job& job, io::CaseRecord& record) {
+void add_settings(const Job& job, store::CaseRecord& record) {
   const core::Shape& s = job.problem.shape;
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, Index>>{{"batch", s.batch},
                                                                                         {"sequence", s.sequence},
@@ -131,35 +132,35 @@ void add_settings(const Job& job, io::CaseRecord& record) {
 
 bool all_numbers(const std::vector<std::string>& texts) {
   return std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
-    return io::parse_whole(text, {0, INT64_MAX}).number.has_value();
+    return runfile::parse_whole(text, {0, INT64_MAX}).number.has_value();
   });
 }
 
 /// A swept key's values, as numbers where all of them are whole numbers.
-io::TableColumn swept_column(const std::string& key, const std::vector<io::BenchCase>& cases) {
+report::TableColumn swept_column(const std::string& key, const std::vector<runfile::BenchCase>& cases) {
   std::vector<std::string> texts;
-  for (const io::BenchCase& one : cases) texts.push_back(one.find(key)->text);
+  for (const runfile::BenchCase& one : cases) texts.push_back(one.find(key)->text);
   if (!all_numbers(texts)) return {key, "", texts};
   std::vector<Index> numbers;
-  for (const std::string& text : texts) numbers.push_back(*io::parse_whole(text, {0, INT64_MAX}).number);
+  for (const std::string& text : texts) numbers.push_back(*runfile::parse_whole(text, {0, INT64_MAX}).number);
   return {key, "", numbers};
 }
 
 }  // namespace
 
-io::CaseRecord record_of_case(const io::BenchCase& one, const Job& job, const CaseMeasurements& measured,
-                              const io::CaseRecord& launch) {
+store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
+                                 const store::CaseRecord& launch) {
   const Repeats repeats(measured, job.problem.shape.head_dim);
   const std::vector<double> seconds = repeats.seconds();
   const double middle = median(seconds), cpu = repeats.cpu_seconds();
   const double rate = cpu > 0 ? repeats.gflop() * double(seconds.size()) / cpu : nan;
   const double peak = measured.peak_gflop_per_cpu_second;
-  const auto passes = [](const std::vector<PassMeasurements>& all) {
+  const auto passes = [](const std::vector<report::PassMeasurements>& all) {
     std::vector<double> of;
-    for (const PassMeasurements& pass : all) of.push_back(pass.seconds);
+    for (const report::PassMeasurements& pass : all) of.push_back(pass.seconds);
     return median(of);
   };
-  io::CaseRecord record = launch;
+  store::CaseRecord record = launch;
   record.number = one.number;
   record.numbers.insert(record.numbers.end(),
                         {
@@ -192,26 +193,27 @@ io::CaseRecord record_of_case(const io::BenchCase& one, const Job& job, const Ca
   return record;
 }
 
-io::CaseRecord record_of_failure(const io::BenchCase& one, const std::string& error, const io::CaseRecord& launch) {
-  io::CaseRecord record = launch;
+store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::string& error,
+                                    const store::CaseRecord& launch) {
+  store::CaseRecord record = launch;
   record.number = one.number;
   record.words.emplace_back("status", status_failed);
   record.words.emplace_back("error", error);
   return record;
 }
 
-bool is_measured(const io::CaseRecord& record) {
+bool is_measured(const store::CaseRecord& record) {
   const std::string status = record.word_of("status");
   return status == status_ok || status == status_wrong;
 }
 
-std::vector<std::optional<io::CaseRecord>> best_records(const std::vector<io::CaseRecord>& all,
-                                                        const std::vector<io::BenchCase>& cases) {
-  const auto order = [](const io::CaseRecord& record) {
-    return std::tuple(!is_measured(record), record.word_of("date"), io::line_of(record));
+std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
+                                                           const std::vector<runfile::BenchCase>& cases) {
+  const auto order = [](const store::CaseRecord& record) {
+    return std::tuple(!is_measured(record), record.word_of("date"), store::line_of(record));
   };
-  std::vector<std::optional<io::CaseRecord>> best(cases.size());
-  for (const io::CaseRecord& record : all) {
+  std::vector<std::optional<store::CaseRecord>> best(cases.size());
+  for (const store::CaseRecord& record : all) {
     if (record.number < 0 || record.number >= Index(cases.size())) continue;
     auto& known = best[std::size_t(record.number)];
     if (!known || order(record) < order(*known)) known = record;
@@ -219,11 +221,11 @@ std::vector<std::optional<io::CaseRecord>> best_records(const std::vector<io::Ca
   return best;
 }
 
-std::vector<io::TableColumn> table_columns(const std::vector<io::BenchCase>& cases,
-                                           const std::vector<std::optional<io::CaseRecord>>& records) {
-  std::vector<io::TableColumn> columns;
+std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
+                                               const std::vector<std::optional<store::CaseRecord>>& records) {
+  std::vector<report::TableColumn> columns;
   for (const auto& [key, value] : cases.front().values) {
-    if (key != io::ranks_word && key != io::threads_word) columns.push_back(swept_column(key, cases));
+    if (key != runfile::ranks_word && key != runfile::threads_word) columns.push_back(swept_column(key, cases));
   }
   for (const Entry& entry : number_columns) {
     std::vector<double> values;
@@ -234,7 +236,7 @@ std::vector<io::TableColumn> table_columns(const std::vector<io::BenchCase>& cas
     std::vector<Index> values;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const double value = records[i] ? records[i]->number_of(entry.name) : nan;
-      const io::SweptValue* asked = cases[i].find(entry.name);
+      const runfile::SweptValue* asked = cases[i].find(entry.name);
       values.push_back(asked ? std::stoll(asked->text) : std::isnan(value) ? 0 : Index(value));
     }
     columns.push_back({entry.name, entry.units, values});

@@ -6,25 +6,25 @@
 #include <vector>
 
 #include "annulus/app/job/job.hpp"
-#include "annulus/app/report/record.hpp"
-#include "annulus/io/bench_file.hpp"
-#include "annulus/io/sweep_parts.hpp"
-#include "annulus/io/sweep_table.hpp"
 #include "annulus/kernels/cudnn/attend.hpp"
+#include "annulus/report/measurements.hpp"
+#include "annulus/report/sweep_table.hpp"
+#include "annulus/runfile/bench_file.hpp"
+#include "annulus/store/sweep_parts.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::app {
 
 /// What the repeats of a case gave, on rank 0.
 struct CaseMeasurements {
-  std::vector<PassMeasurements> forward;   ///< one a repeat
-  std::vector<PassMeasurements> backward;  ///< as many, or none
-  double peak_bytes = 0;                   ///< fullest rank
-  double predicted_peak_bytes = 0;         ///< fullest rank
-  double predicted_seconds = 0;            ///< NaN: no closed form is known
-  double peak_gflop_per_cpu_second = 0;    ///< multiply-adds alone, a thread; 0: not known
-  kernels::cudnn::Shares cudnn = {};       ///< of rank 0; nothing where cuDNN is not asked for
-  verify::Findings findings;               ///< no verdicts: nothing was looked at
+  std::vector<report::PassMeasurements> forward;   ///< one a repeat
+  std::vector<report::PassMeasurements> backward;  ///< as many, or none
+  double peak_bytes = 0;                           ///< fullest rank
+  double predicted_peak_bytes = 0;                 ///< fullest rank
+  double predicted_seconds = 0;                    ///< NaN: no closed form is known
+  double peak_gflop_per_cpu_second = 0;            ///< multiply-adds alone, a thread; 0: not known
+  kernels::cudnn::Shares cudnn = {};               ///< of rank 0; nothing where cuDNN is not asked for
+  verify::Findings findings;                       ///< no verdicts: nothing was looked at
 };
 
 /// `status` of a case: measured and right as far as rows were looked at, measured and outside the tolerance, not
@@ -36,23 +36,24 @@ inline constexpr const char* status_missing = "missing";
 
 /// The record of a measured case, on rank 0. `launch` has the columns that all cases of a launch have in common: ranks,
 /// hosts.
-io::CaseRecord record_of_case(const io::BenchCase& one, const Job& job, const CaseMeasurements& measured,
-                              const io::CaseRecord& launch);
-io::CaseRecord record_of_failure(const io::BenchCase& one, const std::string& error, const io::CaseRecord& launch);
+store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
+                                 const store::CaseRecord& launch);
+store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::string& error,
+                                    const store::CaseRecord& launch);
 
-bool is_measured(const io::CaseRecord& record);
+bool is_measured(const store::CaseRecord& record);
 
 /// Of several records of a case the one that counts: measured before failed, then the earlier one. Nothing where there
 /// is none. By case, in their order.
-std::vector<std::optional<io::CaseRecord>> best_records(const std::vector<io::CaseRecord>& all,
-                                                        const std::vector<io::BenchCase>& cases);
+std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
+                                                           const std::vector<runfile::BenchCase>& cases);
 
 /// Swept keys, then what was measured; NaN and "" of cases that are missing.
-std::vector<io::TableColumn> table_columns(const std::vector<io::BenchCase>& cases,
-                                           const std::vector<std::optional<io::CaseRecord>>& records);
+std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
+                                               const std::vector<std::optional<store::CaseRecord>>& records);
 
 /// The table for people, rank 0: a line for each case that has a record, up to `most` of them.
-std::string printed_table(const std::vector<io::BenchCase>& cases,
-                          const std::vector<std::optional<io::CaseRecord>>& records, std::size_t most);
+std::string printed_table(const std::vector<runfile::BenchCase>& cases,
+                          const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most);
 
 }  // namespace annulus::app

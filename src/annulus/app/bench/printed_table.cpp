@@ -16,33 +16,33 @@ std::string number_text(double value, const char* format) {
 }
 
 /// Half of the way from the fastest to the slowest repeat, in per cent of the median.
-double spread(const io::CaseRecord& record) {
+double spread(const store::CaseRecord& record) {
   const double least = record.number_of("attention_seconds_min"), most = record.number_of("attention_seconds_max");
   return 50 * (most - least) / record.number_of("attention_seconds_median");
 }
 
 struct Shown {
   const char* heading;
-  std::string (*text)(const io::CaseRecord&);
+  std::string (*text)(const store::CaseRecord&);
 };
 template <int scale_exponent = 0>
-std::string scaled(const io::CaseRecord& record, const char* column, const char* format) {
+std::string scaled(const store::CaseRecord& record, const char* column, const char* format) {
   return number_text(record.number_of(column) * std::ldexp(1.0, scale_exponent), format);
 }
 const Shown shown[] = {
-    {"seconds", [](const io::CaseRecord& r) { return scaled(r, "attention_seconds_median", "{:.4g}"); }},
-    {"+-%", [](const io::CaseRecord& r) { return number_text(spread(r), "{:.0f}"); }},
-    {"GFLOP/s", [](const io::CaseRecord& r) { return scaled(r, "gflop_per_second", "{:.1f}"); }},
-    {"/CPU s", [](const io::CaseRecord& r) { return scaled(r, "gflop_per_cpu_second", "{:.1f}"); }},
-    {"of peak", [](const io::CaseRecord& r) { return scaled(r, "share_of_peak", "{:.2f}"); }},
-    {"wait s", [](const io::CaseRecord& r) { return scaled(r, "wait_seconds", "{:.3g}"); }},
-    {"MiB recv", [](const io::CaseRecord& r) { return scaled<-20>(r, "bytes_received", "{:.2f}"); }},
-    {"MiB peak", [](const io::CaseRecord& r) { return scaled<-20>(r, "peak_bytes", "{:.1f}"); }},
-    {"predicted", [](const io::CaseRecord& r) { return scaled(r, "predicted_seconds", "{:.4g}"); }},
-    {"MiB pred", [](const io::CaseRecord& r) { return scaled<-20>(r, "predicted_peak_bytes", "{:.1f}"); }},
-    {"error", [](const io::CaseRecord& r) { return scaled(r, "error_out", "{:.1e}"); }},
-    {"ranks", [](const io::CaseRecord& r) { return scaled(r, "ranks", "{:.0f}"); }},
-    {"status", [](const io::CaseRecord& r) { return r.word_of("status"); }},
+    {"seconds", [](const store::CaseRecord& r) { return scaled(r, "attention_seconds_median", "{:.4g}"); }},
+    {"+-%", [](const store::CaseRecord& r) { return number_text(spread(r), "{:.0f}"); }},
+    {"GFLOP/s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_second", "{:.1f}"); }},
+    {"/CPU s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_cpu_second", "{:.1f}"); }},
+    {"of peak", [](const store::CaseRecord& r) { return scaled(r, "share_of_peak", "{:.2f}"); }},
+    {"wait s", [](const store::CaseRecord& r) { return scaled(r, "wait_seconds", "{:.3g}"); }},
+    {"MiB recv", [](const store::CaseRecord& r) { return scaled<-20>(r, "bytes_received", "{:.2f}"); }},
+    {"MiB peak", [](const store::CaseRecord& r) { return scaled<-20>(r, "peak_bytes", "{:.1f}"); }},
+    {"predicted", [](const store::CaseRecord& r) { return scaled(r, "predicted_seconds", "{:.4g}"); }},
+    {"MiB pred", [](const store::CaseRecord& r) { return scaled<-20>(r, "predicted_peak_bytes", "{:.1f}"); }},
+    {"error", [](const store::CaseRecord& r) { return scaled(r, "error_out", "{:.1e}"); }},
+    {"ranks", [](const store::CaseRecord& r) { return scaled(r, "ranks", "{:.0f}"); }},
+    {"status", [](const store::CaseRecord& r) { return r.word_of("status"); }},
 };
 
 /// Columns as wide as their widest entry.
@@ -62,10 +62,10 @@ std::string aligned(const std::vector<Row>& rows) {
 
 }  // namespace
 
-std::string printed_table(const std::vector<io::BenchCase>& cases,
-                          const std::vector<std::optional<io::CaseRecord>>& records, std::size_t most) {
+std::string printed_table(const std::vector<runfile::BenchCase>& cases,
+                          const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most) {
   Row heading{"case"};
-  const auto is_told_anyway = [](const std::string& key) { return key == io::ranks_word; };
+  const auto is_told_anyway = [](const std::string& key) { return key == runfile::ranks_word; };
   for (const auto& [key, value] : cases.front().values) {
     if (!is_told_anyway(key)) heading.push_back(key.substr(key.rfind('.') + 1));
   }

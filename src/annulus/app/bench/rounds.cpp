@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "annulus/app/job/memory_share.hpp"
-#include "annulus/app/report/progress.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
+#include "annulus/report/progress.hpp"
 
 namespace annulus::app {
 namespace {
@@ -19,12 +19,12 @@ constexpr double guessed_seconds = 1;  // of a run without a prediction
 double seconds_of(const PlannedCase& one) { return std::isnan(one.seconds) ? guessed_seconds : one.seconds; }
 
 /// Of a case.
-Index runs_of(const io::BenchFile& file) { return file.settings.warmup + file.settings.repeats; }
+Index runs_of(const runfile::BenchFile& file) { return file.settings.warmup + file.settings.repeats; }
 
 /// A launch's work: groups one after the other, with one progress line over all of them.
 class Rounds {
  public:
-  Rounds(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
+  Rounds(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const store::CaseRecord& launch,
          const CaseListener& listener, const comm::Communicator& comm)
       : jobs_(jobs),
         launch_(launch),
@@ -70,7 +70,7 @@ class Rounds {
         fmt::format("case {} of {}, run {} of {}", measured_.cases + measured_.failed + 1, cases_, run + 1, runs_);
     const double weight = seconds_of(planned) / double(runs_);
     const auto shown = [&](double share, const std::string&) { line_.show((done_ + share * weight) / all_, what); };
-    io::CaseRecord record;
+    store::CaseRecord record;
     const bool well = succeeds(*planned.one, [&] {
       trial->run(run >= jobs_.file().settings.warmup, last, shown);
       if (last) record = trial->finish(peak(trial->precision()), launch_);
@@ -84,7 +84,7 @@ class Rounds {
 
   /// Does some work of a case. What all ranks know to be impossible is this case's failure, and false; others go on.
   template <class Work>
-  bool succeeds(const io::BenchCase& one, const Work& work) {
+  bool succeeds(const runfile::BenchCase& one, const Work& work) {
     std::string error;
     try {
       work();
@@ -118,13 +118,13 @@ class Rounds {
   }
 
   const JobMaker& jobs_;
-  const io::CaseRecord& launch_;
+  const store::CaseRecord& launch_;
   const CaseListener& listener_;
   const comm::Communicator& comm_;
   const Index runs_;
   const double all_;  // predicted seconds, a run of each case
   const Index cases_;
-  ProgressLine line_;
+  report::ProgressLine line_;
   double done_ = 0;
   std::vector<std::unique_ptr<Trial>> trials_;  // of the group; none: failed, or done
   std::map<core::Precision, double> peaks_;
@@ -153,7 +153,7 @@ std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& 
   return groups;
 }
 
-Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
+Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const store::CaseRecord& launch,
                  const CaseListener& listener, const comm::Communicator& comm) {
   Rounds rounds(jobs, cases, launch, listener, comm);
   GroupLimits limits;

@@ -25,8 +25,8 @@ struct GroupLimits {
 /// Hears of cases while they are measured, on every rank; records are complete on rank 0. An exception that it throws
 /// ends the measuring.
 struct CaseListener {
-  std::function<void(const std::vector<Index>& numbers)> begun;  ///< called when a group of cases begins
-  std::function<void(const io::CaseRecord& record)> finished;    ///< called when a case is measured, or has failed
+  std::function<void(const std::vector<Index>& numbers)> begun;   ///< called when a group of cases begins
+  std::function<void(const store::CaseRecord& record)> finished;  ///< called when a case is measured, or has failed
 };
 
 /// Neighbours in groups, in their order; a case beyond a limit, or `alone`, is a group of its own. `runs` of each case.
@@ -41,7 +41,7 @@ struct Measured {
 };
 
 /// Measures the cases; stops when asked to, between two runs. Collective.
-Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const io::CaseRecord& launch,
+Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const store::CaseRecord& launch,
                  const CaseListener& listener, const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -6,14 +6,14 @@
 #include <cstdlib>
 
 #include "annulus/core/error.hpp"
-#include "annulus/io/numbers.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
 
 ArrayTask array_task(const std::function<const char*(const char*)>& variable) {
   const auto number = [&](const char* name) -> std::optional<Index> {
     const char* text = variable(name);
-    return text == nullptr ? std::nullopt : io::parse_whole(text, {0, INT64_MAX}).number;
+    return text == nullptr ? std::nullopt : runfile::parse_whole(text, {0, INT64_MAX}).number;
   };
   const auto id = number("SLURM_ARRAY_TASK_ID"), count = number("SLURM_ARRAY_TASK_COUNT");
   if (!id || !count || *count < 1) return {};
@@ -33,13 +33,13 @@ ArrayTask array_task() {
   return array_task([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-bool belongs(const io::BenchCase& one, const BenchLaunch& launch) {
+bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch) {
   const auto suits = [&](const char* word, Index number) {
-    const io::SweptValue* asked = one.find(word);
+    const runfile::SweptValue* asked = one.find(word);
     return asked == nullptr || asked->text == std::to_string(number);
   };
-  return one.number % launch.task.count == launch.task.number && suits(io::ranks_word, launch.ranks) &&
-         suits(io::threads_word, launch.threads);
+  return one.number % launch.task.count == launch.task.number && suits(runfile::ranks_word, launch.ranks) &&
+         suits(runfile::threads_word, launch.threads);
 }
 
 }  // namespace annulus::app

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "annulus/io/bench_file.hpp"
+#include "annulus/runfile/bench_file.hpp"
 
 namespace annulus::app {
 
@@ -29,6 +29,6 @@ struct BenchLaunch {
   Index threads = 1;
   ArrayTask task;
 };
-bool belongs(const io::BenchCase& one, const BenchLaunch& launch);
+bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch);
 
 }  // namespace annulus::app

@@ -11,26 +11,26 @@
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/io/run_file_keys.hpp"
-#include "annulus/io/sweep.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/layer/predict.hpp"
+#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/sweep.hpp"
 #include "annulus/verify/rows.hpp"
 
 namespace annulus::app {
 namespace {
 
 /// Ranks of the launches that a case is for.
-int ranks_of(const io::BenchCase& one, const comm::Communicator& comm) {
-  const io::SweptValue* asked = one.find(io::ranks_word);
+int ranks_of(const runfile::BenchCase& one, const comm::Communicator& comm) {
+  const runfile::SweptValue* asked = one.find(runfile::ranks_word);
   return asked == nullptr ? comm.size() : std::stoi(asked->text);
 }
 
 /// What decides which numbers a work reads.
 std::string input_text(const Job& job) {
-  const io::Settings& settings = job.run.settings;
+  const runfile::Settings& settings = job.run.settings;
   std::string text;
-  for (const auto& key : io::run_file_keys()) {
+  for (const auto& key : runfile::run_file_keys()) {
     if (key.name.starts_with("input.") || key.name == "compute.backward") text += key.name + key.text(settings) + "\n";
   }
   return text;
@@ -124,8 +124,8 @@ const Nodes& JobMaker::nodes(const std::optional<std::string>& machine_file, int
   return nodes_.at(key);
 }
 
-Job JobMaker::job(const io::BenchCase& one) const {
-  io::RunFile run;
+Job JobMaker::job(const runfile::BenchCase& one) const {
+  runfile::RunFile run;
   comm::agree(comm_, [&] { run = file_.run_file(one); });
   try {
     JobOptions options;
@@ -137,7 +137,7 @@ Job JobMaker::job(const io::BenchCase& one) const {
   }
 }
 
-PlannedCase JobMaker::plan(const io::BenchCase& one, bool predict) const {
+PlannedCase JobMaker::plan(const runfile::BenchCase& one, bool predict) const {
   const Job made = job(one);
   if (!predict) return {&one};
   double seconds = 0, bytes = 0;
@@ -178,9 +178,9 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   });
 }
 
-Pass Trial::pass(PassKind kind, const strategies::Progress& progress) {
-  return run_pass(comm_, fmt::format("{} of {}", work_->name(kind), of().name()),
-                  [&] { return work_->pass(kind, progress); });
+report::Pass Trial::pass(PassKind kind, const strategies::Progress& progress) {
+  return report::run_pass(comm_, fmt::format("{} of {}", work_->name(kind), of().name()),
+                          [&] { return work_->pass(kind, progress); });
 }
 
 void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
@@ -191,10 +191,10 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   core::memory_ledger().reset_peak();
   const kernels::cudnn::Shares before = kernels::cudnn::shares();
   const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work
-  const Pass forward =
+  const report::Pass forward =
       pass(PassKind::forward, [&](double share, const std::string& where) { progress(half * share, where); });
   Index peak = forward.peak_bytes;
-  std::optional<Pass> backward;
+  std::optional<report::Pass> backward;
   if (gradients) {
     backward = pass(PassKind::backward,
                     [&](double share, const std::string& where) { progress(half + (1 - half) * share, where); });
@@ -221,7 +221,7 @@ verify::Findings Trial::look() const {
   return hold_against_definition(job_, sample, comm_);
 }
 
-io::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const io::CaseRecord& launch) {
+store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch) {
   const comm::Scope scope("the check of " + of().name());
   measured_.findings = look();
   work_->write_outputs(nullptr);

@@ -4,8 +4,8 @@
 
 #include "annulus/app/job/input_tensors.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/finite.hpp"
-#include "annulus/io/row_reading.hpp"
+#include "annulus/store/finite.hpp"
+#include "annulus/store/row_reading.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
@@ -64,9 +64,9 @@ void AttentionWork::start(const std::vector<StoredTensor>& tensors, std::vector<
   for (const StoredTensor tensor : tensors) {
     const strategies::Problem& problem = job_.problem;
     Input& input = inputs.emplace_back(Input{tensor, HostSide(memory, bytes_of(tensor))});
-    last_ = source_.start(tensor, io::pieces_of(slice_.batch, rows().intervals(), heads_of(tensor),
-                                                strategies::head_numbers_of(problem, tensor),
-                                                strategies::number_bytes_of(problem, tensor), input.host.data()));
+    last_ = source_.start(tensor, store::pieces_of(slice_.batch, rows().intervals(), heads_of(tensor),
+                                                   strategies::head_numbers_of(problem, tensor),
+                                                   strategies::number_bytes_of(problem, tensor), input.host.data()));
     memory += bytes_of(tensor);
   }
 }
@@ -104,7 +104,7 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
     try {
       if (last_ > 0) source_.wait(std::exchange(last_, 0));
     } catch (const core::Error&) {  // a file that was replaced or cut short makes reads fail in many ways
-      if (job_.input) io::check_unchanged(job_.input->inspected().path, job_.input->inspected().state);
+      if (job_.input) store::check_unchanged(job_.input->inspected().path, job_.input->inspected().state);
       throw;
     }
   });
@@ -121,7 +121,7 @@ void AttentionWork::read_inputs() {
   finish_reading(inputs_);
   const core::DType type = job_.problem.type;
   const auto largest = [&](Input& input) {
-    return io::largest_magnitude(input.host.data(), type, input.host.bytes() / Index(core::bytes_of(type)));
+    return store::largest_magnitude(input.host.data(), type, input.host.bytes() / Index(core::bytes_of(type)));
   };
   check_scores(job_, largest(inputs_[0]), largest(inputs_[1]), comm_);
   inputs_.clear();
@@ -147,38 +147,38 @@ AttentionWork::Made AttentionWork::made(StoredTensor tensor, const core::Buffer&
   return one;
 }
 
-void AttentionWork::write(io::RowWriter* file, std::vector<Made> tensors) {
+void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
   std::vector<HostRows> floats;
-  std::vector<io::RowsOut> rows_out;
+  std::vector<store::RowsOut> rows_out;
   for (Made& one : tensors) {
     const std::string name(name_of(one.tensor));
     const std::optional<core::DType> type = strategies::memory_type_of(job_.problem, one.tensor);
     if (type && one.tensor != StoredTensor::lse) floats.push_back({name, one.host.data(), one.host.bytes(), *type});
-    rows_out.push_back({name, one.host.data(), type ? io::NumberType(*type) : io::NumberType::int64(), slice_.batch,
-                        heads_of(one.tensor)});
+    rows_out.push_back({name, one.host.data(), type ? store::NumberType(*type) : store::NumberType::int64(),
+                        slice_.batch, heads_of(one.tensor)});
   }
   check_results(job_, floats, rows().intervals(), comm_);
   if (file == nullptr) return;
-  file->write(rows_out, rows().intervals(), io::RowOwners(job_.partition));
+  file->write(rows_out, rows().intervals(), store::RowOwners(job_.partition));
   for (const Made& one : tensors) {
     const auto spec = std::find_if(job_.results.begin(), job_.results.end(),
                                    [&](const auto& result) { return result.name == name_of(one.tensor); });
     files_.written +=
-        one.host.bytes() / strategies::number_bytes_of(job_.problem, one.tensor) * Index(io::bytes_of(spec->type));
+        one.host.bytes() / strategies::number_bytes_of(job_.problem, one.tensor) * Index(store::bytes_of(spec->type));
   }
 }
 
-LseFindings AttentionWork::write_outputs(io::RowWriter* file) {
+report::LseFindings AttentionWork::write_outputs(store::RowWriter* file) {
   const comm::Scope scope("the writing of out and lse");
   if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = tensors_.normalizers = {};
   std::vector<Made> outputs{made(StoredTensor::out, tensors_.out), made(StoredTensor::lse, tensors_.lse)};
-  const LseFindings findings = look_at_lse(job_, outputs[1].host.data(), comm_);
+  const report::LseFindings findings = look_at_lse(job_, outputs[1].host.data(), comm_);
   write(file, std::move(outputs));
   write_statistics(file);
   return findings;
 }
 
-void AttentionWork::write_gradients(io::RowWriter* file) {
+void AttentionWork::write_gradients(store::RowWriter* file) {
   strategies::Tensors gradients;
   gradients.dq = std::move(tensors_.dq);
   gradients.dkv = std::move(tensors_.dkv);
@@ -246,7 +246,7 @@ void AttentionWork::drop_statistics() {
 }
 
 /// Those that were asked for, and frees them.
-void AttentionWork::write_statistics(io::RowWriter* file) {
+void AttentionWork::write_statistics(store::RowWriter* file) {
   const comm::Scope scope("the writing of the statistics");
   const strategies::Statistics& wanted = job_.problem.statistics;
   std::vector<Made> all;
@@ -265,13 +265,13 @@ Index input_bytes_of(const Job& job, int rank) {
   return bytes_of_rows(job.problem, forward_inputs, rows) + bytes_of_rows(job.problem, backward_inputs(job), rows);
 }
 
-std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicator& comm) {
-  auto rows = std::make_unique<io::FileRows>();
+std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm) {
+  auto rows = std::make_unique<store::FileRows>();
   comm::agree(comm, [&] {
     if (job.layer) return;
     for (const StoredTensor tensor : input_tensors(job)) {
-      io::RowOrigin origin = input_origin(job, tensor);
-      io::allow_any_numbers(origin);  // all ranks look at them together
+      store::RowOrigin origin = input_origin(job, tensor);
+      store::allow_any_numbers(origin);  // all ranks look at them together
       rows->put(tensor, std::move(origin));
     }
   });

@@ -7,7 +7,7 @@
 #include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/core/row_store.hpp"
-#include "annulus/io/shared_blocks.hpp"
+#include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::app {
 
@@ -20,9 +20,9 @@ class AttentionWork : public Work {
   bool read_ahead() override;
   void read_inputs() override;
   layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override;
-  LseFindings write_outputs(io::RowWriter* file) override;
+  report::LseFindings write_outputs(store::RowWriter* file) override;
   void read_gradients() override;
-  void write_gradients(io::RowWriter* file) override;
+  void write_gradients(store::RowWriter* file) override;
   bool share_inputs(const Work& other) override;
   Index input_bytes() const override;
   void drop_results() override;
@@ -60,8 +60,8 @@ class AttentionWork : public Work {
   /// Waits for what was begun, counts it and brings it to the device. Collective.
   void finish_reading(std::vector<Input>& inputs);
   /// Checks tensors that are no lse, and writes all of them. Collective.
-  void write(io::RowWriter* file, std::vector<Made> tensors);
-  void write_statistics(io::RowWriter* file);
+  void write(store::RowWriter* file, std::vector<Made> tensors);
+  void write_statistics(store::RowWriter* file);
   void drop_statistics();
 
   const Job& job_;

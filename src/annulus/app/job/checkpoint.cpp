@@ -7,11 +7,12 @@
 #include <filesystem>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/report/record.hpp"
+#include "annulus/app/job/provenance.hpp"
+#include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/file_system.hpp"
-#include "annulus/io/root.hpp"
-#include "annulus/io/temporary_name.hpp"
+#include "annulus/runfile/links.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/files/temporary_name.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -21,15 +22,15 @@ using core::DType;
 using core::ErrorKind;
 using core::fail;
 
-io::TensorSpec loss_spec(Index losses) { return {"loss", DType::float64, {losses}, "step"}; }
+store::TensorSpec loss_spec(Index losses) { return {"loss", DType::float64, {losses}, "step"}; }
 
 /// What every checkpoint has, whoever made it.
 struct FoundCheckpoint {
-  Index steps;       ///< done
-  io::RunFile made;  ///< with these settings
+  Index steps;            ///< done
+  runfile::RunFile made;  ///< with these settings
 };
 
-std::string previous_of(const std::string& checkpoint) { return io::follow_links(checkpoint) + ".previous"; }
+std::string previous_of(const std::string& checkpoint) { return runfile::follow_links(checkpoint) + ".previous"; }
 
 bool exists(const std::string& file) {
   const comm::BlockingScope inside("the look at " + file);
@@ -39,13 +40,13 @@ bool exists(const std::string& file) {
 
 FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
   try {
-    const std::vector<Index> losses = io::look_at_dataset(file, "loss").extents;
+    const std::vector<Index> losses = store::look_at_dataset(file, "loss").extents;
     if (losses.size() != 1) {
       fail(ErrorKind::failure, "{}: dataset loss has {} axes, expected one, with a number per step", file,
            losses.size());
     }
-    const std::string settings = io::read_text_dataset(file, "/run/settings");
-    return {losses[0], io::parse_run_file(settings, file + ":/run/settings", {})};
+    const std::string settings = store::read_text_dataset(file, "/run/settings");
+    return {losses[0], runfile::parse_run_file(settings, file + ":/run/settings", {})};
   } catch (const std::exception& error) {  // another HDF5 file, or none, or of another version: it names the file
     fail(ErrorKind::failure,
          "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
@@ -58,7 +59,7 @@ bool check_data(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   bool known = true;
   for (const TrainingData& data : training.data) {
-    const std::optional<std::string> before = io::read_text_attribute(file, data.attribute);
+    const std::optional<std::string> before = store::read_text_attribute(file, data.attribute);
     if (before && *before != data.fingerprint) {
       fail(ErrorKind::failure,
            "{}train.checkpoint: {} was trained on other numbers than those of dataset {} of {} (fingerprint {}, now "
@@ -79,7 +80,7 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const Index steps = found.steps;
   verify::check_datasets(file, {loss_spec(steps)}, why);
   const bool known = check_data(file, training);
-  const std::vector<std::string> changes = io::differences(found.made.settings, request.run.settings, known);
+  const std::vector<std::string> changes = runfile::differences(found.made.settings, request.run.settings, known);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
          request.run.name, fmt::join(changes, "; "));
@@ -127,12 +128,12 @@ bool is_whole(const std::string& file, const TrainingJob& training) {
 
 void keep_previous(const TrainingJob& training) {
   const std::string& checkpoint = training.request.run.settings.train->checkpoint;
-  const std::string now = io::follow_links(checkpoint), before = previous_of(checkpoint);
+  const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
   if (!exists(now) || !is_whole(now, training)) return;
   // A second name under which the file stays when the first one is given to the next: at no moment there is none.
-  io::remove_leftovers(before);  // of a process that was killed between the two
-  const std::string second = io::temporary_name(before);
+  store::remove_leftovers(before);  // of a process that was killed between the two
+  const std::string second = store::temporary_name(before);
   if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());
   unlink(second.c_str());  // both names of one file: rename() leaves them
 }
@@ -145,41 +146,42 @@ void remove_previous(const std::string& checkpoint) {
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm) {
   const comm::Scope scope("the reading of the checkpoint");
   const std::string file =
-      io::from_root(comm, [&] { return newest(training.request.run.settings.train->checkpoint, training); });
+      comm::from_root(comm, [&] { return newest(training.request.run.settings.train->checkpoint, training); });
   if (file.empty()) return std::nullopt;
-  const io::FileState identity = io::agreed_state(file, comm);
+  const store::FileState identity = store::agreed_state(file, comm);
   const Index steps =
-      io::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
-  const io::InspectedFile seen = verify::inspected_file(file, identity, training_specs(*training.request.layer, steps));
+      comm::numbers_from_root(comm, [&] { return std::vector<Index>{check_checkpoint(file, training)}; }).at(0);
+  const store::InspectedFile seen =
+      verify::inspected_file(file, identity, training_specs(*training.request.layer, steps));
   TrainingState state;
   state.losses.resize(std::size_t(steps));
-  const io::Rectangle all{{0, steps}, {0, 1}};
-  io::read_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
+  const store::Rectangle all{{0, steps}, {0, 1}};
+  store::read_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
   state.weights = load_weights(seen, *training.request.layer, comm);
   return state;
 }
 
-std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
-                                           std::optional<core::DType> type) {
-  std::vector<io::TensorSpec> specs = weight_specs("", problem, type);
+std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
+                                              std::optional<core::DType> type) {
+  std::vector<store::TensorSpec> specs = weight_specs("", problem, type);
   specs.push_back(loss_spec(losses));
   return specs;
 }
 
-void save_training(io::OutputFile& file, const TrainingJob& training, const TrainingState& state,
-                   const std::vector<io::Column>& columns, const std::string& command_line,
+void save_training(store::OutputFile& file, const TrainingJob& training, const TrainingState& state,
+                   const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
   write_weights("", state.weights, *training.request.layer, comm, file);
-  const io::Rectangle losses{{0, state.steps_done()}, {0, 1}};
+  const store::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
-      {{"loss", comm.is_root() ? losses : io::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
-      [](const std::string&) -> io::RankOf { return [](const io::OneNumber&) { return 0; }; });
+      {{"loss", comm.is_root() ? losses : store::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
+      [](const std::string&) -> store::RankOf { return [](const store::OneNumber&) { return 0; }; });
   // A result has one more loss, of the weights after the last step.
   const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);
   const std::string title = fmt::format("weights of an attention layer after {} steps of gradient descent: {}", steps,
                                         describe_pattern(training.request.problem));
-  io::Record record{io::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
-                    identity(title)};
+  store::Record record{runfile::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
+                       identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
   file.publish(record);
 }

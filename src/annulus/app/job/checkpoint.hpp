@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "annulus/app/job/layer_tensors.hpp"
-#include "annulus/io/output_file.hpp"
+#include "annulus/store/output_file.hpp"
 
 namespace annulus::app {
 
@@ -48,13 +48,13 @@ void keep_previous(const TrainingJob& training);
 void remove_previous(const std::string& checkpoint);
 
 /// Datasets of a file with the weights, in the input's type or another, and this many losses.
-std::vector<io::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
-                                           std::optional<core::DType> type = std::nullopt);
+std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
+                                              std::optional<core::DType> type = std::nullopt);
 
 /// Writes weights and losses to `file`, which was made for them, and finishes it with the job's settings; collective.
 /// `columns` become datasets of /run.
-void save_training(io::OutputFile& file, const TrainingJob& training, const TrainingState& state,
-                   const std::vector<io::Column>& columns, const std::string& command_line,
+void save_training(store::OutputFile& file, const TrainingJob& training, const TrainingState& state,
+                   const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "annulus/report/text.hpp"
+
 namespace annulus::app {
 
 using strategies::Problem;
@@ -28,7 +30,7 @@ std::string describe_shape(const Problem& problem) {
 }
 
 std::string describe_tensors(const Request& request) {
-  const std::string axes = request.input ? fmt::format(" (axes {})", io::name_of(request.order())) : "";
+  const std::string axes = request.input ? fmt::format(" (axes {})", core::name_of(request.order())) : "";
   const core::Precision precision = request.problem.precision;
   return describe_shape(request.problem) + axes +
          (core::has_own_products(precision) ? fmt::format(", products of {}", core::name_of(precision)) : "");
@@ -77,25 +79,14 @@ std::string describe_bits(const Job& job) {
 
 std::string describe_blocks(const planner::StreamCut& cut) {
   return fmt::format("{} block{} of {} rows, parts of at most {:.2g} s and {}", cut.blocks, cut.blocks == 1 ? "" : "s",
-                     cut.block_rows, cut.unit_seconds, describe_bytes(cut.memory_bytes));
+                     cut.block_rows, cut.unit_seconds, report::describe_bytes(cut.memory_bytes));
 }
 
 std::string describe_passes(const Job& job) {
   const auto& [entries, heads] = job.slices;
   return fmt::format("{}, of {} batch entr{} and {} key/value head{} each{}, {} on the fullest rank", job.slice_count(),
                      entries, entries == 1 ? "y" : "ies", heads, heads == 1 ? "" : "s",
-                     job.reads_ahead ? ", the next one read meanwhile" : "", describe_bytes(job.slice_bytes));
-}
-
-std::string describe_bytes(double bytes) {
-  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
-  return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
-}
-
-void print_line(std::string_view name, std::string_view text, int width) {
-  fmt::print("  {:<{}} {}\n", name, width, text);
+                     job.reads_ahead ? ", the next one read meanwhile" : "", report::describe_bytes(job.slice_bytes));
 }
 
 }  // namespace annulus::app

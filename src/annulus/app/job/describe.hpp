@@ -29,10 +29,4 @@ std::string describe_bits(const Job& job);
 std::string describe_blocks(const planner::StreamCut& cut);
 /// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
 std::string describe_passes(const Job& job);
-/// "1.5 GiB".
-std::string describe_bytes(double bytes);
-
-/// A line of a summary on stdout: "  name       text".
-void print_line(std::string_view name, std::string_view text, int width = 10);
-
 }  // namespace annulus::app

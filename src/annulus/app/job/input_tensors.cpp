@@ -4,7 +4,7 @@ namespace annulus::app {
 
 using core::StoredTensor;
 
-const std::string& dataset_of(const io::InputSettings& input, StoredTensor tensor) {
+const std::string& dataset_of(const runfile::InputSettings& input, StoredTensor tensor) {
   switch (tensor) {
     case StoredTensor::q:
       return input.q;
@@ -42,10 +42,10 @@ std::vector<StoredTensor> input_tensors(const Request& request) {
   return all;
 }
 
-io::RowOrigin input_origin(const Request& request, StoredTensor tensor) {
-  const io::InputSettings& input = request.run.settings.input;
-  if (request.input) return io::origin_of(request.input->inspected(), dataset_of(input, tensor));
-  return io::SeededTensor{*input.generate, seeded_id(tensor)};
+store::RowOrigin input_origin(const Request& request, StoredTensor tensor) {
+  const runfile::InputSettings& input = request.run.settings.input;
+  if (request.input) return store::origin_of(request.input->inspected(), dataset_of(input, tensor));
+  return store::SeededTensor{*input.generate, seeded_id(tensor)};
 }
 
 }  // namespace annulus::app

@@ -7,6 +7,7 @@
 #include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/planner/slice_memory.hpp"
+#include "annulus/report/text.hpp"
 
 namespace annulus::app {
 namespace {
@@ -23,7 +24,7 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
 
 /// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
 /// that are not there are on nodes of the machine that is planned for.
-int ulysses_ranks(const io::RunFile& run, int ranks, Index smallest_node) {
+int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
     core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
@@ -35,7 +36,7 @@ int ulysses_ranks(const io::RunFile& run, int ranks, Index smallest_node) {
 }
 
 /// Refuses a strategy that cannot run here. Only runs ask: what another MPI computed can be verified all the same.
-void check_available(const io::RunFile& run, const strategies::Strategy& strategy) {
+void check_available(const runfile::RunFile& run, const strategies::Strategy& strategy) {
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
   core::fail(core::ErrorKind::usage,
@@ -46,7 +47,7 @@ void check_available(const io::RunFile& run, const strategies::Strategy& strateg
 
 /// Why strategy stream cannot do what is asked; empty: it can. `key`: what is to blame.
 std::string why_no_stream(const Job& job, std::string& key) {
-  const io::Settings& settings = job.run.settings;
+  const runfile::Settings& settings = job.run.settings;
   const auto because = [&](const char* of, std::string text) {
     key = of;
     return text;
@@ -130,9 +131,9 @@ void check_blocks(const Job& job) {
       core::ErrorKind::usage,
       "{}compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
       "more memory, or {}",
-      job.run.where("compute.memory_limit"), job.stream->block_rows, describe_bytes(job.stream->memory_bytes),
-      describe_bytes(machine.memory_per_rank), machine.memory_source.empty() ? machine.source : machine.memory_source,
-      smaller);
+      job.run.where("compute.memory_limit"), job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
+      report::describe_bytes(machine.memory_per_rank),
+      machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
 }
 
 /// Refuses GPUs that round in ways of their own.
@@ -189,9 +190,10 @@ std::string explain_too_large(const Job& job, double least) {
       "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or "
       "strategy "
       "stream, which reads keys from the input file block by block",
-      job.run.where("compute.memory_limit"), describe_shape(job.problem), job.strategy->name(), describe_bytes(least),
-      job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
-      job.ranks == 1 ? "it" : "each", describe_bytes(machine.memory_per_rank),
+      job.run.where("compute.memory_limit"), describe_shape(job.problem), job.strategy->name(),
+      report::describe_bytes(least), job.ranks, job.ranks == 1 ? "" : "s",
+      strategies::slices_of(job.problem.shape, {1, 1}), job.ranks == 1 ? "it" : "each",
+      report::describe_bytes(machine.memory_per_rank),
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
@@ -227,7 +229,7 @@ void decide_slices(Job& job, const JobOptions& options) {
       job.why_too_large = fmt::format(
           "{}compute.reproducible: {} does not fit into {} at once, and strategy {} is not reproducible in passes of "
           "fewer heads; expected another strategy, more memory or more ranks",
-          job.run.where("compute.reproducible"), describe_shape(job.problem), describe_bytes(most),
+          job.run.where("compute.reproducible"), describe_shape(job.problem), report::describe_bytes(most),
           job.strategy->name());
     }
     if (size) job.slices = *size;

@@ -6,8 +6,8 @@
 #include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/fingerprint.hpp"
-#include "annulus/io/finite.hpp"
+#include "annulus/store/fingerprint.hpp"
+#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -53,23 +53,23 @@ int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Inde
   return 0;
 }
 
-io::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
+store::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
 /// Reads kept parts of weights whose datasets `name` knows.
-layer::Weights load(const LayerProblem& problem, const io::InspectedFile& file, const comm::Communicator& comm,
+layer::Weights load(const LayerProblem& problem, const store::InspectedFile& file, const comm::Communicator& comm,
                     const std::function<std::string(Weight)>& name) {
   const comm::Scope scope("the reading of the weights");
   layer::Weights weights;
   comm::agree(comm, [&] { weights = layer::make_weights(problem, comm.rank(), comm.size()); });
   std::deque<HostSide> sides;  // a deque: their addresses stay
-  std::vector<io::MatrixPart> parts;
+  std::vector<store::MatrixPart> parts;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
-    const io::Rectangle kept = rectangle(layer::kept(problem, weight, comm.rank(), comm.size()));
+    const store::Rectangle kept = rectangle(layer::kept(problem, weight, comm.rank(), comm.size()));
     sides.emplace_back(weights[weight]);
     parts.push_back({name(weight), kept, kept, sides.back().data()});
   }
-  io::read_parts(file, parts, comm);
+  store::read_parts(file, parts, comm);
   for (HostSide& side : sides) side.to_device();
   return weights;
 }
@@ -82,21 +82,21 @@ Index weight_bytes(const LayerProblem& problem, int rank, int ranks) {
   return numbers * Index(core::bytes_of(problem.attention.type));
 }
 
-io::TensorSpec rows_spec(const std::string& name, const LayerProblem& problem, std::optional<core::DType> type) {
+store::TensorSpec rows_spec(const std::string& name, const LayerProblem& problem, std::optional<core::DType> type) {
   const core::Shape& s = problem.attention.shape;
   return {name, type.value_or(problem.attention.type), {s.batch, s.sequence, problem.width}, "batch sequence width"};
 }
 
-std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const LayerProblem& problem,
-                                         std::optional<core::DType> type) {
-  std::vector<io::TensorSpec> specs;
+std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const LayerProblem& problem,
+                                            std::optional<core::DType> type) {
+  std::vector<store::TensorSpec> specs;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
     const layer::Box box = layer::whole(problem, weight);
-    io::TensorSpec spec{prefix + std::string(layer::name_of(weight)),
-                        type.value_or(problem.attention.type),
-                        {box.rows.size()},
-                        axes_of(weight)};
+    store::TensorSpec spec{prefix + std::string(layer::name_of(weight)),
+                           type.value_or(problem.attention.type),
+                           {box.rows.size()},
+                           axes_of(weight)};
     if (!layer::is_bias(weight)) spec.extents.push_back(box.columns.size());
     specs.push_back(spec);
   }
@@ -117,14 +117,14 @@ core::Buffer load_rows(const Request& request, const layer::Layer& layer, const 
 }
 
 layer::Weights load_weights(const Request& request, const LayerProblem& problem, const comm::Communicator& comm) {
-  const io::LayerSettings& layer = *request.run.settings.layer;
+  const runfile::LayerSettings& layer = *request.run.settings.layer;
   const std::array<std::optional<std::string>, 8> datasets{layer.wq, layer.wk, layer.wv, layer.wo,
                                                            layer.bq, layer.bk, layer.bv, layer.bo};
   return load(problem, request.layer_input->inspected(), comm,
               [&](Weight weight) { return *datasets[std::size_t(weight)]; });
 }
 
-layer::Weights load_weights(const io::InspectedFile& file, const LayerProblem& problem,
+layer::Weights load_weights(const store::InspectedFile& file, const LayerProblem& problem,
                             const comm::Communicator& comm) {
   return load(problem, file, comm, [](Weight weight) { return std::string(layer::name_of(weight)); });
 }
@@ -136,14 +136,14 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
   HostSide host(rows);
   host.from_device();
   const Index row_bytes = problem.width * Index(core::bytes_of(problem.attention.type));
-  return io::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
+  return store::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
 }
 
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
-                   const comm::Communicator& comm, io::RowWriter& file) {
+                   const comm::Communicator& comm, store::RowWriter& file) {
   const comm::Scope scope("the writing of the weights");
   std::deque<HostSide> sides;
-  std::vector<io::MatrixPart> parts;
+  std::vector<store::MatrixPart> parts;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
     sides.emplace_back(weights[weight]);
@@ -154,14 +154,14 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
                      problem.attention.type});
   }
   comm::agree(comm, [&] {
-    for (const io::MatrixPart& part : parts) {
-      io::check_finite("the result's " + part.dataset, part, problem.attention.type,
-                       causes_of_no_number(problem.attention, comm.rank()));
+    for (const store::MatrixPart& part : parts) {
+      store::check_finite("the result's " + part.dataset, part, problem.attention.type,
+                          causes_of_no_number(problem.attention, comm.rank()));
     }
   });
-  file.write_parts(parts, [&](const std::string& dataset) -> io::RankOf {
+  file.write_parts(parts, [&](const std::string& dataset) -> store::RankOf {
     const Weight weight = weight_called(dataset.substr(prefix.size()));
-    return [&problem, weight, ranks = comm.size()](const io::OneNumber& at) {
+    return [&problem, weight, ranks = comm.size()](const store::OneNumber& at) {
       return rank_that_writes(problem, weight, ranks, at.row, at.head);
     };
   });

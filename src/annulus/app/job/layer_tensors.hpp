@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "annulus/app/job/request.hpp"
-#include "annulus/io/row_writer.hpp"
 #include "annulus/layer/layer.hpp"
+#include "annulus/store/row_writer.hpp"
 
 namespace annulus::app {
 
@@ -14,11 +14,11 @@ namespace annulus::app {
 Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
 
 /// (B, S, E) tensor, of the layer's type or another.
-io::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
-                         std::optional<core::DType> type = std::nullopt);
+store::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
+                            std::optional<core::DType> type = std::nullopt);
 /// Every weight there is, called prefix + "wq" ...
-std::vector<io::TensorSpec> weight_specs(const std::string& prefix, const layer::LayerProblem& problem,
-                                         std::optional<core::DType> type = std::nullopt);
+std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const layer::LayerProblem& problem,
+                                            std::optional<core::DType> type = std::nullopt);
 
 // All of these are collective and throw the same Error on every rank.
 
@@ -30,11 +30,11 @@ core::Buffer load_rows(const Request& request, const layer::Layer& layer, const 
 /// The parts of the weights that this rank keeps: no rank reads more. From the input file's datasets, or from a file
 /// (a checkpoint) that has them as weight_specs("").
 layer::Weights load_weights(const Request& request, const layer::LayerProblem& problem, const comm::Communicator& comm);
-layer::Weights load_weights(const io::InspectedFile& file, const layer::LayerProblem& problem,
+layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
 /// Weights, or their gradients, as weight_specs(prefix); they have to be numbers.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
-                   const comm::Communicator& comm, io::RowWriter& file);
+                   const comm::Communicator& comm, store::RowWriter& file);
 
 }  // namespace annulus::app

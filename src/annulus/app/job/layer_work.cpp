@@ -3,8 +3,8 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/finite.hpp"
 #include "annulus/layer/predict.hpp"
+#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -31,7 +31,7 @@ class LayerWork : public Work {
   }
 
   /// q and k were made on the way: whether the scores had room is known now.
-  LseFindings write_outputs(io::RowWriter* file) override {
+  report::LseFindings write_outputs(store::RowWriter* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
     const strategies::Tensors& saved = forward_.saved;
@@ -39,8 +39,8 @@ class LayerWork : public Work {
     const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
     HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
     for (HostSide* side : {&q, &k, &lse}) side->from_device();
-    check_scores(job_, io::largest_magnitude(q.data(), type, saved.q.bytes() / each),
-                 io::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
+    check_scores(job_, store::largest_magnitude(q.data(), type, saved.q.bytes() / each),
+                 store::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
     return count_lse(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
   }
 
@@ -49,7 +49,7 @@ class LayerWork : public Work {
     files_.read += dy_.bytes();
   }
 
-  void write_gradients(io::RowWriter* file) override {
+  void write_gradients(store::RowWriter* file) override {
     weights_ = {};
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
@@ -102,13 +102,14 @@ class LayerWork : public Work {
   FileBytes file_bytes() const override { return files_; }
 
  private:
-  void write(const std::string& name, const core::Buffer& rows, io::RowWriter* file) {
+  void write(const std::string& name, const core::Buffer& rows, store::RowWriter* file) {
     const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();
     check_results(job_, {{name, host.data(), rows.bytes(), job_.problem.type}}, layer_.rows().intervals(), comm_);
     if (file == nullptr) return;
-    file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(), io::RowOwners(layer_.partition()));
+    file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(),
+                store::RowOwners(layer_.partition()));
     const Index each = Index(bytes_of(job_.results.front().type)), here = Index(core::bytes_of(job_.problem.type));
     files_.written += rows.bytes() / here * each;
   }

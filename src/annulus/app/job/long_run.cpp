@@ -10,10 +10,11 @@
 
 #include "annulus/app/job/run_identity.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/io/file_system.hpp"
-#include "annulus/io/journal.hpp"
-#include "annulus/io/root.hpp"
+#include "annulus/runfile/links.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/journal.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
@@ -28,7 +29,7 @@ struct Paths {
   std::string result, part, journal;
 
   explicit Paths(const Request& request)
-      : result(io::follow_links(request.run.settings.output.file)),
+      : result(runfile::follow_links(request.run.settings.output.file)),
         part(result + ".part"),
         journal(result + ".journal") {}
 };
@@ -39,17 +40,17 @@ bool exists(const std::string& path) {
 }
 
 /// The datasets of the result, and scratch.
-std::vector<io::PartTensor> part_tensors(const Job& job, const std::vector<io::TensorSpec>& scratch) {
+std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<store::TensorSpec>& scratch) {
   const strategies::Problem& problem = job.problem;
-  std::vector<io::PartTensor> all;
-  const auto add = [&](const io::TensorSpec& spec, bool is_scratch) {
+  std::vector<store::PartTensor> all;
+  const auto add = [&](const store::TensorSpec& spec, bool is_scratch) {
     const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
     const std::optional<core::DType> memory =
         job.layer ? problem.type : strategies::memory_type_of(problem, tensor.value());
-    all.push_back({spec, memory.value_or(io::bits_of_int64), is_scratch});
+    all.push_back({spec, memory.value_or(store::bits_of_int64), is_scratch});
   };
-  for (const io::TensorSpec& spec : job.results) add(spec, false);
-  for (const io::TensorSpec& spec : scratch) add(spec, true);
+  for (const store::TensorSpec& spec : job.results) add(spec, false);
+  for (const store::TensorSpec& spec : scratch) add(spec, true);
   return all;
 }
 
@@ -72,19 +73,19 @@ std::vector<io::PartTensor> part_tensors(const Job& job, const std::vector<io::T
 
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm) {
   if (!request.run.settings.output.writes_file()) return std::nullopt;
-  const std::string identity = io::from_root(comm, [&]() -> std::string {
+  const std::string identity = comm::from_root(comm, [&]() -> std::string {
     const Paths paths(request);
     const comm::BlockingScope inside("the look at " + paths.journal);
-    std::optional<io::Journal> journal = io::Journal::find(paths.journal);
-    if (!journal || journal->head() == io::whole_head) return "";
+    std::optional<store::Journal> journal = store::Journal::find(paths.journal);
+    if (!journal || journal->head() == store::whole_head) return "";
     if (restart) {
-      const io::Journal::Turn turn(*journal);  // nobody begins anew, or goes on, between our look and the end of it
+      const store::Journal::Turn turn(*journal);  // nobody begins anew, or goes on, between our look and the end of it
       if (const auto worker = journal->worker()) {
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
              *worker);
       }
-      const io::PartLayout layout = io::PartLayout::parse(journal->part());
-      if (exists(paths.part) && io::state_of(paths.part).inode == layout.inode) unlink(paths.part.c_str());
+      const store::PartLayout layout = store::PartLayout::parse(journal->part());
+      if (exists(paths.part) && store::state_of(paths.part).inode == layout.inode) unlink(paths.part.c_str());
       journal->remove();
       return "";
     }
@@ -103,7 +104,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
 }
 
 struct LongRun::State {
-  State(const Job& of, const Cuts& by, const std::vector<io::TensorSpec>& scratch, const comm::Communicator& ranks)
+  State(const Job& of, const Cuts& by, const std::vector<store::TensorSpec>& scratch, const comm::Communicator& ranks)
       : job(of),
         cuts(by),
         comm(ranks),
@@ -117,9 +118,9 @@ struct LongRun::State {
   const comm::Communicator& comm;
   const Paths paths;
   const bool keeps;  // finished units, when the run ends early
-  const std::vector<io::PartTensor> tensors;
-  io::OutputFile output;
-  io::FileRows rows;
+  const std::vector<store::PartTensor> tensors;
+  store::OutputFile output;
+  store::FileRows rows;
   Index found_finished = 0;
   Index claimed = 0;  // of a run that keeps nothing, whose journal has no units
   std::size_t phase = 0;
@@ -127,29 +128,29 @@ struct LongRun::State {
 
   Index units() const { return std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)); }
   Index finished() const { return keeps ? output.journal().done() : claimed; }
-  io::Journal& journal() { return output.journal(); }
-  const io::Journal& journal() const { return output.journal(); }
+  store::Journal& journal() { return output.journal(); }
+  const store::Journal& journal() const { return output.journal(); }
 
-  io::OutputPlan plan() const {
-    io::OutputPlan plan{io::target_of(job.run.settings.output), tensors};
+  store::OutputPlan plan() const {
+    store::OutputPlan plan{store::target_of(job.run.settings.output), tensors};
     plan.keeps_units = keeps;
     if (keeps && comm.is_root()) plan.head = identity_text(job, cuts);
     return plan;
   }
-  io::OutputFile::GoesOn goes_on() const {
+  store::OutputFile::GoesOn goes_on() const {
     if (!keeps) return {};
-    return [this](const io::Journal& found, const io::PartLayout& layout) { return accept(found, layout); };
+    return [this](const store::Journal& found, const store::PartLayout& layout) { return accept(found, layout); };
   }
-  bool accept(const io::Journal& found, const io::PartLayout& layout) const;
+  bool accept(const store::Journal& found, const store::PartLayout& layout) const;
 
   /// Another launch has completed the result: the journal is gone, and the part file has its name.
   bool is_over() const {
-    return keeps && !journal().is_there() && output.has_final_name(io::PartLayout::parse(journal().part()));
+    return keeps && !journal().is_there() && output.has_final_name(store::PartLayout::parse(journal().part()));
   }
   /// Nothing where it is over.
-  std::optional<io::Journal::Turn> turn() {
+  std::optional<store::Journal::Turn> turn() {
     try {
-      return std::optional<io::Journal::Turn>(std::in_place, journal());
+      return std::optional<store::Journal::Turn>(std::in_place, journal());
     } catch (const core::Error&) {
       if (is_over()) return std::nullopt;
       throw;
@@ -159,16 +160,17 @@ struct LongRun::State {
   void put_origins();
   std::optional<Unit> look_for_unit(bool& wait);
   void check_input() const {
-    if (job.input) io::check_unchanged(job.input->inspected().path, job.input->inspected().state);
+    if (job.input) store::check_unchanged(job.input->inspected().path, job.input->inspected().state);
   }
 };
 
 /// On rank 0: whether what another launch has laid out is this run. It may have begun after recorded_cuts() looked.
-bool LongRun::State::accept(const io::Journal& found, const io::PartLayout& layout) const {
+bool LongRun::State::accept(const store::Journal& found, const store::PartLayout& layout) const {
   const std::vector<std::string> other = changes(found.head(), job, /*is_decided=*/true);
   if (!other.empty()) refuse(paths, other);
   if (!(cuts_of(found.head()) == cuts)) return false;
-  const bool has_name = !exists(paths.part) && exists(paths.result) && io::state_of(paths.result).inode == layout.inode;
+  const bool has_name =
+      !exists(paths.part) && exists(paths.result) && store::state_of(paths.result).inode == layout.inode;
   // By us: whoever gives an unfinished file the result's name does not make it a result.
   if (has_name && found.is_recording() && found.done() == units()) return true;
   if (has_name) {
@@ -181,24 +183,24 @@ bool LongRun::State::accept(const io::Journal& found, const io::PartLayout& layo
          paths.part, paths.journal);
   }
   if (!found.has_locks() && comm.size() > 1 && cuts.strategy == "stream") refuse_without_locks(paths);
-  io::check_can_be_made(paths.result, job.run.settings.output.overwrite);
+  store::check_can_be_made(paths.result, job.run.settings.output.overwrite);
   return true;
 }
 
 /// Where rows of every tensor lie: of the input, and of what earlier phases wrote.
 void LongRun::State::put_origins() {
   for (const StoredTensor tensor : input_tensors(job)) {
-    io::RowOrigin origin = input_origin(job, tensor);
-    if (!job.is_streamed()) io::allow_any_numbers(origin);  // all ranks look at them together
+    store::RowOrigin origin = input_origin(job, tensor);
+    if (!job.is_streamed()) store::allow_any_numbers(origin);  // all ranks look at them together
     rows.put(tensor, std::move(origin));
   }
-  io::PartFile* part = output.part();
+  store::PartFile* part = output.part();
   if (part == nullptr || cuts.phases.size() == 1) return;
-  for (const io::PartTensor& tensor : tensors)
+  for (const store::PartTensor& tensor : tensors)
     rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));
 }
 
-LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch,
+LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<store::TensorSpec> scratch,
                  const comm::Communicator& comm) {
   // Before this rank is in the journal, from where on others may expect of it that what is finished stays so.
   const bool keeps = std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)) > 1;
@@ -242,7 +244,7 @@ WhyUnfinished LongRun::why_unfinished() const {
 
 core::RowSource& LongRun::source() { return state_->rows; }
 core::RowSink* LongRun::sink() { return state_->output.part(); }
-io::OutputFile* LongRun::output() { return state_->output.part() == nullptr ? nullptr : &state_->output; }
+store::OutputFile* LongRun::output() { return state_->output.part() == nullptr ? nullptr : &state_->output; }
 Index LongRun::found_finished() const { return state_->found_finished; }
 
 double LongRun::finished_share() const {
@@ -259,7 +261,7 @@ std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
   for (std::size_t number = 0; number < cuts.phases.size(); ++number) {
     if (journal().done_in(Index(number)) == cuts.phases[number]) continue;
     for (Index unit = 0; unit < cuts.phases[number]; ++unit) {
-      const io::UnitName name{Index(number), unit};
+      const store::UnitName name{Index(number), unit};
       if (!journal().is_done(name) && !journal().is_claimed(name)) return Unit{number, unit};
     }
     wait = number + 1 < cuts.phases.size();  // for those that work on the last ones of this phase
@@ -276,7 +278,7 @@ std::optional<Unit> LongRun::claim() {
     bool wait = false;
     std::optional<Unit> unit;
     {
-      std::optional<io::Journal::Turn> turn = s.turn();
+      std::optional<store::Journal::Turn> turn = s.turn();
       if (!turn) return std::nullopt;
       if (stop_requested() && !s.journal().is_stopped(s.output.launch())) {
         turn->write(fmt::format("stop {}", s.output.launch()));
@@ -300,7 +302,7 @@ void LongRun::finish(const Unit& unit) {
   s.output.part()->flush();
   s.check_input();
   if (!s.keeps) return s.output.part()->write_borders();
-  io::Journal::Turn turn(s.journal());
+  store::Journal::Turn turn(s.journal());
   s.output.part()->write_borders();
   turn.write(fmt::format("done {} {}", unit.phase, unit.index));
   turn.flush();
@@ -312,9 +314,9 @@ std::optional<Unit> LongRun::claim_together() {
   if (!s.keeps) return s.claimed++ == 0 ? std::optional<Unit>(Unit{}) : std::nullopt;
   const bool stop = s.comm.max(Index(stop_requested())) > 0;
   if (stop) s.stopped = true;
-  const std::vector<Index> found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
+  const std::vector<Index> found = comm::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
     if (stop) return {};
-    std::optional<io::Journal::Turn> turn = s.turn();
+    std::optional<store::Journal::Turn> turn = s.turn();
     if (!turn) return {};
     bool wait = false;
     const std::optional<Unit> unit = s.look_for_unit(wait);
@@ -330,27 +332,27 @@ void LongRun::finish_together(const Unit& unit) {
   State& s = *state_;
   comm::agree(s.comm, [&] {
     if (s.keeps && s.output.part()->has_borders()) {  // of rows that this rank wrote on its own
-      const io::Journal::Turn turn(s.journal());
+      const store::Journal::Turn turn(s.journal());
       s.output.part()->write_borders();
     }
     if (s.keeps) s.output.part()->flush();  // else publish() does
     s.check_input();
   });
   if (!s.keeps) return;
-  io::on_root(s.comm, [&] {
-    io::Journal::Turn turn(s.journal());
+  comm::on_root(s.comm, [&] {
+    store::Journal::Turn turn(s.journal());
     turn.write(fmt::format("done {} {}", unit.phase, unit.index));
     turn.flush();
   });
 }
 
-bool LongRun::complete(const std::function<io::Record()>& record) {
+bool LongRun::complete(const std::function<store::Record()>& record) {
   State& s = *state_;
   enum Found { unfinished, ours, done };
-  const Index found = io::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
+  const Index found = comm::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
                         if (s.output.part() == nullptr) return {done};
                         if (!s.keeps) return {ours};
-                        std::optional<io::Journal::Turn> turn = s.turn();
+                        std::optional<store::Journal::Turn> turn = s.turn();
                         if (!turn || s.finished() < s.units() || !s.journal().take_completion()) return {unfinished};
                         turn->write("record");
                         turn->flush();
@@ -359,7 +361,7 @@ bool LongRun::complete(const std::function<io::Record()>& record) {
   s.stopped = s.comm.max(Index(s.stopped)) > 0;
   if (found == unfinished) return false;
   if (found == done) {
-    io::on_root(s.comm, [&] { s.journal().remove(); });
+    comm::on_root(s.comm, [&] { s.journal().remove(); });
     return true;
   }
   s.rows.forget();

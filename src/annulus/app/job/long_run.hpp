@@ -12,7 +12,7 @@
 
 #include "annulus/app/job/job.hpp"
 #include "annulus/core/row_store.hpp"
-#include "annulus/io/output_file.hpp"
+#include "annulus/store/output_file.hpp"
 
 namespace annulus::app {
 
@@ -58,7 +58,7 @@ class LongRun {
   /// recorded_cuts() gave). `scratch` are tensors that are stored beside the result for later phases and are no part of
   /// it. Collective; throws the same Error on every rank, AnotherLaunchBegan where those that are there have other
   /// cuts.
-  LongRun(const Job& job, const Cuts& cuts, std::vector<io::TensorSpec> scratch, const comm::Communicator& comm);
+  LongRun(const Job& job, const Cuts& cuts, std::vector<store::TensorSpec> scratch, const comm::Communicator& comm);
   ~LongRun();
   LongRun(const LongRun&) = delete;
   LongRun& operator=(const LongRun&) = delete;
@@ -84,7 +84,7 @@ class LongRun {
   core::RowSource& source();
   /// Where each rank writes on its own, and all ranks together; nullptr where the result is complete already.
   core::RowSink* sink();
-  io::OutputFile* output();
+  store::OutputFile* output();
 
   /// Share of the units that are finished, as far as this rank knows.
   double finished_share() const;
@@ -94,7 +94,7 @@ class LongRun {
   /// After the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
   /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
   /// why_unfinished() then says so in words, with what to do. `record` is called on every rank. Collective.
-  bool complete(const std::function<io::Record()>& record);
+  bool complete(const std::function<store::Record()>& record);
   /// After complete(): a stop was asked for on some rank, and units are left. The same on every rank.
   bool is_stopped() const;
   WhyUnfinished why_unfinished() const;

@@ -6,12 +6,12 @@
 #include "annulus/app/job/memory_share.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/window_room.hpp"
-#include "annulus/io/machine_file.hpp"
+#include "annulus/runfile/machine_file.hpp"
 
 namespace annulus::app {
 
 core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm) {
-  core::Machine machine = file ? io::read_machine_file(*file, comm) : core::default_machine();
+  core::Machine machine = file ? runfile::read_machine_file(*file, comm) : core::default_machine();
   if (!here) return machine;
   const core::Index own = comm.ranks_of_node();
   if (!file) machine.ranks_per_node = comm.max(own);

@@ -9,7 +9,7 @@
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/io/numbers.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
 namespace {
@@ -19,7 +19,7 @@ using core::Index;
 /// A whole number of an environment variable above 0; 0 where there is none.
 Index variable(const char* name) {
   const char* text = std::getenv(name);
-  return text == nullptr ? 0 : io::parse_whole(text, {}).number.value_or(0);
+  return text == nullptr ? 0 : runfile::parse_whole(text, {}).number.value_or(0);
 }
 
 /// Ranks that name the same bound of the same node; all ranks' words are in `words`, one line for each bound.

@@ -7,7 +7,7 @@
 
 #include "annulus/app/job/input_tensors.hpp"
 #include "annulus/core/storage.hpp"
-#include "annulus/io/finite.hpp"
+#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -35,17 +35,17 @@ double number_at(const void* numbers, core::DType type, Index i) {
 
 /// A dataset as far as the request's slice goes, and the index in the file at which that begins.
 struct SliceOfDataset {
-  io::DatasetInfo info;
+  store::DatasetInfo info;
   std::vector<Index> first;
 };
-SliceOfDataset slice_of(const Request& request, io::DatasetInfo info, StoredTensor tensor) {
+SliceOfDataset slice_of(const Request& request, store::DatasetInfo info, StoredTensor tensor) {
   SliceOfDataset part{std::move(info), {}};
   part.first.resize(part.info.extents.size());
   if (!request.slice) return part;
   const auto& [batch, kv_heads] = *request.slice;
   const core::Shape& s = request.problem.shape;
   const bool keys = entry_of(tensor).heads == core::StoredTensorEntry::Heads::key;
-  const std::size_t heads = io::heads_axis(part.info.order);
+  const std::size_t heads = core::heads_axis(part.info.order);
   part.info.extents[0] = batch.size();
   part.info.extents[heads] = keys ? s.kv_heads : s.heads;
   part.first[0] = batch.begin;
@@ -54,15 +54,15 @@ SliceOfDataset slice_of(const Request& request, io::DatasetInfo info, StoredTens
 }
 
 /// Throws AgreedError(failure) about what was found in a result's rows; collective.
-void check_found(const Request& request, const std::string& name, const std::optional<io::NonFinite>& found,
+void check_found(const Request& request, const std::string& name, const std::optional<store::NonFinite>& found,
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   const auto& all = request.results;
   const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
   core::require(spec != all.end(), [&] { return "the result has no dataset " + name; });
   const SliceOfDataset part = slice_of(request, {spec->extents, spec->type, spec->order},
                                        core::stored_tensor(name).value_or(StoredTensor::out));
-  io::check_finite("the result's " + name, found, rows, part.info, comm,
-                   causes_of_no_number(request.problem, comm.rank()), part.first);
+  store::check_finite("the result's " + name, found, rows, part.info, comm,
+                      causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
 /// |lse| from which on neighbouring scores differ by 2 in base 2.
@@ -106,27 +106,28 @@ void check_input(const Request& request, StoredTensor tensor, const void* rows_h
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   if (!request.input) return;
   const std::string& dataset = dataset_of(request.run.settings.input, tensor);
-  const io::InspectedFile& file = request.input->inspected();
+  const store::InspectedFile& file = request.input->inspected();
   const core::DType type = *file.at(dataset).type.dtype();
   const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
-  io::check_finite(fmt::format("{}: dataset {}", file.path, dataset),
-                   io::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type))), rows, part.info, comm,
-                   "expected finite numbers", part.first);
+  store::check_finite(fmt::format("{}: dataset {}", file.path, dataset),
+                      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type))), rows, part.info,
+                      comm, "expected finite numbers", part.first);
 }
 
 void check_results(const Request& request, const std::vector<HostRows>& tensors,
                    const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   for (const HostRows& tensor : tensors) {
-    const auto found = io::find_non_finite(tensor.data, tensor.type, tensor.bytes / Index(core::bytes_of(tensor.type)));
+    const auto found =
+        store::find_non_finite(tensor.data, tensor.type, tensor.bytes / Index(core::bytes_of(tensor.type)));
     check_found(request, tensor.name, found, rows, comm);
   }
 }
 
-LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
+report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
   const core::Shape& s = job.problem.shape;
   const pattern::StoredRows& rows = job.partition[std::size_t(comm.rank())];
   const Index count = s.batch * rows.count() * s.heads;
-  std::optional<io::NonFinite> found;
+  std::optional<store::NonFinite> found;
   for (Index i = 0; i < count && !found; ++i) {
     const double value = number_at(lse, core::lse_type(job.problem.type), i);
     if (!std::isfinite(value) && !(value < 0)) found = {i, value};
@@ -135,8 +136,8 @@ LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicato
   return count_lse(job, lse, count, comm);
 }
 
-LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
-  LseFindings findings;
+report::LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
+  report::LseFindings findings;
   for (Index i = 0; i < count; ++i) {
     const double value = number_at(lse, core::lse_type(job.problem.type), i);
     if (std::isinf(value)) {
@@ -148,7 +149,7 @@ LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::
   return {comm.sum(count), comm.sum(findings.keyless), comm.max(findings.largest)};
 }
 
-std::string coarse_scores(const Job& job, const LseFindings& lse) {
+std::string coarse_scores(const Job& job, const report::LseFindings& lse) {
   if (lse.largest < coarse_from(job)) return "";
   const core::Precision precision = job.problem.precision;
   const double step = std::ldexp(lse.largest, 1 - range_of(precision).digits);
@@ -158,7 +159,7 @@ std::string coarse_scores(const Job& job, const LseFindings& lse) {
       lse.largest, core::name_of(precision), step);
 }
 
-void check_gradients_mean_something(const Job& job, const LseFindings& lse) {
+void check_gradients_mean_something(const Job& job, const report::LseFindings& lse) {
   const std::string coarse = coarse_scores(job, lse);
   if (coarse.empty()) return;
   throw comm::AgreedError(

@@ -7,6 +7,7 @@
 
 #include "annulus/app/job/job.hpp"
 #include "annulus/core/row_store.hpp"
+#include "annulus/report/measurements.hpp"
 
 namespace annulus::app {
 
@@ -33,21 +34,15 @@ struct HostRows {
 void check_results(const Request& request, const std::vector<HostRows>& tensors,
                    const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
-/// What the log-sum-exps of all ranks' rows tell.
-struct LseFindings {
-  Index rows = 0;      ///< of queries, each (batch, row, head) counted
-  Index keyless = 0;   ///< of them: no key, lse = -inf
-  double largest = 0;  ///< |lse| of the others
-};
 /// Of this rank's lse (B, rows, H) on the host; -inf is legal there. Throws as check_results(); collective.
-LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
+report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
 /// The same of `count` numbers that were not this rank's rows alone, without a check; collective.
-LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
+report::LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
 
 /// What there is to say of scores so large that the precision tells neighbours apart by a factor of 4 in their weights,
 /// or more; empty: nothing.
-std::string coarse_scores(const Job& job, const LseFindings& lse);
+std::string coarse_scores(const Job& job, const report::LseFindings& lse);
 /// Throws AgreedError(failure) where gradients would be made of such; every rank calls it with the same findings.
-void check_gradients_mean_something(const Job& job, const LseFindings& lse);
+void check_gradients_mean_something(const Job& job, const report::LseFindings& lse);
 
 }  // namespace annulus::app

@@ -6,8 +6,8 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
-#include "annulus/io/file_system.hpp"
-#include "annulus/io/root.hpp"
+#include "annulus/comm/root.hpp"
+#include "annulus/store/files/file_system.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
 namespace annulus::app {
@@ -15,7 +15,7 @@ namespace {
 
 using strategies::Problem;
 
-Problem make_problem(const io::Settings& settings, const Request& request) {
+Problem make_problem(const runfile::Settings& settings, const Request& request) {
   Problem problem;
   const auto take = [&](const auto& file) {
     problem.shape = file.shape();
@@ -39,14 +39,14 @@ Problem make_problem(const io::Settings& settings, const Request& request) {
   problem.block_size = settings.distribution.block_size.value_or(0);
   problem.reproducible = settings.compute.reproducible;
   problem.gradients = settings.compute.gradients || settings.train.has_value();
-  const io::OutputSettings& output = settings.output;
-  problem.statistics = {output.tells(io::Statistic::entropy), output.tells(io::Statistic::received),
-                        output.tells(io::Statistic::top) ? output.top_keys : 0};
+  const runfile::OutputSettings& output = settings.output;
+  problem.statistics = {output.tells(runfile::Statistic::entropy), output.tells(runfile::Statistic::received),
+                        output.tells(runfile::Statistic::top) ? output.top_keys : 0};
   return problem;
 }
 
 /// Refuses a back end that this process has not, and what cuDNN does not make at all; `verify` asks none.
-void check_backend(const io::RunFile& run, const Problem& problem, Purpose purpose) {
+void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
   if (!reason.empty()) {
@@ -74,7 +74,7 @@ void check_backend(const io::RunFile& run, const Problem& problem, Purpose purpo
 }
 
 /// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
-void check_input_place(const io::RunFile& run) {
+void check_input_place(const runfile::RunFile& run) {
   namespace fs = std::filesystem;
   const auto& file = run.settings.input.file;
   std::error_code ignored;
@@ -90,10 +90,10 @@ void check_input_place(const io::RunFile& run) {
 }
 
 /// Refuses names that no file can have, which a dry run is asked for.
-void check_output_names(const io::RunFile& run, Purpose purpose) {
-  const io::OutputSettings& output = run.settings.output;
+void check_output_names(const runfile::RunFile& run, Purpose purpose) {
+  const runfile::OutputSettings& output = run.settings.output;
   const auto check = [&](const char* key, const std::string& file) {
-    const std::string why = io::why_too_long(file);
+    const std::string why = store::why_too_long(file);
     if (!why.empty()) core::fail(core::ErrorKind::usage, "{}{}: {}: {}", run.where(key), key, file, why);
   };
   if (output.writes_file()) check("output.file", output.file);
@@ -103,7 +103,7 @@ void check_output_names(const io::RunFile& run, Purpose purpose) {
 }
 
 /// Refuses what no run can compute, at the key to change; `verify` asks no back end.
-void check_problem(const io::RunFile& run, const Problem& problem, Purpose purpose) {
+void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
   core::fail(core::ErrorKind::usage, "{}{}: {}", run.where(found->key), found->key, found->reason);
@@ -111,7 +111,7 @@ void check_problem(const io::RunFile& run, const Problem& problem, Purpose purpo
 
 /// The layer round the request's attention. Throws Error(usage) at the key of what makes no sense.
 layer::LayerProblem make_layer(const Request& request) {
-  const io::LayerSettings& settings = *request.run.settings.layer;
+  const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;
   problem.width = request.layer_input->width();
   problem.attention = request.problem;
@@ -130,42 +130,42 @@ layer::LayerProblem make_layer(const Request& request) {
 }
 
 /// entropy, received, top_rows and top_weights, those that are asked for.
-void add_statistics(const Request& request, std::vector<io::TensorSpec>& all) {
+void add_statistics(const Request& request, std::vector<store::TensorSpec>& all) {
   const core::Shape& shape = request.problem.shape;
   const core::DType type = request.problem.type;
   const strategies::Statistics& statistics = request.problem.statistics;
   if (statistics.entropy) {
-    all.push_back(io::lse_spec("entropy", type, shape, request.order()));
+    all.push_back(store::lse_spec("entropy", type, shape, request.order()));
     all.back().units = "nats";
   }
-  if (statistics.received) all.push_back(io::lse_spec("received", core::DType::float64, shape, request.order()));
+  if (statistics.received) all.push_back(store::lse_spec("received", core::DType::float64, shape, request.order()));
   if (statistics.top_keys == 0) return;
-  const auto add = [&](const char* name, io::NumberType stored) {
-    all.push_back(io::top_spec(name, stored, shape, statistics.top_keys, request.order()));
+  const auto add = [&](const char* name, store::NumberType stored) {
+    all.push_back(store::top_spec(name, stored, shape, statistics.top_keys, request.order()));
   };
-  add("top_rows", io::NumberType::int64());
+  add("top_rows", store::NumberType::int64());
   add("top_weights", core::lse_type(type));
 }
 
 /// Of attention alone out, lse and statistics, with gradients dq, dk and dv; of a layer y, with gradients dx and those
 /// of all weights, dwq ...
-std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
+std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);
-  std::vector<io::TensorSpec> all;
+  std::vector<store::TensorSpec> all;
   if (request.layer) {
     all.push_back(rows_spec("y", *request.layer, type));
     if (!gradients) return all;
     all.push_back(rows_spec("dx", *request.layer, type));
-    for (const io::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
+    for (const store::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
     return all;
   }
   const core::Shape& shape = request.problem.shape;
   const auto add = [&](const char* name, Index heads) {
-    all.push_back(io::tensor_spec(name, type, shape, heads, request.order()));
+    all.push_back(store::tensor_spec(name, type, shape, heads, request.order()));
   };
   add("out", shape.heads);
-  all.push_back(io::lse_spec("lse", request.problem.type, shape, request.order()));
+  all.push_back(store::lse_spec("lse", request.problem.type, shape, request.order()));
   add_statistics(request, all);
   if (!gradients) return all;
   add("dq", shape.heads);
@@ -175,7 +175,7 @@ std::vector<io::TensorSpec> datasets_of_result(const Request& request) {
 }
 
 /// What can be said before any file of tensors is opened.
-void check_settings(const io::RunFile& run, Purpose purpose) {
+void check_settings(const runfile::RunFile& run, Purpose purpose) {
   if (run.settings.layer && run.settings.compute.reproducible) {
     core::fail(
         core::ErrorKind::usage,
@@ -211,33 +211,33 @@ void check_settings(const io::RunFile& run, Purpose purpose) {
 
 }  // namespace
 
-const strategies::Strategy* named_strategy(const io::RunFile& run) {
+const strategies::Strategy* named_strategy(const runfile::RunFile& run) {
   const std::string& name = run.settings.distribution.strategy;
   const strategies::Strategy* strategy = strategies::find(name);
   if (strategy != nullptr || name == "auto") return strategy;
   std::vector<std::string> names{"auto"};
   for (const auto& known : strategies::registry()) names.emplace_back(known->name());
   core::fail(core::ErrorKind::usage, "{}distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
-             run.where("distribution.strategy"), name, io::suggest(name, names));
+             run.where("distribution.strategy"), name, runfile::suggest(name, names));
 }
 
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm) {
-  return make_request(io::read_run_file(words.file, words.overrides, comm), purpose, comm);
+  return make_request(runfile::read_run_file(words.file, words.overrides, comm), purpose, comm);
 }
 
-Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator& comm) {
+Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communicator& comm) {
   Request request;
   request.run = std::move(run);
-  io::Settings& settings = request.run.settings;
+  runfile::Settings& settings = request.run.settings;
   comm::set_stall_timeout(settings.distribution.stall_timeout);
   comm::agree(comm, [&] { check_settings(request.run, purpose); });
-  io::on_root(comm, [&] {
+  comm::on_root(comm, [&] {
     check_input_place(request.run);
     if (purpose == Purpose::run || purpose == Purpose::train) check_output_names(request.run, purpose);
   });
   const bool trains = purpose == Purpose::train;
   if (settings.layer) {
-    request.layer_input.emplace(settings, io::LayerExtras{settings.compute.gradients && !trains, trains}, comm);
+    request.layer_input.emplace(settings, store::LayerExtras{settings.compute.gradients && !trains, trains}, comm);
   } else if (settings.input.file) {
     request.input.emplace(settings.input, comm, settings.compute.gradients);
     settings.input.axes = request.order();  // the resolved run file says what was found

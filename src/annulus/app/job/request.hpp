@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "annulus/io/layer_file.hpp"
-#include "annulus/io/result_layout.hpp"
-#include "annulus/io/run_file.hpp"
-#include "annulus/io/tensor_file.hpp"
 #include "annulus/layer/weights.hpp"
+#include "annulus/runfile/run_file.hpp"
+#include "annulus/store/layer_file.hpp"
+#include "annulus/store/result_layout.hpp"
+#include "annulus/store/tensor_file.hpp"
 #include "annulus/strategies/slices.hpp"
 #include "annulus/strategies/strategy.hpp"
 
@@ -32,26 +32,26 @@ struct RunFileArguments {
 
 /// A checked run file with everything that follows from it and from the files that it names.
 struct Request {
-  io::RunFile run;
-  std::optional<io::TensorFile> input;       ///< empty: the tensors are generated, or a layer makes them
-  std::optional<io::LayerFile> layer_input;  ///< of a run file with a section layer
-  strategies::Problem problem;               ///< with a section layer its attention
+  runfile::RunFile run;
+  std::optional<store::TensorFile> input;       ///< empty: the tensors are generated, or a layer makes them
+  std::optional<store::LayerFile> layer_input;  ///< of a run file with a section layer
+  strategies::Problem problem;                  ///< with a section layer its attention
   std::optional<layer::LayerProblem> layer;
-  std::vector<io::TensorSpec> results;  ///< datasets of the result of `run`
+  std::vector<store::TensorSpec> results;  ///< datasets of the result of `run`
   /// Of a larger request, whose results these are; `problem` has what is in the slice alone.
   std::optional<strategies::Slice> slice;
 
   /// Of the tensors in the input and in the result.
-  io::AxisOrder order() const { return input ? input->order() : io::AxisOrder::bshd; }
+  core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }
 };
 
 /// Reads and checks the run file and the shapes of the input; collective. Throws the same Error on every rank: usage
 /// for the run file, failure for the input file.
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm);
 /// The same of a run file that every rank has read.
-Request make_request(io::RunFile run, Purpose purpose, const comm::Communicator& comm);
+Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communicator& comm);
 
 /// The strategy of this name, nullptr for `auto`. Throws Error(usage) where there is no such strategy.
-const strategies::Strategy* named_strategy(const io::RunFile& run);
+const strategies::Strategy* named_strategy(const runfile::RunFile& run);
 
 }  // namespace annulus::app

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "annulus/core/gpu_driver.hpp"
-#include "annulus/io/fingerprint.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/store/fingerprint.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -19,7 +19,7 @@ std::string program() { return fmt::format("{} ({})", annulus::version, annulus:
 std::string sampled_rows(const Request& request) {
   constexpr Index samples = 16;
   const core::Shape& s = request.problem.shape;
-  io::FileRows rows;
+  store::FileRows rows;
   std::vector<Index> sums;
   for (const StoredTensor tensor : input_tensors(request)) {
     rows.put(tensor, input_origin(request, tensor));
@@ -39,15 +39,15 @@ std::string sampled_rows(const Request& request) {
                         .head_pitch = head_bytes});
     }
     rows.wait(rows.start(tensor, std::move(pieces)));
-    sums.push_back(Index(io::fingerprint(memory)));
+    sums.push_back(Index(store::fingerprint(memory)));
   }
-  return fmt::format("{:016x}", io::fingerprint(sums));
+  return fmt::format("{:016x}", store::fingerprint(sums));
 }
 
 Json input_json(const Request& request) {
   Json input{{"rows", sampled_rows(request)}};
   if (!request.input) return input;
-  const io::FileState& state = request.input->inspected().state;
+  const store::FileState& state = request.input->inspected().state;
   input["inode"] = state.inode;
   input["bytes"] = state.bytes;
   input["modified"] = state.modified;
@@ -57,7 +57,7 @@ Json input_json(const Request& request) {
 /// Of a request that is no job yet without what only a job decides.
 Json settings_json(const Request& request, bool is_decided) {
   const strategies::Problem& problem = request.problem;
-  const io::ComputeSettings& asked = request.run.settings.compute;
+  const runfile::ComputeSettings& asked = request.run.settings.compute;
   Json settings{{"program", program()}};
   if (is_decided || asked.precision) settings["compute.precision"] = core::name_of(problem.precision);
   if (is_decided || asked.backend) settings["compute.backend"] = core::name_of(problem.backend);
@@ -71,7 +71,7 @@ Json settings_json(const Request& request, bool is_decided) {
 }  // namespace
 
 std::string identity_text(const Request& request, const Cuts& cuts) {
-  const Json all{{"settings", io::resolved_text(request.run.settings)},
+  const Json all{{"settings", runfile::resolved_text(request.run.settings)},
                  {"decided", settings_json(request, /*is_decided=*/true)},
                  {"input", input_json(request)},
                  {"cuts", {{"strategy", cuts.strategy}, {"numbers", cuts.numbers}, {"phases", cuts.phases}}}};
@@ -88,8 +88,8 @@ std::vector<std::string> changes(const std::string& identity, const Request& req
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
     return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // keys may differ, too
   }
-  const io::RunFile made = io::parse_run_file(before.at("settings"), "the journal", {});
-  std::vector<std::string> lines = io::differences(made.settings, request.run.settings);
+  const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), "the journal", {});
+  std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);
   const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
     for (const auto& [name, value] : now.items()) {
       const Json was = then.value(name, Json());

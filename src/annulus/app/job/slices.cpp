@@ -64,9 +64,9 @@ std::optional<RecordedSlices> slices_in(const Cuts& cuts) {
 }
 
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
-                             const std::function<io::Record()>& finish) {
+                             const std::function<store::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {
-    const std::unique_ptr<io::FileRows> source = input_rows(job, comm);
+    const std::unique_ptr<store::FileRows> source = input_rows(job, comm);
     SlicedRun slices(job, comm, *source, nullptr);
     for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
     return {};

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "annulus/app/job/long_run.hpp"
-#include "annulus/app/report/tally.hpp"
+#include "annulus/app/job/tally.hpp"
 
 namespace annulus::app {
 
@@ -14,7 +14,7 @@ Job job_of_slice(const Job& whole, Index i);
 class SlicedRun {
  public:
   /// `output`: nullptr where nothing is written. All of them outlive it.
-  SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, io::RowWriter* output)
+  SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
   /// Slice i from input to result, collective. Slice i + 1 is taken to come next.
@@ -31,7 +31,7 @@ class SlicedRun {
   const Job& job_;
   const comm::Communicator& comm_;
   core::RowSource& source_;
-  io::RowWriter* const output_;
+  store::RowWriter* const output_;
   std::unique_ptr<Prepared> next_;  // that is being read
 };
 
@@ -43,6 +43,6 @@ std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 /// called when all are finished, those of earlier launches included, and makes the record that goes into the file.
 /// Returns why slices are left: a stop was asked for, or another launch works on them; empty: none are.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
-                             const std::function<io::Record()>& finish);
+                             const std::function<store::Record()>& finish);
 
 }  // namespace annulus::app

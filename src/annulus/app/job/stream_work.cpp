@@ -8,7 +8,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/core/storage.hpp"
-#include "annulus/io/finite.hpp"
+#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -19,7 +19,7 @@ using core::StoredTensor;
 class CheckedRows final : public core::RowSink {
  public:
   /// `to`: nullptr drops them.
-  CheckedRows(const Job& job, core::RowSink* to, LseFindings& lse) : job_(job), to_(to), lse_(lse) {}
+  CheckedRows(const Job& job, core::RowSink* to, report::LseFindings& lse) : job_(job), to_(to), lse_(lse) {}
 
   void write(StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override {
     for (const core::RowPiece& piece : pieces) {
@@ -39,10 +39,11 @@ class CheckedRows final : public core::RowSink {
   void check(StoredTensor tensor, const core::RowPiece& piece) const {
     const core::DType type = tensor == StoredTensor::entropy ? lse_type() : job_.problem.type;
     const Index row = piece.pitch / Index(core::bytes_of(type));
-    if (const auto found = io::find_non_finite(piece.memory, type, piece.count * row)) fail(tensor, piece, row, *found);
+    if (const auto found = store::find_non_finite(piece.memory, type, piece.count * row))
+      fail(tensor, piece, row, *found);
   }
   [[noreturn]] void fail(StoredTensor tensor, const core::RowPiece& piece, Index row,
-                         const io::NonFinite& found) const {
+                         const store::NonFinite& found) const {
     const Index head_numbers = std::max<Index>(1, row / std::max<Index>(1, piece.heads.size()));
     core::fail(core::ErrorKind::failure, "the result's {} holds {} in row {}, head {}{}, {}", core::name_of(tensor),
                found.value, piece.first + found.index / row, found.index % row / head_numbers,
@@ -74,7 +75,7 @@ class CheckedRows final : public core::RowSink {
 
   const Job& job_;
   core::RowSink* const to_;
-  LseFindings& lse_;
+  report::LseFindings& lse_;
 };
 
 /// Hop 0, and all others together. Phase 1 goes over the triples of the backward pass a second time.
@@ -101,11 +102,11 @@ Cuts StreamWork::cuts() const {
           std::vector<Index>(std::size_t(passes_.phases()), passes_.units())};
 }
 
-std::vector<io::TensorSpec> StreamWork::scratch() const {
+std::vector<store::TensorSpec> StreamWork::scratch() const {
   if (passes_.phases() == 1) return {};
   core::Shape shape = job_.problem.shape;
   shape.head_dim = kernels::normalizer_numbers;
-  return {io::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
+  return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
 }
 
 void StreamWork::run(LongRun& long_run, const strategies::Progress& progress) {
@@ -119,7 +120,7 @@ void StreamWork::run(LongRun& long_run, const strategies::Progress& progress) {
 }
 
 void StreamWork::run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
-  io::FileRows source;
+  store::FileRows source;
   for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_origin(job_, tensor));
   for (Index unit = comm.rank(); unit < passes_.units(); unit += comm.size()) {
     compute({0, unit}, source, nullptr, double(unit) / double(passes_.units()), progress);

@@ -15,7 +15,7 @@ struct StreamMetrics {
   Index peak_bytes = 0;       ///< of tensors and buffers
   Index predicted_bytes = 0;  ///< of the largest unit that it computed
   core::RowTraffic read, written;
-  LseFindings lse;  ///< of its rows alone
+  report::LseFindings lse;  ///< of its rows alone
 };
 
 class StreamWork {
@@ -24,7 +24,7 @@ class StreamWork {
 
   Cuts cuts() const;
   /// Stored beside the result from phase to phase.
-  std::vector<io::TensorSpec> scratch() const;
+  std::vector<store::TensorSpec> scratch() const;
   const strategies::BlockPasses& passes() const { return passes_; }
 
   /// Computes units until there are none left for this rank; local. Throws Error.

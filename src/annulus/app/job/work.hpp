@@ -5,9 +5,9 @@
 
 #include "annulus/app/job/passes.hpp"
 #include "annulus/app/job/ranges.hpp"
-#include "annulus/io/file_rows.hpp"
-#include "annulus/io/row_writer.hpp"
 #include "annulus/layer/layer.hpp"
+#include "annulus/store/file_rows.hpp"
+#include "annulus/store/row_writer.hpp"
 
 namespace annulus::app {
 
@@ -39,9 +39,9 @@ class Work {
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
   /// Checks that the results are numbers, and writes them; nullptr: nothing is written.
-  virtual LseFindings write_outputs(io::RowWriter* file) = 0;
+  virtual report::LseFindings write_outputs(store::RowWriter* file) = 0;
   virtual void read_gradients() = 0;
-  virtual void write_gradients(io::RowWriter* file) = 0;
+  virtual void write_gradients(store::RowWriter* file) = 0;
 
   /// Takes the inputs of a work that has read the same rows of the same tensors, gradients as well; false: it cannot.
   virtual bool share_inputs(const Work& other) = 0;
@@ -67,7 +67,7 @@ class Work {
 };
 
 /// Rows of all inputs of a job, in its file or made from a seed; of a layer none. Collective; throws as make_work().
-std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
+std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
 
 /// The work of a job, or of one slice of it, whose inputs come from `source`; all of them must outlive it. Collective.
 /// Throws the same Error on every rank where these ranks lack something that the strategy needs of them.

@@ -9,14 +9,16 @@
 #include "annulus/app/bench/share.hpp"
 #include "annulus/app/bench/store.hpp"
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/report/progress.hpp"
+#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/root.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/io/file_system.hpp"
-#include "annulus/io/root.hpp"
+#include "annulus/report/progress.hpp"
+#include "annulus/report/text.hpp"
+#include "annulus/store/files/file_system.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -28,12 +30,12 @@ constexpr unsigned patience_seconds = 15;   // from a request to stop to the end
 /// Every case as a run of its own would be checked, before anything runs; of those that `predicted` is true for, what
 /// to expect of them. Collective.
 std::vector<PlannedCase> check_cases(const JobMaker& jobs, const comm::Communicator& comm,
-                                     const std::function<bool(const io::BenchCase&)>& predicted) {
-  const std::vector<io::BenchCase>& cases = jobs.file().cases;
+                                     const std::function<bool(const runfile::BenchCase&)>& predicted) {
+  const std::vector<runfile::BenchCase>& cases = jobs.file().cases;
   const comm::Scope scope("the check of the cases");
-  ProgressLine line(comm.is_root(), {double(cases.size()), "case"});
+  report::ProgressLine line(comm.is_root(), {double(cases.size()), "case"});
   std::vector<PlannedCase> planned;
-  for (const io::BenchCase& one : cases) {
+  for (const runfile::BenchCase& one : cases) {
     planned.push_back(jobs.plan(one, predicted(one)));
     line.show(double(planned.size()) / double(cases.size()), "checking cases");
   }
@@ -46,15 +48,15 @@ struct Given {
 };
 
 /// Refuses names that no file can have, which a dry run is asked for.
-void check_names(const io::BenchSettings& settings) {
+void check_names(const runfile::BenchSettings& settings) {
   for (const std::string& file : {settings.file, settings.json.value_or("")}) {
-    const std::string why = file.empty() ? "" : io::why_too_long(file);
+    const std::string why = file.empty() ? "" : store::why_too_long(file);
     if (!why.empty()) core::fail(core::ErrorKind::failure, "{}: {}", file, why);
   }
 }
 
 /// Every case with what to expect of it, and whether this launch would measure it; on rank 0.
-void print_plan(const io::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
+void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
   const Index runs = file.settings.warmup + file.settings.repeats;
   double seconds = 0;
   Index mine = 0;
@@ -65,15 +67,15 @@ void print_plan(const io::BenchFile& file, const std::vector<PlannedCase>& plann
     if (here && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
     fmt::print("{} {}: {} a run, {} on the fullest rank\n", here ? '*' : ' ', one.one->name(),
                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
-               describe_bytes(one.bytes));
+               report::describe_bytes(one.bytes));
   }
   fmt::print("  {} of {} cases are this launch's (*), predicted {} with {} runs each\n", mine, planned.size(),
-             duration_text(seconds), runs);
+             report::duration_text(seconds), runs);
 }
 
 /// Columns that all cases of this launch have in common; collective.
-io::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicator& comm) {
-  io::CaseRecord record;
+store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicator& comm) {
+  store::CaseRecord record;
   record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(launch.threads)}};
   for (const auto& [name, value] : provenance("", comm)) {
     for (const char* column : {"date", "hosts", "job_id", "version", "instruction_set"}) {
@@ -92,14 +94,14 @@ struct LeftToDo {
 /// Collective.
 LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& launch,
                     const std::optional<SweepStore>& store, const comm::Communicator& comm) {
-  const std::vector<Index> done = io::numbers_from_root(comm, [&] {
+  const std::vector<Index> done = comm::numbers_from_root(comm, [&] {
     std::vector<Index> numbers;
     for (const auto& record : store->records()) {
       if (record && is_measured(*record)) numbers.push_back(record->number);
     }
     return numbers;
   });
-  const std::vector<Index> begun = io::numbers_from_root(comm, [&] {
+  const std::vector<Index> begun = comm::numbers_from_root(comm, [&] {
     std::vector<Index> numbers = store->begun();
     std::sort(numbers.begin(), numbers.end());
     return numbers;
@@ -117,7 +119,7 @@ LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& 
 }
 
 /// How many cases the table has, and what about the rest; on rank 0.
-void print_end(const io::BenchFile& file, const CaseRecords& records, const Measured& now) {
+void print_end(const runfile::BenchFile& file, const CaseRecords& records, const Measured& now) {
   fmt::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
   const auto measured =
       std::count_if(records.begin(), records.end(), [](const auto& record) { return record && is_measured(*record); });
@@ -134,20 +136,20 @@ int status_of(const CaseRecords& records, const Measured& now) {
 }
 
 int bench(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
-  const io::BenchFile file = io::read_bench_file(given.words.file, given.words.overrides, comm);
+  const runfile::BenchFile file = runfile::read_bench_file(given.words.file, given.words.overrides, comm);
   BenchLaunch launch{comm.size(), core::host_threads(), {}};
   comm::agree(comm, [&] { launch.task = array_task(); });
   const JobMaker jobs(file, comm);
   const std::vector<PlannedCase> planned =
-      check_cases(jobs, comm, [&](const io::BenchCase& one) { return given.dry_run || belongs(one, launch); });
-  io::on_root(comm, [&] { check_names(file.settings); });
+      check_cases(jobs, comm, [&](const runfile::BenchCase& one) { return given.dry_run || belongs(one, launch); });
+  comm::on_root(comm, [&] { check_names(file.settings); });
   if (given.dry_run) {
     if (comm.is_root()) print_plan(file, planned, launch);
     return 0;
   }
   comm::agree(comm, core::require_device);
   std::optional<SweepStore> store;  // on rank 0
-  io::on_root(comm, [&] { store.emplace(file); });
+  comm::on_root(comm, [&] { store.emplace(file); });
   const LeftToDo left = left_to_do(planned, launch, store, comm);
   if (comm.is_root()) {
     std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.count(), file.cases.size());
@@ -155,16 +157,16 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   watch_for_stop(
       comm, patience_seconds / 2.0, patience_seconds,
       "annulus: stopped on request in the middle of a case; finished cases are kept, run again to continue\n");
-  const io::CaseRecord common = describe_launch(launch, comm);
+  const store::CaseRecord common = describe_launch(launch, comm);
   const CaseListener listener{
-      [&](const std::vector<Index>& numbers) { io::on_root(comm, [&] { store->begin(numbers); }); },
-      [&](const io::CaseRecord& record) { io::on_root(comm, [&] { store->keep(record); }); },
+      [&](const std::vector<Index>& numbers) { comm::on_root(comm, [&] { store->begin(numbers); }); },
+      [&](const store::CaseRecord& record) { comm::on_root(comm, [&] { store->keep(record); }); },
   };
   const auto about = provenance(command_line, comm);
   CaseRecords records;  // on rank 0
   const auto make_table = [&] {
     const comm::Scope scope("the making of the table");
-    io::on_root(comm, [&] { records = store->make_table(about); });
+    comm::on_root(comm, [&] { records = store->make_table(about); });
   };
   Measured now = measure(jobs, left.fresh, common, listener, comm);
   make_table();
@@ -179,7 +181,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
       std::fprintf(stderr, "annulus: stopped on request, finished cases are kept; run again to continue\n");
     }
   }
-  return int(io::numbers_from_root(comm, [&] { return std::vector<Index>{status_of(records, now)}; })[0]);
+  return int(comm::numbers_from_root(comm, [&] { return std::vector<Index>{status_of(records, now)}; })[0]);
 }
 
 }  // namespace

@@ -6,23 +6,25 @@
 #include <functional>
 
 #include "annulus/app/job/machine.hpp"
-#include "annulus/app/report/record.hpp"
+#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/read_rate.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/exchange.hpp"
+#include "annulus/comm/root.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/window.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/io/atomic_file.hpp"
-#include "annulus/io/machine_file.hpp"
-#include "annulus/io/root.hpp"
 #include "annulus/kernels/gather.hpp"
+#include "annulus/runfile/machine_file.hpp"
+#include "annulus/store/files/atomic_file.hpp"
 #include "annulus/strategies/computation.hpp"
 
 namespace annulus::app {
 namespace {
+
+using core::Index;
 
 constexpr int repeats = 7;               // the least disturbed counts
 constexpr Index large = Index(4) << 20;  // bytes of a message that measures bandwidth
@@ -208,8 +210,8 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   using core::Precision;
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
-  std::optional<io::AtomicFile> file;                         // on rank 0
-  io::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
+  std::optional<store::AtomicFile> file;                        // on rank 0
+  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;
@@ -247,8 +249,8 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {
     if (!value.empty()) lines.push_back(name + ": " + value);
   }
-  const std::string text = io::machine_file_text(machine, lines);
-  io::on_root(comm, [&] {
+  const std::string text = runfile::machine_file_text(machine, lines);
+  comm::on_root(comm, [&] {
     file->write(text);
     file->publish();
     fmt::print("{}", text);

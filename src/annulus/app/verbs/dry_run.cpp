@@ -8,6 +8,7 @@
 #include "annulus/app/job/slices.hpp"
 #include "annulus/app/verbs/print_schedule.hpp"
 #include "annulus/layer/predict.hpp"
+#include "annulus/report/text.hpp"
 #include "annulus/strategies/store/block_passes.hpp"
 
 namespace annulus::app {
@@ -38,8 +39,8 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
   for (std::size_t p = 0; p < std::min(all.size(), rows_shown); ++p) {
     fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
                double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
-               describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
-               describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
+               report::describe_bytes(double(all[p].memory_bytes)), report::describe_bytes(double(all[p].bytes_sent)),
+               report::describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
   }
   const auto most = [&](Index Prediction::*cost) {
     Index largest = 0;
@@ -47,16 +48,17 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
     return double(largest);
   };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
-             describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
-             describe_bytes(most(&Prediction::bytes_received)),
+             report::describe_bytes(most(&Prediction::memory_bytes)),
+             report::describe_bytes(most(&Prediction::bytes_sent)),
+             report::describe_bytes(most(&Prediction::bytes_received)),
              1e-9 * flops_of(pass, kept, job.problem.shape.head_dim));
 }
 
 /// Blocks of strategy stream, which any rank may compute, phase after phase.
 void print_blocks(const Job& job) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
-  fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream), describe_bytes(job.stream->bytes_read),
-             describe_bytes(job.stream->bytes_written));
+  fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream),
+             report::describe_bytes(job.stream->bytes_read), report::describe_bytes(job.stream->bytes_written));
   for (int phase = 0; phase < passes.phases(); ++phase) {
     fmt::print("# {}\n# {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
                phase == 1             ? "dk and dv"
@@ -67,8 +69,8 @@ void print_blocks(const Job& job) {
       const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
       fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
                  2e-9 * unit.products * double(job.problem.shape.head_dim) * double(unit.kept),
-                 describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
-                 describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
+                 report::describe_bytes(double(unit.memory_bytes)), report::describe_bytes(double(unit.bytes_read)),
+                 report::describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
     }
   }
 }
@@ -79,7 +81,7 @@ void print_layer(const Job& job) {
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
   fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
-             describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
+             describe_layer(job), report::describe_bytes(double(weight_bytes(problem, 0, ranks))));
   std::vector<layer::MemoryPrediction> memory;  // of the ranks
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
   const auto print = [&](bool backward) {
@@ -94,18 +96,18 @@ void print_layer(const Job& job) {
   if (!job.run.settings.train) return;
   Index most = 0;
   for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);
-  fmt::print("# training: at most {} of memory, the target included\n", describe_bytes(double(most)));
+  fmt::print("# training: at most {} of memory, the target included\n", report::describe_bytes(double(most)));
 }
 
 }  // namespace
 
 int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm) {
   if (!comm.is_root()) return 0;
-  fmt::print("# settings, resolved\n{}\n", io::resolved_text(job.run.settings));
+  fmt::print("# settings, resolved\n{}\n", runfile::resolved_text(job.run.settings));
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
   for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
   const core::Machine& machine = job.machine;
-  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
+  fmt::print("# memory for a rank: {} ({})\n", report::describe_bytes(machine.memory_per_rank),
              machine.memory_source.empty() ? machine.source : machine.memory_source);
   if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
   if (const std::string bits = describe_bits(job); !bits.empty()) fmt::print("# bits: {}\n", bits);

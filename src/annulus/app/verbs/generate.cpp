@@ -5,11 +5,12 @@
 #include <numeric>
 
 #include "annulus/app/job/layer_tensors.hpp"
-#include "annulus/app/report/progress.hpp"
-#include "annulus/app/report/record.hpp"
+#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/verbs/verb.hpp"
-#include "annulus/io/generated.hpp"
-#include "annulus/io/output_file.hpp"
+#include "annulus/report/progress.hpp"
+#include "annulus/runfile/run_file_checks.hpp"
+#include "annulus/store/generated.hpp"
+#include "annulus/store/output_file.hpp"
 
 namespace annulus::app {
 namespace {
@@ -19,7 +20,7 @@ using layer::Weight;
 
 struct Given {
   std::string output;
-  io::GenerateSettings what;         ///< shape.kv_heads 0 means heads
+  runfile::GenerateSettings what;    ///< shape.kv_heads 0 means heads
   bool dout = false;                 ///< make dout, too
   bool dlse = false;                 ///< make dlse, too
   std::optional<Index> layer_width;  ///< a layer of this width instead: x, dy, target and weights
@@ -29,8 +30,8 @@ struct Given {
 
 /// A dataset of the file, and how its numbers are made.
 struct Dataset {
-  io::TensorSpec spec;
-  io::GeneratedTensor numbers;
+  store::TensorSpec spec;
+  store::GeneratedTensor numbers;
   bool is_weight = false;  ///< a matrix or vector
 };
 
@@ -38,7 +39,7 @@ struct Dataset {
 void complete(Given& given) {
   core::Shape& shape = given.what.shape;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
-  if (const auto objection = io::objection_to(shape)) {
+  if (const auto objection = runfile::objection_to(shape)) {
     std::string option = objection->extent;
     std::replace(option.begin(), option.end(), '_', '-');
     core::fail(core::ErrorKind::usage, "generate --{}: {}", option, objection->reason);
@@ -56,7 +57,7 @@ void complete(Given& given) {
 }
 
 /// (B, S, ...)
-Dataset rows_of(TensorId id, const io::TensorSpec& spec) {
+Dataset rows_of(TensorId id, const store::TensorSpec& spec) {
   const Index numbers = std::accumulate(spec.extents.begin() + 2, spec.extents.end(), Index(1), std::multiplies<>());
   return {spec, {id, *spec.type.dtype(), spec.extents[0], spec.extents[1], numbers, 1}};
 }
@@ -64,11 +65,11 @@ Dataset rows_of(TensorId id, const io::TensorSpec& spec) {
 std::vector<Dataset> datasets_of_attention(const Given& given) {
   const core::Shape& shape = given.what.shape;
   const core::DType type = given.what.type;
-  std::vector<Dataset> all{rows_of(TensorId::q, io::tensor_spec("q", type, shape, shape.heads)),
-                           rows_of(TensorId::k, io::tensor_spec("k", type, shape, shape.kv_heads)),
-                           rows_of(TensorId::v, io::tensor_spec("v", type, shape, shape.kv_heads))};
-  if (given.dout) all.push_back(rows_of(TensorId::dout, io::tensor_spec("dout", type, shape, shape.heads)));
-  if (given.dlse) all.push_back(rows_of(TensorId::dlse, io::lse_spec("dlse", type, shape)));
+  std::vector<Dataset> all{rows_of(TensorId::q, store::tensor_spec("q", type, shape, shape.heads)),
+                           rows_of(TensorId::k, store::tensor_spec("k", type, shape, shape.kv_heads)),
+                           rows_of(TensorId::v, store::tensor_spec("v", type, shape, shape.kv_heads))};
+  if (given.dout) all.push_back(rows_of(TensorId::dout, store::tensor_spec("dout", type, shape, shape.heads)));
+  if (given.dlse) all.push_back(rows_of(TensorId::dlse, store::lse_spec("dlse", type, shape)));
   return all;
 }
 
@@ -81,7 +82,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
   std::vector<Dataset> all{rows_of(TensorId::x, rows_spec("x", problem)),
                            rows_of(TensorId::dy, rows_spec("dy", problem)),
                            rows_of(TensorId::target, rows_spec("target", problem))};
-  const std::vector<io::TensorSpec> specs = weight_specs("", problem);
+  const std::vector<store::TensorSpec> specs = weight_specs("", problem);
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
     // Columns of length about 1, so that x of variance 1 gives products of variance 1.
@@ -100,7 +101,7 @@ Option storage_type(core::DType& type) {
   const auto take = [&type, names](std::string word) {
     std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return char(std::tolower(c)); });
     const auto found = std::find(names.begin(), names.end(), word);
-    if (found == names.end()) return fmt::format("one of {}{}", fmt::join(names, ", "), io::suggest(word, names));
+    if (found == names.end()) return fmt::format("one of {}{}", fmt::join(names, ", "), runfile::suggest(word, names));
     type = core::all_dtypes[std::size_t(found - names.begin())];
     return std::string();
   };
@@ -114,7 +115,7 @@ std::vector<Option> options_of(Given& given) {
     return option;
   };
   core::Shape& shape = given.what.shape;
-  const io::WholeRange any{1};
+  const runfile::WholeRange any{1};
   Option layer = whole("--layer", given.layer_width, {1, Index(1) << 30},
                        "Width of an attention layer to make instead: x, dy, target, wq, wk, wv, wo");
   layer.excludes = {"--dout", "--dlse"};
@@ -146,7 +147,7 @@ std::string command_line(Given given) {
 }
 
 double bytes_of(const Dataset& dataset) {
-  const io::GeneratedTensor& of = dataset.numbers;
+  const store::GeneratedTensor& of = dataset.numbers;
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
@@ -156,10 +157,10 @@ constexpr Index piece_bytes = Index(256) << 20;
 /// Each rank makes its own rows, some at a time, and all write them together. `shown` is called with the share of the
 /// dataset that is done, and with what is.
 void write(const Given& given, const Dataset& dataset, const std::function<void(double, const char*)>& shown,
-           const comm::Communicator& comm, io::OutputFile& file) {
-  const io::GeneratedTensor& numbers = dataset.numbers;
+           const comm::Communicator& comm, store::OutputFile& file) {
+  const store::GeneratedTensor& numbers = dataset.numbers;
   const core::Interval mine = core::even_part(numbers.sequence, comm.size(), comm.rank());
-  const io::RowOwners owners(pattern::contiguous_partition(numbers.sequence, comm.size()));
+  const store::RowOwners owners(pattern::contiguous_partition(numbers.sequence, comm.size()));
   const Index row_bytes = numbers.batch * numbers.row_numbers * Index(core::bytes_of(numbers.type));
   const Index step = std::max<Index>(1, piece_bytes / row_bytes), most = core::ceil_div(numbers.sequence, comm.size());
   std::unique_ptr<std::byte[]> host;
@@ -171,10 +172,10 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
     const auto show = [&](double share, const char* what) {
       shown((double(done) + share * double(std::min(step, most - done))) / double(most), what);
     };
-    comm::agree(comm, [&] { io::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
+    comm::agree(comm, [&] { store::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
     show(0.5, " is made");  // to write takes about as long as to make
     if (dataset.is_weight) {
-      const io::Rectangle part{rows, {0, numbers.row_numbers}};
+      const store::Rectangle part{rows, {0, numbers.row_numbers}};
       file.write_parts({{dataset.spec.name, part, part, host.get()}},
                        [&](const std::string&) { return owners.ranks(); });
     } else {
@@ -187,12 +188,12 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
 int generate(Given given, const comm::Communicator& comm) {
   comm::agree(comm, [&] { complete(given); });
   const std::vector<Dataset> datasets = given.layer_width ? datasets_of_layer(given) : datasets_of_attention(given);
-  std::vector<io::TensorSpec> specs;
+  std::vector<store::TensorSpec> specs;
   for (const Dataset& dataset : datasets) specs.push_back(dataset.spec);
-  io::OutputFile file(io::output_plan({given.output, given.overwrite}, specs), comm);
+  store::OutputFile file(store::output_plan({given.output, given.overwrite}, specs), comm);
   double all = 0, done = 0;  // bytes
   for (const Dataset& dataset : datasets) all += bytes_of(dataset);
-  ProgressLine line(comm.is_root(), {all / (1 << 20), "MiB"});
+  report::ProgressLine line(comm.is_root(), {all / (1 << 20), "MiB"});
   for (const Dataset& dataset : datasets) {
     const double bytes = bytes_of(dataset);
     const auto show = [&](double share, const char* what) {

@@ -17,12 +17,13 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/cudnn/plans.hpp"
+#include "annulus/report/text.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
 namespace {
 
-void line(std::string_view name, std::string_view text) { print_line(name, text, 18); }
+void line(std::string_view name, std::string_view text) { report::print_line(name, text, 18); }
 
 /// CPUs this process may run on, as ranges: "0-3,8".
 std::string bound_cpus() {
@@ -70,9 +71,10 @@ void print_info(const comm::Communicator& comm) {
     const std::string no_cudnn = kernels::cudnn::why_no_cudnn();
     line("cudnn", no_cudnn.empty() ? kernels::cudnn::cudnn_version() : "none: " + no_cudnn);
   }
-  if (memory.bytes > 0) line("memory", fmt::format("{} a rank ({})", describe_bytes(memory.bytes), memory.source));
+  if (memory.bytes > 0)
+    line("memory", fmt::format("{} a rank ({})", report::describe_bytes(memory.bytes), memory.source));
   if (windows.bytes >= 0)
-    line("windows", fmt::format("{} free in {}", describe_bytes(double(windows.bytes)), windows.folder));
+    line("windows", fmt::format("{} free in {}", report::describe_bytes(double(windows.bytes)), windows.folder));
   for (std::size_t rank = 0; rank < locations.size(); ++rank) line(fmt::format("rank {}", rank), locations[rank]);
 }
 

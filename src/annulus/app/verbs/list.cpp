@@ -4,12 +4,13 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/layer/weights.hpp"
+#include "annulus/report/text.hpp"
 #include "annulus/strategies/strategy.hpp"
 
 namespace annulus::app {
 namespace {
 
-void line(std::string_view name, std::string_view text) { print_line(name, text, 18); }
+void line(std::string_view name, std::string_view text) { report::print_line(name, text, 18); }
 
 void print_list() {
   fmt::print("strategies (distribution.strategy)\n");

@@ -5,6 +5,7 @@
 #include "annulus/app/job/job.hpp"
 #include "annulus/app/verbs/calibrate.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/report/text.hpp"
 
 namespace annulus::app {
 namespace {
@@ -40,12 +41,13 @@ std::string_view mark(pattern::Accuracy accuracy) {
 /// What a candidate that needs too much memory needs in passes: "  4 x 2.0 GiB".
 std::string passes_text(const Candidate& candidate, double memory_limit) {
   if (candidate.sliced) {
-    return fmt::format("  {} x {}", candidate.sliced->slices, describe_bytes(candidate.sliced->cost.memory_bytes));
+    return fmt::format("  {} x {}", candidate.sliced->slices,
+                       report::describe_bytes(candidate.sliced->cost.memory_bytes));
   }
   return candidate.cost->memory_bytes > memory_limit ? "  none" : "";
 }
 
-void print_line(const Candidate& candidate, bool taken, double memory_limit) {
+void print_candidate(const Candidate& candidate, bool taken, double memory_limit) {
   const std::string partition = candidate.partition ? std::string(pattern::name_of(*candidate.partition)) : "-";
   fmt::print("{} {:<18} {:<12} ", taken ? '*' : ' ', candidate.strategy->name(), partition);
   if (!candidate.cost) {
@@ -56,8 +58,8 @@ void print_line(const Candidate& candidate, bool taken, double memory_limit) {
   const std::string received = fmt::format("{}{:.1f}", mark(cost.accuracy), cost.received_bytes / (1024 * 1024));
   fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}{}\n", seconds_text(cost.seconds),
              seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-             describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
-             cost.balance, passes_text(candidate, memory_limit));
+             report::describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received,
+             cost.messages, cost.balance, passes_text(candidate, memory_limit));
 }
 
 void print_plan(const Job& job) {
@@ -72,7 +74,7 @@ void print_plan(const Job& job) {
   fmt::print(
       "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
-      "machine", machine.source, rate, machine.ranks_per_node, describe_bytes(machine.memory_per_rank),
+      "machine", machine.source, rate, machine.ranks_per_node, report::describe_bytes(machine.memory_per_rank),
       machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")", 1e6 * inside.seconds_per_message,
       1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message, 1e-9 / between.seconds_per_byte,
       100 * machine.overlap);
@@ -84,7 +86,7 @@ void print_plan(const Job& job) {
   bool estimate = false, bound = false;
   for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
     const Candidate& one = choice.candidates[i];
-    print_line(one, i == choice.taken, machine.memory_per_rank);
+    print_candidate(one, i == choice.taken, machine.memory_per_rank);
     estimate = estimate || (one.cost && one.cost->accuracy == pattern::Accuracy::estimate);
     bound = bound || (one.cost && one.cost->accuracy == pattern::Accuracy::bound);
   }
@@ -99,7 +101,8 @@ void print_plan(const Job& job) {
 
 void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {
   fmt::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(cut),
-             describe_bytes(cut.bytes_read), describe_bytes(machine.read_rate), describe_bytes(cut.bytes_written));
+             report::describe_bytes(cut.bytes_read), report::describe_bytes(machine.read_rate),
+             report::describe_bytes(cut.bytes_written));
 }
 
 /// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
@@ -118,7 +121,7 @@ void print_backward(const Job& job) {
     fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
                cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
                seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-               describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
+               report::describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
                cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
   }
 }

@@ -5,6 +5,7 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/passes.hpp"
+#include "annulus/report/text.hpp"
 #include "annulus/strategies/store/block_passes.hpp"
 
 namespace annulus::app {
@@ -39,7 +40,7 @@ std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
     bytes += one.bytes;
     ranks.insert(one.rank);
   }
-  const std::string size = describe_bytes(double(bytes));
+  const std::string size = report::describe_bytes(double(bytes));
   if (ranks.size() > 1) return fmt::format("{} {} {} ranks", size, word, ranks.size());
   return all[0].rank == strategies::every_rank ? fmt::format("{} {} all", size, word)
                                                : fmt::format("{} {} {}", size, word, all[0].rank);
@@ -90,10 +91,11 @@ class Printer {
       fmt::print("\n");
     }
     fmt::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "",
-               1e-6 * double(strategies::kept_of(keys.problem(), rows())), describe_bytes(double(received)),
-               describe_bytes(double(sent)));
+               1e-6 * double(strategies::kept_of(keys.problem(), rows())), report::describe_bytes(double(received)),
+               report::describe_bytes(double(sent)));
     if (sums != nullptr) {
-      fmt::print(" {:<21} {}", describe_bytes(double(sums_received)), describe_bytes(double(sums_sent)));
+      fmt::print(" {:<21} {}", report::describe_bytes(double(sums_received)),
+                 report::describe_bytes(double(sums_sent)));
     }
     fmt::print("\n");
   }
@@ -133,15 +135,15 @@ void print_pass(const Job& job, const Schedule& schedule, int rank, std::string_
     }
   }
   fmt::print("# {}, {}, rank {} of {}, rows{}: memory {}, sends {}, receives {}\n", job.strategy->name(), pass, rank,
-             job.partition.size(), rows.empty() ? " none" : rows, describe_bytes(double(all.memory_bytes)),
-             describe_bytes(double(all.bytes_sent)), describe_bytes(double(all.bytes_received)));
+             job.partition.size(), rows.empty() ? " none" : rows, report::describe_bytes(double(all.memory_bytes)),
+             report::describe_bytes(double(all.bytes_sent)), report::describe_bytes(double(all.bytes_received)));
   if (!schedule.has_groups()) return Printer(schedule, rank).print();
   const strategies::HeadGroup group = schedule.group_of(rank);
   const Schedule& across = schedule.across(rank);
   const bool backward = across.sums() != nullptr;
   const Index there = backward ? group.backward_bytes_received() : group.bytes_received();
   fmt::print("# group {} of {}: rows for heads and back, {} received; as member {} it computes {} of {} heads:\n",
-             group.number(), group.rows().size(), describe_bytes(double(there)), group.rank(),
+             group.number(), group.rows().size(), report::describe_bytes(double(there)), group.rank(),
              group.narrow().shape.heads, job.problem.shape.heads);
   Printer(across, group.number()).print();
 }
@@ -154,8 +156,8 @@ void print_block(const Job& job, int block) {
   const core::Interval rows = passes.rows(block).intervals().front();
   fmt::print("# stream, forward{}, block {} of {}, rows [{}, {}): memory {}, reads {}, writes {}\n",
              passes.phases() == 2 ? " and dq" : "", block, passes.blocks(), rows.begin, rows.end,
-             describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
-             describe_bytes(double(unit.bytes_written)));
+             report::describe_bytes(double(unit.memory_bytes)), report::describe_bytes(double(unit.bytes_read)),
+             report::describe_bytes(double(unit.bytes_written)));
   Printer(passes.forward(), block).print();
 }
 

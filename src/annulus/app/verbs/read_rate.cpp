@@ -13,7 +13,8 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/core/random.hpp"
-#include "annulus/io/file_system.hpp"
+#include "annulus/report/text.hpp"
+#include "annulus/store/files/file_system.hpp"
 
 namespace annulus::app {
 namespace {
@@ -35,9 +36,9 @@ class File {
         block_[i] = core::random_bits(1, core::TensorId::q, offset / 8 + Index(i));
       }
       const auto* bytes = reinterpret_cast<const char*>(block_.data());
-      if (io::write_all(descriptor_, bytes, std::size_t(call_bytes), offset) != 0) is_whole_ = false;
+      if (store::write_all(descriptor_, bytes, std::size_t(call_bytes), offset) != 0) is_whole_ = false;
     }
-    io::flush_to_disk(descriptor_, path);  // pages that are not on disk yet cannot be dropped
+    store::flush_to_disk(descriptor_, path);  // pages that are not on disk yet cannot be dropped
   }
 
   bool is_whole() const { return is_whole_; }
@@ -62,7 +63,7 @@ class File {
   }
 
  private:
-  io::Descriptor descriptor_;
+  store::Descriptor descriptor_;
   std::vector<std::uint64_t> block_;
   bool is_whole_ = true;
 };
@@ -70,9 +71,9 @@ class File {
 }  // namespace
 
 std::string ReadRates::text() const {
-  const std::string from_cache = describe_bytes(cached) + "/s from the page cache";
+  const std::string from_cache = report::describe_bytes(cached) + "/s from the page cache";
   if (is_kept) return from_cache + " (read_rate), which would not drop them: storage was not measured";
-  return fmt::format("{}/s from storage (read_rate), {}", describe_bytes(storage), from_cache);
+  return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
 }
 
 ReadRates measure_read_rates(const std::string& beside, const comm::Communicator& comm) {

@@ -3,21 +3,23 @@
 #include <cstdlib>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/job/slices.hpp"
-#include "annulus/app/report/run_entries.hpp"
-#include "annulus/app/report/tally.hpp"
+#include "annulus/app/job/tally.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
+#include "annulus/app/summary/run_entries.hpp"
+#include "annulus/app/summary/summary.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/run_stream.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/root.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
-#include "annulus/io/file_system.hpp"
-#include "annulus/io/root.hpp"
-#include "annulus/io/trace_file.hpp"
+#include "annulus/report/trace_file.hpp"
+#include "annulus/store/files/file_system.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -32,7 +34,7 @@ struct Given {
 
 /// A task of a job array finds the result that the others have made of this run file; collective.
 bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
-  const io::OutputSettings& output = job.run.settings.output;
+  const runfile::OutputSettings& output = job.run.settings.output;
   const bool may_be = job.is_streamed() && output.writes_file() && !output.overwrite;
   if (!may_be || comm.max(Index(std::getenv("SLURM_ARRAY_TASK_ID") != nullptr)) == 0) return false;
   try {
@@ -58,11 +60,12 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
 
 /// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
 /// was measured.
-std::optional<Measurements> compute_all(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                        const comm::Communicator& comm, WhyUnfinished& rest) {
+std::optional<report::Measurements> compute_all(const Job& job,
+                                                const std::function<store::Record(const report::Measurements&)>& finish,
+                                                const comm::Communicator& comm, WhyUnfinished& rest) {
   if (job.is_streamed()) return compute_blocks(job, finish, comm, rest);
   Tally tally;
-  std::optional<Measurements> measured;
+  std::optional<report::Measurements> measured;
   rest = compute_slices(job, comm, tally, [&] { return finish(measured.emplace(tally.gathered(job, comm))); });
   if (!rest.words.empty()) return std::nullopt;
   if (!measured) measured = tally.gathered(job, comm);
@@ -87,7 +90,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     }
     core::require_device();
   });
-  const io::Settings& settings = job.run.settings;
+  const runfile::Settings& settings = job.run.settings;
   if (is_finished_by_others(job, comm)) {
     if (comm.is_root())
       std::fprintf(stderr, "annulus: %s is complete: other tasks made it\n", settings.output.file.c_str());
@@ -99,22 +102,22 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(settings.distribution.transport, comm);
-  std::optional<io::AtomicFile> report_file;  // on rank 0
+  std::optional<store::AtomicFile> report_file;  // on rank 0
   // Launches may share a run in units: its report is of the one that completes it.
   const bool is_shared = job.is_streamed() || job.slice_count() > 1;
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
-  io::on_root(comm, [&] {
+  comm::on_root(comm, [&] {
     if (!settings.output.report) return;
-    is_shared ? io::check_can_be_made(*settings.output.report, settings.output.overwrite) : make_report();
+    is_shared ? store::check_can_be_made(*settings.output.report, settings.output.overwrite) : make_report();
   });
-  std::optional<io::TraceFile> trace;
+  std::optional<report::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
-  const auto record = [&](const Measurements& measured) -> io::Record {
-    return {io::resolved_text(settings), columns(measured), provenance(command_line, comm), identity(title_of(job)),
-            decisions(job)};
+  const auto record = [&](const report::Measurements& measured) -> store::Record {
+    return {runfile::resolved_text(settings), report::columns(measured), provenance(command_line, comm),
+            identity(title_of(job)), decisions(job)};
   };
   WhyUnfinished rest;
-  std::optional<Measurements> measured;
+  std::optional<report::Measurements> measured;
   try {
     measured = compute_all(job, record, comm, rest);
   } catch (const comm::AgreedError&) {  // others completed it between our look and our first step
@@ -125,10 +128,10 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
     return comm.max(Index(rest.status)) > 0 ? stopped_status : 0;
   }
-  const std::vector<io::ReportEntry> ran = run_entries(job, comm);
-  io::on_root(comm, [&] {
+  const std::vector<report::ReportEntry> ran = run_entries(job, comm);
+  comm::on_root(comm, [&] {
     if (settings.output.report && !report_file) make_report();
-    if (report_file) io::write_report(*report_file, report(job, *measured, ran));
+    if (report_file) report::write_report(*report_file, report_entries(job, *measured, ran));
   });
   if (comm.is_root()) print_summary(job, *measured);
   if (trace) trace->finish(identity(title_of(job)));  // last: without it the result is as good
@@ -159,7 +162,7 @@ Verb run_verb() {
                            "Forget what an earlier, interrupted run of this file has finished, and begin anew"),
                       whole("--ranks", given->ranks, rank_counts,
                             "With --dry-run: plan for this many ranks, up to 65536, instead of those launched"),
-                      whole("--rank", given->rank, io::WholeRange{0, rank_counts.most - 1},
+                      whole("--rank", given->rank, runfile::WholeRange{0, rank_counts.most - 1},
                             "With --dry-run: show this rank's schedule, step by step")},
           .run = [given](const comm::Communicator& comm,
                          const std::string& command_line) { return run(*given, comm, command_line); },

@@ -4,16 +4,17 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/stream_work.hpp"
-#include "annulus/app/report/progress.hpp"
-#include "annulus/app/report/record.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
+#include "annulus/report/measurements.hpp"
+#include "annulus/report/progress.hpp"
+#include "annulus/report/text.hpp"
 
 namespace annulus::app {
 namespace {
 
 /// Products of all phases, of D multiply-adds for each kept triple.
-ProgressLine::Work all_work(const Job& job) {
+report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
   const double kept = double(strategies::kept_of(job.problem, all));
@@ -21,11 +22,13 @@ ProgressLine::Work all_work(const Job& job) {
 }
 
 /// What every rank has in /run beside what passes measure.
-void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, Measurements& measured) {
-  std::vector<io::Column>& columns = measured.forward.per_rank;
-  const auto add = [&](const Quantity& quantity, double value) { columns.push_back(per_rank(quantity, value, comm)); };
+void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
+  std::vector<store::Column>& columns = measured.forward.per_rank;
+  const auto add = [&](const report::Quantity& quantity, double value) {
+    columns.push_back(report::per_rank(quantity, value, comm));
+  };
   columns.insert(columns.begin(),
-                 per_rank({"rows", "1", "rows of the blocks computed"}, double(metrics.forward.rows), comm));
+                 report::per_rank({"rows", "1", "rows of the blocks computed"}, double(metrics.forward.rows), comm));
   add({"peak_resident_bytes", "bytes", "peak of the process, libraries included"}, double(core::peak_resident_bytes()));
   add({"read_seconds", "s", "time in which a thread was reading"}, metrics.read.seconds);
   add({"write_seconds", "s", "wall time writing the result"}, metrics.written.seconds);
@@ -38,8 +41,8 @@ void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, M
 }
 
 /// Lines of the summary; on rank 0.
-void add_lines(const Job& job, Index found, const Index all, Measurements& measured) {
-  const PassMeasurements& forward = measured.forward;
+void add_lines(const Job& job, Index found, const Index all, report::Measurements& measured) {
+  const report::PassMeasurements& forward = measured.forward;
   const double asked = forward.sum("bytes_asked"), read = forward.sum("bytes_read");
   double rate = 0;  // of the ranks together
   const std::vector<double> bytes = forward.of("bytes_read"), seconds = forward.of("read_seconds");
@@ -48,20 +51,23 @@ void add_lines(const Job& job, Index found, const Index all, Measurements& measu
   measured.lines.emplace_back("parts",
                               fmt::format("{:.0f} of {} computed{}", forward.sum("units"), all,
                                           found > 0 ? fmt::format(", {} by launches before this one", found) : ""));
-  measured.lines.emplace_back(
-      "reading", fmt::format("{} for {} that were used, {}/s; {} written", describe_bytes(read), describe_bytes(asked),
-                             describe_bytes(rate), describe_bytes(forward.sum("bytes_written"))));
+  measured.lines.emplace_back("reading",
+                              fmt::format("{} for {} that were used, {}/s; {} written", report::describe_bytes(read),
+                                          report::describe_bytes(asked), report::describe_bytes(rate),
+                                          report::describe_bytes(forward.sum("bytes_written"))));
 }
 
-Measurements measure(const Job& job, const StreamMetrics& metrics, double seconds, const comm::Communicator& comm) {
+report::Measurements measure(const Job& job, const StreamMetrics& metrics, double seconds,
+                             const comm::Communicator& comm) {
   const comm::Scope scope("the gathering of what was measured");
-  Measurements measured;
+  report::Measurements measured;
   measured.ranks = comm.size();
   // Passes take turns, block after block: each has the share of the time that it computed and waited.
   const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
   const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& of) {
-    Pass one{.metrics = {.attention = of}, .seconds = seconds * busy(of) / both, .peak_bytes = metrics.peak_bytes};
+    report::Pass one{
+        .metrics = {.attention = of}, .seconds = seconds * busy(of) / both, .peak_bytes = metrics.peak_bytes};
     return gather(one, metrics.predicted_bytes, false, comm);
   };
   measured.forward = pass(metrics.forward);
@@ -73,23 +79,24 @@ Measurements measure(const Job& job, const StreamMetrics& metrics, double second
 
 }  // namespace
 
-std::optional<Measurements> compute_blocks(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                           const comm::Communicator& comm, WhyUnfinished& rest) {
+std::optional<report::Measurements> compute_blocks(
+    const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
+    const comm::Communicator& comm, WhyUnfinished& rest) {
   StreamWork work(job);
   std::optional<LongRun> long_run;
   if (job.run.settings.output.writes_file()) long_run.emplace(job, work.cuts(), work.scratch(), comm);
   const Index found = long_run ? long_run->found_finished() : 0, all = work.passes().units() * work.passes().phases();
   const double begun = long_run ? long_run->finished_share() : 0;
-  const Pass pass = run_pass(comm, "the blocks", [&] {
-    ProgressLine progress(comm.is_root(), all_work(job), begun);
+  const report::Pass pass = report::run_pass(comm, "the blocks", [&] {
+    report::ProgressLine progress(comm.is_root(), all_work(job), begun);
     if (long_run) {
       work.run(*long_run, progress.shown());
     } else {
       work.run_without_file(comm, progress.shown());
     }
-    return layer::LayerMetrics{};
+    return core::LayerMetrics{};
   });
-  Measurements measured = measure(job, work.metrics(), pass.seconds, comm);
+  report::Measurements measured = measure(job, work.metrics(), pass.seconds, comm);
   if (comm.is_root()) add_lines(job, found, all, measured);
   if (long_run && !long_run->complete([&] { return finish(measured); })) {
     rest = long_run->why_unfinished();

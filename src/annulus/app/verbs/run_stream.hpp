@@ -4,13 +4,14 @@
 #include <functional>
 
 #include "annulus/app/job/long_run.hpp"
-#include "annulus/app/report/record.hpp"
+#include "annulus/report/measurements.hpp"
 
 namespace annulus::app {
 
 /// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
 /// was measured. Collective.
-std::optional<Measurements> compute_blocks(const Job& job, const std::function<io::Record(const Measurements&)>& finish,
-                                           const comm::Communicator& comm, WhyUnfinished& rest);
+std::optional<report::Measurements> compute_blocks(
+    const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
+    const comm::Communicator& comm, WhyUnfinished& rest);
 
 }  // namespace annulus::app

@@ -4,22 +4,24 @@
 
 #include "annulus/app/job/checkpoint.hpp"
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/report/pass.hpp"
-#include "annulus/app/report/progress.hpp"
-#include "annulus/app/report/record.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/comm/root.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/io/file_system.hpp"
-#include "annulus/io/fingerprint.hpp"
-#include "annulus/io/root.hpp"
 #include "annulus/kernels/cudnn/attend.hpp"
 #include "annulus/layer/predict.hpp"
+#include "annulus/report/measurements.hpp"
+#include "annulus/report/pass.hpp"
+#include "annulus/report/progress.hpp"
+#include "annulus/report/text.hpp"
+#include "annulus/runfile/links.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/fingerprint.hpp"
 
 namespace annulus::app {
 namespace {
@@ -33,8 +35,8 @@ class Training {
         comm_(comm),
         settings_(*job.run.settings.train),
         layer_(*job.layer, *job.strategy, comm),
-        result_(io::output_plan(io::target_of(job.run.settings.output),
-                                training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type)),
+        result_(store::output_plan(store::target_of(job.run.settings.output),
+                                   training_specs(layer_.problem(), settings_.steps + 1, job.run.settings.output.type)),
                 comm) {
     core::memory_ledger().reset_peak();
     x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
@@ -52,7 +54,7 @@ class Training {
   int run() {
     const Index first = state_.steps_done();
     const double all = double(settings_.steps);
-    ProgressLine line(comm_.is_root(), {all, "step"}, double(first) / all);
+    report::ProgressLine line(comm_.is_root(), {all, "step"}, double(first) / all);
     while (state_.steps_done() < settings_.steps) {
       step(line);
       const bool stop = asked_to_stop();
@@ -79,7 +81,7 @@ class Training {
     add("x", job_.run.settings.layer->x, fingerprint_of(x_, layer_, comm_));
     add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
     const auto& documents = job_.run.settings.input.documents;
-    if (documents) add("documents", *documents, io::fingerprint(job_.problem.documents));
+    if (documents) add("documents", *documents, store::fingerprint(job_.problem.documents));
   }
 
   /// Every rank hears of it at the same step.
@@ -99,7 +101,7 @@ class Training {
   }
 
   /// A line on stdout for steps 0 to 10, 20, 30, ... 100, 200, ...: the result file has the losses of all.
-  void tell(double loss, ProgressLine& line) const {
+  void tell(double loss, report::ProgressLine& line) const {
     const Index step = state_.steps_done();
     Index unit = 1;
     while (10 * unit <= step) unit *= 10;
@@ -114,9 +116,9 @@ class Training {
     std::fflush(stdout);
   }
 
-  void step(ProgressLine& line) {
+  void step(report::ProgressLine& line) {
     double loss = 0;
-    run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&] {
+    report::run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&] {
       layer::ForwardResult forward;
       loss = look(forward);
       layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
@@ -140,18 +142,18 @@ class Training {
 
   void save() const {
     const comm::Scope here("the writing of " + settings_.checkpoint);
-    io::on_root(comm_, [&] { keep_previous(training_); });
-    io::OutputTarget where = io::target_of(job_.run.settings.output);
+    comm::on_root(comm_, [&] { keep_previous(training_); });
+    store::OutputTarget where = store::target_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
     where.overwrite = true;
-    io::OutputFile file(io::output_plan(where, training_specs(layer_.problem(), state_.steps_done())), comm_);
+    store::OutputFile file(store::output_plan(where, training_specs(layer_.problem(), state_.steps_done())), comm_);
     save_training(file, training_, state_, {}, command_line_, comm_);
   }
 
   /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
   void finish(Index first) {
     double loss = 0;
-    const Pass last = run_pass(comm_, "the last look", [&] {
+    const report::Pass last = report::run_pass(comm_, "the last look", [&] {
       layer::ForwardResult forward;
       loss = look(forward);
       return forward.metrics;
@@ -162,25 +164,26 @@ class Training {
     const comm::Scope here("the writing of the result");
     const Index predicted =
         layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training;
-    save_training(result_, training_, state_,
-                  {per_rank({"peak_bytes", "bytes", "peak of tensors and buffers"}, double(last.peak_bytes), comm_),
-                   per_rank({"predicted_peak_bytes", "bytes", "peak of tensors and buffers, as planned"},
-                            double(predicted), comm_),
-                   per_rank({"steps_here", "1", "steps of the last launch"}, double(settings_.steps - first), comm_),
-                   per_rank({"rows", "1", "rows of the sequence"}, double(layer_.rows().count()), comm_)},
-                  command_line_, comm_);
-    io::on_root(comm_, [&] { remove_previous(settings_.checkpoint); });
+    save_training(
+        result_, training_, state_,
+        {report::per_rank({"peak_bytes", "bytes", "peak of tensors and buffers"}, double(last.peak_bytes), comm_),
+         report::per_rank({"predicted_peak_bytes", "bytes", "peak of tensors and buffers, as planned"},
+                          double(predicted), comm_),
+         report::per_rank({"steps_here", "1", "steps of the last launch"}, double(settings_.steps - first), comm_),
+         report::per_rank({"rows", "1", "rows of the sequence"}, double(layer_.rows().count()), comm_)},
+        command_line_, comm_);
+    comm::on_root(comm_, [&] { remove_previous(settings_.checkpoint); });
     if (!comm_.is_root()) return;
-    if (job_.problem.backend == kernels::Backend::cudnn) print_line("cudnn", kernels::cudnn::describe_shares());
-    print_line("result", job_.run.settings.output.file);
+    if (job_.problem.backend == kernels::Backend::cudnn) report::print_line("cudnn", kernels::cudnn::describe_shares());
+    report::print_line("result", job_.run.settings.output.file);
   }
 
   const Job& job_;
   const std::string& command_line_;
   const comm::Communicator& comm_;
-  const io::TrainSettings& settings_;
+  const runfile::TrainSettings& settings_;
   layer::Layer layer_;
-  io::OutputFile result_;  // made before the first step, so that its name and its room are taken
+  store::OutputFile result_;  // made before the first step, so that its name and its room are taken
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
@@ -193,15 +196,15 @@ int train(const RunFileArguments& words, const comm::Communicator& comm, const s
   watch_for_stop(20);  // s; the save of a step's weights must not take longer once TERM has come, or it is killed
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, core::require_device);
-  const io::Settings& settings = job.run.settings;
-  io::on_root(comm, [&] { io::check_can_be_made(io::follow_links(settings.train->checkpoint), true); });
+  const runfile::Settings& settings = job.run.settings;
+  comm::on_root(comm, [&] { store::check_can_be_made(runfile::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {
     fmt::print("annulus train {}\n", job.run.name);
-    print_line("attention", describe_pattern(job.problem));
-    print_line("tensors", describe_shape(job.problem));
-    print_line("layer", describe_layer(job));
-    print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
-                                       comm.size(), comm.size() == 1 ? "" : "s"));
+    report::print_line("attention", describe_pattern(job.problem));
+    report::print_line("tensors", describe_shape(job.problem));
+    report::print_line("layer", describe_layer(job));
+    report::print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
+                                               comm.size(), comm.size() == 1 ? "" : "s"));
   }
   comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(settings.distribution.transport, comm);

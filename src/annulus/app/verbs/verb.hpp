@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
-#include "annulus/io/numbers.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
 
@@ -35,10 +35,10 @@ Option flag(const std::string& name, bool& variable, const std::string& help);
 Option text(const std::string& name, const std::string& value, std::string& variable, const std::string& help);
 /// A whole number, or an optional one, as the run file reads it; `unset` stands in the help for a default of 0 (none).
 template <class Number>
-Option whole(const std::string& name, Number& variable, io::WholeRange range, const std::string& help,
+Option whole(const std::string& name, Number& variable, runfile::WholeRange range, const std::string& help,
              const std::string& unset = "") {
   const auto take = [=, &variable](const std::string& word) {
-    const io::Parsed<core::Index> parsed = io::parse_whole(word, range);
+    const runfile::Parsed<core::Index> parsed = runfile::parse_whole(word, range);
     if (parsed.number) variable = *parsed.number;
     return parsed.number ? "" : parsed.expected;
   };
@@ -53,7 +53,7 @@ Option whole(const std::string& name, Number& variable, io::WholeRange range, co
 }
 
 /// Numbers of ranks that can be planned for.
-inline constexpr io::WholeRange rank_counts{1, 65536};
+inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
 /// What the number of launched ranks means to a verb: those that compute or make files must not run once per process
 /// where a launcher was misunderstood; `info` shows the ranks; `list` is the same for any.

@@ -1,8 +1,8 @@
 // `annulus verify`: recomputes sampled rows of a result by the definition, in float64.
 #include "annulus/verify/verify.hpp"
 #include "annulus/app/job/definition.hpp"
-#include "annulus/app/report/progress.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/report/progress.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -16,8 +16,8 @@ struct Given {
 /// Prints a table; returns 0, or 3 when outside the tolerance.
 int verify(const Given& given, const comm::Communicator& comm) {
   const Request request = read_request(given.words, Purpose::verify, comm);
-  const io::InspectedFile result = verify::look_at_result(request.run, request.results, comm);
-  ProgressLine line(comm.is_root(), {double(given.rows), "row"});
+  const store::InspectedFile result = verify::look_at_result(request.run, request.results, comm);
+  report::ProgressLine line(comm.is_root(), {double(given.rows), "row"});
   verify::Sample sample{verify::rows_in(result), &result, request.run.settings.compute.gradients, given.rows, {}};
   sample.progress = line.shown();
   sample.statistics = request.problem.statistics;

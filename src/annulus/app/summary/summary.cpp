@@ -1,0 +1,156 @@
+#include "annulus/app/summary/summary.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <numeric>
+#include <set>
+
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/passes.hpp"
+#include "annulus/app/summary/run_entries.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/staging.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/memory.hpp"
+#include "annulus/kernels/cudnn/attend.hpp"
+#include "annulus/report/measurements.hpp"
+#include "annulus/report/text.hpp"
+#include "annulus/version.hpp"
+
+namespace annulus::app {
+namespace {
+
+std::vector<report::ReportEntry> entries(const std::vector<store::Column>& columns) {
+  std::vector<report::ReportEntry> all;
+  for (const store::Column& column : columns) all.push_back({column.name, column.values});
+  return all;
+}
+
+/// What a pass did and what it took; `prefix` tells the passes apart.
+void print_pass(const Job& job, const report::PassMeasurements& pass, double flops, int ranks,
+                const std::string& prefix) {
+  const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
+  report::print_line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel",
+                                         prefix, 1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
+  report::print_line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
+                                            pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
+  const std::string way = job.is_streamed() ? "read" : "received",
+                    most = report::describe_bytes(pass.most("bytes_received"));
+  const std::string hops =
+      job.is_streamed() ? "" : fmt::format(" in {} hop{}", pass.hops - 1, pass.hops == 2 ? "" : "s");
+  report::print_line("traffic", fmt::format("{}{} {} by the busiest rank{}, longest wait {:.3f} s", prefix, most, way,
+                                            hops, pass.most("wait_seconds")));
+  if (!pass.of("product_flops").empty()) {
+    report::print_line(
+        "products",
+        fmt::format("{}{:.1f} GFLOP, {:.3f} s at most; {} of weights, gradients and rows received by the busiest rank",
+                    prefix, 1e-9 * pass.sum("product_flops"), pass.most("product_seconds"),
+                    report::describe_bytes(pass.most("layer_bytes_received"))));
+  }
+  report::print_line("memory", fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
+                                           report::describe_bytes(pass.most("peak_bytes")),
+                                           report::describe_bytes(pass.most("predicted_peak_bytes"))));
+}
+
+/// "1.5 GiB read, 2.1 GiB/s a rank, the slowest 1.9; ...": rates of ranks that have moved bytes.
+void print_files(const report::Measurements& measured) {
+  std::string text;
+  const auto add = [&](const char* done, const std::string& bytes_column, const std::string& seconds_column) {
+    const std::vector<double> bytes = measured.forward.of(bytes_column), seconds = measured.forward.of(seconds_column);
+    double all = 0, slowest = 0, sum = 0;
+    int ranks = 0;
+    for (std::size_t p = 0; p < bytes.size(); ++p) {
+      if (bytes[p] == 0 || seconds[p] <= 0) continue;
+      const double rate = bytes[p] / seconds[p];
+      all += bytes[p];
+      sum += rate;
+      slowest = ranks++ == 0 ? rate : std::min(slowest, rate);
+    }
+    if (ranks == 0) return;
+    text += fmt::format("{}{} {}, {}/s a rank", text.empty() ? "" : "; ", report::describe_bytes(all), done,
+                        report::describe_bytes(sum / ranks));
+    if (ranks > 1) text += fmt::format(" (slowest {}/s)", report::describe_bytes(slowest));
+  };
+  add("read", "read_bytes", "read_seconds");
+  add("written", "write_bytes", "write_seconds");
+  if (!text.empty()) report::print_line("files", text);
+}
+
+void print_findings(const Job& job, const report::LseFindings& lse) {
+  if (lse.keyless > 0) {
+    report::print_line(
+        "keys", fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
+  }
+  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) report::print_line("scores", coarse);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> decisions(const Job& job) {
+  std::vector<std::pair<std::string, std::string>> all{{"strategy", std::string(job.strategy->name())},
+                                                       {"partition", name_of_partition(job)}};
+  if (job.slice_count() > 1) all.emplace_back("passes", describe_passes(job));
+  return all;
+}
+
+std::vector<report::ReportEntry> report_entries(const Job& job, const report::Measurements& measured,
+                                                std::vector<report::ReportEntry> ran) {
+  const auto of_pass = [](const report::PassMeasurements& pass) {
+    return std::vector<report::ReportEntry>{{"hops", pass.hops},
+                                            {"attention_seconds", pass.seconds},
+                                            {"per_rank", entries(pass.per_rank)},
+                                            {"per_rank_and_hop", entries(pass.per_hop)}};
+  };
+  std::vector<report::ReportEntry> all{
+      {"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}, {"settings", std::move(ran)}};
+  all.push_back({"passes", job.slice_count()});
+  for (report::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
+  if (measured.statistics) all.push_back({"statistics", of_pass(*measured.statistics)});
+  if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
+  all.push_back({"query_rows", measured.lse.rows});  // each (batch, row, head)
+  all.push_back({"query_rows_without_key", measured.lse.keyless});
+  all.push_back({"result", job.run.settings.output.file});
+  return all;
+}
+
+void print_summary(const Job& job, const report::Measurements& measured) {
+  const Index head_dim = job.problem.shape.head_dim;
+  fmt::print("annulus run {}\n", job.run.name);
+  report::print_line("attention", describe_pattern(job.problem));
+  report::print_line("tensors", describe_tensors(job));
+  if (job.layer) report::print_line("layer", describe_layer(job));
+  const bool host = job.problem.backend == kernels::Backend::host;
+  report::print_line(
+      "strategy",
+      fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.choice ? " (auto)" : "",
+                  measured.ranks, measured.ranks == 1 ? "" : "s", core::device_name(),
+                  host ? kernels::host_instruction_set() : "device",
+                  host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
+  if (job.choice) report::print_line("auto", job.choice->reason);
+  if (job.slice_count() > 1) report::print_line("passes", describe_passes(job));
+  for (const std::string& note : notes_on(job.problem)) report::print_line("note", note);
+  if (const std::string bits = describe_bits(job); !bits.empty()) report::print_line("bits", bits);
+  if (job.problem.backend == kernels::Backend::cudnn) report::print_line("cudnn", kernels::cudnn::describe_shares());
+  const report::PassMeasurements& forward = measured.forward;
+  const auto seconds = [](const char* name, const std::optional<report::PassMeasurements>& pass) {
+    return pass ? fmt::format("{:.3f} s {}, ", pass->seconds, name) : "";
+  };
+  report::print_line("time",
+                     fmt::format("{:.3f} s attention, {}{}{:.3f} s reading, {:.3f} s writing", forward.seconds,
+                                 seconds("statistics", measured.statistics), seconds("backward", measured.backward),
+                                 measured.read_seconds, measured.write_seconds));
+  print_files(measured);
+  const auto print = [&](PassKind kind, const report::PassMeasurements& pass, const std::string& prefix) {
+    print_pass(job, pass, flops_of(kind, pass.sum("kept"), head_dim), measured.ranks, prefix);
+  };
+  print(PassKind::forward, forward, "");
+  if (measured.statistics) print(PassKind::statistics, *measured.statistics, "statistics: ");
+  if (measured.backward) print(PassKind::backward, *measured.backward, "backward: ");
+  for (const auto& [name, text] : measured.lines) report::print_line(name, text);
+  print_findings(job, measured.lse);
+  const runfile::OutputSettings& output = job.run.settings.output;
+  report::print_line("result", output.writes_file() ? output.file : "none: nothing was written (output.file: none)");
+}
+
+}  // namespace annulus::app

@@ -1,0 +1,56 @@
+// Work that one rank does for all.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+
+namespace annulus::comm {
+
+using core::Index;
+
+/// Runs `work` (a callable that returns a string) on rank 0 and gives its result to every rank; collective. An
+/// exception becomes the same AgreedError on every rank.
+template <class Work>
+std::string from_root(const Communicator& comm, Work&& work) {
+  std::string answer;
+  Index kind = 0;  // of the error; 0: none
+  if (comm.is_root()) {
+    try {
+      answer = work();
+    } catch (const std::exception& error) {
+      const auto* known = dynamic_cast<const core::Error*>(&error);
+      kind = Index(known != nullptr ? known->kind() : core::ErrorKind::failure);
+      answer = error.what();
+    }
+  }
+  kind = comm.sum(kind);  // the others add 0
+  answer = comm.broadcast(answer);
+  if (kind != 0) throw AgreedError(core::ErrorKind(kind), answer);
+  return answer;
+}
+
+/// The same for work without a result.
+template <class Work>
+void on_root(const Communicator& comm, Work&& work) {
+  from_root(comm, [&] {
+    work();
+    return std::string();
+  });
+}
+
+/// The same for work that returns a vector of numbers.
+template <class Work>
+std::vector<Index> numbers_from_root(const Communicator& comm, Work&& work) {
+  const std::string bytes = from_root(comm, [&] {
+    const std::vector<Index> numbers = work();
+    return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Index));
+  });
+  std::vector<Index> numbers(bytes.size() / sizeof(Index));
+  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+}  // namespace annulus::comm

@@ -1,0 +1,28 @@
+// The order in which axes of a tensor lie in a file. In memory it is always (batch, rows, heads, head_dim).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace annulus::core {
+
+/// bshd: (batch, sequence, heads, head_dim). bhsd: (batch, heads, sequence, head_dim), as PyTorch's attention has it.
+enum class AxisOrder { bshd, bhsd };
+
+constexpr std::string_view name_of(AxisOrder order) { return order == AxisOrder::bshd ? "bshd" : "bhsd"; }
+
+/// Axes of a tensor in a file.
+constexpr std::size_t sequence_axis(AxisOrder order) { return order == AxisOrder::bshd ? 1 : 2; }
+constexpr std::size_t heads_axis(AxisOrder order) { return order == AxisOrder::bshd ? 2 : 1; }
+
+/// One entry per axis (extents, an index, names), (batch, sequence, heads, ...), in the order of a file; and back, for
+/// the two axes are only exchanged.
+template <class Entry>
+std::vector<Entry> reordered(std::vector<Entry> axes, AxisOrder order) {
+  if (order == AxisOrder::bhsd) std::swap(axes.at(1), axes.at(2));
+  return axes;
+}
+
+}  // namespace annulus::core

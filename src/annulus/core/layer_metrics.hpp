@@ -1,0 +1,19 @@
+// What the passes of an attention layer measured: the attention, and the products and messages round it.
+#pragma once
+
+#include "annulus/core/metrics.hpp"
+
+namespace annulus::core {
+
+/// What a pass cost a rank. In a run without a layer only `attention` is filled in.
+struct LayerMetrics {
+  RankMetrics attention;           ///< of the attention alone
+  double product_seconds = 0;      ///< wall time in matrix products
+  double product_cpu_seconds = 0;  ///< CPU time of all threads of the rank in them
+  double product_flops = 0;
+  double wait_seconds = 0;  ///< wall time waiting for weights, gradients and rows, the attention's messages excluded
+  Index bytes_sent = 0;     ///< of weights, gradients and rows, the attention's messages excluded
+  Index bytes_received = 0;
+};
+
+}  // namespace annulus::core

@@ -1,0 +1,198 @@
+#include "annulus/report/sweep_table.hpp"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "annulus/runfile/links.hpp"
+#include "annulus/store/files/atomic_file.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/hdf5/attributes.hpp"
+#include "annulus/store/hdf5/dimension_scales.hpp"
+#include "annulus/store/hdf5/hdf5_support.hpp"
+#include "annulus/store/tensor_file.hpp"
+
+namespace annulus::report {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+using Json = nlohmann::ordered_json;
+using Texts = std::vector<std::string>;
+
+constexpr const char* json_start = "{\n  \"annulus_sweep\"";  // of our own files
+
+std::vector<const char*> pointers_to(const Texts& texts) {
+  std::vector<const char*> all;
+  for (const std::string& text : texts) all.push_back(text.c_str());
+  return all;
+}
+
+store::DatasetId add_dataset(hid_t parent, const std::string& name, hid_t type, hid_t memory, hid_t space,
+                             const void* data) {
+  store::DatasetId dataset(store::check_hdf5(comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space,
+                                                            H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                                             "dataset {}", name));
+  store::check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
+                    "writing {}", name);
+  return dataset;
+}
+
+store::SpaceId line_of_entries(std::size_t count) {
+  const hsize_t extent = count;
+  return store::SpaceId(store::check_hdf5(H5Screate_simple(1, &extent, nullptr), "HDF5 extents"));
+}
+
+/// A column's numbers or texts on their way into a dataset.
+struct AddColumn {
+  hid_t group;
+  std::string name;
+
+  store::DatasetId operator()(const std::vector<double>& values) const {
+    return add_dataset(group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, line_of_entries(values.size()), values.data());
+  }
+  store::DatasetId operator()(const std::vector<Index>& values) const {
+    return add_dataset(group, name, H5T_STD_I64LE, H5T_NATIVE_INT64, line_of_entries(values.size()), values.data());
+  }
+  store::DatasetId operator()(const Texts& values) const {
+    const store::TypeId type = store::text_type();
+    return add_dataset(group, name, type, type, line_of_entries(values.size()), pointers_to(values).data());
+  }
+};
+
+void add_cases(hid_t file, const SweepTable& table) {
+  const store::GroupId group(store::check_hdf5(
+      comm::blocking("H5Gcreate2", H5Gcreate2, file, "cases", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group cases"));
+  const std::vector<Index> extents{Index(table.numbers.size())};
+  std::vector<store::NamedAxes> axes{{"number", extents, "case"}};
+  AddColumn{group, "number"}(table.numbers);
+  for (const TableColumn& column : table.columns) {
+    const store::DatasetId dataset = std::visit(AddColumn{group, column.name}, column.values);
+    if (!column.units.empty()) store::add_text(dataset, "units", column.units);
+    axes.push_back({column.name, extents, "case"});
+  }
+  store::add_dimension_scales(group, axes);
+}
+
+void add_text_dataset(hid_t file, const std::string& name, const std::string& text) {
+  const store::TypeId type = store::text_type();
+  const store::SpaceId scalar(store::check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const char* words = text.c_str();
+  add_dataset(file, name, type, type, scalar, &words);
+}
+
+/// Bytes that the file will have, at most: so many are taken from the disk before HDF5, which cannot end in good order
+/// when it runs out of room (store/part_file.cpp).
+Index bytes_of(const SweepTable& table) {
+  std::size_t bytes = (std::size_t(1) << 18) + table.identity.size() + table.records.size();
+  for (const TableColumn& column : table.columns) {
+    bytes += 4096 + 64 * table.numbers.size();
+    if (const auto* texts = std::get_if<Texts>(&column.values)) {
+      for (const std::string& text : *texts) bytes += 2 * text.size() + 64;
+    }
+  }
+  for (const auto& [name, value] : table.provenance) bytes += 512 + name.size() + value.size();
+  return Index(bytes);
+}
+
+void fill_hdf5(const store::AtomicFile& file, const SweepTable& table) {
+  const std::string& path = file.unfinished().path();
+  store::check_hdf5(store::create_alone(path).close(), "{}: closing failed", path);
+  extend(file.descriptor(), path, bytes_of(table));  // HDF5 cuts off what it does not use
+  store::FileId open = store::open_alone(path, true);
+  for (const auto& [name, value] : table.attributes) store::add_text(open, name, value);
+  add_cases(open, table);
+  add_text_dataset(open, "sweep", table.identity);
+  add_text_dataset(open, "records", table.records);
+  const store::GroupId group(store::check_hdf5(
+      comm::blocking("H5Gcreate2", H5Gcreate2, open, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+      "group provenance"));
+  for (const auto& [name, value] : table.provenance) store::add_text(group, name, value);
+  store::check_hdf5(open.close(), "{}: closing failed", path);
+}
+
+Json cases_of(const SweepTable& table) {
+  Json cases = Json::array();
+  for (std::size_t i = 0; i < table.numbers.size(); ++i) {
+    Json one = Json::object();
+    one["number"] = table.numbers[i];
+    for (const TableColumn& column : table.columns) {
+      std::visit([&](const auto& values) { one[column.name] = values[i]; }, column.values);
+    }
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
+
+std::string json_of(const SweepTable& table) {
+  Json json = Json::object();
+  json["annulus_sweep"] = table.identity;
+  for (const auto& [name, value] : table.provenance) json["provenance"][name] = value;
+  for (const TableColumn& column : table.columns) {
+    if (!column.units.empty()) json["units"][column.name] = column.units;
+  }
+  json["cases"] = cases_of(table);
+  return dump(json) + "\n";
+}
+
+/// The text of "cases" in a file of ours; empty where there is none.
+std::string cases_in(const std::string& json) {
+  const comm::BlockingScope inside("the reading of " + json);
+  std::ifstream file(json, std::ios::binary);
+  const Json all = Json::parse(file, nullptr, false);
+  return all.is_object() && all.contains("cases") ? dump(all["cases"]) : "";
+}
+
+bool exists(const std::string& file) {
+  const comm::BlockingScope inside("the look for " + file);
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored);
+}
+
+}  // namespace
+
+void check_tables_can_be_made(const std::string& file, const std::string& json) {
+  store::check_can_be_made(runfile::follow_links(file), true);
+  if (json.empty()) return;
+  const std::string path = runfile::follow_links(json);
+  store::check_can_be_made(path, true);
+  if (!exists(path)) return;
+  const comm::BlockingScope inside("the reading of " + path);
+  std::string start(std::strlen(json_start), '\0');
+  std::ifstream(path, std::ios::binary).read(start.data(), std::streamsize(start.size()));
+  if (start != json_start) {
+    fail(ErrorKind::failure, "{}: exists already and is no table of annulus bench; give bench.json another name", path);
+  }
+}
+
+EarlierTable read_sweep_table(const std::string& file) {
+  if (!exists(file)) return {};
+  try {
+    return {store::read_text_dataset(file, "/sweep"), store::read_text_dataset(file, "/records")};
+  } catch (const core::Error& error) {
+    fail(ErrorKind::failure, "{}: exists already and is no table of annulus bench ({}); give bench.file another name",
+         file, error.what());
+  }
+}
+
+bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table) {
+  // Both, as each is replaced on its own: a launch that ends, or another one's, can come between them.
+  return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
+}
+
+void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table) {
+  check_tables_can_be_made(file, json);
+  const comm::BlockingScope inside("the making of " + file);
+  store::AtomicFile made(file, true);
+  fill_hdf5(made, table);
+  made.publish();
+  if (json.empty()) return;
+  store::AtomicFile text(json, true);
+  text.write(json_of(table));
+  text.publish();
+}
+
+}  // namespace annulus::report

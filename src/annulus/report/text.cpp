@@ -1,0 +1,42 @@
+#include "annulus/report/text.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <ctime>
+#include <set>
+
+namespace annulus::report {
+
+std::string describe_bytes(double bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string distinct(const std::vector<std::string>& words) {
+  std::set<std::string> seen;
+  std::string text;
+  for (const std::string& word : words) {
+    if (!seen.insert(word).second) continue;
+    if (!text.empty()) text += ", ";
+    text += word;
+  }
+  return text;
+}
+
+void print_line(std::string_view name, std::string_view text, int width) {
+  fmt::print("  {:<{}} {}\n", name, width, text);
+}
+
+}  // namespace annulus::report

@@ -1,0 +1,174 @@
+#include "annulus/runfile/bench_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "annulus/runfile/run_file_checks.hpp"
+#include "annulus/runfile/run_file_keys.hpp"
+
+namespace annulus::runfile {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+bool is_left_out(const BenchCase& one, const std::vector<SkipCondition>& skip) {
+  return std::any_of(skip.begin(), skip.end(), [&](const SkipCondition& condition) {
+    return std::all_of(condition.values.begin(), condition.values.end(), [&](const auto& entry) {
+      const SweptValue* value = one.find(entry.first);
+      return value != nullptr && *value == entry.second;
+    });
+  });
+}
+
+/// Numbers of ranks or threads that a case asks for.
+void check_launch_words(const BenchCase& one) {
+  for (const char* word : {ranks_word, threads_word}) {
+    if (const SweptValue* value = one.find(word)) {
+      Index number = 0;
+      whole(1, 1'000'000).read({value->node, std::string("bench.sweep: ") + word, ""}, number);
+    }
+  }
+}
+
+/// Removes an entry of a section, if it is there.
+void remove(YamlNode& section, const std::string& word) {
+  for (std::size_t i = 0; i < section.entries.size(); ++i) {
+    if (section.entries[i].first != word) continue;
+    section.entries.erase(section.entries.begin() + std::ptrdiff_t(i));
+    section.key_locations.erase(section.key_locations.begin() + std::ptrdiff_t(i));
+    return;
+  }
+}
+
+/// Keys of bench that must be there.
+void check_required_of_bench(const RunFile& run) {
+  for (const Key<Settings>& key : run_file_keys()) {
+    if (!key.required || section_of(key.name) != "bench" || run.locations.contains(key.name)) continue;
+    fail(ErrorKind::usage, "{}{} is missing, expected {}", run.where(key.name), key.name, key.range);
+  }
+}
+
+/// False for keys that cannot change what is measured.
+bool belongs_to_identity(const std::string& name) {
+  const std::string_view section = section_of(name);
+  return section != "output" && section != "train" && name != "bench.file" && name != "bench.json" &&
+         name != "distribution.stall_timeout";
+}
+
+}  // namespace
+
+std::string BenchCase::name() const {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : values) words.push_back(key + "=" + value.text);
+  return fmt::format("case {} ({})", number, fmt::join(words, ", "));
+}
+
+const SweptValue* BenchCase::find(std::string_view word) const {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const auto& entry) { return entry.first == word; });
+  return found == values.end() ? nullptr : &found->second;
+}
+
+RunFile BenchFile::run_file(const BenchCase& one) const {
+  try {
+    check_launch_words(one);
+    RunFileTree tree = shared;
+    for (const auto& [key, value] : one.values) {
+      if (key != ranks_word && key != threads_word) put(tree.root, key, value.node, value.node.location);
+    }
+    return settings_of(tree);
+  } catch (const core::Error& error) {
+    fail(error.kind(), "bench: {}: {}", one.name(), error.what());
+  }
+}
+
+std::string BenchFile::identity() const {
+  Settings same = run_file(cases.front()).settings;
+  same.bench = settings;
+  std::string text;
+  for (const Key<Settings>& key : run_file_keys()) {
+    if (!belongs_to_identity(key.name) || cases.front().find(key.name) != nullptr) continue;
+    std::string value = key.text(same);
+    if (key.name == "input.file" || key.name == "distribution.machine") {
+      value = std::filesystem::path(value).filename().string();
+    }
+    if (!value.empty()) text += key.name + ": " + value + "\n";
+  }
+  return text;
+}
+
+BenchFile bench_file_of(RunFileTree tree) {
+  const RunFile run = keys_of(tree);
+  if (!run.settings.bench) fail(ErrorKind::usage, "{}bench needs a section bench", run.where(""));
+  check_required_of_bench(run);
+  check_sweep(run.settings.bench->sweep, run.settings.bench->skip);
+  check_output(run);
+  if (!run.settings.output.statistics.empty()) {
+    fail(ErrorKind::usage, "{}output.statistics: bench makes none, expected []; `annulus run` does",
+         run.where("output.statistics"));
+  }
+  BenchFile file{std::move(tree), *run.settings.bench, cases_of(*run.settings.bench)};
+  if (file.cases.empty()) fail(ErrorKind::usage, "{}bench.skip leaves no case", run.where("bench.skip"));
+  YamlNode& root = file.shared.root;
+  remove(root, "bench");
+  remove(root, "output");
+  remove(root, "train");
+  YamlNode none{YamlNode::Kind::scalar, run.where("output"), OutputSettings::no_file, false, {}, {}, {}};
+  put(root, "output.file", std::move(none), run.where("output"));
+  return file;
+}
+
+BenchFile read_bench_file(const std::string& path, const std::vector<std::string>& overrides,
+                          const comm::Communicator& comm) {
+  const RunFileTree tree = read_run_file_tree(path, overrides, comm);
+  BenchFile file;
+  comm::agree(comm, [&] { file = bench_file_of(tree); });
+  return file;
+}
+
+std::vector<BenchCase> cases_of(const BenchSettings& settings) {
+  std::vector<BenchCase> all{{}};
+  for (const SweepAxis& axis : settings.sweep) {
+    std::vector<BenchCase> longer;
+    for (const BenchCase& begun : all) {
+      for (std::size_t i = 0; i < axis[0].values.size(); ++i) {
+        longer.push_back(begun);
+        for (const SweptKey& key : axis) longer.back().values.emplace_back(key.name, key.values[i]);
+      }
+    }
+    all = std::move(longer);
+  }
+  std::erase_if(all, [&](const BenchCase& one) { return is_left_out(one, settings.skip); });
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].number = Index(i);
+  return all;
+}
+
+std::vector<std::string> identity_differences(const std::string& made, const std::string& asked) {
+  const auto lines_of = [](const std::string& text) {
+    std::map<std::string, std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+      const std::size_t colon = line.find(": ");
+      lines[line.substr(0, colon)] = colon == std::string::npos ? "" : line.substr(colon + 2);
+    }
+    return lines;
+  };
+  const auto before = lines_of(made), now = lines_of(asked);
+  std::vector<std::string> differences;
+  const auto value = [](const auto& lines, const std::string& key) {
+    const auto found = lines.find(key);
+    return found == lines.end() ? std::string("(not there)") : found->second;
+  };
+  auto keys = before;
+  keys.insert(now.begin(), now.end());
+  for (const auto& [key, ignored] : keys) {
+    if (value(before, key) != value(now, key)) {
+      differences.push_back(fmt::format("{}: {} -> {}", key, value(before, key), value(now, key)));
+    }
+  }
+  return differences;
+}
+
+}  // namespace annulus::runfile

@@ -1,0 +1,138 @@
+#include "annulus/runfile/run_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "annulus/comm/root.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/runfile/run_file_checks.hpp"
+#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/text_file.hpp"
+
+namespace annulus::runfile {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+/// Puts the value of one --set into the tree, in place of what the file says.
+void apply_override(YamlNode& root, const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  const std::string location = "--set " + argument + ": ", key = argument.substr(0, equals);
+  if (equals == std::string::npos || key.empty() || key.ends_with('.')) {
+    fail(ErrorKind::usage, "{}expected --set section.key=value", location);
+  }
+  put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
+}
+
+/// Where relative paths of a run file start: its folder, and the current one for /dev/stdin and for <(...) of a shell.
+std::string folder_of_paths(const std::string& path) {
+  const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
+  const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
+  return (is_stream ? std::filesystem::current_path() : file.parent_path()).string();
+}
+
+}  // namespace
+
+std::string RunFile::where(std::string_view key) const {
+  return locations.empty() ? name + ": " : location_of(locations, key);
+}
+
+void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location) {
+  YamlNode* node = &root;
+  std::stringstream path(key);
+  for (std::string word; std::getline(path, word, '.');) {
+    // A file that has no such section yet gets it; one that has something else there is refused by check_words.
+    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
+    if (node->find(word) == nullptr) {
+      node->entries.emplace_back(word, YamlNode{});
+      node->entries.back().second.location = location;
+      node->key_locations.push_back(location);
+    }
+    const auto same = [&](const auto& entry) { return entry.first == word; };
+    const auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
+    if (path.eof()) node->key_locations[std::size_t(found - node->entries.begin())] = location;
+    node = &found->second;
+  }
+  *node = std::move(value);
+}
+
+RunFileTree parse_run_file_tree(const std::string& text, const std::string& path,
+                                const std::vector<std::string>& overrides) {
+  RunFileTree tree{path, parse_yaml(text, path)};
+  for (const std::string& argument : overrides) apply_override(tree.root, argument);
+  if (tree.root.kind == YamlNode::Kind::null) fail(ErrorKind::usage, "{}the run file is empty", tree.root.location);
+  return tree;
+}
+
+RunFile keys_of(const RunFileTree& tree) {
+  RunFile run;
+  run.name = tree.name;
+  if (find_path(tree.root, "input.generate") != nullptr) run.settings.input.generate.emplace();
+  if (find_path(tree.root, "layer") != nullptr) run.settings.layer.emplace();
+  if (find_path(tree.root, "train") != nullptr) run.settings.train.emplace();
+  if (find_path(tree.root, "bench") != nullptr) run.settings.bench.emplace();
+  run.locations = read_keys(run_file_keys(), tree.root, "a run file", folder_of_paths(tree.name), run.settings);
+  return run;
+}
+
+RunFile settings_of(const RunFileTree& tree) {
+  RunFile run = keys_of(tree);
+  const auto entries = [&](const char* name) {
+    const YamlNode* node = find_path(tree.root, name);
+    return node == nullptr ? 0 : node->items.size();
+  };
+  complete_and_check(run, entries("attention.segments"), entries("attention.dilations"));
+  return run;
+}
+
+RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides) {
+  return settings_of(parse_run_file_tree(text, path, overrides));
+}
+
+RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
+                      const comm::Communicator& comm) {
+  const RunFileTree tree = read_run_file_tree(path, overrides, comm);
+  RunFile run;
+  comm::agree(comm, [&] { run = settings_of(tree); });
+  return run;
+}
+
+RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
+                               const comm::Communicator& comm) {
+  // One rank reads, so that all parse the same text even while someone edits the file.
+  const std::string text = comm::from_root(comm, [&] {
+    return read_text_file(path, "a run file (YAML)",
+                          fmt::format(": one that names it, with `input: {{file: {}}}` for run and plan, or the one "
+                                      "that made it, for verify",
+                                      std::filesystem::path(path).filename().string()));
+  });
+  RunFileTree tree;
+  comm::agree(comm, [&] { tree = parse_run_file_tree(text, path, overrides); });
+  return tree;
+}
+
+std::string resolved_text(const Settings& settings) {
+  std::vector<KeyLine> lines;
+  for (const Key<Settings>& key : run_file_keys()) {
+    const std::string value = key.text(settings);
+    if (!value.empty()) lines.push_back({key.name, value, ""});
+  }
+  return sections_text(lines);
+}
+
+std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers) {
+  std::vector<std::string> lines;
+  const auto file_name = [](const Settings& s) { return std::filesystem::path(s.input.file.value_or("")).filename(); };
+  for (const Key<Settings>& key : run_file_keys()) {
+    if (!key.decides_result) continue;
+    const std::string before = key.text(made), now = key.text(asked);
+    const bool same =
+        before == now || (key.name == "input.file" && (same_numbers || file_name(made) == file_name(asked)));
+    if (!same) lines.push_back(fmt::format("{}: {} -> {}", key.name, before, now));
+  }
+  return lines;
+}
+
+}  // namespace annulus::runfile

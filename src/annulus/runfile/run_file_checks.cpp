@@ -1,0 +1,175 @@
+#include "annulus/runfile/run_file_checks.hpp"
+
+#include <filesystem>
+
+#include "annulus/core/error.hpp"
+#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/run_file_keys.hpp"
+
+namespace annulus::runfile {
+namespace {
+
+bool given(const RunFile& run, std::string_view key) { return run.locations.contains(key); }
+
+/// Throws Error(usage): the location of `key`, and what is wrong with it.
+template <class... Args>
+[[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
+  core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// The location without its colon, to be named inside a message.
+std::string location_name(const RunFile& run, std::string_view key) {
+  const std::string location = run.where(key);
+  return location.substr(0, location.size() - 2);
+}
+
+void check_input(const RunFile& run) {
+  const InputSettings& input = run.settings.input;
+  const bool generate = given(run, "input.generate");
+  if (input.file && generate) {
+    refuse(run, "input.generate", "input.generate and input.file ({}) exclude each other",
+           location_name(run, "input.file"));
+  }
+  if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
+  if (!generate) return;
+  for (const auto& [key, dataset] : {std::pair("input.documents", input.documents), {"input.dlse", input.dlse}}) {
+    if (dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
+  }
+  if (input.axes == core::AxisOrder::bhsd) {
+    refuse(run, "input.axes", "input.axes: bhsd needs input.file: it says how its datasets lie");
+  }
+}
+
+void complete_generate(RunFile& run) {
+  if (!run.settings.input.generate) return;
+  core::Shape& shape = run.settings.input.generate->shape;
+  if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+  if (const auto objection = objection_to(shape)) {
+    const std::string key = "input.generate." + objection->extent;
+    refuse(run, key, "{}: {}", key, objection->reason);
+  }
+}
+
+void complete_layer(RunFile& run) {
+  if (!run.settings.layer) return;
+  if (run.settings.input.generate) {
+    refuse(run, "input.generate",
+           "input.generate makes no layer; `annulus generate --layer` makes an input.file with one");
+  }
+  for (const char* key : {"input.axes", "input.q", "input.k", "input.v", "input.dout"}) {
+    if (given(run, key)) refuse(run, key, "{} is not read with a section layer", key);
+  }
+  if (run.settings.input.dlse) refuse(run, "input.dlse", "input.dlse is not read with a section layer");
+  LayerSettings& layer = *run.settings.layer;
+  if (layer.kv_heads == 0) layer.kv_heads = layer.heads;
+  if (layer.heads % layer.kv_heads != 0) {
+    refuse(run, "layer.kv_heads", "layer.kv_heads: {} does not divide the {} heads", layer.kv_heads, layer.heads);
+  }
+}
+
+void check_distribution(const RunFile& run) {
+  const DistributionSettings& distribution = run.settings.distribution;
+  if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic &&
+      distribution.strategy != "stream") {
+    refuse(run, "distribution.block_size",
+           "distribution.block_size needs partition: block_cyclic, or strategy: stream, which is {}",
+           distribution.strategy);
+  }
+  if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
+    refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks needs strategy: hybrid, which is {}",
+           distribution.strategy);
+  }
+}
+
+void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {
+  const bool has_segments = given(run, "attention.segments"), has_dilations = given(run, "attention.dilations");
+  if (has_segments != has_dilations) {
+    const std::string there = has_segments ? "attention.segments" : "attention.dilations";
+    const std::string absent = has_segments ? "attention.dilations" : "attention.segments";
+    refuse(run, there, "{} is given without {}: one entry of each per pair", there, absent);
+  }
+  if (segments != dilations) {
+    refuse(run, "attention.dilations",
+           "attention.dilations has {}, attention.segments ({}) has {}: one of each per pair", dilations,
+           location_name(run, "attention.segments"), segments);
+  }
+}
+
+/// Statistics are of attention alone.
+void check_statistics(const RunFile& run) {
+  const OutputSettings& output = run.settings.output;
+  if (run.settings.layer && !output.statistics.empty()) {
+    refuse(run, "output.statistics", "output.statistics: a run with a section layer makes none, expected []");
+  }
+  if (output.top_keys != OutputSettings().top_keys && !output.tells(Statistic::top)) {
+    refuse(run, "output.top_keys", "output.top_keys needs top among output.statistics");
+  }
+}
+
+/// One file under two names is one file: links are followed as far as they exist.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(a, b, ignored)) return true;
+  return follow_links(a) == follow_links(b);
+}
+
+}  // namespace
+
+std::optional<Objection> objection_to(const core::Shape& shape) {
+  if (shape.heads % shape.kv_heads != 0) {
+    return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
+  }
+  // Bytes of the largest tensor must fit 64 bits, with room for sums of several.
+  const double bytes =
+      8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(shape.head_dim);
+  if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};
+  return std::nullopt;
+}
+
+void check_output(const RunFile& run) {
+  using Name = std::pair<const char*, std::optional<std::string>>;
+  const Settings& s = run.settings;
+  std::vector<Name> taken{{"input.file", s.input.file}, {"distribution.machine", s.distribution.machine}};
+  const auto named = [](bool is, const std::string& file) { return is ? std::optional(file) : std::nullopt; };
+  const Name outputs[] = {{"output.file", named(s.output.writes_file(), s.output.file)},
+                          {"output.report", s.output.report},
+                          {"output.trace", s.output.trace},
+                          {"train.checkpoint", s.train ? named(true, s.train->checkpoint) : std::nullopt},
+                          {"bench.file", s.bench ? named(!s.bench->file.empty(), s.bench->file) : std::nullopt},
+                          {"bench.json", s.bench ? s.bench->json : std::nullopt}};
+  for (const Name& output : outputs) {
+    const auto& [key, file] = output;
+    if (!file) continue;
+    for (const auto& [other, other_file] : taken) {
+      if (other_file && same_file(*file, *other_file)) {
+        refuse(run, key, "{} is the file of {}, {}", key, other, *other_file);
+      }
+    }
+    if (same_file(*file, run.name)) refuse(run, key, "{} is this run file, {}", key, run.name);
+    taken.push_back(output);
+  }
+}
+
+void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations) {
+  const Settings& settings = run.settings;
+  check_input(run);
+  check_required(run_file_keys(), run.locations, settings);
+  complete_generate(run);
+  check_attention(run, segments, dilations);
+  if (settings.input.dlse && !settings.compute.gradients) {
+    refuse(run, "input.dlse", "input.dlse needs compute.backward: true, which is false");
+  }
+  complete_layer(run);
+  if (settings.train && !settings.layer) {
+    refuse(run, "train",
+           "train needs a section layer with the heads and, where they have other names, the datasets of the layer");
+  }
+  if (settings.train && !settings.output.writes_file()) {
+    refuse(run, "output.file", "output.file: none is for runs, train needs a file for the weights");
+  }
+  check_distribution(run);
+  check_statistics(run);
+  check_output(run);
+}
+
+}  // namespace annulus::runfile

@@ -1,0 +1,264 @@
+#include "annulus/runfile/run_file_keys.hpp"
+
+#include <array>
+
+#include "annulus/runfile/suggest.hpp"
+#include "annulus/runfile/sweep_codecs.hpp"
+
+namespace annulus::runfile {
+namespace {
+
+using Keys = std::vector<Key<Settings>>;
+
+// Beyond any problem, and small enough that products with heads and bytes stay in 64 bits.
+constexpr Index max_rows = 1'000'000'000'000;
+constexpr Index max_heads = 1'000'000;
+constexpr Index max_ranks = 1'000'000'000;  // an int in MPI
+constexpr Index max_steps = 1'000'000'000;
+constexpr Index max_runs = 1'000'000;
+constexpr Index max_top_keys = 1024;
+
+template <class Value>
+using Choices = std::vector<std::pair<std::string, Value>>;
+
+/// One of a table's entries with `name` and `value`; those of `first` come before them.
+template <class Value, class Table>
+Codec<Value> one_of(const Table& table, Choices<Value> first = {}) {
+  for (const auto& entry : table) first.emplace_back(entry.name, entry.value);
+  return choice(first);
+}
+
+/// One of some values that have a name each.
+template <class Value, class List>
+Codec<Value> one_named(const List& values, Choices<Value> first = {}) {
+  for (const auto& value : values) first.emplace_back(name_of(value), value);
+  return choice(first);
+}
+
+Codec<std::uint64_t> seed() {
+  const Codec<Index> number = whole(0, INT64_MAX);
+  const auto read = [=](const KeyValue& value, std::uint64_t& to) {
+    Index found = 0;
+    number.read(value, found);
+    to = std::uint64_t(found);
+  };
+  return {number.range, read, [](std::uint64_t from) { return std::to_string(from); }};
+}
+
+/// `{base: 10000}`.
+Codec<double> base_of_rope() {
+  const auto read = [](const KeyValue& value, double& to) {
+    const std::string expected = "none or {base: 10000}";
+    if (value.node.kind != YamlNode::Kind::section) value.refuse(expected);
+    for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
+      const std::string& word = value.node.entries[i].first;
+      if (word == "base") return positive().read({value.node.entries[i].second, "layer.rope.base", value.folder}, to);
+      core::fail(core::ErrorKind::usage, "{}unknown key '{}' in {}{}", value.node.key_locations[i], word, value.name,
+                 suggest(word, {"base"}));
+    }
+    value.refuse(expected);
+  };
+  return {"{base: number above 1}", read, [](double base) { return fmt::format("{{base: {}}}", base); }};
+}
+
+void add_input(Keys& keys) {
+  using I = InputSettings;
+  using core::Shape;
+  const auto attention_alone = [](const Settings& s) { return !s.layer; };  // a layer makes its q, k, v and dout
+  Section input(
+      keys, "input", [](auto& s) { return &s.input; }, true);
+  Section made(
+      keys, "input.generate", [](auto& s) { return s.input.generate ? &*s.input.generate : nullptr; }, true);
+  Section shape(
+      keys, "input.generate", [](auto& s) { return s.input.generate ? &s.input.generate->shape : nullptr; }, true);
+  input.field("file", &I::file, if_given(path()), "path of an HDF5 file; give this or generate");
+  shape.field("sequence", &Shape::sequence, whole(1, max_rows), "rows, {}").required = true;
+  shape.field("heads", &Shape::heads, whole(1, max_heads), "query heads, {}").required = true;
+  shape.field("kv_heads", &Shape::kv_heads, whole(1, max_heads),
+              "K/V heads, a divisor of heads; default: as many as heads");
+  shape.field("head_dim", &Shape::head_dim, whole(1, 256), "numbers per head, {}");
+  shape.field("batch", &Shape::batch, whole(1, max_heads), "batch entries, {}");
+  made.field("dtype", &GenerateSettings::type, one_named<core::DType>(core::all_dtypes));
+  made.field("seed", &GenerateSettings::seed, seed(), "whole number, {}");
+  input
+      .field("axes", &I::axes,
+             one_named<std::optional<core::AxisOrder>>(std::array{core::AxisOrder::bshd, core::AxisOrder::bhsd}),
+             "{} (PyTorch's order): axes of q, k, v, dout, dlse, and of the output; not given: as the file names them, "
+             "else bshd")
+      .has_use = [](const Settings& s) { return s.input.file && !s.layer; };
+  input.field("q", &I::q, text(), "dataset, (batch, sequence, heads, head_dim)").has_use = attention_alone;
+  input.field("k", &I::k, text(), "dataset, (batch, sequence, kv_heads, head_dim)").has_use = attention_alone;
+  input.field("v", &I::v, text(), "dataset, (batch, sequence, kv_heads, head_dim)").has_use = attention_alone;
+  input.field("dout", &I::dout, text(), "dataset shaped like q: gradient of out; read when compute.backward is true")
+      .has_use = attention_alone;
+  input.field("dlse", &I::dlse, optional("none", text()),
+              "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
+  input.field("documents", &I::documents, optional("none", text()),
+              "none, or a dataset of ascending row offsets 0 ... sequence of packed documents");
+}
+
+void add_attention(Keys& keys) {
+  using pattern::Pair;
+  using pattern::Pattern;
+  Section attention(
+      keys, "attention", [](auto& s) { return &s.attention; }, true);
+  Section pattern(
+      keys, "attention", [](auto& s) { return &s.attention.pattern; }, true);
+  pattern.field("semantics", &Pattern::semantics, one_of<pattern::Semantics>(pattern::semantics_table));
+  pattern.field("segments", &Pattern::pairs,
+                column(&Pair::segment, word_or("all", pattern::whole_document, whole(1, max_rows))),
+                "rows, 1 or more, or all: one entry per pair");
+  pattern.field("dilations", &Pattern::pairs, column(&Pair::dilation, whole(1, max_rows)),
+                "rows from one picked row to the next, 1 or more: one entry per pair");
+  pattern.field("causal", &Pattern::causal, flag(), "{}; true: a row sees itself and rows before it");
+  attention.field("scale", &AttentionSettings::scale, optional("auto", positive()),
+                  "auto: 1/sqrt(head_dim), or a number above 0");
+  pattern.field("group_scale", &Pattern::group_scale, flag(),
+                "{}; true needs semantics grouped: output / number of pairs");
+}
+
+void add_compute(Keys& keys) {
+  using C = ComputeSettings;
+  Section compute(
+      keys, "compute", [](auto& s) { return &s.compute; }, true);
+  compute
+      .field("backend", &C::backend,
+             one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
+             "{}; auto: device in builds for GPUs, else host; cudnn: cuDNN where it can, for float16 and bfloat16")
+      .decides_result = false;
+  compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
+  compute.field("precision", &C::precision,
+                one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
+                "{}; of sums, the last three of products; auto: by the input's type");
+  compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
+      .decides_result = false;
+  compute
+      .field("memory_limit", &C::memory_limit, optional("auto", bytes()),
+             "auto: from free memory, or bytes, like 512MiB or 2GiB: what a rank may use; larger problems run in parts")
+      .decides_result = false;
+}
+
+void add_distribution(Keys& keys) {
+  using D = DistributionSettings;
+  using comm::GpuAware;
+  using comm::Transport;
+  Section distribution(keys, "distribution", [](auto& s) { return &s.distribution; });
+  distribution.field("strategy", &D::strategy, text(), "auto, or a name that annulus list shows");
+  distribution.field("partition", &D::partition,
+                     one_of<std::optional<pattern::PartitionKind>>(pattern::partition_table, {{"auto", std::nullopt}}));
+  distribution.field("block_size", &D::block_size, optional("auto", whole(1, max_rows)),
+                     "auto, or rows of a block, 1 or more; for partition block_cyclic, and for strategy stream");
+  distribution.field("ulysses_ranks", &D::ulysses_ranks, optional("auto", whole(1, max_ranks)),
+                     "auto: ranks of a node, or a divisor of the ranks; for strategy hybrid");
+  distribution.field(
+      "local_below", &D::local_below, optional("auto", whole(0, max_rows)),
+      "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: where the model says so");
+  distribution.field("transport", &D::transport,
+                     choice<Transport>({{"mpi", Transport::mpi}, {"nccl", Transport::nccl}}),
+                     "{}; nccl carries rows between GPUs, one for every rank");
+  distribution.field("gpu_aware", &D::gpu_aware,
+                     choice<GpuAware>({{"auto", GpuAware::automatic}, {"on", GpuAware::on}, {"off", GpuAware::off}}),
+                     "{}; on hands device memory to MPI, off stages it in host memory");
+  distribution.field(
+      "stall_timeout", &D::stall_timeout, positive(),
+      "seconds, above 0; a run is ended in which no rank makes progress, or a call hangs, for this long");
+  distribution.field("machine", &D::machine, optional("none", path()),
+                     "none, or path of a machine file (plan --calibrate) that strategy auto goes by");
+}
+
+void add_output(Keys& keys) {
+  using O = OutputSettings;
+  Section output(keys, "output", [](auto& s) { return &s.output; });
+  output
+      .field("file", &O::file, word_or<std::string>(O::no_file, O::no_file, path()),
+             "path of the HDF5 file to make, or none: compute and time only")
+      .required = true;
+  output.field("overwrite", &O::overwrite, flag(), "{}; true replaces an existing file (report and trace, too)");
+  Key<Settings>& type =
+      output.field("type", &O::type,
+                   one_named<std::optional<core::DType>>(std::array{core::DType::float32, core::DType::float64},
+                                                         {{"auto", std::nullopt}}),
+                   "{}: type of out, dq, dk, dv and of all tensors of a layer; auto: the input's");
+  type.decides_result = true;
+  Choices<Statistic> statistics;
+  for (const Statistic one : all_statistics) statistics.emplace_back(name_of(one), one);
+  output
+      .field("statistics", &O::statistics, some_of(statistics),
+             "{}: what is told of the probabilities, beside out and lse")
+      .decides_result = true;
+  Key<Settings>& top_keys =
+      output.field("top_keys", &O::top_keys, whole(1, max_top_keys), "rows that statistic top lists of each row, {}");
+  top_keys.decides_result = true;
+  top_keys.has_use = [](const Settings& s) { return s.output.tells(Statistic::top); };
+  output.field("alignment", &O::alignment, optional("auto", bytes()),
+               "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets as large start at multiples");
+  output.field("hints", &O::hints, hints(), "{}, like striping_factor: 8; the file is made with them");
+  output.field("report", &O::report, optional("none", path()), "none, or path of a JSON file");
+  output.field("trace", &O::trace, optional("none", path()),
+               "none, or path of a JSON file that trace viewers open: what every rank did and when");
+}
+
+void add_layer(Keys& keys) {
+  using L = LayerSettings;
+  Section layer(
+      keys, "layer", [](auto& s) { return s.layer ? &*s.layer : nullptr; }, true);
+  layer.field("x", &L::x, text(), "dataset, (batch, sequence, width)");
+  layer.field("dy", &L::dy, text(), "dataset shaped like x: gradient of y; read when compute.backward is true");
+  layer.field("wq", &L::wq, text(), "dataset, (width, heads * head_dim)");
+  layer.field("wk", &L::wk, text(), "dataset, (width, kv_heads * head_dim)");
+  layer.field("wv", &L::wv, text(), "dataset, (width, kv_heads * head_dim)");
+  layer.field("wo", &L::wo, text(), "dataset, (heads * head_dim, width)");
+  layer.field("bq", &L::bq, optional("none", text()), "none, or a dataset (heads * head_dim), added to x wq");
+  layer.field("bk", &L::bk, optional("none", text()), "none, or a dataset (kv_heads * head_dim), added to x wk");
+  layer.field("bv", &L::bv, optional("none", text()), "none, or a dataset (kv_heads * head_dim), added to x wv");
+  layer.field("bo", &L::bo, optional("none", text()), "none, or a dataset (width), added to y");
+  layer.field("heads", &L::heads, whole(1, max_heads), "query heads, {}").required = true;
+  layer.field("kv_heads", &L::kv_heads, whole(1, max_heads),
+              "K/V heads, a divisor of heads; default: as many as heads");
+  layer.field("rope", &L::rope, optional("none", base_of_rope()), "{}: rotary position embedding of q and k");
+  layer
+      .field("sharding", &L::sharding, choice<std::string>({{"none", "none"}, {"fsdp", "fsdp"}, {"tensor", "tensor"}}),
+             "{}: how weights lie on ranks")
+      .decides_result = false;
+}
+
+void add_train(Keys& keys) {
+  using T = TrainSettings;
+  Section train(keys, "train", [](auto& s) { return s.train ? &*s.train : nullptr; });
+  train.field("steps", &T::steps, whole(1, max_steps), "steps of gradient descent, {}").required = true;
+  Key<Settings>& rate = train.field("rate", &T::rate, positive(), "{}: weights -= rate * gradient");
+  rate.required = rate.decides_result = true;
+  train.field("target", &T::target, text(), "dataset shaped like x: what y shall become").decides_result = true;
+  train.field("checkpoint", &T::checkpoint, path(), "path of the HDF5 file that a stopped training goes on from")
+      .required = true;
+  train.field("save_every", &T::save_every, whole(1, max_steps), "steps from one checkpoint to the next, {}");
+}
+
+void add_bench(Keys& keys) {
+  using B = BenchSettings;
+  Section bench(keys, "bench", [](auto& s) { return s.bench ? &*s.bench : nullptr; });
+  bench.field("sweep", &B::sweep, sweep_axes(), "list of axes: keys and their values, or {from, to, times or step}")
+      .required = true;
+  bench.field("skip", &B::skip, skip_conditions(), "list of conditions: a case in which all keys of one hold is none");
+  bench.field("repeats", &B::repeats, whole(1, max_runs), "measured runs of a case, {}");
+  bench.field("warmup", &B::warmup, whole(0, max_runs), "runs before them that do not count, {}");
+  bench.field("verify_rows", &B::verify_rows, whole(0, max_rows), "rows held against the definition, {}; 0: none");
+  bench.field("file", &B::file, path(), "path of the HDF5 file with the table").required = true;
+  bench.field("json", &B::json, optional("none", path()), "none, or path of a JSON file with the same");
+}
+
+}  // namespace
+
+const std::vector<Key<Settings>>& run_file_keys() {
+  static const Keys table = [] {
+    Keys keys;
+    for (const auto add :
+         {add_input, add_attention, add_compute, add_distribution, add_output, add_layer, add_train, add_bench}) {
+      add(keys);
+    }
+    return keys;
+  }();
+  return table;
+}
+
+}  // namespace annulus::runfile

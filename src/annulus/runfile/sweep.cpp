@@ -1,0 +1,210 @@
+#include "annulus/runfile/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <map>
+
+#include "annulus/core/error.hpp"
+#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/suggest.hpp"
+#include "annulus/runfile/sweep_codecs.hpp"
+
+namespace annulus::runfile {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+using Kind = YamlNode::Kind;
+
+/// A scalar that YAML reads back as it is, also inside [ ] and { }.
+bool is_plain(const std::string& text) {
+  const auto harmless = [](unsigned char c) {
+    return std::isalnum(c) || (c != 0 && std::strchr("_./+-", c) != nullptr);
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), harmless);
+}
+
+SweptValue value_of(const YamlNode& node) { return {node, text_of(node)}; }
+
+/// {from: 4096, to: 65536, times: 2} or {from: 1, to: 10, step: 3}: 1 4 7 10. The last value is the last up to `to`.
+std::vector<SweptValue> range_of(const KeyValue& value) {
+  std::map<std::string, Index> words;
+  for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
+    const auto& [word, node] = value.node.entries[i];
+    if (word != "from" && word != "to" && word != "times" && word != "step") {
+      fail(ErrorKind::usage, "{}unknown key '{}' in the range of {}{}", value.node.key_locations[i], word, value.name,
+           suggest(word, {"from", "to", "times", "step"}));
+    }
+    const std::string name = fmt::format("{}: {}", value.name, word);
+    const bool first = word == "from";
+    whole(first ? 0 : word == "times" ? 2 : 1, INT64_MAX).read({node, name, value.folder}, words[word]);
+  }
+  const bool complete = words.contains("from") && words.contains("to");
+  if (!complete || words.contains("times") == words.contains("step")) {
+    value.refuse("{from: 1, to: 8, times: 2} or {from: 1, to: 7, step: 3}");
+  }
+  const bool times = words.contains("times");
+  if (times && words["from"] == 0) value.refuse("`from` above 0, which `times` makes larger");
+  if (words["from"] > words["to"]) value.refuse("`from` up to `to`");
+  std::vector<SweptValue> values;
+  for (Index at = words["from"]; at <= words["to"] && Index(values.size()) <= most_cases;) {
+    YamlNode node = value.node;
+    node.kind = Kind::scalar;
+    node.entries.clear();
+    node.key_locations.clear();
+    node.text = std::to_string(at);
+    values.push_back(value_of(node));
+    // No product and no sum leaves 64 bits.
+    if (times ? at > words["to"] / words["times"] : at > words["to"] - words["step"]) break;
+    at = times ? at * words["times"] : at + words["step"];
+  }
+  return values;
+}
+
+std::vector<SweptValue> values_of(const KeyValue& value) {
+  if (value.node.kind == Kind::section) return range_of(value);
+  if (value.node.kind != Kind::list) {
+    value.refuse(
+        fmt::format("a list of values, for example [{}], or a range {{from, to, times}}", text_of(value.node)));
+  }
+  std::vector<SweptValue> values;
+  for (const YamlNode& item : value.list()) {
+    if (item.kind == Kind::null) KeyValue{item, value.name, value.folder}.refuse("a value");
+    values.push_back(value_of(item));
+  }
+  return values;
+}
+
+SweepAxis axis_of(const KeyValue& value) {
+  if (value.node.kind != Kind::section || value.node.entries.empty()) value.refuse("keys with their values");
+  SweepAxis axis;
+  for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
+    const auto& [word, node] = value.node.entries[i];
+    const std::string name = fmt::format("{}: {}", value.name, word);
+    axis.push_back({word, value.node.key_locations[i], values_of({node, name, value.folder})});
+    const SweptKey &first = axis.front(), &now = axis.back();
+    if (now.values.size() != first.values.size()) {
+      fail(ErrorKind::usage, "{}{} has {} values, {} of the same axis has {}: keys of one axis change together",
+           now.location, now.name, now.values.size(), first.name, first.values.size());
+    }
+  }
+  return axis;
+}
+
+SkipCondition condition_of(const KeyValue& value) {
+  if (value.node.kind != Kind::section || value.node.entries.empty()) value.refuse("keys with a value each");
+  SkipCondition condition{value.node.location, {}};
+  for (const auto& [word, node] : value.node.entries) condition.values.emplace_back(word, value_of(node));
+  return condition;
+}
+
+std::string join(const std::vector<std::string>& words, const char* open, const char* close) {
+  return fmt::format("{}{}{}", open, fmt::join(words, ", "), close);
+}
+
+/// Throws Error(usage) unless a sweep may vary the key.
+void check_key(const SweptKey& key) {
+  if (key.name == ranks_word || key.name == threads_word) return;
+  for (const char* section : {"bench.", "output.", "train."}) {
+    if (!key.name.starts_with(section)) continue;
+    fail(ErrorKind::usage, "{}bench.sweep: {} cannot vary: cases share what stands in {}", key.location, key.name,
+         std::string(section, std::strlen(section) - 1));
+  }
+  std::vector<std::string> names{ranks_word, threads_word};
+  for (const Key<Settings>& known : run_file_keys()) names.push_back(known.name);
+  if (std::find(names.begin(), names.end(), key.name) != names.end()) return;
+  const auto is_last_word = [&](const std::string& name) { return word_of(name) == key.name; };
+  const auto meant = std::find_if(names.begin(), names.end(), is_last_word);
+  fail(ErrorKind::usage, "{}bench.sweep: there is no key '{}'{}", key.location, key.name,
+       meant == names.end() ? suggest(key.name, names) : fmt::format(", did you mean '{}'?", *meant));
+}
+
+}  // namespace
+
+std::string text_of(const YamlNode& node) {
+  std::vector<std::string> words;
+  switch (node.kind) {
+    case Kind::null:
+      break;
+    case Kind::scalar:
+      return node.quoted || !is_plain(node.text) ? quote(node.text) : node.text;
+    case Kind::list:
+      for (const YamlNode& item : node.items) words.push_back(text_of(item));
+      return join(words, "[", "]");
+    case Kind::section:
+      for (const auto& [word, value] : node.entries) words.push_back(word + ": " + text_of(value));
+      return join(words, "{", "}");
+  }
+  return "null";
+}
+
+void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCondition>& skip) {
+  std::map<std::string, std::string> swept;  // key -> location
+  Index cases = 1;
+  for (const SweepAxis& axis : sweep) {
+    for (const SweptKey& key : axis) {
+      check_key(key);
+      const auto [first, is_new] = swept.emplace(key.name, key.location);
+      if (is_new) continue;
+      fail(ErrorKind::usage, "{}bench.sweep: {} is swept twice, first at {}", key.location, key.name,
+           first->second.substr(0, first->second.size() - 2));
+    }
+    cases *= Index(axis[0].values.size());
+    if (cases > most_cases) {
+      fail(ErrorKind::usage, "{}bench.sweep: more than {} cases up to {}", axis[0].location, most_cases, axis[0].name);
+    }
+  }
+  for (const SkipCondition& condition : skip) {
+    for (const auto& [name, value] : condition.values) {
+      if (swept.contains(name)) continue;
+      std::vector<std::string> names;
+      for (const auto& entry : swept) names.push_back(entry.first);
+      fail(ErrorKind::usage, "{}bench.skip: {} is not swept{}; expected {}", condition.location, name,
+           suggest(name, names), fmt::join(names, ", "));
+    }
+  }
+}
+
+Codec<std::vector<SweepAxis>> sweep_axes() {
+  const auto read = [](const KeyValue& value, std::vector<SweepAxis>& to) {
+    to.clear();
+    for (const YamlNode& item : value.list()) to.push_back(axis_of({item, value.name, value.folder}));
+  };
+  const auto write = [](const std::vector<SweepAxis>& from) {
+    std::vector<std::string> axes;
+    for (const SweepAxis& axis : from) {
+      std::vector<std::string> keys;
+      for (const SweptKey& key : axis) {
+        std::vector<std::string> values;
+        for (const SweptValue& one : key.values) values.push_back(one.text);
+        keys.push_back(key.name + ": " + join(values, "[", "]"));
+      }
+      axes.push_back(join(keys, "{", "}"));
+    }
+    return axes.empty() ? std::string() : join(axes, "[", "]");
+  };
+  return {"a list", read, write};
+}
+
+Codec<std::vector<SkipCondition>> skip_conditions() {
+  const auto read = [](const KeyValue& value, std::vector<SkipCondition>& to) {
+    to.clear();
+    if (value.node.kind == Kind::list && value.node.items.empty()) return;
+    for (const YamlNode& item : value.list()) to.push_back(condition_of({item, value.name, value.folder}));
+  };
+  const auto write = [](const std::vector<SkipCondition>& from) {
+    std::vector<std::string> all;
+    for (const SkipCondition& condition : from) {
+      std::vector<std::string> keys;
+      for (const auto& [name, value] : condition.values) keys.push_back(name + ": " + value.text);
+      all.push_back(join(keys, "{", "}"));
+    }
+    return join(all, "[", "]");
+  };
+  return {"a list", read, write};
+}
+
+}  // namespace annulus::runfile

@@ -1,0 +1,37 @@
+#include "annulus/runfile/text_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
+
+namespace annulus::runfile {
+
+using core::ErrorKind;
+using core::fail;
+
+std::string read_text_file(const std::string& path, const std::string& expected, const std::string& instead_of_hdf5) {
+  const comm::BlockingScope inside("the reading of " + path);
+  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  if (std::filesystem::is_directory(path, ignored)) {
+    fail(ErrorKind::usage, "{}: is a folder, expected {}", path, expected.substr(0, expected.find(" (")));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
+  // A file of tensors, or /dev/zero, is not read to its end.
+  constexpr std::size_t most = std::size_t(16) << 20;
+  std::string text(most + 1, '\0');
+  text.resize(std::size_t(file.read(text.data(), std::streamsize(text.size())).gcount()));
+  if (text.starts_with("\x89HDF\r\n\x1a\n")) {
+    fail(ErrorKind::usage, "{}: is an HDF5 file, expected {}{}", path, expected, instead_of_hdf5);
+  }
+  if (text.find('\0') != std::string::npos)
+    fail(ErrorKind::usage, "{}: is not a text file, expected {}", path, expected);
+  if (text.size() > most) fail(ErrorKind::usage, "{}: is larger than 16 MiB, expected {}", path, expected);
+  return text;
+}
+
+}  // namespace annulus::runfile

@@ -1,0 +1,153 @@
+#include "annulus/runfile/yaml_tree.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "annulus/core/error.hpp"
+
+namespace annulus::runfile {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+// A run file has some dozens of nodes. Aliases share nodes, so a short text can stand for billions ("bomb").
+constexpr int max_nodes = 10000;
+
+class TreeBuilder {
+ public:
+  TreeBuilder(const std::string& name, const std::string& fixed_location)
+      : name_(name), fixed_location_(fixed_location) {}
+
+  std::string location(const YAML::Mark& mark) const {
+    if (!fixed_location_.empty()) return fixed_location_;
+    // Marks count from 0; an empty document has none.
+    return fmt::format("{}:{}:{}: ", name_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1);
+  }
+
+  YamlNode build(const YAML::Node& from) {
+    YamlNode node;
+    node.location = location(from.Mark());
+    if (++nodes_ > max_nodes) {
+      fail(ErrorKind::usage, "{}more than {} values; aliases that multiply?", node.location, max_nodes);
+    }
+    const std::string& tag = from.Tag();  // "?" plain, "!" quoted, else written by the user
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.location, tag);
+    }
+    if (from.IsScalar()) {
+      node.kind = YamlNode::Kind::scalar;
+      node.text = from.Scalar();
+      node.quoted = tag == "!";
+    } else if (from.IsSequence()) {
+      node.kind = YamlNode::Kind::list;
+      for (const YAML::Node& item : from) node.items.push_back(build(item));
+    } else if (from.IsMap()) {
+      node.kind = YamlNode::Kind::section;
+      for (const auto& entry : from) add_entry(node, entry.first, entry.second);
+    }
+    return node;
+  }
+
+ private:
+  void add_entry(YamlNode& section, const YAML::Node& key, const YAML::Node& value) {
+    const std::string at = location(key.Mark());
+    if (!key.IsScalar()) fail(ErrorKind::usage, "{}a key must be a word", at);
+    const std::string& word = key.Scalar();
+    if (word == "<<") fail(ErrorKind::usage, "{}merge keys (<<) are not understood, write the keys out", at);
+    const auto same = [&](const auto& entry) { return entry.first == word; };
+    const auto earlier = std::find_if(section.entries.begin(), section.entries.end(), same);
+    if (earlier != section.entries.end()) {
+      const std::string& first = section.key_locations[std::size_t(earlier - section.entries.begin())];
+      fail(ErrorKind::usage, "{}duplicate key '{}', the first is at {}", at, word, first.substr(0, first.size() - 2));
+    }
+    section.entries.emplace_back(word, build(value));
+    YamlNode& added = section.entries.back().second;
+    if (added.kind == YamlNode::Kind::null) added.location = at;  // nothing is nowhere: its key is what the user sees
+    section.key_locations.push_back(at);
+  }
+
+  std::string name_;
+  std::string fixed_location_;
+  int nodes_ = 0;
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Line (from 0) of the last document marker: where a second document starts that holds nothing.
+int last_marker(const std::string& text) {
+  const std::vector<std::string> lines = lines_of(text);
+  const auto found =
+      std::find_if(lines.rbegin(), lines.rend(), [](const auto& line) { return line.starts_with("---"); });
+  return int(lines.rend() - found) - 1;
+}
+
+/// yaml-cpp's complaint in words that help.
+[[noreturn]] void explain(const YAML::Exception& error, const std::string& text, const TreeBuilder& builder) {
+  if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // its words for more than 500 levels
+    fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.location(error.mark));
+  }
+  const std::vector<std::string> lines = lines_of(text);
+  if (std::size_t(error.mark.line) < lines.size()) {
+    const std::string& line = lines[std::size_t(error.mark.line)];
+    const std::size_t tab = line.find('\t');
+    YAML::Mark mark = error.mark;
+    mark.column = int(tab);
+    if (tab < line.find_first_not_of(" \t")) {
+      fail(ErrorKind::usage, "{}not valid YAML: a tab in the indentation, only spaces may indent",
+           builder.location(mark));
+    }
+  }
+  fail(ErrorKind::usage, "{}not valid YAML: {}", builder.location(error.mark), error.msg);
+}
+
+}  // namespace
+
+const YamlNode* YamlNode::find(std::string_view key) const {
+  for (const auto& [word, value] : entries) {
+    if (word == key) return &value;
+  }
+  return nullptr;
+}
+
+YamlNode* YamlNode::find(std::string_view key) {
+  return const_cast<YamlNode*>(static_cast<const YamlNode*>(this)->find(key));
+}
+
+YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
+  TreeBuilder builder(name, fixed_location);
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      YAML::Mark mark = documents[1].Mark();
+      if (mark.is_null() || documents[1].IsNull()) mark.line = last_marker(text), mark.column = 0;
+      fail(ErrorKind::usage, "{}a second YAML document, one is expected", builder.location(mark));
+    }
+    return builder.build(documents.empty() ? YAML::Node() : documents[0]);
+  } catch (const YAML::Exception& error) {
+    explain(error, text, builder);
+  }
+}
+
+std::string describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::null:
+      return "nothing";
+    case YamlNode::Kind::list:
+      return "a list";
+    case YamlNode::Kind::section:
+      return "a section";
+    case YamlNode::Kind::scalar:
+      break;
+  }
+  return node.quoted ? "the quoted text '" + node.text + "'" : "'" + node.text + "'";
+}
+
+}  // namespace annulus::runfile

@@ -1,0 +1,190 @@
+#include "annulus/store/file_rows.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/metrics.hpp"
+#include "annulus/core/normals.hpp"
+#include "annulus/store/generated.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::RowPiece;
+
+constexpr Index group_bytes = Index(64) << 20;  // a second on a slow disk
+
+/// The numbers of each row of each piece, by all threads.
+void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
+  const core::Shape& s = from.settings.shape;
+  const bool lse = from.id == core::TensorId::dlse;
+  const bool keys = from.id == core::TensorId::k || from.id == core::TensorId::v;
+  const Index heads = keys ? s.kv_heads : s.heads, numbers = lse ? 1 : s.head_dim;
+  const core::DType type = lse ? core::lse_type(from.settings.type) : from.settings.type;
+  const core::Normals normals{from.settings.seed, from.id, type, 1};
+  const Index head_bytes = numbers * Index(core::bytes_of(type));
+  for (const RowPiece& piece : pieces) {
+    const bool side_by_side = piece.heads.size() == 1 || piece.head_pitch == head_bytes;
+    const Index runs = side_by_side ? 1 : piece.heads.size(), each = piece.heads.size() / runs;
+    const auto make_row = [&](const Index i) {
+      for (Index h = 0; h < runs; ++h) {
+        const Index row = piece.batch * s.sequence + piece.first + i * piece.stride;
+        const Index first = (row * heads + piece.heads.begin + h) * numbers;
+        core::fill_normals(normals, {first, first + each * numbers},
+                           static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch);
+      }
+    };
+    constexpr Index at_once = 1 << 16;
+    for (Index begin = 0; begin < piece.count; begin += at_once) {
+      core::for_each_on_host("annulus::generate", begin, std::min(begin + at_once, piece.count), make_row);
+      comm::watchdog_progress();
+    }
+  }
+}
+
+}  // namespace
+
+RowOrigin origin_of(const InspectedFile& file, const std::string& dataset) {
+  if (std::optional<RawTensor> raw = raw_tensor(file, dataset)) return std::move(*raw);
+  return Hdf5Tensor{file, dataset, layout_of(file, dataset)};
+}
+
+void allow_any_numbers(RowOrigin& origin) {
+  if (auto* raw = std::get_if<RawTensor>(&origin)) raw->layout.is_finite = false;
+  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&origin)) hdf5->layout.is_finite = false;
+}
+
+void read_rows(const RowOrigin& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {
+  if (const auto* made = std::get_if<SeededTensor>(&from)) {
+    make_rows(*made, pieces);
+  } else if (const auto* raw = std::get_if<RawTensor>(&from)) {
+    for (const std::vector<RowPiece>& group : groups_of(raw->layout, pieces, group_bytes)) {
+      {
+        const comm::BlockingScope inside("the reading of " + raw->layout.where);
+        read_rows(*raw, group, traffic);
+      }
+      comm::watchdog_progress();
+    }
+  } else {
+    read_rows(std::get<Hdf5Tensor>(from), pieces, traffic);
+  }
+}
+
+FileRows::FileRows() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the thread: signals are the program's business
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error&) {  // no more threads here: without reading ahead then
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+FileRows::~FileRows() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  const comm::BlockingScope inside("the end of the thread that reads ahead");
+  thread_.join();
+}
+
+void FileRows::put(core::StoredTensor tensor, RowOrigin origin) {
+  origins_.insert_or_assign(tensor, std::move(origin));
+}
+
+void FileRows::note_done(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (error && !error_) error_ = std::move(error);
+  }
+  changed_.notify_all();
+}
+
+void FileRows::work() {
+  for (;;) {
+    Read read;
+    bool skip = false;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+      if (stop_) return;
+      read = std::move(queue_.front());
+      queue_.pop_front();
+      skip = error_ != nullptr;
+    }
+    std::exception_ptr error;
+    core::RowTraffic moved;
+    try {
+      if (!skip) read_rows(read.from, read.pieces, moved);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      traffic_.asked += moved.asked;
+      traffic_.moved += moved.moved;
+      traffic_.seconds += moved.seconds;
+    }
+    note_done(error);
+  }
+}
+
+core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<RowPiece> pieces) {
+  const auto found = origins_.find(tensor);
+  core::require(found != origins_.end(), [&] { return fmt::format("rows of {} were asked for", name_of(tensor)); });
+  const auto* raw = std::get_if<RawTensor>(&found->second);
+  if (raw != nullptr && thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::vector<RowPiece>& group : groups_of(raw->layout, pieces, group_bytes)) {
+        queue_.push_back({*raw, std::move(group)});
+        ++begun_;
+      }
+    }
+    changed_.notify_all();
+    return begun_;
+  }
+  wait(begun_);  // reads are done in the order in which they are begun
+  ++begun_;
+  core::RowTraffic moved;
+  read_rows(found->second, pieces, moved);
+  {
+    const std::lock_guard lock(mutex_);
+    traffic_.asked += moved.asked;
+    traffic_.moved += moved.moved;
+    traffic_.seconds += moved.seconds;
+  }
+  note_done(nullptr);
+  return begun_;
+}
+
+void FileRows::wait(Ticket ticket) {
+  core::require(ticket <= begun_, [&] { return fmt::format("read {} of {} was waited for", ticket, begun_); });
+  for (bool is_done = false; !is_done;) {
+    {
+      const comm::BlockingScope inside("the reading of rows ahead of the kernel");
+      std::unique_lock lock(mutex_);
+      const Ticket before = done_;
+      changed_.wait(lock, [&] { return done_ >= ticket || done_ > before; });
+      if (error_) std::rethrow_exception(error_);
+      is_done = done_ >= ticket;
+    }
+    comm::watchdog_progress();
+  }
+}
+
+core::RowTraffic FileRows::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,182 @@
+#include "annulus/store/files/atomic_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/runfile/links.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/files/process_name.hpp"
+#include "annulus/store/files/temporary_name.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+struct Found {
+  int error = 0;  // errno; 0: there is something
+  core::FileIdentity identity;
+};
+Found look(const std::string& path) {
+  const comm::BlockingScope inside("the look at " + path);
+  struct stat about {};
+  if (lstat(path.c_str(), &about) != 0) return {errno, {}};
+  return {0, {about.st_dev, about.st_ino}};
+}
+
+/// Throws unless the path stands for the file that was made under it.
+[[noreturn]] void complain(const std::string& path, ino_t inode, const Found& found) {
+  if (found.error != 0) {
+    fail(ErrorKind::failure, "{}: the file that was made under this name (inode {}) cannot be found: {}", path, inode,
+         std::strerror(found.error));
+  }
+  fail(ErrorKind::failure,
+       "{}: is no longer the file that was made under this name: inode {} on device {}, expected inode {}; it is left "
+       "as it is",
+       path, found.identity.inode, found.identity.device, inode);
+}
+
+/// Renames unless something has the new name; 0 or the error's number.
+int rename_to_new(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return errno;
+  // Not every file system (NFS) knows that call; a link is never made over something either.
+  if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0 ? 0 : errno;
+  if (errno == EEXIST) return errno;
+  // Without links either, there is a moment in which another file may come.
+  if (look(to).error != ENOENT) return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+UnfinishedFile::UnfinishedFile(std::string path, ino_t inode) : path_(std::move(path)) {
+  const Found found = look(path_);
+  if (found.error != 0 || found.identity.inode != inode) complain(path_, inode, found);
+  identity_ = found.identity;
+  noted_ = core::note_unfinished_file(path_, identity_);
+}
+
+UnfinishedFile::~UnfinishedFile() {
+  if (ours_ && look(path_).identity == identity_) unlink(path_.c_str());
+  release();
+}
+
+void UnfinishedFile::check() const {
+  const Found found = look(path_);
+  // Not by the device: a network file system that was mounted anew meanwhile has another number.
+  if (found.error != 0 || found.identity.inode != identity_.inode) complain(path_, identity_.inode, found);
+}
+
+void UnfinishedFile::flush() const {
+  const comm::BlockingScope inside("the opening of " + path_);
+  check();
+  const Descriptor descriptor(path_, O_RDONLY | O_NOFOLLOW);
+  if (descriptor.identity() != identity_) check();
+  flush_to_disk(descriptor, path_);
+}
+
+void UnfinishedFile::release() {
+  core::forget_unfinished_file(noted_);
+  noted_ = -1;
+  ours_ = false;
+}
+
+AtomicFile::AtomicFile(const std::string& file, bool overwrite)
+    : final_path_(runfile::follow_links(file)), overwrite_(overwrite) {
+  const comm::BlockingScope inside("the making of a file beside " + final_path_);
+  check_can_be_made(final_path_, overwrite_);
+  remove_leftovers(final_path_);
+  const std::string path = temporary_name(final_path_);
+  {
+    const core::MakingScope making;
+    descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    unfinished_.emplace(path, descriptor_.identity().inode);
+  }
+  struct stat made {
+  }, replaced{};
+  fstat(descriptor_.id(), &made);
+  new_mode_ = made.st_mode & 07777;
+  // What replaces a file that others may not read is never readable for them, not even while it is made.
+  if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
+}
+
+AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused)
+    : final_path_(file), overwrite_(overwrite), refused_(refused), descriptor_(made, O_RDWR | O_NOFOLLOW) {
+  {
+    const core::MakingScope making;  // no signal takes it for a file that goes with this process
+    unfinished_.emplace(made, descriptor_.identity().inode);
+    unfinished_->release();
+  }
+  struct stat about {};
+  fstat(descriptor_.id(), &about);
+  new_mode_ = about.st_mode & 07777;
+}
+
+void AtomicFile::write(const std::string& text) {
+  const comm::BlockingScope inside("the writing of " + final_path_);
+  unfinished_->check();
+  struct stat about {};
+  int code = fstat(descriptor_.id(), &about) == 0 ? 0 : errno;
+  if (code == 0) code = write_all(descriptor_, text.data(), text.size(), about.st_size);
+  if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
+}
+
+/// Owner and group as far as we may; where the group cannot be kept, nobody gets by it what others do not have.
+void AtomicFile::take_permissions() const {
+  struct stat replaced {
+  }, made{};
+  mode_t mode = new_mode_;
+  if (stat(final_path_.c_str(), &replaced) == 0 && fstat(descriptor_.id(), &made) == 0) {
+    mode = replaced.st_mode & 0777;
+    if (made.st_uid != replaced.st_uid) (void)!fchown(descriptor_.id(), replaced.st_uid, gid_t(-1));
+    if (made.st_gid != replaced.st_gid && fchown(descriptor_.id(), uid_t(-1), replaced.st_gid) != 0) {
+      mode &= ~mode_t(070) | ((mode & 07) << 3);
+    }
+  }
+  fchmod(descriptor_.id(), mode);  // a file system without permissions refuses, and has nothing to keep
+}
+
+void AtomicFile::take_name() const {
+  check_can_be_made(final_path_, overwrite_);
+  take_permissions();
+  const int code = !overwrite_ ? rename_to_new(unfinished_->path(), final_path_)
+                   : std::rename(unfinished_->path().c_str(), final_path_.c_str()) == 0 ? 0
+                                                                                        : errno;
+  if (code == EEXIST) check_can_be_made(final_path_, overwrite_);  // says what came in this moment
+  if (code != 0) {
+    fail(ErrorKind::failure, "{}: renaming {} failed: {}", final_path_, unfinished_->path(), std::strerror(code));
+  }
+}
+
+void AtomicFile::publish() {
+  unfinished_->check();
+  flush_to_disk(descriptor_, unfinished_->path());
+  const comm::BlockingScope inside("the renaming of " + unfinished_->path());
+  try {
+    take_name();
+  } catch (const core::Error& error) {
+    keep(error.what());
+  }
+  unfinished_->release();
+  flush_folder(final_path_);  // some file systems cannot; the file itself is safe
+}
+
+/// Hours of work are in this file: it is not thrown away.
+void AtomicFile::keep(const std::string& why) {
+  if (refused_ == Refused::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
+  std::string kept = final_path_ + ".kept." + random_digits();
+  if (rename_to_new(unfinished_->path(), kept) != 0) kept = unfinished_->path();
+  unfinished_->release();
+  fail(ErrorKind::failure, "{}; the finished file is kept as {}", why, kept);
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,85 @@
+#include "annulus/store/fingerprint.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "annulus/comm/watchdog.hpp"
+
+namespace annulus::store {
+namespace {
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators; 2014): every bit of
+/// the result depends on every bit of x.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+/// Eight chains of multiplications side by side, because each product waits for the one before it in its chain; memory
+/// is the limit then.
+constexpr std::size_t lanes = 8;
+using Lanes = std::array<std::uint64_t, lanes>;
+
+void add_block(Lanes& state, const std::byte* block) {
+  Lanes words;
+  std::memcpy(words.data(), block, sizeof words);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    state[lane] = (state[lane] ^ words[lane]) * 0x9e3779b97f4a7c15u;
+    state[lane] ^= state[lane] >> 32;  // a product alone never carries high bits down
+  }
+}
+
+/// Of the row with this number.
+std::uint64_t row_fingerprint(const std::byte* row, std::size_t bytes, std::uint64_t number) {
+  Lanes state{1, 2, 3, 4, 5, 6, 7, 8};
+  std::size_t at = 0;
+  for (; at + sizeof state <= bytes; at += sizeof state) add_block(state, row + at);
+  if (at < bytes) {
+    std::array<std::byte, sizeof state> last{};
+    std::memcpy(last.data(), row + at, bytes - at);
+    add_block(state, last.data());
+  }
+  std::uint64_t all = mixed(number);
+  for (const std::uint64_t word : state) all = mixed(all ^ word);
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const Index bytes = held.row_bytes, at_once = std::max<Index>(1, (Index(1) << 30) / std::max<Index>(1, bytes));
+  const auto* row = static_cast<const std::byte*>(held.host);
+  std::uint64_t sum = 0;
+  for (Index b = 0; b < held.batch; ++b) {
+    for (const core::Interval& interval : held.rows) {
+      for (Index first = interval.begin; first < interval.end; first += at_once) {
+        const Index count = std::min(at_once, interval.end - first), number = b * held.sequence + first;
+        std::uint64_t part = 0;
+        Kokkos::parallel_reduce(
+            "annulus::fingerprint", Kokkos::RangePolicy<Space>(0, count),
+            [=](const Index i, std::uint64_t& all) {
+              all += row_fingerprint(row + i * bytes, std::size_t(bytes), std::uint64_t(number + i));
+            },
+            part);
+        sum += part;
+        row += count * bytes;
+        comm::watchdog_progress();  // other ranks may be waiting for this one
+      }
+    }
+  }
+  std::uint64_t all = 0;  // sums of MPI are signed
+  for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
+  return all;
+}
+
+std::uint64_t fingerprint(const std::vector<Index>& numbers) {
+  return row_fingerprint(reinterpret_cast<const std::byte*>(numbers.data()), numbers.size() * sizeof(Index),
+                         numbers.size());
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,117 @@
+#include "annulus/store/finite.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "annulus/core/storage.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::Index;
+
+/// A number is finite when its exponent bits are not all ones; tested on the bits, which is the same for all four types
+/// and vectorises. `value` turns the element into a double.
+template <class Bits, class Stored>
+std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
+  static_assert(sizeof(Bits) == sizeof(Stored));
+  const Bits* bits = reinterpret_cast<const Bits*>(numbers);
+  constexpr Index block = 4096;  // small enough to search again when something is wrong in it
+  for (Index begin = 0; begin < count; begin += block) {
+    const Index end = std::min(count, begin + block);
+    Bits wrong = 0;
+    for (Index i = begin; i < end; ++i) wrong = Bits(wrong | Bits((bits[i] & exponent) == exponent));
+    if (wrong == 0) continue;
+    const Bits* found = std::find_if(bits + begin, bits + end, [=](Bits b) { return (b & exponent) == exponent; });
+    return NonFinite{found - bits, core::load_as<double>(numbers[found - bits])};
+  }
+  return std::nullopt;
+}
+
+/// Without the sign, bits of finite numbers are in the order of what they stand for; vectorises as above.
+template <class Bits, class Stored>
+double largest(const Stored* numbers, Index count, Bits) {
+  constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
+  const Bits* bits = reinterpret_cast<const Bits*>(numbers);
+  Bits most = 0;
+  for (Index i = 0; i < count; ++i) most = std::max(most, Bits(bits[i] & Bits(~sign)));
+  Stored value;
+  std::memcpy(static_cast<void*>(&value), &most, sizeof value);
+  return core::load_as<double>(value);
+}
+
+/// Calls visit(numbers as they are stored, bits of the exponent).
+template <class Visit>
+auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
+  switch (type) {
+    case core::DType::float64:
+      return visit(static_cast<const double*>(numbers), std::uint64_t(0x7ff0000000000000u));
+    case core::DType::float32:
+      return visit(static_cast<const float*>(numbers), std::uint32_t(0x7f800000u));
+    case core::DType::float16:
+      return visit(static_cast<const core::Half*>(numbers), std::uint16_t(0x7c00u));
+    default:
+      return visit(static_cast<const core::BFloat16*>(numbers), std::uint16_t(0x7f80u));
+  }
+}
+
+/// Global row of row `local` of the intervals laid one after another.
+Index global_row(const std::vector<core::Interval>& rows, Index local) {
+  for (const core::Interval& interval : rows) {
+    if (local < interval.size()) return interval.begin + local;
+    local -= interval.size();
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count) {
+  return with_stored(numbers, type, [&](auto* stored, auto exponent) { return find(stored, count, exponent); });
+}
+
+double largest_magnitude(const void* numbers, core::DType type, Index count) {
+  return with_stored(numbers, type, [&](auto* stored, auto exponent) { return largest(stored, count, exponent); });
+}
+
+void check_finite(const std::string& where, const std::optional<NonFinite>& found,
+                  const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
+                  const std::string& expected, const std::vector<Index>& first_index) {
+  constexpr Index none = INT64_MAX;
+  const std::vector<Index> extents = reordered(info.extents, info.order);
+  Index position = none;  // in the global tensor
+  std::string message;
+  if (found) {
+    Index local_rows = 0, row_numbers = 1;
+    for (const core::Interval& interval : rows) local_rows += interval.size();
+    for (std::size_t axis = 2; axis < extents.size(); ++axis) row_numbers *= extents[axis];
+    const Index row = found->index / row_numbers;  // over the local (B, rows)
+    Index inside = found->index % row_numbers;
+    std::vector<Index> at(extents.size());
+    at[0] = row / local_rows;
+    at[1] = global_row(rows, row % local_rows);
+    position = (at[0] * extents[1] + at[1]) * row_numbers + inside;
+    for (std::size_t axis = extents.size() - 1; axis >= 2; --axis) {
+      at[axis] = inside % extents[axis];
+      inside /= extents[axis];
+    }
+    std::vector<Index> in_file = reordered(at, info.order);
+    for (std::size_t axis = 0; axis < first_index.size(); ++axis) in_file[axis] += first_index[axis];
+    message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(in_file, ", "), expected);
+  }
+  const Index first = -comm.max(-position);
+  if (first == none) return;
+  for (const std::string& text : comm.gather_all(position == first ? message : std::string())) {
+    if (!text.empty()) throw comm::AgreedError(core::ErrorKind::failure, text);
+  }
+}
+
+void check_finite(const std::string& where, const MatrixPart& part, core::DType type, const std::string& expected) {
+  const auto found = find_non_finite(part.host, type, part.kept.count());
+  if (!found) return;
+  const Index columns = part.kept.columns.size();
+  core::fail(core::ErrorKind::failure, "{} holds {} at [{}, {}], {}", where, found->value,
+             part.kept.rows.begin + found->index / columns, part.kept.columns.begin + found->index % columns, expected);
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,74 @@
+#include "annulus/store/generated.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/normals.hpp"
+
+namespace annulus::store {
+namespace {
+
+/// Numbers of one row of one batch entry.
+Index row_numbers_of(const core::Shape& shape, core::TensorId tensor) {
+  if (tensor == core::TensorId::dlse) return shape.heads;
+  const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
+  return (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
+}
+
+/// Numbers that one thread makes without stopping, and where in host memory the first of them goes, in numbers.
+struct Piece {
+  core::Interval numbers;
+  Index to = 0;
+};
+
+/// Row-major in the global tensor, so the index of a number does not depend on who makes it. Pieces end at multiples of
+/// 65536, where whole vectors do.
+std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
+  constexpr Index longest = 65536;
+  std::vector<Piece> pieces;
+  Index to = 0;
+  for (Index b = 0; b < tensor.batch; ++b) {
+    for (const core::Interval& interval : rows) {
+      const Index end = (b * tensor.sequence + interval.end) * tensor.row_numbers;
+      for (Index i = (b * tensor.sequence + interval.begin) * tensor.row_numbers; i < end;) {
+        const core::Interval numbers{i, std::min(end, (i / longest + 1) * longest)};
+        pieces.push_back({numbers, to});
+        to += numbers.size();
+        i = numbers.end;
+      }
+    }
+  }
+  return pieces;
+}
+
+}  // namespace
+
+void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
+                 void* host) {
+  const core::Normals normals{seed, tensor.id, tensor.type, float(tensor.scale)};
+  const std::vector<Piece> pieces = pieces_of(tensor, rows);
+  const auto fill_piece = [&](const Index i) {
+    const Piece& piece = pieces[std::size_t(i)];
+    core::fill_normals(normals, piece.numbers,
+                       static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
+  };
+  constexpr Index at_once = 256;  // 17 million numbers: a second or less, even on one thread
+  for (Index first = 0; first < Index(pieces.size()); first += at_once) {
+    const Index end = std::min(first + at_once, Index(pieces.size()));
+    core::for_each_on_host("annulus::generate", first, end, fill_piece);
+    comm::watchdog_progress();  // other ranks may be waiting for this one
+  }
+}
+
+void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
+                    const std::vector<core::Interval>& rows, void* host) {
+  const core::Shape& s = settings.shape;
+  const core::DType type = tensor == core::TensorId::dlse ? core::lse_type(settings.type) : settings.type;
+  fill_tensor(settings.seed, {tensor, type, s.batch, s.sequence, row_numbers_of(s, tensor)}, rows, host);
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,36 @@
+// Tensors made from a seed instead of read: the same numbers whatever the number of ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/core/random.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/runfile/settings.hpp"
+
+namespace annulus::store {
+
+using core::Index;
+
+/// Fills host memory (B, rows, heads, D), heads = kv_heads for k and v, with the rows of the intervals one after
+/// another, in settings.type; dlse is (B, rows, heads) in the type of lse. Numbers are the standard normal ones of
+/// core/random.hpp at their global linear index; all threads make them.
+void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
+                    const std::vector<core::Interval>& rows, void* host);
+
+/// A tensor (B, S, row_numbers) of `type` made from a seed: normal numbers, as above, times `scale` rounded to float32.
+/// A matrix of n rows is (1, n, columns).
+struct GeneratedTensor {
+  core::TensorId id = core::TensorId::q;
+  core::DType type = core::DType::float32;
+  Index batch = 1;
+  Index sequence = 0;
+  Index row_numbers = 1;
+  double scale = 1;
+};
+/// Fills host memory (B, rows, row_numbers) with the rows of the intervals one after another.
+void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
+                 void* host);
+
+}  // namespace annulus::store

@@ -1,0 +1,95 @@
+#include "annulus/store/hdf5/attributes.hpp"
+
+#include <algorithm>
+
+#include "annulus/comm/activity.hpp"
+
+namespace annulus::store {
+namespace {
+
+/// Number of an attribute's elements; 0 for one without any.
+std::size_t count_of(hid_t attribute) {
+  const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "HDF5 attribute"));
+  return std::size_t(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space)));
+}
+
+std::vector<std::string> read_variable(hid_t attribute, hid_t type, std::size_t count) {
+  std::vector<char*> found(count, nullptr);  // HDF5 allocates the texts; one never written stays null
+  const TypeId memory(check_hdf5(H5Tcopy(type), "HDF5 text type"));
+  check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, memory, found.data()), "reading an attribute");
+  std::vector<std::string> texts;
+  for (char* text : found) {
+    texts.emplace_back(text == nullptr ? "" : text);
+    H5free_memory(text);
+  }
+  return texts;
+}
+
+std::vector<std::string> read_fixed(hid_t attribute, hid_t type, std::size_t count) {
+  const std::size_t size = H5Tget_size(type);
+  std::vector<char> found(size * count);
+  check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, type, found.data()), "reading an attribute");
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto begin = found.begin() + std::ptrdiff_t(i * size);
+    std::string text(begin, std::find(begin, begin + std::ptrdiff_t(size), '\0'));
+    text.erase(text.find_last_not_of(' ') + 1);  // Fortran pads with spaces
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+/// "sequence" of an object /group/sequence; "" of one that cannot be named.
+std::string last_name(hid_t object) {
+  char name[256] = "";
+  if (H5Iget_name(object, name, sizeof name) <= 0) return "";
+  const std::string path = name;
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace
+
+std::vector<std::string> texts_of(hid_t object, const std::string& name) {
+  if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
+  const AttributeId attribute(
+      check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "attribute {}", name));
+  const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "attribute {}", name));
+  const std::size_t count = count_of(attribute);
+  if (H5Tget_class(type) != H5T_STRING || count == 0) return {};
+  return H5Tis_variable_str(type) > 0 ? read_variable(attribute, type, count) : read_fixed(attribute, type, count);
+}
+
+std::vector<std::string> scale_names_of(hid_t dataset) {
+  const char* const name = "DIMENSION_LIST";
+  if (comm::blocking("H5Aexists", H5Aexists, dataset, name) <= 0) return {};
+  const AttributeId attribute(
+      check_hdf5(comm::blocking("H5Aopen", H5Aopen, dataset, name, H5P_DEFAULT), "attribute {}", name));
+  const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "attribute {}", name));
+  if (H5Tget_class(type) != H5T_VLEN) return {};
+  const TypeId element(check_hdf5(H5Tget_super(type), "attribute {}", name));
+  if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
+  std::vector<VariableList> lists(count_of(attribute));
+  check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, type, lists.data()), "reading attribute {}", name);
+  std::vector<std::string> names;
+  for (const VariableList& list : lists) {
+    names.emplace_back();
+    if (list.len == 0) continue;
+    const ObjectId scale(comm::blocking("H5Rdereference2", H5Rdereference2, dataset, H5P_DEFAULT, H5R_OBJECT, list.p));
+    if (scale >= 0) names.back() = last_name(scale);
+  }
+  const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "attribute {}", name));
+  comm::blocking("H5Dvlen_reclaim", H5Dvlen_reclaim, type, space, H5P_DEFAULT, lists.data());
+  return names;
+}
+
+void add_text(hid_t object, const std::string& name, const std::string& text) {
+  const TypeId type = text_type();
+  const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const AttributeId attribute(
+      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
+                 "attribute {}", name));
+  const char* words = text.c_str();
+  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, &words), "writing attribute {}", name);
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,23 @@
+// Attributes that hold text, read and written.
+// Included by .cpp files of this room and of report only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+namespace annulus::store {
+
+/// Texts in an attribute of an object, one or an array, of fixed or any length: h5py, netCDF and HDF5's own tools each
+/// write another kind. Empty where there is no such attribute or it holds no text.
+std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
+
+/// Last parts of the names of the dimension scales attached to a dataset, axis by axis, "" where an axis has none: the
+/// attribute DIMENSION_LIST, lists of references. Empty where there is none.
+std::vector<std::string> scale_names_of(hid_t dataset);
+
+/// Adds an attribute that holds a text of any length, UTF-8.
+void add_text(hid_t object, const std::string& attribute, const std::string& text);
+
+}  // namespace annulus::store

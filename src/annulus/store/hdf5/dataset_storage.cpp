@@ -1,0 +1,46 @@
+#include "annulus/store/hdf5/dataset_storage.hpp"
+
+namespace annulus::store {
+
+namespace {
+
+/// Numbers that netCDF's attributes change are not what a run would compute with.
+void refuse_packed(hid_t dataset, const std::string& where) {
+  for (const char* attribute : {"scale_factor", "add_offset"}) {
+    if (comm::blocking("H5Aexists", H5Aexists, dataset, attribute) <= 0) continue;
+    fail(core::ErrorKind::failure,
+         "{} has the attribute {}: its numbers are packed, and a run computes with them as they are stored; expected a "
+         "dataset of unpacked numbers, without scale_factor and add_offset",
+         where, attribute);
+  }
+}
+
+}  // namespace
+
+Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
+  refuse_packed(dataset, where);
+  const PropertyId creation(
+      check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+  const H5D_layout_t layout = H5Pget_layout(creation);
+  const bool is_elsewhere = layout == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
+  const bool is_empty = !is_elsewhere && layout != H5D_COMPACT &&
+                        comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset) == 0;
+  if (is_empty) {
+    fail(core::ErrorKind::failure,
+         "{} was never written: the file has no number of it, and HDF5 would return its fill value", where);
+  }
+  const TypeId stored(check_hdf5(H5Dget_type(dataset), "{}", where));
+  if (layout != H5D_CONTIGUOUS || is_elsewhere || H5Tequal(stored, file_type(type)) <= 0) return DatasetInfo::by_hdf5;
+  const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, dataset);
+  return offset == HADDR_UNDEF ? DatasetInfo::by_hdf5 : Index(offset);
+}
+
+void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info) {
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
+  const std::vector<Index> extents = extents_of(dataset);
+  if (extents == info.extents && number_type_of(type) == info.type) return;
+  core::fail(core::ErrorKind::failure, "{} is {} ({}), it was {} ({}) when the run looked at it first", where,
+             describe_type(type), fmt::join(extents, ", "), name_of(info.type), fmt::join(info.extents, ", "));
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,126 @@
+#include "annulus/store/hdf5/dimension_scales.hpp"
+
+#include <map>
+#include <sstream>
+
+#include "annulus/store/hdf5/attributes.hpp"
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+namespace annulus::store {
+namespace {
+
+/// What netCDF writes into the attribute NAME of an axis without coordinates, and the axis' length behind it. Its
+/// readers look for this beginning, full stop included, and then show an axis and no variable.
+constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF variable.";
+
+/// An element of the attribute REFERENCE_LIST, as HDF5's specification of dimension scales has it. The attributes are
+/// written here and not by H5DSattach_scale(): its library, libhdf5_hl, is not built everywhere, and it would write
+/// the whole list anew for every dataset.
+struct Attachment {
+  hobj_ref_t dataset;
+  int axis;
+  int gap = 0;  // of the compound type: written, too, and so the same in every file
+};
+
+struct Scale {
+  Index length = 0;
+  std::vector<Attachment> attachments;
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+/// "backward/" of "backward/kept".
+std::string group_of(const std::string& dataset) { return dataset.substr(0, dataset.rfind('/') + 1); }
+
+hobj_ref_t reference_to(hid_t parent, const std::string& name) {
+  hobj_ref_t reference{};
+  check_hdf5(
+      comm::blocking("H5Rcreate", H5Rcreate, &reference, parent, name.c_str(), H5R_OBJECT, hid_t(H5I_INVALID_HID)),
+      "reference to {}", name);
+  return reference;
+}
+
+void add_attribute(hid_t object, const char* name, hid_t type, hid_t space, const void* value) {
+  const AttributeId attribute(
+      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+                 "attribute {}", name));
+  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, value), "writing attribute {}", name);
+}
+
+/// Text of fixed length: HDF5 and netCDF look for these two in no other form.
+void add_fixed_text(hid_t object, const char* name, const std::string& text) {
+  const TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
+  check_hdf5(H5Tset_size(type, text.size() + 1), "HDF5 text type");
+  add_attribute(object, name, type, SpaceId(H5Screate(H5S_SCALAR)), text.c_str());
+}
+
+TypeId attachment_type() {
+  TypeId type(check_hdf5(H5Tcreate(H5T_COMPOUND, sizeof(Attachment)), "HDF5 compound type"));
+  check_hdf5(H5Tinsert(type, "dataset", HOFFSET(Attachment, dataset), H5T_STD_REF_OBJ), "HDF5 compound type");
+  check_hdf5(H5Tinsert(type, "dimension", HOFFSET(Attachment, axis), H5T_NATIVE_INT), "HDF5 compound type");
+  return type;
+}
+
+void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
+  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
+  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
+  // Room that is never written: zeros. A dataset without any room would make h5diff say that files cannot be compared.
+  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
+  check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
+  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
+  const DatasetId dataset(check_hdf5(comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), H5T_STD_I8LE,
+                                                    space_of({scale.length}), H5P_DEFAULT, creation, H5P_DEFAULT),
+                                     "dimension scale {}", name));
+  add_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
+  add_fixed_text(dataset, "NAME", fmt::format("{}{:10}", bare_scale, scale.length));
+  add_attribute(dataset, "REFERENCE_LIST", attachment_type(), space_of({Index(scale.attachments.size())}),
+                scale.attachments.data());
+}
+
+/// `scales` are those of the dataset's axes.
+void attach(hid_t parent, const std::string& dataset, std::vector<hobj_ref_t> scales) {
+  std::vector<VariableList> lists;  // one scale for each axis; HDF5 would take several
+  for (hobj_ref_t& scale : scales) lists.push_back({{1, &scale}});
+  const TypeId type(check_hdf5(H5Tvlen_create(H5T_STD_REF_OBJ), "HDF5 list type"));
+  const DatasetId object(
+      check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, parent, dataset.c_str(), H5P_DEFAULT), "dataset {}", dataset));
+  add_attribute(object, "DIMENSION_LIST", type, space_of({Index(lists.size())}), lists.data());
+}
+
+}  // namespace
+
+void add_dimension_scales(hid_t parent, const std::vector<NamedAxes>& datasets) {
+  std::map<std::string, Scale> scales;  // by name, so that files of the same datasets are alike
+  for (const NamedAxes& dataset : datasets) {
+    const std::vector<std::string> names = words_of(dataset.names);
+    core::require(names.size() == dataset.extents.size(), [&] { return "names of the axes of " + dataset.dataset; });
+    const hobj_ref_t reference = reference_to(parent, dataset.dataset);
+    for (std::size_t axis = 0; axis < names.size(); ++axis) {
+      const std::string name = group_of(dataset.dataset) + names[axis];
+      Scale& scale = scales.try_emplace(name, Scale{dataset.extents[axis], {}}).first->second;
+      core::require(scale.length == dataset.extents[axis],
+                    [&] { return fmt::format("axis {} of {} has two lengths", name, dataset.dataset); });
+      scale.attachments.push_back({reference, int(axis)});
+    }
+  }
+  for (const auto& [name, scale] : scales) make_scale(parent, name, scale);
+  for (const NamedAxes& dataset : datasets) {
+    std::vector<hobj_ref_t> references;
+    for (const std::string& name : words_of(dataset.names)) {
+      references.push_back(reference_to(parent, group_of(dataset.dataset) + name));
+    }
+    attach(parent, dataset.dataset, std::move(references));
+  }
+}
+
+bool is_bare_scale(hid_t object) {
+  const std::vector<std::string> name = texts_of(object, "NAME");
+  return !name.empty() && name.front().starts_with(bare_scale);
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,98 @@
+#include "annulus/store/hdf5/hdf5_rows.hpp"
+
+#include <cstring>
+
+#include "annulus/core/metrics.hpp"
+#include "annulus/store/finite.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
+#include "annulus/store/hdf5/filters.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::fail;
+using core::RowPiece;
+
+constexpr Index buffer_bytes = Index(32) << 20;  // between the file and memory
+
+/// A dataset that is open, and the type of its numbers in memory.
+struct OpenDataset {
+  DatasetId dataset;
+  TypeId type;
+};
+
+OpenDataset open_seen(hid_t file, const Hdf5Tensor& tensor) {
+  const DatasetInfo& info = tensor.file.at(tensor.dataset);
+  OpenDataset open{open_dataset(file, tensor.file.path, tensor.dataset), memory_type(info.type)};
+  check_as_inspected(open.dataset, tensor.layout.where, info);
+  return open;
+}
+
+/// A piece's rows as they stand in the file, (rows, heads, numbers) or (heads, rows, numbers), by one call of HDF5.
+void read_piece(const OpenDataset& open, const Hdf5Tensor& from, const RowPiece& piece, std::vector<std::byte>& rows) {
+  const RowLayout& layout = from.layout;
+  const auto of = [&](Index batch, Index row, Index head, Index number) {
+    return per_axis<hsize_t>(layout, {hsize_t(batch), hsize_t(row), hsize_t(head), hsize_t(number)});
+  };
+  const auto start = of(piece.batch, piece.first, piece.heads.begin, 0), step = of(1, piece.stride, 1, 1),
+             count = of(1, piece.count, piece.heads.size(), layout.head_numbers());
+  const SpaceId stored(check_hdf5(H5Dget_space(open.dataset), "HDF5 file space"));
+  check_hdf5(H5Sselect_hyperslab(stored, H5S_SELECT_SET, start.data(), step.data(), count.data(), nullptr),
+             "HDF5 selection");
+  const Index numbers = piece.count * piece.heads.size() * layout.head_numbers();
+  rows.resize(std::size_t(numbers * layout.number_bytes()));
+  const SpaceId memory = space_of({numbers});
+  if (comm::blocking("H5Dread", H5Dread, open.dataset, open.type, memory, stored, H5P_DEFAULT, rows.data()) >= 0)
+    return;
+  const std::string reason = hdf5_reason();
+  fail(core::ErrorKind::failure, "{}: reading failed{}{}", layout.where, reason, missing_filters(open.dataset));
+}
+
+/// Rows as read_piece() brings them go to their places in memory.
+void scatter(const RowLayout& layout, const RowPiece& piece, const std::vector<std::byte>& rows) {
+  const Index heads = piece.heads.size(), head_bytes = layout.head_numbers() * layout.number_bytes();
+  const bool by_rows = layout.order == core::AxisOrder::bshd;
+  for (Index i = 0; i < piece.count; ++i) {
+    for (Index h = 0; h < heads; ++h) {
+      std::byte* to = static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch;
+      std::memcpy(to, rows.data() + (by_rows ? i * heads + h : h * piece.count + i) * head_bytes,
+                  std::size_t(head_bytes));
+    }
+  }
+}
+
+void check_piece(const RowLayout& layout, const RowPiece& piece) {
+  for (Index i = 0; i < piece.count; ++i) {
+    for (Index h = 0; h < piece.heads.size(); ++h) {
+      const std::byte* head = static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch;
+      const auto found = find_non_finite(head, layout.type, layout.head_numbers());
+      if (!found) continue;
+      const OneNumber at{piece.batch, piece.first + i * piece.stride, piece.heads.begin + h, found->index};
+      fail(core::ErrorKind::failure, "{} holds {} at {}, expected finite numbers", layout.where, found->value,
+           index_text(layout, at));
+    }
+  }
+}
+
+}  // namespace
+
+void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {
+  const double begin = core::wall_seconds();
+  std::vector<std::byte> rows;
+  while_unchanged(tensor.file, [&] {
+    const FileId file = open_alone(tensor.file.path, false);
+    const OpenDataset open = open_seen(file, tensor);
+    for (const std::vector<RowPiece>& group : groups_of(tensor.layout, pieces, buffer_bytes)) {
+      for (const RowPiece& piece : group) {
+        read_piece(open, tensor, piece, rows);
+        traffic.asked += Index(rows.size());
+        traffic.moved += Index(rows.size());  // HDF5 does not say how many bytes of chunks it read for them
+        scatter(tensor.layout, piece, rows);
+        if (tensor.layout.is_finite) check_piece(tensor.layout, piece);
+      }
+    }
+  });
+  traffic.seconds += core::wall_seconds() - begin;
+}
+
+}  // namespace annulus::store

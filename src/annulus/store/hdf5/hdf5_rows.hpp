@@ -1,0 +1,24 @@
+// Rows of datasets that only HDF5 can read: chunked, compressed, compact, virtual, in other files, in another byte
+// order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "annulus/store/inspected_file.hpp"
+#include "annulus/store/row_runs.hpp"
+
+namespace annulus::store {
+
+struct Hdf5Tensor {
+  InspectedFile file;
+  std::string dataset;
+  RowLayout layout;  ///< its offset has no meaning
+};
+
+/// Opens the file on this rank alone and reads pieces of a dataset, in the type that it is stored in: no call here
+/// waits for another rank, so ranks may read different chunks, or none. Throws Error(failure) that names the dataset
+/// where the file or the dataset changed, HDF5 fails, or a number is NaN or infinite and the layout forbids that.
+void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
+
+}  // namespace annulus::store

@@ -1,0 +1,228 @@
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "annulus/store/files/descriptor.hpp"
+#include "annulus/store/hdf5/dimension_scales.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::fail;
+
+/// Bits of a float format: where sign, exponent and mantissa begin, how many, and the exponent's bias.
+struct FloatLayout {
+  std::size_t size, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
+  bool operator==(const FloatLayout&) const = default;
+};
+constexpr FloatLayout layout_of(DType type) {
+  switch (type) {
+    case DType::float64:
+      return {8, 63, 52, 11, 0, 52, 1023};
+    case DType::float32:
+      return {4, 31, 23, 8, 0, 23, 127};
+    case DType::float16:
+      return {2, 15, 10, 5, 0, 10, 15};
+    case DType::bfloat16:
+      return {2, 15, 7, 8, 0, 7, 127};
+  }
+  return {};
+}
+
+/// A 16-bit float made from the 32-bit one; size is shrunk last, because the fields must fit at every step.
+TypeId small_float(DType type, hid_t from) {
+  const FloatLayout l = layout_of(type);
+  TypeId id(check_hdf5(H5Tcopy(from), "HDF5 type for {}", core::name_of(type)));
+  check_hdf5(H5Tset_fields(id, l.sign, l.exponent, l.exponent_bits, l.mantissa, l.mantissa_bits), "HDF5 type fields");
+  check_hdf5(H5Tset_size(id, l.size), "HDF5 type size");
+  check_hdf5(H5Tset_ebias(id, l.bias), "HDF5 type bias");
+  return id;
+}
+
+/// Called with the errors of the stack, innermost first; the first is enough.
+herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
+  if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
+  return 1;
+}
+
+/// Locks are asked for where the file system has them; some parallel ones have none, and that is no error.
+PropertyId alone_access() {
+  PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
+#if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+  check_hdf5(H5Pset_file_locking(access, true, true), "HDF5 file locking");
+#endif
+  return access;
+}
+
+/// Says why a file could not be opened.
+[[noreturn]] void fail_to_open(const std::string& path, const std::string& reason) {
+  if (reason.find("unable to lock file") != std::string::npos) {
+    fail(ErrorKind::failure,
+         "{}: another process has it open for writing (a notebook? close it there, or use a with block){}", path,
+         reason);
+  }
+  if (reason.find("already open for") != std::string::npos) {  // a mark in files of HDF5's newer formats
+    fail(ErrorKind::failure,
+         "{}: another process has it open for writing, or ended without closing it (`h5clear -s` takes its mark off){}",
+         path, reason);
+  }
+  fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
+}
+
+/// Names in the top group, to show what could have been meant: at most 12, and none of axes without numbers.
+std::vector<std::string> names_in(hid_t file) {
+  std::vector<std::string> names, shown;
+  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+    auto& list = *static_cast<std::vector<std::string>*>(to);
+    list.push_back(std::string("/") + name);
+    return list.size() < 24 ? 0 : 1;  // 1 stops the walk
+  };
+  comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
+  for (const std::string& name : names) {
+    const ObjectId object(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), H5P_DEFAULT));
+    const bool is_axis = object >= 0 && is_bare_scale(object);
+    if (!is_axis && shown.size() < 12) shown.push_back(name);
+  }
+  return shown;
+}
+
+/// True when every group on the way to `name` and the object itself exist.
+bool exists(hid_t file, const std::string& name) {
+  for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
+    if (comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0)
+      return false;
+  }
+  return comm::blocking("H5Lexists", H5Lexists, file, name.c_str(), H5P_DEFAULT) > 0 &&
+         comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.c_str(), H5P_DEFAULT) > 0;
+}
+
+}  // namespace
+
+void quiet_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+std::string hdf5_reason() {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
+  return text.empty() ? "" : ": " + text;
+}
+
+TypeId file_type(NumberType type) {
+  if (!type.dtype()) return TypeId(H5Tcopy(H5T_STD_I64LE));
+  if (type == DType::float64) return TypeId(H5Tcopy(H5T_IEEE_F64LE));
+  if (type == DType::float32) return TypeId(H5Tcopy(H5T_IEEE_F32LE));
+  return small_float(*type.dtype(), H5T_IEEE_F32LE);
+}
+
+TypeId memory_type(NumberType type) {
+  if (!type.dtype()) return TypeId(H5Tcopy(H5T_NATIVE_INT64));
+  if (type == DType::float64) return TypeId(H5Tcopy(H5T_NATIVE_DOUBLE));
+  if (type == DType::float32) return TypeId(H5Tcopy(H5T_NATIVE_FLOAT));
+  return small_float(*type.dtype(), H5T_NATIVE_FLOAT);
+}
+
+std::optional<DType> dtype_of(hid_t type) {
+  if (H5Tget_class(type) != H5T_FLOAT) return std::nullopt;
+  FloatLayout found{H5Tget_size(type), 0, 0, 0, 0, 0, H5Tget_ebias(type)};
+  H5Tget_fields(type, &found.sign, &found.exponent, &found.exponent_bits, &found.mantissa, &found.mantissa_bits);
+  for (const DType known : core::all_dtypes) {
+    if (found == layout_of(known)) return known;
+  }
+  return std::nullopt;
+}
+
+std::optional<NumberType> number_type_of(hid_t type) {
+  if (const auto known = dtype_of(type)) return *known;
+  const bool is_int64 = H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 8 && H5Tget_sign(type) == H5T_SGN_2;
+  return is_int64 ? std::optional(NumberType::int64()) : std::nullopt;
+}
+
+std::string describe_type(hid_t type) {
+  if (const auto known = dtype_of(type)) return std::string(core::name_of(*known));
+  const std::size_t bits = 8 * H5Tget_size(type);
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return fmt::format("{}-bit integer", bits);
+    case H5T_FLOAT:
+      return fmt::format("{}-bit float", bits);
+    case H5T_STRING:
+      return "text";
+    case H5T_COMPOUND:
+      return "compound (complex numbers?)";
+    default:
+      return "neither float nor integer";
+  }
+}
+
+TypeId text_type() {
+  TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
+  check_hdf5(H5Tset_size(type, H5T_VARIABLE), "HDF5 text type");
+  check_hdf5(H5Tset_cset(type, H5T_CSET_UTF8), "HDF5 text type");
+  return type;
+}
+
+struct stat check_openable(const std::string& path, bool to_write) {
+  const comm::BlockingScope inside("the opening of " + path);
+  struct stat found {};
+  // Looked at first: to open a device can do something. Without blocking: a FIFO may come in between.
+  if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {
+    const Descriptor descriptor(path, (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK);
+    if (fstat(descriptor.id(), &found) != 0) {
+      fail(ErrorKind::failure, "{}: cannot be looked at: {}", path, std::strerror(errno));
+    }
+  }
+  if (!S_ISREG(found.st_mode)) fail(ErrorKind::failure, "{}: is {}, expected an HDF5 file", path, kind_of_file(found));
+  return found;
+}
+
+FileId open_alone(const std::string& path, bool to_write) {
+  quiet_hdf5();
+  check_openable(path, to_write);
+  if (comm::blocking("H5Fis_hdf5", H5Fis_hdf5, path.c_str()) <= 0)
+    fail(ErrorKind::failure, "{}: is not an HDF5 file", path);
+  const PropertyId access = alone_access();
+  FileId file(comm::blocking("H5Fopen", H5Fopen, path.c_str(), to_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access));
+  if (file < 0) fail_to_open(path, hdf5_reason());
+  return file;
+}
+
+FileId create_alone(const std::string& path, Index large, Index step) {
+  quiet_hdf5();
+  const PropertyId access = alone_access();
+  check_hdf5(H5Pset_alignment(access, hsize_t(large), hsize_t(step)), "HDF5 alignment");
+  return FileId(check_hdf5(comm::blocking("H5Fcreate", H5Fcreate, path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
+                           "{}: cannot be made", path));
+}
+
+DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by) {
+  if (!exists(file, name)) {
+    const std::vector<std::string> names = names_in(file);
+    fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name,
+         names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), asked_by.empty() ? "" : "; ", asked_by);
+  }
+  const ObjectId object(check_hdf5(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), H5P_DEFAULT),
+                                   "{}: cannot open {}", path, name));
+  if (H5Iget_type(object) != H5I_DATASET) {
+    fail(ErrorKind::failure, "{}: {} is {}, expected a dataset", path, name,
+         H5Iget_type(object) == H5I_GROUP ? "a group" : "a named type");
+  }
+  return DatasetId(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), H5P_DEFAULT),
+                              "{}: cannot open dataset {}", path, name));
+}
+
+std::vector<Index> extents_of(hid_t dataset) {
+  const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
+  std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
+  if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  return {extents.begin(), extents.end()};
+}
+
+SpaceId space_of(const std::vector<Index>& extents) {
+  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
+  return SpaceId(check_hdf5(H5Screate_simple(int(sizes.size()), sizes.data(), nullptr), "HDF5 extents"));
+}
+
+}  // namespace annulus::store

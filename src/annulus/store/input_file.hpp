@@ -1,0 +1,49 @@
+// An HDF5 file that a run reads: looked at by rank 0, read by every rank.
+//
+// No file stays open between calls. A rank that fails elsewhere can then unwind without meeting a collective close.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/pattern/pattern.hpp"
+#include "annulus/store/row_reading.hpp"
+
+namespace annulus::store {
+
+/// What its datasets are together.
+struct FileContents {
+  core::Shape shape;
+  core::DType type = core::DType::float32;        ///< of all but the LSE's gradient
+  core::AxisOrder order = core::AxisOrder::bshd;  ///< as input.axes says, or the file; else bshd
+  Index width = 0;                                ///< E: numbers of a row of x, with a layer
+  pattern::Documents documents;                   ///< {0, n} when input.documents is none
+};
+
+class InputFile {
+ public:
+  const core::Shape& shape() const { return contents_.shape; }
+  core::DType type() const { return contents_.type; }
+  core::AxisOrder order() const { return contents_.order; }
+  Index width() const { return contents_.width; }
+  const pattern::Documents& documents() const { return contents_.documents; }
+
+  /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in their types;
+  /// collective: every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors
+  /// that name dataset, global index as in the file (the lowest [b, s, h, d] over all ranks) and value; so is a file
+  /// that is no more the one that was checked.
+  void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
+            const comm::Communicator& comm) const;
+
+  /// What later openings are held against.
+  const InspectedFile& inspected() const { return file_; }
+
+ protected:
+  InputFile() = default;
+
+  InspectedFile file_;
+  FileContents contents_;
+};
+
+}  // namespace annulus::store

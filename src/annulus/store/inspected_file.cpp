@@ -1,0 +1,74 @@
+#include "annulus/store/inspected_file.hpp"
+
+#include <ctime>
+
+#include "annulus/comm/root.hpp"
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+constexpr Index second = 1'000'000'000;  // ns
+
+/// "2026-11-03 12:00:01.123456789" UTC.
+std::string time_text(Index nanoseconds) {
+  const std::time_t seconds = std::time_t(nanoseconds / second);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  return fmt::format("{}.{:09}", text, nanoseconds % second);
+}
+
+/// What differs: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
+std::string changes(const FileState& before, const FileState& now) {
+  std::string text;
+  const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };
+  if (before.device != now.device) add(fmt::format("device {} -> {}", before.device, now.device));
+  if (before.inode != now.inode) add(fmt::format("inode {} -> {}", before.inode, now.inode));
+  if (before.bytes != now.bytes) add(fmt::format("{} -> {} bytes", before.bytes, now.bytes));
+  if (before.modified != now.modified) {
+    add(fmt::format("modified {} -> {}", time_text(before.modified), time_text(now.modified)));
+  }
+  return text;
+}
+
+}  // namespace
+
+FileState state_of(const std::string& path) {
+  // Opened, because only that makes a network file system ask its server.
+  const struct stat status = check_openable(path, false);
+  return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size),
+          Index(status.st_mtim.tv_sec) * second + Index(status.st_mtim.tv_nsec)};
+}
+
+FileState agreed_state(const std::string& path, const comm::Communicator& comm) {
+  const std::vector<Index> root = comm::numbers_from_root(comm, [&] {
+    const FileState found = state_of(path);
+    return std::vector<Index>{found.bytes, found.modified};
+  });
+  FileState mine;
+  comm::agree(comm, [&] {
+    mine = state_of(path);
+    const FileState expected{mine.device, mine.inode, root.at(0), root.at(1)};
+    if (mine == expected) return;
+    fail(ErrorKind::failure, "{}: is another file here than on rank 0: {}; every host must see the same one", path,
+         changes(expected, mine));
+  });
+  return mine;
+}
+
+void check_unchanged(const std::string& path, const FileState& seen) {
+  FileState now = state_of(path);
+  now.device = seen.device;  // a network file system that was mounted anew meanwhile has another number
+  if (now == seen) return;
+  fail(ErrorKind::failure,
+       "{}: changed since the run looked at it first: {}; old and new numbers would be mixed. Leave the file as it is "
+       "and run again",
+       path, changes(seen, now));
+}
+
+}  // namespace annulus::store

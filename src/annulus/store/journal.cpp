@@ -1,0 +1,228 @@
+#include "annulus/store/journal.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/files/process_name.hpp"
+#include "annulus/store/fingerprint.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+// Bytes that are locked, far behind the end of any journal.
+constexpr long long turn_byte = 1LL << 60, completion_byte = turn_byte + 1;
+long long byte_of(std::uint64_t owner) { return (1LL << 61) + (long long)(owner >> 16); }
+
+std::uint32_t checksum(const std::string& text) {
+  std::vector<Index> words(1 + (text.size() + sizeof(Index) - 1) / sizeof(Index), 0);
+  words[0] = Index(text.size());
+  std::memcpy(words.data() + 1, text.data(), text.size());
+  return std::uint32_t(fingerprint(words));
+}
+
+std::string sealed(const std::string& line) { return fmt::format("{:08x} {}\n", checksum(line), line); }
+
+/// The line in a sealed one, without its end; nothing where it is not whole.
+std::optional<std::string> opened(const std::string& text) {
+  if (text.size() < 10 || text[8] != ' ') return std::nullopt;
+  std::string line = text.substr(9);
+  if (fmt::format("{:08x}", checksum(line)) != text.substr(0, 8)) return std::nullopt;
+  return line;
+}
+
+/// The beginning of a sealed line "head ...", as far as it goes: whoever made the journal may have been killed.
+bool begins_like_ours(const std::string& text) {
+  const std::string rest = " head {";
+  for (std::size_t i = 0; i < std::min(text.size(), 8 + rest.size()); ++i) {
+    if (i < 8 ? std::isxdigit(static_cast<unsigned char>(text[i])) == 0 : text[i] != rest[i - 8]) return false;
+  }
+  return true;
+}
+
+Descriptor open_journal(const std::string& path, int flags) {
+  const comm::BlockingScope inside("the opening of " + path);
+  Descriptor file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | flags, 0666);
+  struct stat about {};
+  if (fstat(file.id(), &about) != 0 || !S_ISREG(about.st_mode)) {
+    fail(ErrorKind::failure, "{}: is {}, expected the journal of a run, or nothing", path, kind_of_file(about));
+  }
+  return file;
+}
+
+}  // namespace
+
+Journal::Journal(const std::string& path) : Journal(path, open_journal(path, O_CREAT)) {}
+
+Journal::Journal(const std::string& path, Descriptor file)
+    : path_(path), file_(std::move(file)), locks_(store::has_locks(file_)) {
+  read_new();
+}
+
+std::optional<Journal> Journal::find(const std::string& path) {
+  struct stat about {};
+  if (lstat(path.c_str(), &about) != 0 && errno == ENOENT) return std::nullopt;
+  Journal journal(path, open_journal(path, 0));
+  if (journal.is_empty()) return std::nullopt;
+  return journal;
+}
+
+void Journal::read_new() {
+  std::string text;
+  std::array<char, 1 << 16> some{};
+  for (Index at = read_;;) {
+    const ssize_t now = pread(file_.id(), some.data(), some.size(), off_t(at));
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0) fail(ErrorKind::failure, "{}: reading failed: {}", path_, std::strerror(errno));
+    if (now == 0) break;
+    text.append(some.data(), std::size_t(now));
+    at += now;
+  }
+  if (read_ == 0 && !begins_like_ours(text)) {
+    fail(ErrorKind::failure, "{}: is in the way: a run keeps its journal under that name, and this is none", path_);
+  }
+  std::size_t begin = 0;
+  const std::size_t first = text.find('\n');
+  if (read_ == 0 && first != std::string::npos && !opened(text.substr(0, first))) {
+    fail(ErrorKind::failure,
+         "{}: is damaged: its first line does not have its checksum; what it said is finished cannot be told any more. "
+         "Remove it, and the .part file beside it, to begin anew",
+         path_);
+  }
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    if (const auto line = opened(text.substr(begin, end - begin))) take(*line);
+  }
+  read_ += Index(begin);
+}
+
+void Journal::take(const std::string& line) {
+  std::istringstream words(line);
+  std::string word;
+  words >> word;
+  const auto rest = [&] { return line.substr(std::min(line.size(), word.size() + 1)); };
+  UnitName unit;
+  std::uint64_t id = 0;
+  if (word == "head") {
+    head_ = rest();
+  } else if (word == "part") {
+    part_ = rest();
+  } else if (word == "owner") {
+    words >> id;
+    words >> owners_[id].launch >> owners_[id].process >> std::ws;
+    std::getline(words, owners_[id].about);
+  } else if (word == "claim") {
+    words >> unit.phase >> unit.unit >> id;
+    claims_[unit] = id;
+  } else if (word == "done") {
+    words >> unit.phase >> unit.unit;
+    done_.insert(unit);
+  } else if (word == "stop") {
+    words >> id;
+    stopped_.insert(id);
+  } else if (word == "making") {
+    making_ = true;
+  } else if (word == "record") {
+    recording_ = true;
+  }
+}
+
+Index Journal::done_in(Index phase) const {
+  return Index(std::distance(done_.lower_bound({phase, 0}), done_.lower_bound({phase + 1, 0})));
+}
+
+bool Journal::is_claimed(const UnitName& unit) const {
+  const auto claim = claims_.find(unit);
+  if (claim == claims_.end() || done_.contains(unit)) return false;
+  return claim->second == self_ || is_locked(file_, byte_of(claim->second));
+}
+
+std::optional<std::string> Journal::worker(std::uint64_t launch) const {
+  for (const auto& [id, owner] : owners_) {
+    if (id == self_ || owner.launch == launch) continue;
+    const bool works = locks_ ? is_locked(file_, byte_of(id)) : process_state(owner.process) != ProcessState::dead;
+    if (works) return owner.about;
+  }
+  return std::nullopt;
+}
+
+void Journal::sign_on(const JournalOwner& owner, Turn& turn) {
+  self_ = owner.id;
+  if (locks_) {
+    std::optional<ByteLock> lock = ByteLock::without_waiting(file_, byte_of(owner.id));
+    core::require(lock.has_value(), [&] { return path_ + ": two processes have one id"; });
+    alive_.emplace(std::move(*lock));
+  }
+  turn.write(fmt::format("owner {} {} {} {}", owner.id, owner.launch, this_process(), owner.about));
+}
+
+void Journal::sign_on(const JournalOwner& owner) {
+  Turn turn(*this);
+  sign_on(owner, turn);
+}
+
+bool Journal::take_completion() {
+  if (!locks_) return true;
+  std::optional<ByteLock> lock = ByteLock::without_waiting(file_, completion_byte);
+  if (lock) completing_.emplace(std::move(*lock));
+  return lock.has_value();
+}
+
+void Journal::remove() {
+  if (is_there()) unlink(path_.c_str());
+}
+
+Journal::Turn::Turn(Journal& journal) : journal_(journal) {
+  if (journal.locks_) lock_.emplace(journal.file_, turn_byte);
+  if (!journal.is_there()) {
+    fail(ErrorKind::failure, "{}: the journal of this run was removed or replaced meanwhile", journal.path_);
+  }
+  struct stat about {};
+  if (fstat(journal.file_.id(), &about) == 0 && Index(about.st_size) < journal.read_) {
+    fail(ErrorKind::failure, "{}: the journal of this run was cut short meanwhile: {} bytes, expected at least {}",
+         journal.path_, about.st_size, journal.read_);
+  }
+  journal.read_new();
+}
+
+void Journal::Turn::write(const std::string& line) {
+  struct stat about {};
+  if (fstat(journal_.file_.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", journal_.path_, std::strerror(errno));
+  // After what a killed process, or a full disk, left of a line: it ends there and counts for nothing.
+  const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + sealed(line);
+  const int code = write_all(journal_.file_, text.data(), text.size(), about.st_size);
+  if (code != 0) {
+    (void)!ftruncate(journal_.file_.id(), about.st_size);
+    fail(ErrorKind::failure, "{}: writing failed: {}; what is finished stays so, run again to go on", journal_.path_,
+         std::strerror(code));
+  }
+  journal_.read_new();
+}
+
+void Journal::Turn::flush() { flush_to_disk(journal_.file_, journal_.path_); }
+
+void Journal::Turn::begin_anew() {
+  if (ftruncate(journal_.file_.id(), 0) != 0) {
+    fail(ErrorKind::failure, "{}: emptying failed: {}", journal_.path_, std::strerror(errno));
+  }
+  journal_.read_ = 0;
+  journal_.head_.clear();
+  journal_.part_.clear();
+  journal_.making_ = journal_.recording_ = false;
+  journal_.owners_.clear();
+  journal_.claims_.clear();
+  journal_.done_.clear();
+  journal_.stopped_.clear();
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,234 @@
+#include "annulus/store/output_file.hpp"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "annulus/comm/root.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/runfile/links.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/files/process_name.hpp"
+#include "annulus/store/row_reading.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+using core::Interval;
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
+}
+
+std::uint64_t random_id() { return (std::stoull(random_digits(), nullptr, 16) >> 2) | 1; }
+
+/// "process 4711 on n7, rank 0 of 2, since 2026-11-21 12:00:00 UTC".
+std::string about(const comm::Communicator& comm) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char time[32];
+  std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return fmt::format("process {} on {}, rank {} of {}, since {}", getpid(), comm::host_name(), comm.rank(), comm.size(),
+                     time);
+}
+
+/// Removes a part file that nobody works on any more, if the path still leads to it.
+void discard(const std::string& path, const Journal& journal) {
+  if (!exists(path)) return;
+  const bool is_its =
+      journal.is_empty() ? journal.is_making() : state_of(path).inode == PartLayout::parse(journal.part()).inode;
+  if (!is_its) {
+    fail(
+        ErrorKind::failure,
+        "{}: is in the way: a run keeps its numbers under that name until it is finished; remove it if it belongs to a "
+        "run whose journal is gone",
+        path);
+  }
+  unlink(path.c_str());
+}
+
+}  // namespace
+
+OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors) {
+  OutputPlan plan{where, {}, whole_head};
+  for (const TensorSpec& spec : tensors) plan.tensors.push_back({spec, spec.type.dtype().value_or(bits_of_int64)});
+  return plan;
+}
+
+OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const GoesOn& goes_on)
+    : plan_(std::move(plan)),
+      comm_(comm),
+      final_path_(comm::from_root(comm, [&] { return runfile::follow_links(plan_.where.file); })),
+      part_path_(final_path_ + ".part"),
+      journal_path_(final_path_ + ".journal") {
+  const std::vector<Index> launch = comm::numbers_from_root(comm_, [&]() -> std::vector<Index> {
+    const comm::BlockingScope inside("the making of " + part_path_);
+    if (!lay_out(goes_on)) return {};
+    return {Index(launch_)};
+  });
+  if (launch.empty()) return;
+  launch_ = std::uint64_t(launch.at(0));
+  const std::string layout_text = comm_.broadcast(comm_.is_root() ? journal_->part() : "");
+  const bool is_recording = comm_.max(Index(journal_ && journal_->is_recording())) > 0;
+  comm::agree(comm_, [&] {
+    if (!journal_ && plan_.keeps_units) {
+      std::optional<Journal> found = Journal::find(journal_path_);
+      if (!found) fail(ErrorKind::failure, "{}: the journal of this run was removed meanwhile", journal_path_);
+      journal_.emplace(std::move(*found));
+    }
+    const PartLayout layout = PartLayout::parse(layout_text);
+    if (is_recording && has_final_name(layout)) return;
+    part_.emplace(part_path_, layout, plan_.tensors, /*has_scratch=*/!is_recording);
+    if (plan_.keeps_units) return;
+    note_unfinished(part_path_, part_guard_);
+    note_unfinished(journal_path_, journal_guard_);
+  });
+  if (!plan_.keeps_units) return;
+  comm::agree(comm_, [&] {  // rank 0 has signed on when it laid the file out
+    if (!comm_.is_root()) journal_->sign_on({random_id(), launch_, about(comm_)});
+  });
+}
+
+OutputFile::~OutputFile() = default;
+
+bool OutputFile::has_final_name(const PartLayout& layout) const {
+  return !exists(part_path_) && exists(final_path_) && state_of(final_path_).inode == layout.inode;
+}
+
+/// Locked, and under its name: another launch may remove it between the opening and the locking.
+Journal::Turn OutputFile::open_journal() {
+  for (;;) {
+    journal_.emplace(journal_path_);
+    try {
+      return Journal::Turn(*journal_);
+    } catch (const core::Error&) {
+      if (journal_->is_there()) throw;
+    }
+  }
+}
+
+void OutputFile::refuse_other_run(const std::string& worker) const {
+  fail(ErrorKind::failure, "{}: another run makes this output already: {}; wait for it, or name another file{}",
+       final_path_, worker,
+       journal_->has_locks() ? ""
+                             : fmt::format(". This file system has no locks: if that process is gone, remove {} and {}",
+                                           journal_path_, part_path_));
+}
+
+/// On rank 0: makes journal and part file, or goes on with those of another launch; false where that has cut the output
+/// in other units.
+bool OutputFile::lay_out(const GoesOn& goes_on) {
+  if (!exists(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // before anything is made
+  Journal::Turn turn = open_journal();
+  const auto sign_on = [&] {
+    launch_ = random_id();
+    journal_->sign_on({random_id(), launch_, about(comm_)}, turn);
+    return true;
+  };
+  if (!journal_->is_empty()) {
+    const std::optional<std::string> worker = journal_->worker();
+    const Index done = journal_->done();
+    if (goes_on && journal_->head() != whole_head && (worker || done > 0)) {
+      return goes_on(*journal_, PartLayout::parse(journal_->part())) && sign_on();
+    }
+    if (worker) refuse_other_run(*worker);
+    if (done > 0) {
+      fail(
+          ErrorKind::failure,
+          "{}: an interrupted run has finished {} parts of {}: run its run file again, or forget them with annulus run "
+          "--restart, or name another output",
+          journal_path_, done, final_path_);
+    }
+  }
+  return begin(turn) && sign_on();
+}
+
+/// Nothing is finished, and no process works on it: whatever is there is made anew.
+bool OutputFile::begin(Journal::Turn& turn) {
+  if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
+  try {
+    check_can_be_made(final_path_, plan_.where.overwrite);
+    discard(part_path_, *journal_);
+    turn.begin_anew();
+    turn.write("head " + plan_.head);
+    turn.write("making");
+    if (plan_.keeps_units) turn.flush();
+    OutputTarget where = plan_.where;
+    where.file = final_path_;
+    const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
+    turn.write("part " + layout.text());
+    if (plan_.keeps_units) turn.flush();
+  } catch (const core::Error&) {  // nothing has begun, and nothing stays
+    part_guard_.reset();
+    journal_->remove();
+    throw;
+  }
+  if (!plan_.keeps_units) return true;
+  flush_folder(journal_path_);
+  part_guard_->release();
+  part_guard_.reset();
+  return true;
+}
+
+void OutputFile::note_unfinished(const std::string& path, std::optional<UnfinishedFile>& guard) {
+  if (guard) return;
+  const core::MakingScope making;
+  guard.emplace(path, ino_t(state_of(path).inode));
+}
+
+void OutputFile::write(const std::vector<RowsOut>& tensors, const std::vector<Interval>& rows,
+                       const RowOwners& owners) {
+  for (const RowsOut& one : tensors) {
+    const comm::Scope scope(fmt::format("the writing of {} to {}", one.dataset, part_path_));
+    RawTensor to = part_->place(one.dataset);
+    RowLayout& layout = to.layout;
+    if (one.type) layout.memory = one.type->dtype().value_or(bits_of_int64);
+    const Interval batch = one.batch.value_or(Interval{0, layout.extents[0]}),
+                   heads = one.heads.value_or(Interval{0, layout.heads()});
+    core::RowTraffic traffic;
+    write_together(to,
+                   pieces_of(batch, rows, heads, layout.head_numbers(), Index(core::bytes_of(layout.memory)), one.host),
+                   owners.ranks(), comm_, traffic);
+  }
+}
+
+void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
+                             const std::function<RankOf(const std::string& dataset)>& rank_of) {
+  for (const MatrixPart& part : parts) {
+    const comm::Scope scope(fmt::format("the writing of {} to {}", part.dataset, part_path_));
+    RawTensor to = part_->place(part.dataset);
+    if (part.type) to.layout.memory = part.type->dtype().value_or(bits_of_int64);
+    std::vector<core::RowPiece> pieces;
+    if (part.part.count() > 0) pieces.push_back(piece_of(part, Index(core::bytes_of(to.layout.memory))));
+    core::RowTraffic traffic;
+    write_together(to, pieces, rank_of(part.dataset), comm_, traffic);
+  }
+}
+
+void OutputFile::publish(const Record& record) {
+  struct RootsBusiness {  // however this ends: rank 0 has renamed, kept or removed the files
+    OutputFile& file;
+    ~RootsBusiness() {
+      if (file.comm_.is_root()) return;
+      if (file.part_guard_) file.part_guard_->release();
+      if (file.journal_guard_) file.journal_guard_->release();
+    }
+  };
+  comm::agree(comm_, [&] { part_->close(); });
+  const RootsBusiness roots_business{*this};
+  comm::on_root(comm_, [&] {
+    const auto refused = plan_.keeps_units ? AtomicFile::Refused::stays : AtomicFile::Refused::is_renamed;
+    part_->publish(final_path_, plan_.where.overwrite, record, refused);
+    if (part_guard_) part_guard_->release();
+    journal_->remove();
+    if (journal_guard_) journal_guard_->release();
+  });
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,307 @@
+#include "annulus/store/part_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/metrics.hpp"
+#include "annulus/store/files/atomic_file.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/hdf5/hdf5_support.hpp"
+#include "annulus/store/result_layout.hpp"
+#include "annulus/store/shared_blocks.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+using Json = nlohmann::ordered_json;
+
+constexpr Index alignment = 4096;  // of scratch tensors, and of what is noted of HDF5's own bytes
+
+std::vector<TensorSpec> in_result(const std::vector<PartTensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const PartTensor& tensor : tensors) {
+    if (!tensor.is_scratch) specs.push_back(tensor.spec);
+  }
+  return specs;
+}
+
+Index bytes_of(const TensorSpec& spec) {
+  return std::accumulate(spec.extents.begin(), spec.extents.end(), Index(store::bytes_of(spec.type)),
+                         std::multiplies<Index>());
+}
+
+/// Where the numbers of each dataset at the root begin and end: of tensors, and of scales, which nobody writes.
+std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
+  std::vector<std::string> names;
+  const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  };
+  check_hdf5(comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, static_cast<hsize_t*>(nullptr),
+                            +note, static_cast<void*>(&names)),
+             "{}: the datasets of its layout", path);
+  std::vector<core::Interval> ranges;
+  for (const std::string& name : names) {
+    const DatasetId dataset = open_dataset(file, path, name);
+    const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset));
+    if (offset == HADDR_UNDEF) continue;
+    ranges.push_back({Index(offset), Index(offset) + Index(comm::blocking("H5Dget_storage_size", H5Dget_storage_size,
+                                                                          hid_t(dataset)))});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  return ranges;
+}
+
+std::string read_bytes(const Descriptor& file, const std::string& path, core::Interval where) {
+  std::string bytes(std::size_t(where.size()), '\0');
+  for (Index done = 0; done < where.size();) {
+    const ssize_t now =
+        pread(file.id(), bytes.data() + done, std::size_t(where.size() - done), off_t(where.begin + done));
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(now < 0 ? errno : EIO));
+    done += now;
+  }
+  return bytes;
+}
+
+std::string to_hex(const std::string& bytes) {
+  std::string hex;
+  for (const char one : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(one));
+  return hex;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += char(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+}  // namespace
+
+std::string PartLayout::text() const {
+  Json all{{"inode", inode}, {"bytes", bytes}, {"offsets", offsets}, {"bookkeeping", Json::array()}};
+  for (const Bytes& one : bookkeeping) all["bookkeeping"].push_back({{"begin", one.begin}, {"hex", to_hex(one.bytes)}});
+  return all.dump();
+}
+
+PartLayout PartLayout::parse(const std::string& text) {
+  const Json all = Json::parse(text);
+  PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
+  for (const Json& one : all.at("bookkeeping")) {
+    layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});
+  }
+  return layout;
+}
+
+namespace {
+
+/// Notes the blocks of a range in which anything is written: datasets that start at multiples of a megabyte leave gaps
+/// that nobody refers to.
+void note_written(const Descriptor& file, const std::string& path, core::Interval range,
+                  std::vector<PartLayout::Bytes>& noted) {
+  for (Index begin = range.begin; begin < range.end; begin += alignment) {
+    std::string bytes = read_bytes(file, path, {begin, std::min(begin + alignment, range.end)});
+    if (bytes.find_first_not_of('\0') != std::string::npos) noted.push_back({begin, std::move(bytes)});
+  }
+}
+
+/// Where everything lies in a file that HDF5 has laid out; scratch gets its places behind that.
+PartLayout found_layout(const Descriptor& file, const std::string& path, const std::vector<PartTensor>& tensors) {
+  struct stat about {};
+  if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
+  PartLayout layout{Index(about.st_ino), Index(about.st_size), {}, {}};
+  const FileId open = open_alone(path, false);
+  Index end = 0, next = core::ceil_div(layout.bytes, alignment) * alignment;
+  for (const PartTensor& tensor : tensors) {
+    if (tensor.is_scratch) {
+      layout.offsets[tensor.spec.name] = next;
+      next += core::ceil_div(bytes_of(tensor.spec), alignment) * alignment;
+    } else {
+      const DatasetId dataset = open_dataset(open, path, tensor.spec.name);
+      layout.offsets[tensor.spec.name] = Index(comm::blocking("H5Dget_offset", H5Dget_offset, hid_t(dataset)));
+    }
+  }
+  std::vector<core::Interval> numbers = number_ranges(open, path);
+  numbers.push_back({layout.bytes, layout.bytes});
+  for (const core::Interval& range : numbers) {
+    note_written(file, path, {end, std::max(end, range.begin)}, layout.bookkeeping);
+    end = std::max(end, range.end);
+  }
+  return layout;
+}
+
+/// Makes an empty file that is not there yet, never through a link; by MPI where there are hints for it, because a file
+/// is striped when it is made.
+Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
+  if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  if (path.find(':') != std::string::npos) {
+    fail(ErrorKind::failure,
+         "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for "
+         "the "
+         "name of a file system; leave output.hints out, or choose another path",
+         path);
+  }
+  comm::make_file(path, hints);
+  Descriptor made(path, O_RDWR | O_NOFOLLOW);
+  struct stat about {};
+  if (fstat(made.id(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != 0 || about.st_nlink != 1) {
+    fail(ErrorKind::failure, "{}: is not the empty file that MPI made under this name; it is left as it is", path);
+  }
+  return made;
+}
+
+}  // namespace
+
+PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result,
+                             const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard) {
+  const comm::BlockingScope inside("the making of " + path);
+  const std::vector<TensorSpec> specs = in_result(tensors);
+  const Alignment aligned(result.alignment);
+  Index scratch = 0;
+  for (const PartTensor& tensor : tensors) scratch += tensor.is_scratch ? bytes_of(tensor.spec) + alignment : 0;
+  const Index room = store::bytes_of(specs, aligned) + spare_bytes + scratch;
+  check_free_space(path, room);
+  Descriptor file;
+  {
+    const core::MakingScope making;
+    file = new_file(path, result.hints);
+    guard.emplace(path, file.identity().inode);
+  }
+  struct stat replaced {};
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
+  reserve(file, path, room);
+  make_layout(path, specs, aligned);
+  if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
+  PartLayout layout = found_layout(file, path, tensors);
+  reserve(file, path, layout.bytes + alignment + scratch);
+  flush_and_close(file, path);
+  return layout;
+}
+
+PartFile::PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch)
+    : path_(std::move(path)), layout_(std::move(layout)) {
+  InspectedFile seen{path_, {}, {}};
+  bytes_ = layout_.bytes;
+  for (const PartTensor& tensor : tensors) {
+    const TensorSpec& spec = tensor.spec;
+    const auto offset = layout_.offsets.find(spec.name);
+    core::require(offset != layout_.offsets.end(), [&] { return path_ + ": no place for " + spec.name; });
+    if (tensor.is_scratch && has_scratch) bytes_ = std::max(bytes_, offset->second + bytes_of(spec));
+    seen.datasets[spec.name] = {spec.extents, spec.type, spec.order, offset->second};
+    RawTensor& place = tensors_[spec.name];
+    place.layout = layout_of(seen, spec.name);
+    place.layout.memory = tensor.memory;
+    place.layout.is_finite = false;
+  }
+  reopen();
+}
+
+void PartFile::reopen() {
+  file_ = std::make_shared<Descriptor>(path_, O_RDWR | O_NOFOLLOW);
+  for (auto& [name, place] : tensors_) place.file = file_;
+  check(*file_, bytes_);
+}
+
+const RawTensor& PartFile::place(const std::string& dataset) const {
+  const auto found = tensors_.find(dataset);
+  core::require(found != tensors_.end(), [&] { return path_ + ": no dataset " + dataset; });
+  return found->second;
+}
+
+/// It is ours, under its name, and has so many bytes at least: what is cut off would be read as zeros.
+void PartFile::check(const Descriptor& file, Index bytes) const {
+  const comm::BlockingScope inside("the look at " + path_);
+  struct stat about {};
+  if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path_, std::strerror(errno));
+  if (Index(about.st_ino) != layout_.inode) {
+    fail(ErrorKind::failure, "{}: is not the file that this run laid out (inode {}, expected {}); it is left as it is",
+         path_, about.st_ino, layout_.inode);
+  }
+  if (!file.is_named(path_)) {
+    fail(ErrorKind::failure, "{}: was removed, renamed or replaced while the run wrote it", path_);
+  }
+  if (Index(about.st_size) < bytes) {
+    fail(ErrorKind::failure,
+         "{}: was cut short: it has {} bytes, expected at least {}; what was finished is lost, begin anew with annulus "
+         "run --restart",
+         path_, about.st_size, bytes);
+  }
+}
+
+void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) {
+  const double start = core::wall_seconds();
+  const std::string dataset(name_of(tensor));
+  const RawTensor& to = place(dataset);
+  for_each_stretch(to.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
+    const Index end = begin + count;
+    const Index own_begin = std::min(end, core::ceil_div(begin, shared_block_bytes) * shared_block_bytes);
+    const Index own_end = std::max(own_begin, end / shared_block_bytes * shared_block_bytes);
+    if (own_end > own_begin) write_watched(to, own_begin, bytes + (own_begin - begin), own_end - own_begin, traffic_);
+    const auto keep = [&](Index from, Index to_byte) {
+      if (from < to_byte) borders_.push_back({dataset, from, {bytes + (from - begin), bytes + (to_byte - begin)}});
+    };
+    keep(begin, own_begin);
+    keep(own_end, end);
+  });
+  traffic_.seconds += core::wall_seconds() - start;
+}
+
+void PartFile::write_borders() {
+  if (borders_.empty()) return;
+  const double start = core::wall_seconds();
+  auto file = std::make_shared<Descriptor>(path_, O_RDWR | O_NOFOLLOW);
+  check(*file, bytes_);
+  for (const Border& border : borders_) {
+    RawTensor to = place(border.dataset);
+    to.file = file;
+    write_watched(to, border.begin, border.bytes.data(), Index(border.bytes.size()), traffic_);
+  }
+  flush_and_close(*file, path_);
+  borders_.clear();
+  traffic_.seconds += core::wall_seconds() - start;
+}
+
+void PartFile::flush() const {
+  check(*file_, bytes_);
+  flush_to_disk(*file_, path_);
+}
+
+void PartFile::close() {
+  flush();
+  for (auto& [name, place] : tensors_) place.file = nullptr;
+  const std::shared_ptr<Descriptor> last = std::move(file_);
+  if (last.use_count() == 1) flush_and_close(*last, path_);  // else a source of rows reads from it, too
+}
+
+void PartFile::undo_record(const Descriptor& file) const {
+  const comm::BlockingScope inside("the look at " + path_);
+  check(file, layout_.bytes);
+  for (const PartLayout::Bytes& one : layout_.bookkeeping) {
+    const int code = write_all(file, one.bytes.data(), one.bytes.size(), one.begin);
+    if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", path_, std::strerror(code));
+  }
+  if (ftruncate(file.id(), layout_.bytes) != 0) {
+    fail(ErrorKind::failure, "{}: cutting it to {} bytes failed: {}", path_, layout_.bytes, std::strerror(errno));
+  }
+}
+
+void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record,
+                       AtomicFile::Refused refused) const {
+  const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
+  undo_record(file);
+  extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
+  add_record(path_, record);
+  check(file, layout_.bytes);
+  AtomicFile(final_path, overwrite, path_, refused).publish();
+}
+
+}  // namespace annulus::store

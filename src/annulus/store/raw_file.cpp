@@ -1,0 +1,182 @@
+#include "annulus/store/raw_file.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "annulus/core/metrics.hpp"
+#include "annulus/store/conversion.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/finite.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::ErrorKind;
+using core::fail;
+
+constexpr Index window_bytes = Index(4) << 20;  // what is read at once of scattered rows
+constexpr Index gap_bytes = Index(8) << 10;     // two pages: less costs more as a call of its own
+constexpr Index call_bytes = Index(64) << 20;   // of a long run: a second on a slow disk
+
+/// Throws at the end of the file, too.
+void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {
+  while (count > 0) {
+    const ssize_t now = pread(tensor.file->id(), to, std::size_t(std::min(count, call_bytes)), off_t(offset));
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) {
+      fail(ErrorKind::failure, "{}: reading {} bytes from byte {} on failed: {}", tensor.layout.where, count, offset,
+           now < 0 ? std::strerror(errno) : "the file ends there");
+    }
+    to += now;
+    count -= now;
+    offset += now;
+  }
+}
+
+/// Lies in the file as in memory, in one long run.
+bool is_whole(const RowLayout& layout, const RowRuns& runs) { return runs.count == 1 && layout.type == layout.memory; }
+
+void check_run(const RowLayout& layout, const OneRun& run) {
+  const auto found = find_non_finite(run.memory(), layout.memory, run.runs->numbers);
+  if (!found) return;
+  fail(ErrorKind::failure, "{} holds {} at {}, expected finite numbers", layout.where, found->value,
+       index_text(layout, run, found->index));
+}
+
+/// Numbers of runs whose memory has no gaps are looked at together.
+void check_runs(const RowLayout& layout, const RowRuns& runs) {
+  if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
+      !find_non_finite(runs.memory, layout.memory, runs.numbers * runs.count)) {
+    return;
+  }
+  for (Index i = 0; i < runs.count; ++i) check_run(layout, {&runs, i});
+}
+
+void split(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, std::vector<RowRuns>& whole,
+           std::vector<RowRuns>& scattered) {
+  for (const core::RowPiece& piece : pieces) {
+    for (const RowRuns& runs : runs_of(layout, piece)) (is_whole(layout, runs) ? whole : scattered).push_back(runs);
+  }
+}
+
+/// Where the dataset's numbers begin, asked of HDF5.
+Index found_offset(const InspectedFile& seen, const std::string& dataset) {
+  Index offset = DatasetInfo::by_hdf5;
+  while_unchanged(seen, [&] {
+    const FileId file = open_alone(seen.path, false);
+    const DatasetId open = open_dataset(file, seen.path, dataset);
+    const std::string where = fmt::format("{}: dataset {}", seen.path, dataset);
+    check_as_inspected(open, where, seen.at(dataset));
+    offset = offset_of(open, where, seen.at(dataset).type);
+  });
+  return offset;
+}
+
+}  // namespace
+
+RowLayout layout_of(const InspectedFile& seen, const std::string& dataset) {
+  const DatasetInfo& info = seen.at(dataset);
+  RowLayout layout;
+  layout.where = fmt::format("{}: dataset {}", seen.path, dataset);
+  layout.offset = info.offset;
+  layout.axes = info.extents.size();
+  core::require(layout.axes >= 1 && layout.axes <= 4, [&] { return layout.where + " has no rows"; });
+  layout.order = info.order;
+  layout.extents = layout.axes >= 3 ? reordered(info.extents, info.order) : info.extents;
+  if (layout.axes <= 2) layout.extents.insert(layout.extents.begin(), 1);
+  layout.extents.resize(4, 1);
+  layout.type = layout.memory = info.type.dtype().value_or(bits_of_int64);
+  layout.is_finite = info.type.dtype().has_value();
+  return layout;
+}
+
+std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset) {
+  RawTensor tensor{nullptr, layout_of(seen, dataset)};
+  Index& offset = tensor.layout.offset;
+  if (offset == DatasetInfo::not_known) offset = found_offset(seen, dataset);
+  if (offset == DatasetInfo::by_hdf5) return std::nullopt;
+  while_unchanged(seen, [&] { tensor.file = std::make_shared<const Descriptor>(seen.path, O_RDONLY); });
+  return tensor;
+}
+
+void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic) {
+  const double start = core::wall_seconds();
+  const RowLayout& layout = tensor.layout;
+  std::vector<RowRuns> whole, scattered;
+  split(layout, pieces, whole, scattered);
+  for (const RowRuns& runs : whole) {
+    const Index bytes = runs.numbers * layout.number_bytes();
+    read_all(tensor, runs.memory, bytes, runs.file);
+    traffic.asked += bytes;
+    traffic.moved += bytes;
+  }
+  std::vector<std::byte> bounce;
+  for_each_read(scattered, layout.number_bytes(), window_bytes, gap_bytes, [&](const ReadCall& call) {
+    bounce.resize(std::size_t(std::max(Index(bounce.size()), call.end - call.begin)));
+    read_all(tensor, bounce.data(), call.end - call.begin, call.begin);
+    traffic.moved += call.end - call.begin;
+    for (const OneRun& run : call.parts) {
+      convert({bounce.data() + (run.begin() - call.begin), layout.type}, {run.memory(), layout.memory},
+              run.runs->numbers);
+      traffic.asked += run.runs->numbers * layout.number_bytes();
+    }
+  });
+  for (const std::vector<RowRuns>* all : {&whole, &scattered}) {
+    for (const RowRuns& runs : *all) {
+      if (layout.is_finite) check_runs(layout, runs);
+    }
+  }
+  traffic.seconds += core::wall_seconds() - start;
+}
+
+void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit) {
+  std::vector<RowRuns> whole, scattered;
+  split(layout, pieces, whole, scattered);
+  for (const RowRuns& runs : whole) visit(runs.file, runs.memory, runs.numbers * layout.number_bytes());
+  // Runs that follow one another in the file go out together; what lies between others may be another rank's.
+  std::vector<std::byte> bounce;
+  Index begin = 0;
+  const auto send = [&] {
+    if (!bounce.empty()) visit(begin, bounce.data(), Index(bounce.size()));
+    bounce.clear();
+  };
+  for (const OneRun& run : in_file_order(scattered)) {
+    if (run.begin() != begin + Index(bounce.size()) || Index(bounce.size()) >= window_bytes) send();
+    if (bounce.empty()) begin = run.begin();
+    const std::size_t at = bounce.size();
+    bounce.resize(at + std::size_t(run.runs->numbers * layout.number_bytes()));
+    convert({run.memory(), layout.memory}, {bounce.data() + at, layout.type}, run.runs->numbers);
+    if (layout.type == layout.memory) continue;
+    if (const auto found = find_non_finite(bounce.data() + at, layout.type, run.runs->numbers)) {
+      fail(ErrorKind::failure, "{}: the number for {} does not fit {}: set output.type to a wider one", layout.where,
+           index_text(layout, run, found->index), core::name_of(layout.type));
+    }
+  }
+  send();
+}
+
+void write_bytes(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count) {
+  for (Index done = 0; done < count; done += call_bytes) {
+    const Index now = std::min(call_bytes, count - done);
+    const int code =
+        write_all(*tensor.file, reinterpret_cast<const char*>(bytes) + done, std::size_t(now), begin + done);
+    if (code == 0) continue;
+    fail(ErrorKind::failure, "{}: writing {} bytes at byte {} failed: {}", tensor.layout.where, now, begin + done,
+         std::strerror(code));
+  }
+}
+
+void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic) {
+  const double start = core::wall_seconds();
+  for_each_stretch(tensor.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
+    write_bytes(tensor, begin, bytes, count);
+    traffic.asked += count;
+    traffic.moved += count;
+  });
+  traffic.seconds += core::wall_seconds() - start;
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,132 @@
+#include "annulus/store/result_layout.hpp"
+
+#include <numeric>
+
+#include "annulus/store/hdf5/attributes.hpp"
+#include "annulus/store/hdf5/dimension_scales.hpp"
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+namespace annulus::store {
+namespace {
+
+/// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
+DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
+  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
+  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
+  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
+  // Text of variable length is kept as references, which HDF5 insists on clearing first.
+  if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
+  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
+  const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
+  check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
+  return DatasetId(check_hdf5(
+      comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
+      "dataset {}", name));
+}
+
+void add_run(hid_t file, const Record& record) {
+  const GroupId group(check_hdf5(
+      comm::blocking("H5Gcreate2", H5Gcreate2, file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
+  for (const auto& [name, value] : record.decisions) add_text(group, name, value);
+  const TypeId type = text_type();
+  const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+  const DatasetId settings = make_dataset(group, "settings", type, scalar);
+  const char* text = record.settings.c_str();
+  check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, settings, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
+             "writing /run/settings");
+  std::vector<NamedAxes> axes;
+  for (const Column& column : record.columns) {
+    const DatasetId dataset = make_dataset(group, column.name, H5T_IEEE_F64LE, space_of(column.extents));
+    add_text(dataset, "units", column.units);
+    add_text(dataset, "long_name", column.about);
+    axes.push_back({column.name, column.extents, column.axes});
+    const Index count = std::accumulate(column.extents.begin(), column.extents.end(), Index(1), std::multiplies<>());
+    core::require(count == Index(column.values.size()), [&] { return "values of column " + column.name; });
+    check_hdf5(comm::blocking("H5Dwrite", H5Dwrite, dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                              column.values.data()),
+               "writing /run/{}", column.name);
+  }
+  add_dimension_scales(group, axes);
+}
+
+}  // namespace
+
+Index bytes_of(const std::vector<TensorSpec>& tensors) {
+  Index bytes = 0;
+  for (const TensorSpec& tensor : tensors) {
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(0));
+    bytes += std::accumulate(tensor.extents.begin(), tensor.extents.end(), Index(bytes_of(tensor.type)),
+                             std::multiplies<Index>());
+  }
+  return bytes;
+}
+
+Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment) {
+  Index bytes = bytes_of(tensors);
+  for (const TensorSpec& tensor : tensors) bytes += bytes_of({tensor}) >= alignment.from ? alignment.step : 0;
+  return bytes;
+}
+
+OutputTarget target_of(const runfile::OutputSettings& output) {
+  return {output.file, output.overwrite, output.alignment, output.hints};
+}
+
+Index bytes_of(const Record& record) {
+  std::size_t bytes = record.settings.size();
+  for (const Column& column : record.columns) bytes += 2048 + 8 * column.values.size();
+  for (const auto* attributes : {&record.provenance, &record.attributes, &record.decisions}) {
+    for (const auto& [name, value] : *attributes) bytes += 512 + name.size() + value.size();
+  }
+  return Index(bytes);
+}
+
+void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors, const Alignment& alignment) {
+  FileId file = create_alone(path, alignment.from, alignment.step);
+  std::vector<NamedAxes> axes;
+  for (const TensorSpec& tensor : tensors) {
+    const TypeId type = file_type(tensor.type);
+    const DatasetId dataset = make_dataset(file, tensor.name, type, space_of(tensor.extents));
+    add_text(dataset, "axes", tensor.axes);
+    add_text(dataset, "dtype", std::string(name_of(tensor.type)));
+    add_text(dataset, "units", tensor.units);
+    axes.push_back({tensor.name, tensor.extents, tensor.axes});
+  }
+  add_dimension_scales(file, axes);
+  check_hdf5(file.close(), "{}: closing failed", path);
+}
+
+void add_record(const std::string& path, const Record& record) {
+  FileId file = open_alone(path, true);
+  if (!record.settings.empty()) add_run(file, record);
+  for (const auto& [name, value] : record.attributes) add_text(file, name, value);
+  if (!record.provenance.empty()) {
+    const GroupId group(
+        check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                   "group provenance"));
+    for (const auto& [name, value] : record.provenance) add_text(group, name, value);
+  }
+  check_hdf5(file.close(), "{}: closing failed", path);
+}
+
+TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
+                       core::AxisOrder order) {
+  const std::string head = heads == shape.heads ? "head" : "kv_head";
+  return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, shape.head_dim}, order),
+          fmt::format("{}", fmt::join(reordered<std::string>({"batch", "sequence", head, "dim"}, order), " ")), order};
+}
+
+TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, core::AxisOrder order) {
+  return {name, core::lse_type(input_type), reordered<Index>({shape.batch, shape.sequence, shape.heads}, order),
+          order == core::AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
+}
+
+TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
+                    core::AxisOrder order) {
+  TensorSpec spec = lse_spec(name, core::DType::float32, shape, order);
+  spec.type = type;
+  spec.extents.push_back(k);
+  spec.axes += " top";
+  return spec;
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,155 @@
+#include "annulus/store/row_runs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "annulus/core/error.hpp"
+
+namespace annulus::store {
+namespace {
+
+/// Runs that follow one another without a gap, in the file and in memory, and need no buffer between them are one run.
+RowRuns joined(RowRuns runs, const RowLayout& layout) {
+  const Index in_file = runs.numbers * layout.number_bytes();
+  const Index in_memory = runs.numbers * Index(core::bytes_of(layout.memory));
+  if (layout.type == layout.memory && runs.file_step == in_file && runs.memory_step == in_memory) {
+    runs.numbers *= runs.count;
+    runs.count = 1;
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece) {
+  const Index batch = layout.extents[0], sequence = layout.extents[1], heads = layout.heads();
+  const Index numbers = layout.head_numbers();
+  if (piece.count == 0 || piece.heads.size() == 0) return {};
+  const Index last = piece.first + (piece.count - 1) * piece.stride;
+  core::require(piece.batch >= 0 && piece.batch < batch && piece.first >= 0 && last < sequence && piece.stride > 0 &&
+                    piece.heads.begin >= 0 && piece.heads.end <= heads,
+                [&] {
+                  return fmt::format("{}: batch entry {}, rows {} to {}, heads [{}, {}) of ({})", layout.where,
+                                     piece.batch, piece.first, last, piece.heads.begin, piece.heads.end,
+                                     fmt::join(layout.extents, ", "));
+                });
+  const Index head_bytes = numbers * layout.number_bytes(),
+              memory_head = numbers * Index(core::bytes_of(layout.memory));
+  const bool by_rows = layout.order == core::AxisOrder::bshd;
+  const bool side_by_side = by_rows && (piece.heads.size() == 1 || piece.head_pitch == memory_head);
+  const Index row_bytes = by_rows ? heads * head_bytes : head_bytes;
+  std::vector<RowRuns> all;
+  for (Index head = piece.heads.begin; head < piece.heads.end; head += side_by_side ? piece.heads.size() : 1) {
+    const Index line = by_rows ? (piece.batch * sequence + piece.first) * heads + head
+                               : (piece.batch * heads + head) * sequence + piece.first;
+    RowRuns runs;
+    runs.file = layout.offset + line * head_bytes;
+    runs.file_step = piece.stride * row_bytes;
+    runs.memory = static_cast<std::byte*>(piece.memory) + (head - piece.heads.begin) * piece.head_pitch;
+    runs.memory_step = piece.pitch;
+    runs.numbers = (side_by_side ? piece.heads.size() : 1) * numbers;
+    runs.count = piece.count;
+    runs.batch = piece.batch;
+    runs.row = piece.first;
+    runs.row_step = piece.stride;
+    runs.head = head;
+    all.push_back(joined(runs, layout));
+  }
+  return all;
+}
+
+std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
+                                                   Index most_bytes) {
+  std::vector<std::vector<core::RowPiece>> groups;
+  Index room = 0;
+  for (const core::RowPiece& piece : pieces) {
+    const Index row_bytes = std::max<Index>(1, piece.heads.size() * layout.head_numbers() * layout.number_bytes());
+    for (Index begin = 0; begin < piece.count;) {
+      if (room < row_bytes) {
+        groups.emplace_back();
+        room = std::max(most_bytes, row_bytes);
+      }
+      core::RowPiece step = piece;
+      step.first += begin * piece.stride;
+      step.count = std::min(room / row_bytes, piece.count - begin);
+      step.memory = static_cast<std::byte*>(piece.memory) + begin * piece.pitch;
+      groups.back().push_back(step);
+      room -= step.count * row_bytes;
+      begin += step.count;
+    }
+  }
+  return groups;
+}
+
+std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs) {
+  std::vector<OneRun> all;
+  for (const RowRuns& one : runs) {
+    for (Index i = 0; i < one.count; ++i) all.push_back({&one, i});
+  }
+  std::sort(all.begin(), all.end(), [](const OneRun& a, const OneRun& b) { return a.begin() < b.begin(); });
+  return all;
+}
+
+namespace {
+
+/// A window's runs, in file order.
+void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
+                 const std::function<void(const ReadCall&)>& visit) {
+  const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };
+  Index needed = 0, end = 0;
+  for (const OneRun& run : parts) {
+    needed += run.runs->numbers * number_bytes;
+    end = std::max(end, end_of(run));
+  }
+  const Index begin = parts.front().begin();
+  if (4 * needed >= end - begin) return visit({begin, end, parts});
+  ReadCall call;
+  for (const OneRun& run : parts) {
+    if (!call.parts.empty() && run.begin() >= call.end + gap) {
+      visit(call);
+      call.parts.clear();
+    }
+    if (call.parts.empty()) call = {run.begin(), run.begin(), {}};
+    call.end = std::max(call.end, end_of(run));
+    call.parts.push_back(run);
+  }
+  visit(call);
+}
+
+}  // namespace
+
+void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
+                   const std::function<void(const ReadCall&)>& visit) {
+  std::vector<Index> next(runs.size(), 0);
+  std::vector<OneRun> parts;
+  for (;;) {
+    Index begin = INT64_MAX;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      if (next[r] < runs[r].count) begin = std::min(begin, runs[r].begin(next[r]));
+    }
+    if (begin == INT64_MAX) return;
+    parts.clear();
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      for (Index& i = next[r]; i < runs[r].count && runs[r].begin(i) < begin + window; ++i)
+        parts.push_back({&runs[r], i});
+    }
+    std::sort(parts.begin(), parts.end(), [](const OneRun& a, const OneRun& b) { return a.begin() < b.begin(); });
+    read_window(parts, number_bytes, gap, visit);
+  }
+}
+
+std::string index_text(const RowLayout& layout, const OneNumber& at) {
+  return fmt::format("[{}]", fmt::join(per_axis<Index>(layout, {at.batch, at.row, at.head, at.number}), ", "));
+}
+
+std::string index_text(const RowLayout& layout, const OneRun& run, Index number) {
+  const bool by_rows = layout.order == core::AxisOrder::bshd;
+  const Index numbers = layout.head_numbers(),
+              line = number / numbers;  // a run that was joined goes on from row to row
+  const Index head = run.runs->head + (by_rows ? line : 0), row = run.runs->row + run.index * run.runs->row_step;
+  return index_text(layout, OneNumber{run.runs->batch, row + (by_rows ? head / layout.heads() : line),
+                                      head % layout.heads(), number % numbers});
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,198 @@
+#include "annulus/store/sweep_parts.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "annulus/comm/activity.hpp"
+#include "annulus/core/error.hpp"
+#include "annulus/runfile/bench_file.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/files/process_name.hpp"
+
+namespace annulus::store {
+namespace {
+
+namespace fs = std::filesystem;
+using core::ErrorKind;
+using core::fail;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* sweep_word = "annulus_sweep";
+constexpr const char* begun_word = "begun";
+
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// The files of launches and their sizes, by name.
+std::map<std::string, Index> part_files(const std::string& table) {
+  const comm::BlockingScope inside("the look into " + folder_of_parts(table));
+  std::map<std::string, Index> files;
+  std::error_code error;
+  fs::directory_iterator entry(folder_of_parts(table), error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    fail(ErrorKind::failure, "{}: cannot be read: {}", folder_of_parts(table), error.message());
+  }
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code gone;
+    const auto bytes = entry->file_size(gone);
+    if (!gone && entry->path().extension() == ".jsonl") files[entry->path().string()] = Index(bytes);
+  }
+  return files;
+}
+
+/// Lines that have an end.
+std::vector<std::string> whole_lines(const std::string& path) {
+  const comm::BlockingScope inside("the reading of " + path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // cut off
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// The identity that a file's first line tells.
+std::string identity_in(const std::string& path, const std::string& line) {
+  const Json head = Json::parse(line, nullptr, false);
+  if (!head.is_object() || !head.contains(sweep_word) || !head[sweep_word].is_string()) {
+    fail(ErrorKind::failure,
+         "{}: is no part of a sweep: its first line is '{}'; remove it, or give bench.file another "
+         "name",
+         path, line.substr(0, 60));
+  }
+  return head[sweep_word];
+}
+
+/// Numbers of cases that a line says are begun.
+std::vector<Index> begun_in(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  std::vector<Index> numbers;
+  if (!json.is_object() || !json.contains(begun_word)) return numbers;
+  for (const Json& number : json[begun_word]) {
+    if (number.is_number_integer()) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+template <class Value>
+const Value* find(const std::vector<std::pair<std::string, Value>>& columns, std::string_view name) {
+  const auto found = std::find_if(columns.begin(), columns.end(), [&](const auto& one) { return one.first == name; });
+  return found == columns.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+double CaseRecord::number_of(std::string_view column) const {
+  const double* value = find(numbers, column);
+  return value == nullptr ? std::numeric_limits<double>::quiet_NaN() : *value;
+}
+
+std::string CaseRecord::word_of(std::string_view column) const {
+  const std::string* value = find(words, column);
+  return value == nullptr ? "" : *value;
+}
+
+std::string line_of(const CaseRecord& record) {
+  Json line = Json::object();
+  line["case"] = record.number;
+  for (const auto& [name, value] : record.numbers) line["numbers"][name] = value;
+  for (const auto& [name, value] : record.words) line["words"][name] = value;
+  return dump(line);
+}
+
+std::optional<CaseRecord> record_of(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("case") || !json["case"].is_number_integer()) return std::nullopt;
+  CaseRecord record{json["case"], {}, {}};
+  const auto each = [&](const char* group, const auto& add) {
+    if (!json.contains(group) || !json[group].is_object()) return;
+    for (const auto& [name, value] : json[group].items()) add(name, value);
+  };
+  each("numbers", [&](const std::string& name, const Json& value) {
+    record.numbers.emplace_back(name, value.is_number() ? double(value) : std::numeric_limits<double>::quiet_NaN());
+  });
+  each("words", [&](const std::string& name, const Json& value) {
+    if (value.is_string()) record.words.emplace_back(name, value);
+  });
+  return record;
+}
+
+std::string folder_of_parts(const std::string& table) { return table + ".part"; }
+
+void check_same_sweep(const std::string& file, const std::string& made, const std::string& asked) {
+  const std::vector<std::string> differences = runfile::identity_differences(made, asked);
+  if (differences.empty()) return;
+  fail(ErrorKind::failure, "{}: belongs to another sweep: {}; give bench.file another name, or remove it to begin anew",
+       file, fmt::join(differences, "; "));
+}
+
+void LaunchFile::append(const CaseRecord& record) { add(line_of(record)); }
+
+void LaunchFile::begin(const std::vector<Index>& numbers) { add(dump({{begun_word, numbers}})); }
+
+void LaunchFile::add(const std::string& line) {
+  if (path_.empty()) make();
+  write(line);
+}
+
+void LaunchFile::make() {
+  const std::string folder = folder_of_parts(table_);
+  const comm::BlockingScope inside("the making of a file in " + folder);
+  check_can_be_made(table_, true);
+  std::error_code error;
+  fs::create_directory(folder, error);
+  if (error) fail(ErrorKind::failure, "{}: cannot be made: {}", folder, error.message());
+  const std::string path = fmt::format("{}/{}.jsonl", folder, random_digits());
+  descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  path_ = path;
+  bytes_ = 0;
+  write(dump({{sweep_word, identity_}}));
+}
+
+void LaunchFile::write(const std::string& line) {
+  const comm::BlockingScope inside("the writing of " + path_);
+  const std::string text = line + "\n";
+  int code = write_all(descriptor_, text.data(), text.size(), bytes_);
+  if (code == 0 && fsync(descriptor_.id()) != 0) code = errno;
+  if (code == 0) {
+    bytes_ += Index(text.size());
+    return;
+  }
+  (void)!ftruncate(descriptor_.id(), bytes_);  // what is cut off would be no line anyway
+  fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path_,
+       std::strerror(code));
+}
+
+Parts read_parts(const std::string& table, const std::string& identity) {
+  Parts parts;
+  parts.state = state_of_parts(table);
+  for (const auto& [path, bytes] : part_files(table)) {
+    const std::vector<std::string> lines = whole_lines(path);
+    if (lines.empty()) continue;  // just begun
+    check_same_sweep(path, identity_in(path, lines[0]), identity);
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      if (auto record = record_of(lines[i])) parts.records.push_back(std::move(*record));
+      for (const Index number : begun_in(lines[i])) parts.begun.push_back(number);
+    }
+  }
+  return parts;
+}
+
+std::string state_of_parts(const std::string& table) {
+  std::string state;
+  for (const auto& [path, bytes] : part_files(table)) state += fmt::format("{} {}\n", path, bytes);
+  return state;
+}
+
+}  // namespace annulus::store

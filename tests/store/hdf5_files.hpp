@@ -1,0 +1,68 @@
+// HDF5 files made by hand, as other programs would write them: right ones and wrong ones.
+#pragma once
+
+#include <hdf5.h>
+
+#include <string>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "support/scratch.hpp"
+
+namespace annulus::test {
+
+/// Rank 0's scratch folder, known to all ranks; removed when all are done with it.
+class SharedFolder {
+ public:
+  explicit SharedFolder(const comm::Communicator& comm)
+      : comm_(comm), folder_(make(comm)), path_(comm.broadcast(folder_ ? folder_->path() : "")) {}
+  ~SharedFolder() { comm_.barrier(); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  static std::unique_ptr<ScratchFolder> make(const comm::Communicator& comm) {
+    return comm.is_root() ? std::make_unique<ScratchFolder>() : nullptr;
+  }
+  const comm::Communicator& comm_;
+  std::unique_ptr<ScratchFolder> folder_;
+  std::string path_;
+};
+
+/// Makes (or extends) a file by one dataset of any type and shape; zeros when `data` is null. On one rank.
+inline void add_dataset(const std::string& path, const std::string& name, hid_t type,
+                        const std::vector<hsize_t>& extents, const void* data = nullptr) {
+  const bool there = std::filesystem::exists(path);
+  const hid_t file = there ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                           : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(int(extents.size()), extents.data(), nullptr);
+  const hid_t links = H5Pcreate(H5P_LINK_CREATE);
+  H5Pset_create_intermediate_group(links, 1);
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // zeros that are in the file
+  const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT);
+  if (data != nullptr) H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+  H5Dclose(dataset);
+  H5Pclose(creation);
+  H5Pclose(links);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+/// The error that `work` throws on this rank, and that it is the same on every rank; "" and a failure when none.
+template <class Work>
+std::string common_error(const comm::Communicator& comm, Work&& work) {
+  std::string message;
+  try {
+    work();
+  } catch (const comm::AgreedError& error) {
+    message = error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "not agreed: " << error.what();
+    message = error.what();
+  }
+  EXPECT_FALSE(message.empty()) << "no error";
+  for (const std::string& other : comm.gather_all(message)) EXPECT_EQ(other, message);
+  return message;
+}
+
+}  // namespace annulus::test

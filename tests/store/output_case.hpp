@@ -1,0 +1,30 @@
+// Rows of output files, dealt to the ranks, and what lies in a folder.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "annulus/store/output_file.hpp"
+
+namespace annulus::store {
+
+/// Blocks of `block` rows dealt to the ranks in turn: rows of this rank.
+inline std::vector<core::Interval> dealt(Index rows, Index block, const comm::Communicator& comm) {
+  const pattern::Partition all = pattern::block_cyclic_partition(rows, comm.size(), block);
+  return all[std::size_t(comm.rank())].intervals();
+}
+/// The same of all ranks.
+inline RowOwners owners(Index rows, Index block, const comm::Communicator& comm) {
+  return RowOwners(pattern::block_cyclic_partition(rows, comm.size(), block));
+}
+
+inline std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,117 @@
+// Inputs that are stored with filters which are not here.
+#include <gtest/gtest.h>
+
+#include "annulus/store/hdf5/filters.hpp"
+#include "store/tensor_inputs.hpp"
+
+namespace annulus::store {
+namespace {
+
+constexpr H5Z_filter_t ours = 305;  // of the numbers that HDF5 leaves to tests
+
+/// Turns every byte round; the first `stored_as_they_are` chunks cannot be made "smaller", as HDF5 calls that.
+int stored_as_they_are = 0;
+std::size_t turn_bits(unsigned flags, std::size_t, const unsigned*, std::size_t bytes, std::size_t*, void** buffer) {
+  if ((flags & H5Z_FLAG_REVERSE) == 0 && stored_as_they_are-- > 0) return 0;
+  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(*buffer)[i] ^= 0xff;
+  return bytes;
+}
+
+/// While this lives HDF5 knows the filter.
+class Filter {
+ public:
+  Filter() {
+    const H5Z_class2_t filter{H5Z_CLASS_T_VERS, ours, 1, 1, "turned bits", nullptr, nullptr, turn_bits};
+    EXPECT_GE(H5Zregister(&filter), 0);
+  }
+  ~Filter() { EXPECT_GE(H5Zunregister(ours), 0); }
+};
+
+/// Adds a dataset of chunks of one row each.
+template <class Number>
+void add_filtered(const std::string& path, const std::string& name, hid_t type, const std::vector<hsize_t>& extents,
+                  const std::vector<Number>& numbers) {
+  std::vector<hsize_t> chunk = extents;
+  chunk[extents.size() > 1 ? 1 : 0] = 1;
+  const PropertyId creation(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_chunk(creation, int(chunk.size()), chunk.data());
+  H5Pset_filter(creation, ours, H5Z_FLAG_OPTIONAL, 0, nullptr);
+  FileId file = open_alone(path, true);
+  {
+    const SpaceId space(H5Screate_simple(int(extents.size()), extents.data(), nullptr));
+    const DatasetId dataset(H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    EXPECT_GE(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), 0);
+  }
+  EXPECT_GE(file.close(), 0);
+}
+
+class Filters : public test::InputFileTest {
+ protected:
+  /// q of the input is filtered; its first `plain` rows are stored as they are.
+  void make_filtered_input(int plain) const {
+    test::make_input(comm, path, H5T_IEEE_F32LE, {1, 6, 2, 2, 4});
+    if (comm.is_root()) {
+      stored_as_they_are = plain;
+      {
+        FileId file = open_alone(path, true);
+        H5Ldelete(file, "q", H5P_DEFAULT);
+      }
+      const Filter filter;
+      add_filtered(path, "q", H5T_IEEE_F32LE, {1, 6, 2, 4}, q);
+    }
+    comm.barrier();
+  }
+  std::vector<float> read() const {
+    const TensorFile file(test::settings_for(path), comm);
+    const core::Interval mine = test::share(6, comm);
+    std::vector<float> found(std::size_t(mine.size() * 8));
+    file.read({{"/q", found.data()}}, {mine}, comm);
+    return found;
+  }
+
+  const std::vector<float> q = test::counting<float>(48);
+  const std::string advice =
+      "it is stored with HDF5 filter 305 (turned bits), which is not here: name the folder of its plugin in "
+      "HDF5_PLUGIN_PATH (searched now: ";
+};
+
+TEST_F(Filters, WithTheFilterItIsReadAsEver) {
+  make_filtered_input(0);
+  const Filter filter;
+  EXPECT_EQ(read(), test::rows_of(q, 1, 8, {test::share(6, comm)}));
+}
+
+TEST_F(Filters, AMissingOneIsNamedWhenTheInputIsLookedAt) {
+  make_filtered_input(0);
+  expect_error(path, "dataset /q cannot be read; " + advice, [&] { TensorFile(test::settings_for(path), comm); });
+}
+
+TEST_F(Filters, WhatCouldNotBeFilteredNeedsNone) {
+  make_filtered_input(6);
+  const InspectedFile seen = test::inspected_file(comm, path, {"q"});
+  std::vector<float> found(q.size());
+  read_rows(seen, {"q", found.data()}, {{0, 6}});
+  EXPECT_EQ(found, q);
+}
+
+TEST_F(Filters, AMissingOneIsNamedWhenOnlyLaterRowsNeedIt) {
+  make_filtered_input(5);
+  const std::string message = test::common_error(comm, [&] { read(); });
+  EXPECT_NE(message.find(path + ": dataset /q: reading failed"), std::string::npos) << message;
+  EXPECT_NE(message.find("; " + advice), std::string::npos) << message;
+}
+
+TEST_F(Filters, DocumentsToo) {
+  test::make_input(comm, path, H5T_IEEE_F32LE, {1, 6, 2, 2, 4});
+  if (comm.is_root()) {
+    const Filter filter;
+    add_filtered(path, "documents", H5T_STD_I64LE, {2}, std::vector<std::int64_t>{0, 6});
+  }
+  comm.barrier();
+  runfile::InputSettings settings = test::settings_for(path);
+  settings.documents = "documents";
+  expect_error(path, "dataset documents cannot be read; " + advice, [&] { TensorFile(settings, comm); });
+}
+
+}  // namespace
+}  // namespace annulus::store

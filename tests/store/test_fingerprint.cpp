@@ -1,0 +1,97 @@
+// Fingerprints of data: of the numbers and their places alone.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "annulus/store/fingerprint.hpp"
+#include "store/tensor_inputs.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::Interval;
+using test::counting;
+
+class FingerprintTest : public testing::Test {
+ protected:
+  const comm::Communicator comm{MPI_COMM_WORLD};
+
+  /// Of (B, S, row) numbers, of which this rank holds these rows.
+  template <class T>
+  std::uint64_t of(const std::vector<T>& all, Index batch, Index row, const std::vector<Interval>& rows) const {
+    const std::vector<T> held = test::rows_of(all, batch, row, rows);
+    return fingerprint({held.data(), rows, batch, Index(all.size()) / batch / row, row * Index(sizeof(T))}, comm);
+  }
+  template <class T>
+  std::uint64_t of(const std::vector<T>& all, Index batch, Index row) const {
+    return of(all, batch, row, {test::share(Index(all.size()) / batch / row, comm)});
+  }
+  /// Rows p, p + P, ...
+  std::vector<Interval> dealt(Index rows) const {
+    std::vector<Interval> mine;
+    for (Index x = comm.rank(); x < rows; x += comm.size()) mine.push_back({x, x + 1});
+    return mine;
+  }
+};
+
+TEST_F(FingerprintTest, DoesNotDependOnRanksAndCuts) {
+  // Rows of 3 (a part of a block), 16 (one) and 37 numbers.
+  const std::pair<Index, std::uint64_t> cases[] = {
+      {3, 370295814291561648u}, {16, 3697385687474216202u}, {37, 11938009137079476356u}};
+  for (const auto& [row, expected] : cases) {
+    const auto all = counting<float>(std::size_t(2 * 11 * row));
+    EXPECT_EQ(of(all, 2, row, dealt(11)), of(all, 2, row)) << row;
+    EXPECT_EQ(of(all, 2, row), expected) << row << ": checkpoints hold it, so it stays what it is";
+  }
+}
+
+TEST_F(FingerprintTest, EveryBitOfEveryNumberCounts) {
+  const Index row = 19;
+  std::vector<float> all = counting<float>(std::size_t(2 * 5 * row), 1);
+  std::set<std::uint64_t> seen{of(all, 2, row)};
+  for (std::size_t i = 0; i < all.size(); i += 7) {
+    for (const int bit : {0, 13, 31}) {
+      std::vector<float> other = all;
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &other[i], 4);
+      bits ^= 1u << bit;
+      std::memcpy(&other[i], &bits, 4);
+      EXPECT_TRUE(seen.insert(of(other, 2, row)).second) << i << ", bit " << bit;
+    }
+  }
+}
+
+TEST_F(FingerprintTest, PlacesCount) {
+  const Index row = 16;
+  const auto all = counting<double>(std::size_t(2 * 6 * row), 1);
+  std::set<std::uint64_t> seen{of(all, 2, row)};
+  const auto expect_new = [&](const char* what, const std::vector<double>& numbers) {
+    EXPECT_TRUE(seen.insert(of(numbers, 2, row)).second) << what;
+  };
+  auto other = all;
+  for (double& x : other) x = -x;  // sign bits alone, in all of a lane
+  expect_new("negated", other);
+  other = all;
+  std::swap_ranges(other.begin(), other.begin() + row, other.begin() + row);
+  expect_new("two rows swapped", other);
+  other = all;
+  std::swap_ranges(other.begin(), other.begin() + 6 * row, other.begin() + 6 * row);
+  expect_new("batch entries swapped", other);
+  other = all;
+  std::swap(other[3], other[11]);  // of one lane
+  expect_new("numbers of a row swapped", other);
+  other.assign(all.size(), 0);
+  expect_new("zeros", other);
+  other.insert(other.end(), std::size_t(2 * row), 0.0);
+  expect_new("a row more", other);
+}
+
+TEST_F(FingerprintTest, OfDocuments) {
+  EXPECT_NE(fingerprint({0, 20, 53}), fingerprint({0, 21, 53}));
+  EXPECT_NE(fingerprint({0, 0, 53}), fingerprint({0, 53, 53}));
+  EXPECT_EQ(fingerprint({0, 20, 53}), fingerprint({0, 20, 53}));
+}
+
+}  // namespace
+}  // namespace annulus::store

@@ -1,0 +1,299 @@
+// Input files: what is taken, and what a bad one gets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+
+#include "store/tensor_inputs.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::DType;
+using core::Interval;
+using core::Shape;
+using test::add_dataset;
+using test::common_error;
+using test::counting;
+using test::make_input;
+using test::rows_of;
+using test::settings_for;
+using test::share;
+using test::SharedFolder;
+
+using TensorFileTest = test::InputFileTest;
+
+TEST_F(TensorFileTest, DescribesTheProblem) {
+  const Shape shape{2, 7, 6, 3, 5};
+  make_input(comm, path, H5T_IEEE_F64LE, shape, "/deep/group");
+  runfile::InputSettings settings{path, {}, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {}, {}};
+  const TensorFile file(settings, comm);
+  EXPECT_EQ(file.shape(), shape);
+  EXPECT_EQ(file.type(), DType::float64);
+  EXPECT_EQ(file.documents(), (pattern::Documents{0, 7}));
+}
+
+TEST_F(TensorFileTest, ReadsDocumentsOfAnyIntegerType) {
+  make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
+  const std::vector<std::int32_t> offsets{0, 4, 4, 9};  // a document may be empty
+  if (comm.is_root()) add_dataset(path, "documents", H5T_STD_I32LE, {4}, offsets.data());
+  comm.barrier();
+  runfile::InputSettings settings = settings_for(path);
+  settings.documents = "documents";
+  EXPECT_EQ(TensorFile(settings, comm).documents(), (pattern::Documents{0, 4, 4, 9}));
+}
+
+TEST_F(TensorFileTest, ReadsSeveralIntervalsPerRank) {
+  const Index batch = 2, sequence = 23, heads = 3, dim = 5;
+  const auto all = counting<float>(std::size_t(batch * sequence * heads * dim));
+  make_input(comm, path, H5T_IEEE_F32LE, {2, 23, 3, 5}, all.data());
+  const TensorFile file(settings_for(path), comm);
+  // Rows dealt in blocks of two; the last rank gets none when there are several.
+  std::vector<Interval> rows;
+  const int takers = std::max(1, comm.size() - 1);
+  for (Index begin = 0; begin < sequence; begin += 2) {
+    if (begin / 2 % takers == comm.rank()) rows.push_back({begin, std::min(sequence, begin + 2)});
+  }
+  const std::vector<float> expected = rows_of(all, batch, heads * dim, rows);
+  std::vector<float> q(expected.size()), v(expected.size());
+  file.read({{"/q", q.data()}, {"/v", v.data()}}, rows, comm);
+  EXPECT_EQ(q, expected);
+  EXPECT_EQ(v, expected);
+}
+
+TEST_F(TensorFileTest, ReadsRowsOnOneRankAlone) {
+  const auto all = counting<double>(2 * 9 * 2 * 3);
+  make_input(comm, path, H5T_IEEE_F64LE, {2, 9, 2, 3}, all.data());
+  const TensorFile file(settings_for(path), comm);
+  if (comm.rank() == comm.size() - 1) {  // nobody else takes part
+    std::vector<double> k(2 * 4 * 2 * 3);
+    read_rows(file.inspected(), {"/k", k.data()}, {{3, 7}});
+    EXPECT_EQ(k, rows_of(all, 2, 6, {{3, 7}}));
+  }
+}
+
+TEST_F(TensorFileTest, TakesBigEndianFloats) {
+  // 1.0, -2.5, the smallest subnormal number: bytes from high to low.
+  const unsigned char bytes[3 * 4] = {0x3f, 0x80, 0, 0, 0xc0, 0x20, 0, 0, 0, 0, 0, 1};
+  make_input(comm, path, H5T_IEEE_F32BE, {1, 3, 1, 1}, bytes);
+  const TensorFile file(settings_for(path), comm);
+  EXPECT_EQ(file.type(), DType::float32);
+  const Interval rows = share(3, comm);
+  std::vector<float> q(std::size_t(rows.size()));
+  file.read({{"/q", q.data()}}, {rows}, comm);
+  const std::vector<float> all{1.0f, -2.5f, std::numeric_limits<float>::denorm_min()};
+  EXPECT_EQ(q, rows_of(all, 1, 1, {rows}));
+}
+
+TEST_F(TensorFileTest, TakesBigEndianHalves) {
+  const unsigned char bytes[2 * 2] = {0x3c, 0x01, 0xc0, 0x49};
+  if (comm.is_root()) {
+    const hid_t half = H5Tcopy(H5T_IEEE_F32BE);
+    H5Tset_fields(half, 15, 10, 5, 0, 10);
+    H5Tset_size(half, 2);
+    H5Tset_ebias(half, 15);
+    for (const char* name : {"q", "k", "v"}) add_dataset(path, name, half, {1, 1, 1, 2}, bytes);
+    H5Tclose(half);
+  }
+  comm.barrier();
+  const TensorFile file(settings_for(path), comm);
+  EXPECT_EQ(file.type(), DType::float16);
+  std::uint16_t bits[2] = {};
+  read_rows(file.inspected(), {"/k", bits}, {{0, 1}});
+  EXPECT_EQ(bits[0], 0x3c01);
+  EXPECT_EQ(bits[1], 0xc049);
+}
+
+TEST_F(TensorFileTest, TakesChunkedCompressedDatasets) {
+  const auto all = counting<float>(10 * 2 * 3);
+  if (comm.is_root()) {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+    const hsize_t extents[4] = {1, 10, 2, 3}, chunk[4] = {1, 4, 1, 3};
+    const hid_t space = H5Screate_simple(4, extents, nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(creation, 4, chunk);
+    H5Pset_deflate(creation, 4);
+    for (const char* name : {"q", "k", "v"}) {
+      const hid_t dataset = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+      H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data());
+      H5Dclose(dataset);
+    }
+    H5Pclose(creation);
+    H5Sclose(space);
+    H5Fclose(file);
+  }
+  comm.barrier();
+  const Interval rows = share(10, comm);
+  std::vector<float> q(std::size_t(rows.size() * 6));
+  TensorFile(settings_for(path), comm).read({{"/q", q.data()}}, {rows}, comm);
+  EXPECT_EQ(q, rows_of(all, 1, 6, {rows}));
+}
+
+/// A file with something wrong, made by `make` on rank 0, and what is said about it.
+struct BadInput {
+  const char* name;
+  std::function<void(const std::string&)> make;
+  std::string says;
+};
+
+void add_qkv(const std::string& path, std::vector<hsize_t> q, std::vector<hsize_t> k, std::vector<hsize_t> v) {
+  add_dataset(path, "q", H5T_IEEE_F32LE, q);
+  add_dataset(path, "k", H5T_IEEE_F32LE, k);
+  add_dataset(path, "v", H5T_IEEE_F32LE, v);
+}
+const auto with_q = [](hid_t type, std::vector<hsize_t> extents) {
+  return [=](const std::string& path) { add_dataset(path, "q", type, extents); };
+};
+const auto with = [](std::vector<hsize_t> q, std::vector<hsize_t> k, std::vector<hsize_t> v) {
+  return [=](const std::string& path) { add_qkv(path, q, k, v); };
+};
+
+const BadInput bad_inputs[] = {
+    {"missing", [](const std::string&) {}, "cannot be opened: No such file or directory"},
+    {"folder", [](const std::string& path) { std::filesystem::create_directory(path); },
+     "is a folder, expected an HDF5 file"},
+    {"empty", [](const std::string& path) { std::ofstream file(path); }, "is not an HDF5 file"},
+    {"text", [](const std::string& path) { std::ofstream(path) << std::string(5000, 'x'); }, "is not an HDF5 file"},
+    {"truncated",
+     [](const std::string& path) {
+       add_qkv(path, {1, 64, 4, 8}, {1, 64, 4, 8}, {1, 64, 4, 8});
+       std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+     },
+     "HDF5 cannot open it (damaged or cut short?): truncated file"},
+    {"only the signature",
+     [](const std::string& path) {
+       add_qkv(path, {1, 8, 4, 8}, {1, 8, 4, 8}, {1, 8, 4, 8});
+       std::filesystem::resize_file(path, 12);
+     },
+     "HDF5 cannot open it (damaged or cut short?)"},
+    {"no k", with_q(H5T_IEEE_F32LE, {1, 4, 2, 8}), "no dataset /k (in the file: /q)"},
+    {"nothing in it",
+     [](const std::string& path) { H5Fclose(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT)); },
+     "no dataset /q (in the file: nothing)"},
+    {"a group",
+     [](const std::string& path) {
+       add_dataset(path, "q/data", H5T_IEEE_F32LE, {1, 4, 2, 8});
+     },
+     "/q is a group, expected a dataset"},
+    {"integers", with_q(H5T_STD_I32LE, {1, 4, 2, 8}),
+     "dataset /q is 32-bit integer, expected float64, float32, float16 or bfloat16"},
+    {"long double", with_q(H5T_NATIVE_LDOUBLE, {1, 4, 2, 8}), "dataset /q is 128-bit float, expected float64"},
+    {"text dataset", with_q(H5T_C_S1, {1, 4, 2, 8}), "dataset /q is text, expected float64"},
+    {"three axes", with_q(H5T_IEEE_F32LE, {4, 2, 8}),
+     "dataset /q has 3 axes (4, 2, 8), expected 4: (batch, sequence, heads, head_dim)"},
+    {"no axes", with_q(H5T_IEEE_F32LE, {}), "dataset /q has 0 axes (), expected 4"},
+    {"no rows", with({1, 0, 2, 8}, {1, 0, 2, 8}, {1, 0, 2, 8}), "dataset /q is empty: (1, 0, 2, 8)"},
+    {"head_dim", with({1, 4, 2, 257}, {1, 4, 2, 257}, {1, 4, 2, 257}),
+     "dataset /q has head_dim 257, expected 1 to 256"},
+    {"batch", with({2, 4, 2, 8}, {1, 4, 2, 8}, {2, 4, 2, 8}),
+     "dataset /k has shape (1, 4, 2, 8), expected (2, 4, kv_heads, 8) to fit q (2, 4, 2, 8)"},
+    {"sequence", with({1, 4, 2, 8}, {1, 4, 2, 8}, {1, 5, 2, 8}),
+     "dataset /v has shape (1, 5, 2, 8), expected (1, 4, kv_heads, 8) to fit q (1, 4, 2, 8)"},
+    {"dims", with({1, 4, 2, 8}, {1, 4, 2, 7}, {1, 4, 2, 8}), "dataset /k has shape (1, 4, 2, 7)"},
+    {"kv heads", with({1, 4, 4, 8}, {1, 4, 3, 8}, {1, 4, 3, 8}),
+     "dataset /k has 3 heads, expected a divisor of the 4 heads of q"},
+    {"more kv heads", with({1, 4, 2, 8}, {1, 4, 4, 8}, {1, 4, 4, 8}), "dataset /k has 4 heads, expected a divisor of"},
+    {"k and v differ", with({1, 4, 4, 8}, {1, 4, 4, 8}, {1, 4, 2, 8}), "dataset /v has 2 heads, expected 4 as k"},
+    {"types differ",
+     [](const std::string& path) {
+       add_dataset(path, "q", H5T_IEEE_F32LE, {1, 4, 2, 8});
+       add_dataset(path, "k", H5T_IEEE_F64LE, {1, 4, 2, 8});
+       add_dataset(path, "v", H5T_IEEE_F32LE, {1, 4, 2, 8});
+     },
+     "dataset /k is float64, expected float32 as "},
+};
+
+TEST_F(TensorFileTest, NamesWhatIsWrong) {
+  for (const BadInput& bad : bad_inputs) {
+    SCOPED_TRACE(bad.name);
+    const std::string file = folder / (std::string(bad.name) + ".h5");
+    if (comm.is_root()) bad.make(file);
+    comm.barrier();
+    expect_error(file, bad.says, [&] { TensorFile(settings_for(file), comm); });
+  }
+}
+
+TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
+  make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
+  if (comm.is_root()) {
+    const auto add = [&](const char* name, std::vector<std::int64_t> offsets) {
+      add_dataset(path, name, H5T_STD_I64LE, {hsize_t(offsets.size())}, offsets.data());
+    };
+    add("short", {0, 4, 8});
+    add("late", {1, 9});
+    add("one", {0});
+    add("down", {0, 6, 4, 9});
+    add_dataset(path, "floats", H5T_IEEE_F32LE, {2});
+    add_dataset(path, "table", H5T_STD_I64LE, {1, 2});
+  }
+  comm.barrier();
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"none_there", "no dataset none_there (in the file: "},
+      {"short", "dataset short has 3 offsets, 0 ... 8, expected 0 ... 9"},
+      {"late", "dataset late has 2 offsets, 1 ... 9, expected 0 ... 9"},
+      {"one", "dataset one has 1 offsets, 0 ... 0, expected 0 ... 9"},
+      {"down", "dataset down: offset 4 after 6 at [2], expected ascending offsets"},
+      {"floats", "dataset floats is float32 with 1 axes, expected int64 with 1"},
+      {"table", "dataset table is 64-bit integer with 2 axes, expected int64 with 1"}};
+  for (const auto& [name, says] : cases) {
+    runfile::InputSettings settings = settings_for(path);
+    settings.documents = name;
+    expect_error(path, says, [&] { TensorFile(settings, comm); });
+  }
+}
+
+/// NaN and infinity at given global indices; the lowest one is named, whoever reads it.
+template <class T>
+void expect_named(DType type, hid_t file_type, T bad, const std::string& value) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "in.h5";
+  if (comm.is_root()) {
+    add_dataset(path, "q", file_type, {2, 9, 4, 3});
+    add_dataset(path, "k", file_type, {2, 9, 2, 3});
+    std::vector<T> v(2 * 9 * 2 * 3, T(1));
+    v[((1 * 9 + 8) * 2 + 1) * 3 + 2] = bad;  // the very last number
+    v[((0 * 9 + 7) * 2 + 1) * 3 + 0] = bad;  // [0, 7, 1, 0]: on the last rank, and before those of batch entry 1
+    v[((1 * 9 + 0) * 2 + 0) * 3 + 1] = bad;
+    add_dataset(path, "v", file_type, {2, 9, 2, 3}, v.data());
+  }
+  comm.barrier();
+  const TensorFile file(settings_for(path), comm);
+  ASSERT_EQ(file.type(), type);
+  // Rank p holds rows p, p + 3 ..., so that neighbouring rows are on different ranks.
+  std::vector<Interval> rows;
+  for (Index row = comm.rank(); row < 9; row += comm.size()) rows.push_back({row, row + 1});
+  std::vector<T> k(rows.size() * 2 * 2 * 3), v = k;
+  const std::string message = common_error(comm, [&] { file.read({{"/k", k.data()}, {"/v", v.data()}}, rows, comm); });
+  EXPECT_EQ(message, path + ": dataset /v holds " + value + " at [0, 7, 1, 0], expected finite numbers");
+}
+
+TEST(TensorFile, NamesTheFirstNumberThatIsNone) {
+  expect_named<float>(DType::float32, H5T_IEEE_F32LE, std::numeric_limits<float>::quiet_NaN(), "nan");
+  expect_named<double>(DType::float64, H5T_IEEE_F64LE, -std::numeric_limits<double>::infinity(), "-inf");
+}
+
+TEST_F(TensorFileTest, OneRankThatCannotReadTheFileIsEveryonesError) {
+  make_input(comm, path, H5T_IEEE_F32LE, {1, 8, 1, 1, 2});
+  const Interval rows = share(8, comm);
+  std::vector<float> q(16);
+  // The last rank looks elsewhere, as on a node where the folder is not mounted.
+  const bool last = comm.rank() == comm.size() - 1 && comm.size() > 1;
+  if (comm.size() > 1) {
+    const std::string message =
+        common_error(comm, [&] { TensorFile(settings_for(last ? path + ".away" : path), comm); });
+    EXPECT_EQ(message,
+              fmt::format("rank {}: {}.away: cannot be opened: No such file or directory", comm.size() - 1, path));
+  }
+  const TensorFile file(settings_for(path), comm);
+  const std::vector<Interval> wrong{comm.rank() == comm.size() - 1 ? Interval{4, 9} : rows};
+  const std::string message = common_error(comm, [&] { file.read({{"/q", q.data()}}, wrong, comm); });
+  EXPECT_NE(message.find("dataset /q: batch entry 0, rows 4 to 8, heads [0, 1) of (1, 8, 1, 2)"), std::string::npos)
+      << message;
+  file.read({{"/q", q.data()}}, {rows}, comm);  // the ranks are still in step
+}
+
+}  // namespace
+}  // namespace annulus::store
