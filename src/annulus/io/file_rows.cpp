@@ -53,9 +53,9 @@ RowPlace place_of(const SeenFile& file, const std::string& dataset) {
   return Hdf5Tensor{file, dataset, layout_of(file, dataset)};
 }
 
-void allow_any_numbers(RowPlace& place) {
-  if (auto* raw = std::get_if<RawTensor>(&place)) raw->layout.is_finite = false;
-  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&place)) hdf5->layout.is_finite = false;
+void allow(RowPlace& place, Wanted wanted) {
+  if (auto* raw = std::get_if<RawTensor>(&place)) raw->layout.allow(wanted);
+  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&place)) hdf5->layout.allow(wanted);
 }
 
 void read_rows(const RowPlace& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {

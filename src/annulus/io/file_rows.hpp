@@ -27,8 +27,8 @@ using RowPlace = std::variant<RawTensor, Hdf5Tensor, MadeTensor>;
 /// The place of a dataset of an input file. On this rank alone. Throws Error(failure).
 RowPlace place_of(const SeenFile& file, const std::string& dataset);
 
-/// NaN and infinity are no errors in what is read there.
-void allow_any_numbers(RowPlace& place);
+/// From now on only numbers that are not wanted are errors there.
+void allow(RowPlace& place, Wanted wanted);
 
 /// Reads pieces now, by the thread that calls it, which has to be the one that calls MPI and HDF5. Throws
 /// Error(failure).

@@ -78,7 +78,7 @@ LayerFile::LayerFile(const Settings& settings, LayerWants wants, const comm::Com
   for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
     file_.datasets[weight.dataset] = {weight.extents, type()};
   }
-  find_offsets(file_, comm);
+  look_at_storage(file_, comm);
 }
 
 void read_parts(const SeenFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {

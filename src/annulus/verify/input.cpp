@@ -85,7 +85,7 @@ Numbers read_as_double(const io::SeenFile& file, const std::string& dataset, Int
     numbers *= axis == io::sequence_axis(info.order) ? 1 : info.extents[axis];
   }
   std::vector<std::byte> host(std::size_t(numbers) * bytes_of(info.type));
-  io::read_rows(file, {dataset, host.data()}, {rows}, io::Wanted::any_numbers);
+  io::read_rows(file, {dataset, host.data()}, {rows}, io::Wanted::present_numbers);
   return to_double(host, info.type);
 }
 

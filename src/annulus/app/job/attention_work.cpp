@@ -271,7 +271,7 @@ std::unique_ptr<io::FileRows> input_rows(const Job& job, const comm::Communicato
     if (job.layer) return;
     for (const StoredTensor tensor : input_tensors(job)) {
       io::RowPlace place = input_place(job, tensor);
-      io::allow_any_numbers(place);  // all ranks look at them together
+      io::allow(place, io::Wanted::any_numbers);  // all ranks look at them together
       rows->put(tensor, std::move(place));
     }
   });

@@ -189,7 +189,7 @@ bool LongRun::State::accept(const io::Journal& found, const io::PartLayout& layo
 void LongRun::State::put_places() {
   for (const StoredTensor tensor : input_tensors(job)) {
     io::RowPlace place = input_place(job, tensor);
-    if (!job.is_streamed()) io::allow_any_numbers(place);  // all ranks look at them together
+    if (!job.is_streamed()) io::allow(place, io::Wanted::any_numbers);  // all ranks look at them together
     rows.put(tensor, std::move(place));
   }
   io::PartFile* part = output.part();
