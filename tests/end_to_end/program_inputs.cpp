@@ -174,6 +174,77 @@ TEST_F(Axes, AnInputReplacedDuringTheForwardPassIsRefused) {
   EXPECT_FALSE(exists("result.h5"));
 }
 
+// ---- attributes of netCDF ----
+
+/// What every verb says of an input whose attributes mean something else than its numbers.
+class Attributes : public ProgramTest {
+ protected:
+  void mark(const std::string& dataset, const std::string& attribute, double value) const {
+    const hid_t file = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t made = H5Acreate_by_name(file, dataset.c_str(), attribute.c_str(), H5T_IEEE_F64LE, space, H5P_DEFAULT,
+                                         H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Awrite(made, H5T_NATIVE_DOUBLE, &value), 0);
+    H5Aclose(made);
+    H5Sclose(space);
+    H5Fclose(file);
+  }
+  void unmark(const std::string& dataset, const std::string& attribute) const {
+    const hid_t file = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    EXPECT_GE(H5Adelete_by_name(file, dataset.c_str(), attribute.c_str(), H5P_DEFAULT), 0);
+    H5Fclose(file);
+  }
+  /// Commands are refused on one and on two ranks while the dataset has this attribute, and go on without it.
+  void expect_refused(const std::vector<std::string>& commands, const std::string& dataset,
+                      const std::string& attribute, double value) const {
+    mark(dataset, attribute, value);
+    for (const std::string& command : commands) {
+      for (const int ranks : {0, 2}) {
+        const Outcome outcome = annulus(ranks, command);
+        EXPECT_EQ(outcome.status, 1) << command << "\n" << outcome.out << outcome.err;
+        for (const std::string& word : {"in.h5: dataset " + dataset + " ", "attribute " + attribute}) {
+          EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " is missing in:\n" << outcome.err;
+        }
+      }
+    }
+    unmark(dataset, attribute);
+    mark(dataset, "_FillValue", -1e30);  // which no number of it is
+    EXPECT_EQ(annulus(2, commands.front()).status, 0);
+    unmark(dataset, "_FillValue");
+  }
+};
+
+TEST_F(Attributes, PackedOrMissingNumbersAreRefused) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 40 --heads 2 --head-dim 4 --dout").status, 0);
+  write("run.yaml", "input: {file: in.h5}\ncompute: {backward: true}\noutput: {file: out.h5, overwrite: true}\n");
+  write("bench.yaml",
+        "input: {file: in.h5}\nbench: {file: sweep.h5, sweep: [{distribution.strategy: [ring]}], repeats: 1}\n");
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  const std::vector<std::string> commands{"run run.yaml", "run run.yaml --set distribution.strategy=stream",
+                                          "verify run.yaml"};
+  for (const std::string dataset : {"/k", "/dout"}) {
+    const std::vector<double> values = numbers(folder / "in.h5", dataset);
+    expect_refused(commands, dataset, "_FillValue", values[0]);
+    expect_refused(commands, dataset, "missing_value", values[7]);
+    expect_refused(commands, dataset, "scale_factor", 2);
+    expect_refused(commands, dataset, "add_offset", 1);
+  }
+  mark("/q", "scale_factor", 2);
+  EXPECT_EQ(annulus(2, "bench bench.yaml").status, 1);
+}
+
+TEST_F(Attributes, PackedOrMissingNumbersOfALayerAreRefused) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --layer 8 --sequence 40 --heads 2 --head-dim 4").status, 0);
+  write("run.yaml",
+        "input: {file: in.h5}\nlayer: {heads: 2}\noutput: {file: out.h5, overwrite: true}\n"
+        "train: {steps: 1, rate: 1, checkpoint: check.h5}\n");
+  for (const std::string dataset : {"/x", "/wv"}) {
+    const double first = numbers(folder / "in.h5", dataset).front();
+    expect_refused({"run run.yaml", "train run.yaml"}, dataset, "_FillValue", first);
+    expect_refused({"run run.yaml", "train run.yaml"}, dataset, "add_offset", 1);
+  }
+}
+
 // ---- training on other data ----
 
 class TrainingData : public ProgramTest {

@@ -28,9 +28,11 @@ class SharedFolder {
   std::string path_;
 };
 
-/// Makes (or extends) a file by one dataset of any type and shape; zeros when `data` is null. On one rank.
+/// Makes (or extends) a file by one dataset of any type and shape; zeros when `data` is null. Numbers of `data` have
+/// the type `memory`; where it is not given, the dataset's. With `chunk` the dataset is chunked so. On one rank.
 inline void add_dataset(const std::string& path, const std::string& name, hid_t type,
-                        const std::vector<hsize_t>& extents, const void* data = nullptr) {
+                        const std::vector<hsize_t>& extents, const void* data = nullptr, hid_t memory = -1,
+                        const std::vector<hsize_t>& chunk = {}) {
   const bool there = std::filesystem::exists(path);
   const hid_t file = there ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
                            : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
@@ -38,12 +40,27 @@ inline void add_dataset(const std::string& path, const std::string& name, hid_t 
   const hid_t links = H5Pcreate(H5P_LINK_CREATE);
   H5Pset_create_intermediate_group(links, 1);
   const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  if (!chunk.empty()) H5Pset_chunk(creation, int(extents.size()), chunk.data());
   H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // zeros that are in the file
   const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT);
-  if (data != nullptr) H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+  if (data != nullptr) H5Dwrite(dataset, memory < 0 ? type : memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
   H5Dclose(dataset);
   H5Pclose(creation);
   H5Pclose(links);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+/// Adds an attribute of some numbers, stored in a type, to a dataset. On one rank.
+inline void add_attribute(const std::string& path, const std::string& dataset, const std::string& name, hid_t type,
+                          const std::vector<double>& values) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hsize_t count = values.size();
+  const hid_t space = count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr);
+  const hid_t attribute =
+      H5Acreate_by_name(file, dataset.c_str(), name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_DOUBLE, values.data()), 0) << dataset << " " << name;
+  H5Aclose(attribute);
   H5Sclose(space);
   H5Fclose(file);
 }

@@ -71,31 +71,6 @@ TEST_F(Unwritten, ChunksThatAreMissingAreTheFillValue) {
   }
 }
 
-TEST_F(Unwritten, PackedNumbersAreRefused) {
-  runfile::InputSettings settings = settings_for(path);
-  settings.v = "/k";
-  for (const char* attribute : {"scale_factor", "add_offset"}) {
-    if (comm.is_root()) {
-      const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
-      const hid_t made =
-          H5Acreate_by_name(file, "q", attribute, H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-      H5Aclose(made);
-      H5Sclose(space);
-      H5Fclose(file);
-    }
-    comm.barrier();
-    expect_error(path, std::string("dataset /q has the attribute ") + attribute + ": its numbers are packed",
-                 [&] { TensorFile(settings, comm); });
-    comm.barrier();
-    if (comm.is_root()) {
-      const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-      H5Adelete_by_name(file, "q", attribute, H5P_DEFAULT);
-      H5Fclose(file);
-    }
-    comm.barrier();
-  }
-}
-
 TEST_F(Unwritten, ADatasetOfWhichNothingWasWrittenIsRefused) {
   for (const std::string name : {"v0_0", "v0_4", "never"}) {
     runfile::InputSettings settings = settings_for(path);

@@ -53,9 +53,9 @@ RowOrigin origin_of(const InspectedFile& file, const std::string& dataset) {
   return Hdf5Tensor{file, dataset, layout_of(file, dataset)};
 }
 
-void allow_any_numbers(RowOrigin& origin) {
-  if (auto* raw = std::get_if<RawTensor>(&origin)) raw->layout.is_finite = false;
-  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&origin)) hdf5->layout.is_finite = false;
+void allow(RowOrigin& origin, Wanted wanted) {
+  if (auto* raw = std::get_if<RawTensor>(&origin)) raw->layout.allow(wanted);
+  if (auto* hdf5 = std::get_if<Hdf5Tensor>(&origin)) hdf5->layout.allow(wanted);
 }
 
 void read_rows(const RowOrigin& from, const std::vector<RowPiece>& pieces, core::RowTraffic& traffic) {

@@ -27,8 +27,8 @@ using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 /// The place of a dataset of an input file. On this rank alone. Throws Error(failure).
 RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 
-/// NaN and infinity are no errors in what is read there.
-void allow_any_numbers(RowOrigin& origin);
+/// From now on only numbers that are not wanted are errors there.
+void allow(RowOrigin& origin, Wanted wanted);
 
 /// Reads pieces now, by the thread that calls it, which has to be the one that calls MPI and HDF5. Throws
 /// Error(failure).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "annulus/core/storage.hpp"
 
@@ -23,7 +24,7 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
     for (Index i = begin; i < end; ++i) wrong = Bits(wrong | Bits((bits[i] & exponent) == exponent));
     if (wrong == 0) continue;
     const Bits* found = std::find_if(bits + begin, bits + end, [=](Bits b) { return (b & exponent) == exponent; });
-    return NonFinite{found - bits, core::load_as<double>(numbers[found - bits])};
+    return NonFinite{found - bits, core::load_as<double>(numbers[found - bits]), ""};
   }
   return std::nullopt;
 }
@@ -66,8 +67,33 @@ Index global_row(const std::vector<core::Interval>& rows, Index local) {
 
 }  // namespace
 
-std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count) {
-  return with_stored(numbers, type, [&](auto* stored, auto exponent) { return find(stored, count, exponent); });
+std::string NonFinite::expected() const {
+  if (missing_by.empty()) return "expected finite numbers";
+  return fmt::format("which stands for a missing number by its attribute {}; expected a number everywhere", missing_by);
+}
+
+std::optional<NonFinite> find_missing(const void* numbers, core::DType type, Index count,
+                                      const MissingValues& missing) {
+  if (missing.empty()) return std::nullopt;
+  return with_stored(numbers, type, [&](const auto* stored, auto) -> std::optional<NonFinite> {
+    for (const MissingValue& one : missing) {
+      std::remove_cv_t<std::remove_pointer_t<decltype(stored)>> rounded;
+      core::store_as(rounded, one.value);
+      const double value = core::load_as<double>(rounded);
+      const auto* const end = stored + count;
+      const auto* const found =
+          std::find_if(stored, end, [=](const auto& number) { return core::load_as<double>(number) == value; });
+      if (found != end) return NonFinite{found - stored, value, one.attribute};
+    }
+    return std::nullopt;
+  });
+}
+
+std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count,
+                                         const MissingValues& missing) {
+  auto found = with_stored(numbers, type, [&](auto* stored, auto exponent) { return find(stored, count, exponent); });
+  if (!found) found = find_missing(numbers, type, count, missing);
+  return found;
 }
 
 double largest_magnitude(const void* numbers, core::DType type, Index count) {
@@ -97,7 +123,8 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
     }
     std::vector<Index> in_file = reordered(at, info.order);
     for (std::size_t axis = 0; axis < first_index.size(); ++axis) in_file[axis] += first_index[axis];
-    message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(in_file, ", "), expected);
+    message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(in_file, ", "),
+                          found->missing_by.empty() ? expected : found->expected());
   }
   const Index first = -comm.max(-position);
   if (first == none) return;

@@ -19,7 +19,7 @@ void InputFile::read(const std::vector<RowsIn>& tensors, const std::vector<core:
       count *= axis == sequence_axis(info.order) ? 1 : info.extents[axis];
     }
     check_finite(fmt::format("{}: dataset {}", file_.path, tensor.dataset),
-                 find_non_finite(tensor.host, *info.type.dtype(), count), rows, info, comm);
+                 find_non_finite(tensor.host, *info.type.dtype(), count, info.missing), rows, info, comm);
   }
 }
 

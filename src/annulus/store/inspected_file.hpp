@@ -9,6 +9,7 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/axes.hpp"
 #include "annulus/core/types.hpp"
+#include "annulus/store/missing_values.hpp"
 #include "annulus/store/number_type.hpp"
 
 namespace annulus::store {
@@ -48,6 +49,7 @@ struct DatasetInfo {
   NumberType type = core::DType::float32;
   core::AxisOrder order = core::AxisOrder::bshd;
   Index offset = not_known;  ///< byte of the file at which the numbers begin that lie there one after another
+  MissingValues missing{};   ///< numbers that must not be read
 };
 
 struct InspectedFile {

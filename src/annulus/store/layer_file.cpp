@@ -79,7 +79,7 @@ LayerFile::LayerFile(const runfile::Settings& settings, LayerExtras extras, cons
   for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
     file_.datasets[weight.dataset] = {weight.extents, type()};
   }
-  find_offsets(file_, comm);
+  look_at_storage(file_, comm);
 }
 
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {

@@ -40,16 +40,16 @@ void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset)
 bool is_whole(const RowLayout& layout, const RowRuns& runs) { return runs.count == 1 && layout.type == layout.memory; }
 
 void check_run(const RowLayout& layout, const OneRun& run) {
-  const auto found = find_non_finite(run.memory(), layout.memory, run.runs->numbers);
+  const auto found = find_unwanted(layout, run.memory(), run.runs->numbers);
   if (!found) return;
-  fail(ErrorKind::failure, "{} holds {} at {}, expected finite numbers", layout.where, found->value,
-       index_text(layout, run, found->index));
+  fail(ErrorKind::failure, "{} holds {} at {}, {}", layout.where, found->value, index_text(layout, run, found->index),
+       found->expected());
 }
 
 /// Numbers of runs whose memory has no gaps are looked at together.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
   if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
-      !find_non_finite(runs.memory, layout.memory, runs.numbers * runs.count)) {
+      !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {
     return;
   }
   for (Index i = 0; i < runs.count; ++i) check_run(layout, {&runs, i});
@@ -90,6 +90,7 @@ RowLayout layout_of(const InspectedFile& seen, const std::string& dataset) {
   layout.extents.resize(4, 1);
   layout.type = layout.memory = info.type.dtype().value_or(bits_of_int64);
   layout.is_finite = info.type.dtype().has_value();
+  layout.missing = info.missing;
   return layout;
 }
 
@@ -126,7 +127,7 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
   });
   for (const std::vector<RowRuns>* all : {&whole, &scattered}) {
     for (const RowRuns& runs : *all) {
-      if (layout.is_finite) check_runs(layout, runs);
+      check_runs(layout, runs);
     }
   }
   traffic.seconds += core::wall_seconds() - start;

@@ -27,7 +27,7 @@ RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
 /// Reads pieces, converted where memory has another type. Throws Error(failure) that names the dataset where the file
-/// is too short, the call fails, or a number is NaN or infinite and the layout forbids that.
+/// is too short, the call fails, or a number is one that the layout forbids.
 void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
 /// Writes pieces, converted where the file has another type. Throws Error(failure) where a call fails, or a number does

@@ -1,5 +1,8 @@
 #include "annulus/store/row_reading.hpp"
 
+#include <cstdlib>
+#include <sstream>
+
 #include "annulus/comm/root.hpp"
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
@@ -15,7 +18,7 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
   core::RowTraffic traffic;
   while_unchanged(file, [&] {
     RowOrigin from = origin_of(file, dataset);
-    if (wanted == Wanted::any_numbers) allow_any_numbers(from);
+    allow(from, wanted);
     read_rows(from, pieces, traffic);
   });
 }
@@ -49,18 +52,29 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
   read(file, part.dataset, {piece_of(part, layout_of(file, part.dataset).number_bytes())}, wanted);
 }
 
-void find_offsets(InspectedFile& file, const comm::Communicator& comm) {
-  const std::vector<Index> offsets = comm::numbers_from_root(comm, [&] {
+void look_at_storage(InspectedFile& file, const comm::Communicator& comm) {
+  // A line for each dataset: its offset, then attribute and value of each number that stands for a missing one.
+  std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
-    std::vector<Index> found;
+    std::string text;
     for (const auto& [name, info] : file.datasets) {
       const std::string where = fmt::format("{}: dataset {}", file.path, name);
-      found.push_back(offset_of(open_dataset(open, file.path, name), where, info.type));
+      const DatasetId dataset = open_dataset(open, file.path, name);
+      text += fmt::format("{}", offset_of(dataset, where, info.type));
+      for (const MissingValue& one : missing_values_of(dataset, where))
+        text += fmt::format(" {} {:a}", one.attribute, one.value);
+      text += '\n';
     }
-    return found;
-  });
-  std::size_t i = 0;
-  for (auto& [name, info] : file.datasets) info.offset = offsets.at(i++);
+    return text;
+  }));
+  for (auto& [name, info] : file.datasets) {
+    std::string line, value;
+    std::getline(lines, line);
+    std::istringstream words(line);
+    words >> info.offset;
+    for (MissingValue one; words >> one.attribute >> value;)
+      info.missing.push_back({one.attribute, std::strtod(value.c_str(), nullptr)});
+  }
 }
 
 }  // namespace annulus::store

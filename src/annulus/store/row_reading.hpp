@@ -7,6 +7,7 @@
 #include "annulus/core/row_store.hpp"
 #include "annulus/store/inspected_file.hpp"
 #include "annulus/store/matrix_part.hpp"
+#include "annulus/store/row_runs.hpp"
 
 namespace annulus::store {
 
@@ -23,20 +24,17 @@ struct RowsIn {
 std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<core::Interval>& rows,
                                       core::Interval heads, Index head_numbers, Index number_bytes, const void* memory);
 
-/// Whether NaN and infinity are errors: in inputs, not in results that are looked at.
-enum class Wanted { finite_numbers, any_numbers };
-
-/// Reads rows of a dataset in its type. NaN and infinity are errors, unless any numbers are wanted. On this rank alone,
-/// whatever other ranks read. Throws Error(failure) that names the dataset, the index as in the file, and the value;
-/// also where the file is no more what was seen.
+/// Reads rows of a dataset in its type. Numbers that are not wanted are errors. On this rank alone, whatever other
+/// ranks read. Throws Error(failure) that names the dataset, the index as in the file, and the value; also where the
+/// file is no more what was seen.
 void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
                Wanted wanted = Wanted::finite_numbers);
 
 /// Reads a part of a matrix, or of a vector (one column), in its type. Throws as read_rows().
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
-/// Rank 0 finds out where the numbers of all datasets lie, and tells the others; collective. Throws the same
-/// Error(failure) on every rank, also where a dataset was never written.
-void find_offsets(InspectedFile& file, const comm::Communicator& comm);
+/// Rank 0 finds out where the numbers of all datasets lie and which of them stand for missing ones, and tells the
+/// others; collective. Throws the same Error(failure) on every rank, also where a dataset was never written.
+void look_at_storage(InspectedFile& file, const comm::Communicator& comm);
 
 }  // namespace annulus::store

@@ -7,11 +7,16 @@
 
 #include "annulus/core/axes.hpp"
 #include "annulus/core/row_store.hpp"
+#include "annulus/store/missing_values.hpp"
 #include "annulus/store/number_type.hpp"
 
 namespace annulus::store {
 
 using core::Index;
+
+/// Which numbers may be read: finite ones of inputs; NaN and infinity, too, but no number that stands for a missing
+/// one; or all, of results, and of inputs that all ranks look at together afterwards.
+enum class Wanted { finite_numbers, present_numbers, any_numbers };
 
 /// How a tensor lies in a file, and as what it is kept in memory.
 struct RowLayout {
@@ -21,9 +26,14 @@ struct RowLayout {
   core::AxisOrder order = core::AxisOrder::bshd;
   core::DType type = core::DType::float32;
   core::DType memory = core::DType::float32;
-  bool is_finite = true;  ///< NaN and infinity are errors when it is read
-  std::size_t axes = 4;   ///< of the dataset: 3 lack the last extent; a matrix has rows and heads, a vector rows alone
+  bool is_finite = true;    ///< NaN and infinity are errors when it is read
+  MissingValues missing{};  ///< and so are these numbers
+  std::size_t axes = 4;  ///< of the dataset: 3 lack the last extent; a matrix has rows and heads, a vector rows alone
 
+  void allow(Wanted wanted) {
+    if (wanted != Wanted::finite_numbers) is_finite = false;
+    if (wanted == Wanted::any_numbers) missing.clear();
+  }
   Index heads() const { return extents[2]; }
   Index head_numbers() const { return extents[3]; }
   Index number_bytes() const { return Index(core::bytes_of(type)); }

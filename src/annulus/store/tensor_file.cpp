@@ -150,7 +150,7 @@ TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communic
   for (const std::string& name : {input.k, input.v}) add(name, {batch, sequence, kv_heads, head_dim}, type());
   if (gradients) add(input.dout, {batch, sequence, heads, head_dim}, type());
   if (gradients && input.dlse) add(*input.dlse, {batch, sequence, heads}, core::lse_type(type()));
-  find_offsets(file_, comm);
+  look_at_storage(file_, comm);
 }
 
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {

@@ -85,7 +85,7 @@ Numbers read_as_double(const store::InspectedFile& file, const std::string& data
     numbers *= axis == core::sequence_axis(info.order) ? 1 : info.extents[axis];
   }
   std::vector<std::byte> host(std::size_t(numbers) * bytes_of(info.type));
-  store::read_rows(file, {dataset, host.data()}, {rows}, store::Wanted::any_numbers);
+  store::read_rows(file, {dataset, host.data()}, {rows}, store::Wanted::present_numbers);
   return to_double(host, info.type);
 }
 

@@ -271,7 +271,7 @@ std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communic
     if (job.layer) return;
     for (const StoredTensor tensor : input_tensors(job)) {
       store::RowOrigin origin = input_origin(job, tensor);
-      store::allow_any_numbers(origin);  // all ranks look at them together
+      store::allow(origin, store::Wanted::any_numbers);  // all ranks look at them together
       rows->put(tensor, std::move(origin));
     }
   });

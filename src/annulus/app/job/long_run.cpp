@@ -191,7 +191,7 @@ bool LongRun::State::accept(const store::Journal& found, const store::PartLayout
 void LongRun::State::put_origins() {
   for (const StoredTensor tensor : input_tensors(job)) {
     store::RowOrigin origin = input_origin(job, tensor);
-    if (!job.is_streamed()) store::allow_any_numbers(origin);  // all ranks look at them together
+    if (!job.is_streamed()) store::allow(origin, store::Wanted::any_numbers);  // all ranks look at them together
     rows.put(tensor, std::move(origin));
   }
   store::PartFile* part = output.part();

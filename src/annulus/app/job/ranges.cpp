@@ -110,8 +110,8 @@ void check_input(const Request& request, StoredTensor tensor, const void* rows_h
   const core::DType type = *file.at(dataset).type.dtype();
   const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
   store::check_finite(fmt::format("{}: dataset {}", file.path, dataset),
-                      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type))), rows, part.info,
-                      comm, "expected finite numbers", part.first);
+                      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type)), part.info.missing),
+                      rows, part.info, comm, "expected finite numbers", part.first);
 }
 
 void check_results(const Request& request, const std::vector<HostRows>& tensors,

@@ -59,6 +59,21 @@ std::vector<std::string> texts_of(hid_t object, const std::string& name) {
   return H5Tis_variable_str(type) > 0 ? read_variable(attribute, type, count) : read_fixed(attribute, type, count);
 }
 
+std::vector<double> numbers_of(hid_t object, const std::string& name, const std::string& where) {
+  if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
+  const AttributeId attribute(
+      check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "{}: {}", where, name));
+  const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "{}: {}", where, name));
+  std::vector<double> numbers(count_of(attribute));
+  const H5T_class_t kind = H5Tget_class(type);
+  if (numbers.empty() || (kind != H5T_INTEGER && kind != H5T_FLOAT)) {
+    core::fail(core::ErrorKind::failure, "{} has an attribute {} that holds {}, expected a number", where, name,
+               numbers.empty() ? "nothing" : describe_type(type));
+  }
+  check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, H5T_NATIVE_DOUBLE, numbers.data()), "{}: {}", where, name);
+  return numbers;
+}
+
 std::vector<std::string> scale_names_of(hid_t dataset) {
   const char* const name = "DIMENSION_LIST";
   if (comm::blocking("H5Aexists", H5Aexists, dataset, name) <= 0) return {};

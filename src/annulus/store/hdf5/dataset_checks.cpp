@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "annulus/comm/root.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
 #include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
@@ -25,6 +26,7 @@ pattern::Documents read_documents(hid_t file, const std::string& path, const std
     fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with 1", where, describe_type(type),
          extents.size());
   }
+  refuse_packed(dataset, where);
   if (extents[0] > 0) check_filters(dataset, where);
   pattern::Documents offsets(extents[0], 0);
   check_hdf5(

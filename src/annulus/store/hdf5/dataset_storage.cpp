@@ -1,21 +1,22 @@
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
+#include <algorithm>
+
+#include "annulus/store/hdf5/attributes.hpp"
+
 namespace annulus::store {
 
-namespace {
-
-/// Numbers that netCDF's attributes change are not what a run would compute with.
 void refuse_packed(hid_t dataset, const std::string& where) {
-  for (const char* attribute : {"scale_factor", "add_offset"}) {
-    if (comm::blocking("H5Aexists", H5Aexists, dataset, attribute) <= 0) continue;
+  const std::pair<const char*, double> attributes[] = {{"scale_factor", 1}, {"add_offset", 0}};  // change nothing
+  for (const auto& [attribute, same] : attributes) {
+    const std::vector<double> values = numbers_of(dataset, attribute, where);
+    if (std::count(values.begin(), values.end(), same) == std::ptrdiff_t(values.size())) continue;
     fail(core::ErrorKind::failure,
-         "{} has the attribute {}: its numbers are packed, and a run computes with them as they are stored; expected a "
-         "dataset of unpacked numbers, without scale_factor and add_offset",
-         where, attribute);
+         "{} has the attribute {} ({}): its numbers are packed, and a run computes with them as they are stored; "
+         "expected a dataset of unpacked numbers, without scale_factor and add_offset",
+         where, attribute, fmt::join(values, ", "));
   }
 }
-
-}  // namespace
 
 Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
   refuse_packed(dataset, where);
@@ -33,6 +34,14 @@ Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
   if (layout != H5D_CONTIGUOUS || is_elsewhere || H5Tequal(stored, file_type(type)) <= 0) return DatasetInfo::by_hdf5;
   const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, dataset);
   return offset == HADDR_UNDEF ? DatasetInfo::by_hdf5 : Index(offset);
+}
+
+MissingValues missing_values_of(hid_t dataset, const std::string& where) {
+  MissingValues found;
+  for (const char* attribute : {"_FillValue", "missing_value"}) {
+    for (const double value : numbers_of(dataset, attribute, where)) found.push_back({attribute, value});
+  }
+  return found;
 }
 
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info) {

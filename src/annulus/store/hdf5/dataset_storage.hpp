@@ -8,11 +8,18 @@
 
 namespace annulus::store {
 
+/// Throws Error(failure) where netCDF packed the numbers (attributes scale_factor, add_offset): what is stored is not
+/// what is meant.
+void refuse_packed(hid_t dataset, const std::string& where);
+
 /// Byte of the file at which the numbers of a dataset lie one after another, as this program keeps them in memory;
-/// DatasetInfo::by_hdf5 where they do not. `where` names the dataset. Throws Error(failure) where netCDF packed the
-/// numbers (attributes scale_factor, add_offset), or nobody has written a single number of it: HDF5 would return zeros,
-/// which look like numbers that somebody computed.
+/// DatasetInfo::by_hdf5 where they do not. `where` names the dataset. Throws Error(failure) where the
+/// numbers are packed, or not one of them was ever written: HDF5 would return zeros, which look like numbers that
+/// somebody computed.
 Index offset_of(hid_t dataset, const std::string& where, NumberType type);
+
+/// The numbers of _FillValue and missing_value. Throws Error(failure) where such an attribute holds no number.
+MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
 /// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers
 /// were made.

@@ -65,11 +65,11 @@ void check_piece(const RowLayout& layout, const RowPiece& piece) {
   for (Index i = 0; i < piece.count; ++i) {
     for (Index h = 0; h < piece.heads.size(); ++h) {
       const std::byte* head = static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch;
-      const auto found = find_non_finite(head, layout.type, layout.head_numbers());
+      const auto found = find_unwanted(layout, head, layout.head_numbers());
       if (!found) continue;
       const OneNumber at{piece.batch, piece.first + i * piece.stride, piece.heads.begin + h, found->index};
-      fail(core::ErrorKind::failure, "{} holds {} at {}, expected finite numbers", layout.where, found->value,
-           index_text(layout, at));
+      fail(core::ErrorKind::failure, "{} holds {} at {}, {}", layout.where, found->value, index_text(layout, at),
+           found->expected());
     }
   }
 }
@@ -88,7 +88,7 @@ void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, co
         traffic.asked += Index(rows.size());
         traffic.moved += Index(rows.size());  // HDF5 does not say how many bytes of chunks it read for them
         scatter(tensor.layout, piece, rows);
-        if (tensor.layout.is_finite) check_piece(tensor.layout, piece);
+        check_piece(tensor.layout, piece);
       }
     }
   });

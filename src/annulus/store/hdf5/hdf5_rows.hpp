@@ -18,7 +18,7 @@ struct Hdf5Tensor {
 
 /// Opens the file on this rank alone and reads pieces of a dataset, in the type that it is stored in: no call here
 /// waits for another rank, so ranks may read different chunks, or none. Throws Error(failure) that names the dataset
-/// where the file or the dataset changed, HDF5 fails, or a number is NaN or infinite and the layout forbids that.
+/// where the file or the dataset changed, HDF5 fails, or a number is one that the layout forbids.
 void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
 }  // namespace annulus::store

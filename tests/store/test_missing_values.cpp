@@ -1,0 +1,215 @@
+// Attributes of netCDF on inputs: packed numbers, and numbers that stand for missing ones, are not computed with.
+#include <gtest/gtest.h>
+
+#include "annulus/core/storage.hpp"
+#include "annulus/store/file_rows.hpp"
+#include "annulus/store/hdf5/attributes.hpp"
+#include "annulus/store/hdf5/hdf5_support.hpp"
+#include "annulus/store/layer_file.hpp"
+#include "store/tensor_inputs.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::DType;
+using test::add_attribute;
+using test::common_error;
+
+const std::vector<std::string> tensors{"/q", "/k", "/v", "/dout", "/dlse"};
+const core::Shape shape{2, 7, 3, 3, 4};
+
+/// All five tensors, whose numbers count from 1 on.
+class MissingValuesTest : public test::InputFileTest {
+ protected:
+  MissingValuesTest() { settings_.dlse = "/dlse"; }
+
+  void make(hid_t type, bool is_chunked = false) {
+    comm.barrier();  // nobody reads the file before
+    if (comm.is_root()) {
+      const hid_t lse = H5Tget_size(type) == 8 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
+      std::filesystem::remove(path);
+      for (const std::string& name : tensors) {
+        std::vector<hsize_t> extents{2, 7, 3};
+        if (name != "/dlse") extents.push_back(4);
+        std::vector<double> numbers(2 * 7 * 3 * (name == "/dlse" ? 1 : 4));
+        std::iota(numbers.begin(), numbers.end(), 1.0);
+        test::add_dataset(path, name, name == "/dlse" ? lse : type, extents, numbers.data(), H5T_NATIVE_DOUBLE,
+                          is_chunked ? std::vector<hsize_t>{1, 3, 2, 4} : std::vector<hsize_t>{});
+      }
+    }
+    comm.barrier();
+  }
+  void mark(const std::string& dataset, const std::string& attribute, const std::vector<double>& values,
+            hid_t type = H5T_NATIVE_DOUBLE) const {
+    if (comm.is_root()) add_attribute(path, dataset, attribute, type, values);
+    comm.barrier();
+  }
+  /// What reading all of a dataset says; "" where nothing is wrong with it.
+  std::string error_of_reading(const std::string& dataset) const {
+    const TensorFile file(settings_, comm, true);
+    std::vector<double> memory(4096);
+    std::string said;
+    try {
+      file.read({{dataset, memory.data()}}, {test::share(shape.sequence, comm)}, comm);
+    } catch (const comm::AgreedError& error) {
+      said = error.what();
+    }
+    for (const std::string& other : comm.gather_all(said)) EXPECT_EQ(other, said);
+    return said;
+  }
+  /// The same of single rows that are read ahead.
+  std::string error_of_rows(core::StoredTensor tensor, const std::string& dataset, Index first) const {
+    const TensorFile file(settings_, comm, true);
+    FileRows rows;
+    rows.put(tensor, origin_of(file.inspected(), dataset));
+    std::vector<double> memory(64);
+    try {
+      rows.wait(rows.start(tensor, {{.batch = 1,
+                                     .first = first,
+                                     .count = 2,
+                                     .heads = {0, 3},
+                                     .memory = memory.data(),
+                                     .pitch = 3 * 4 * 8,
+                                     .head_pitch = 4 * 8}}));
+    } catch (const core::Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  runfile::InputSettings settings_ = test::settings_for(path);
+};
+
+const char* const words = ", which stands for a missing number by its attribute ";
+
+TEST_F(MissingValuesTest, PackedNumbersAreRefused) {
+  for (const std::string name : {"/q", "/k", "/v", "/dout", "/dlse", "documents"}) {
+    for (const std::string attribute : {"scale_factor", "add_offset"}) {
+      make(H5T_IEEE_F32LE);
+      const std::vector<std::int64_t> offsets{0, 7};
+      if (comm.is_root()) test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64);
+      settings_.documents = "documents";
+      mark(name, attribute, {0.5});
+      const std::string says =
+          fmt::format("dataset {} has the attribute {} (0.5): its numbers are packed", name, attribute);
+      expect_error(path, says, [&] { TensorFile(settings_, comm, true); });
+    }
+  }
+}
+
+TEST_F(MissingValuesTest, WhatIsNotReadMayBePacked) {
+  make(H5T_IEEE_F32LE);
+  mark("/q", "scale_factor", {1});  // these two change no number
+  mark("/k", "add_offset", {0});
+  mark("/dout", "scale_factor", {0.5});
+  mark("/dlse", "add_offset", {1});
+  EXPECT_EQ(TensorFile(settings_, comm, false).shape(), shape);
+}
+
+TEST_F(MissingValuesTest, AFillValueThatOccursIsRefusedWithItsPlace) {
+  for (const char* attribute : {"_FillValue", "missing_value"}) {
+    for (const std::string& name : tensors) {
+      const bool flat = name == "/dlse";
+      make(H5T_IEEE_F32LE);
+      mark(name, attribute, {-1, flat ? 30.0 : 120.0, 1e36});  // [1, 2, 2], or [1, 2, 2, 3]
+      const std::string at = flat ? "30 at [1, 2, 2]" : "120 at [1, 2, 2, 3]";
+      EXPECT_EQ(error_of_reading(name),
+                path + ": dataset " + name + " holds " + at + words + attribute + "; expected a number everywhere");
+    }
+  }
+}
+
+TEST_F(MissingValuesTest, AFillValueThatDoesNotOccurIsFine) {
+  make(H5T_IEEE_F32LE);
+  for (const std::string& name : tensors) mark(name, "_FillValue", {-9999});
+  for (const std::string& name : tensors) EXPECT_EQ(error_of_reading(name), "");
+  EXPECT_EQ(error_of_rows(core::StoredTensor::q, "/q", 1), "");
+}
+
+TEST_F(MissingValuesTest, EveryTypeOfTensorsAndAttributes) {
+  for (const DType type : core::all_dtypes) {
+    for (const hid_t stored : {H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_STD_I16LE}) {
+      make(file_type(type));
+      mark("/k", "_FillValue", {25}, stored);
+      const std::string says = error_of_reading("/k");
+      EXPECT_NE(says.find("dataset /k holds 25 at [0, 2, 0, 0]"), std::string::npos) << core::name_of(type) << says;
+    }
+  }
+  // 100.001 is no number of a float16 tensor; it was meant as what is nearest to it.
+  make(file_type(DType::float16));
+  mark("/v", "_FillValue", {100.001});
+  EXPECT_NE(error_of_reading("/v").find("dataset /v holds 100 at [1, 1, 0, 3]"), std::string::npos);
+}
+
+TEST_F(MissingValuesTest, OfTheOtherOrderOfAxes) {
+  make(H5T_IEEE_F32LE);
+  settings_.axes = core::AxisOrder::bhsd;  // (2, 7 heads, 3 rows, 4)
+  mark("/v", "_FillValue", {84 + 12 + 4 + 1});
+  const TensorFile file(settings_, comm, false);
+  std::vector<double> memory(4096);
+  expect_error(path, "dataset /v holds 101 at [1, 1, 1, 0], which", [&] {
+    file.read({{"/v", memory.data()}}, {test::share(3, comm)}, comm);
+  });
+}
+
+TEST_F(MissingValuesTest, RowsThatAreReadAhead) {
+  for (const bool is_chunked : {false, true}) {
+    make(H5T_IEEE_F32LE, is_chunked);
+    mark("/q", "missing_value", {84 + 12 + 4 + 2});  // [1, 1, 1, 1]
+    const std::string says = error_of_rows(core::StoredTensor::q, "/q", 0);
+    EXPECT_NE(says.find("dataset /q holds 102 at [1, 1, 1, 1], which"), std::string::npos) << says;
+    EXPECT_EQ(error_of_rows(core::StoredTensor::q, "/q", 2), "") << "other rows";
+  }
+}
+
+TEST_F(MissingValuesTest, AnAttributeThatIsNoNumberIsRefused) {
+  make(H5T_IEEE_F32LE);
+  if (comm.is_root()) {
+    const FileId file = open_alone(path, true);
+    add_text(open_dataset(file, path, "/q"), "_FillValue", "none");
+  }
+  comm.barrier();
+  expect_error(path, "dataset /q has an attribute _FillValue that holds text, expected a number",
+               [&] { TensorFile(settings_, comm, true); });
+}
+
+TEST_F(MissingValuesTest, OfALayer) {
+  const std::map<std::string, std::vector<hsize_t>> datasets{
+      {"/x", {2, 5, 6}}, {"/dy", {2, 5, 6}}, {"/target", {2, 5, 6}}, {"/wq", {6, 6}}, {"/wk", {6, 6}},
+      {"/wv", {6, 6}},   {"/wo", {6, 6}},    {"/bq", {6}},           {"/bo", {6}}};
+  runfile::Settings settings;
+  settings.input.file = path;
+  settings.layer.emplace();
+  settings.layer->heads = settings.layer->kv_heads = 2;
+  settings.layer->bq = "/bq";
+  settings.layer->bo = "/bo";
+  settings.train.emplace();
+  for (const auto& [marked, marked_extents] : datasets) {
+    SCOPED_TRACE(marked);
+    comm.barrier();
+    if (comm.is_root()) {
+      std::filesystem::remove(path);
+      for (const auto& [name, extents] : datasets) {
+        std::vector<double> numbers(60, 1.0);
+        numbers[5] = 7;
+        test::add_dataset(path, name, H5T_IEEE_F32LE, extents, numbers.data(), H5T_NATIVE_DOUBLE);
+      }
+    }
+    mark(marked, "_FillValue", {7});
+    const LayerFile file(settings, {true, true}, comm);
+    std::vector<float> memory(60);
+    const auto columns = Index(marked_extents.size() == 1 ? 1 : 6);
+    expect_error(path, fmt::format("dataset {} holds 7 at [", marked), [&] {
+      if (marked_extents.size() == 3) return file.read({{marked, memory.data()}}, {test::share(5, comm)}, comm);
+      const Rectangle all{{0, 6}, {0, columns}};
+      file.read_weights({{marked, all, all, memory.data()}}, comm);
+    });
+    mark(marked, "scale_factor", {2});
+    expect_error(path, fmt::format("dataset {} has the attribute scale_factor (2)", marked), [&] {
+      LayerFile(settings, {true, true}, comm);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace annulus::store
