@@ -123,6 +123,7 @@ class Checker:
         self.root = Path(root)
         self.findings = []
         self.types = {}  # full name: (path, line) of its first definition
+        self.folders = {}  # room: {folder: {folder that it includes: (path, line) of the first such include}}
 
     def complain(self, path, line, message):
         self.findings.append(f"{path.relative_to(self.root)}:{line}: {message}")
@@ -139,7 +140,34 @@ class Checker:
             for path in sorted((self.root / folder).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     self.check_file(path)
+        self.check_folders()
         return self.findings
+
+    def check_folders(self):
+        """Folders of a room form no circle; the files that stand in the room itself belong to none of them."""
+        for room, includes in sorted(self.folders.items()):
+
+            def way(start, goal, includes=includes):
+                """Includes by which one folder reaches another one; None: it does not."""
+                ways, seen = [(start, [])], {start}
+                for here, steps in ways:  # grows on the way
+                    for folder, place in sorted(includes.get(here, {}).items()):
+                        if folder == goal:
+                            return [*steps, place]
+                        if folder not in seen:
+                            seen.add(folder)
+                            ways.append((folder, [*steps, place]))
+                return None
+
+            told = set()
+            for folder in sorted(includes):
+                circle = None if folder in told else way(folder, folder)
+                if circle is None:
+                    continue
+                names = [path.relative_to(self.root).parts[3] for path, _ in circle]
+                told |= set(names)
+                places = ", ".join(f"{path.relative_to(self.root)}:{line}" for path, line in circle)
+                self.complain(*circle[0], f"folders include each other in a circle, {' -> '.join([*names, folder])}: {places}")
 
     def check_top_level(self):
         for entry in sorted(self.root.iterdir()):
@@ -188,6 +216,9 @@ class Checker:
             quote, target = include.groups()
             parts = target.split("/")
             if parts[0] == "annulus":
+                here = path.relative_to(self.root).parts[2:]
+                if len(here) > 2 and len(parts) > 3 and parts[1] == room and parts[2] != here[1]:
+                    self.folders.setdefault(room, {}).setdefault(here[1], {}).setdefault(parts[2], (path, number))
                 if len(parts) > 2 and parts[1] not in reachable(room):
                     self.complain(path, number, f"{room} must not include {parts[1]}: no arrow leads there")
                 if path.name.startswith("reference") and room == "kernels" and parts[1:2] == ["pattern"]:
@@ -294,6 +325,22 @@ CASES = [
                           "#endif\n};\ntemplate <>\nclass Of<int> {};\n}\nclass File {};\n",
         SRC + "store/b.cpp": "namespace a {\nnamespace {\nclass File {};\n}\nvoid f() {\n  struct File {};\n}\n"
                           "struct File g() { return {}; }\ntemplate <>\nclass Of<float> {};\n// class File {};\n}\n",
+    }, None),
+    ("folders that include each other", {
+        SRC + "app/job/a.hpp": '#include "annulus/app/job/b.hpp"\n#include "annulus/app/report/a.hpp"\n',
+        SRC + "app/job/b.hpp": "", SRC + "app/report/a.hpp": '#include "annulus/app/job/b.hpp"\n',
+    }, "app/job/a.hpp:2: folders include each other in a circle, job -> report -> job: "
+       "src/annulus/app/job/a.hpp:2, src/annulus/app/report/a.hpp:1"),
+    ("a circle of three folders", {
+        SRC + "kernels/a/a.hpp": '#include "annulus/kernels/b/a.hpp"\n',
+        SRC + "kernels/b/a.hpp": '#include "annulus/kernels/c/a.hpp"\n',
+        SRC + "kernels/c/a.hpp": '#include "annulus/kernels/a/b.hpp"\n', SRC + "kernels/a/b.hpp": "",
+    }, "in a circle, a -> b -> c -> a: "),
+    ("folders that do not, and the room's own files, which both include and are included", {
+        SRC + "app/job/a.hpp": '#include "annulus/app/a.hpp"\n', SRC + "app/a.hpp": '#include "annulus/app/job/a.hpp"\n',
+        SRC + "app/verbs/a.hpp": '#include "annulus/app/job/a.hpp"\n#include "annulus/store/job/a.hpp"\n',
+        SRC + "store/job/a.hpp": '// #include "annulus/store/verbs/a.hpp"\n',
+        SRC + "store/verbs/a.hpp": '#include "annulus/store/job/a.hpp"\n',
     }, None),
     ("stray top-level entry", {"notes.txt": ""}, "no place at the top level"),
 ]

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "annulus/strategies/keys/stream_plan.hpp"
-#include "annulus/strategies/store/stored_read.hpp"
+#include "annulus/strategies/stored_read.hpp"
 
 namespace annulus::strategies {
 

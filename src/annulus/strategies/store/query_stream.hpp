@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "annulus/strategies/store/query_round.hpp"
-#include "annulus/strategies/store/stored_read.hpp"
+#include "annulus/strategies/stored_read.hpp"
 
 namespace annulus::strategies {
 

@@ -1,4 +1,4 @@
-#include "annulus/strategies/store/stored_read.hpp"
+#include "annulus/strategies/stored_read.hpp"
 
 #include <utility>
 
