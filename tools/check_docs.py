@@ -285,7 +285,13 @@ def self_test():
             checker.check_program(strategies, verbs, HELPS)
         if len(checker.findings) != expected:
             wrong.append(f"self-test of tables: expected {expected} findings, got {checker.findings}")
-    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + len(programs)} cases, {len(wrong)} wrong"]))
+    with tempfile.TemporaryDirectory() as root:
+        checker = tree(root, {**GOOD, **ADDED, "src/annulus/c.hpp": "bench_verb()"})
+        page = Path(root, "docs/contributing.md")
+        page.write_text(count_additions.updated(page.read_text(encoding="utf-8"), root), encoding="utf-8")
+        if checker.check():
+            wrong.append(f"self-test of count_additions --update: expected no finding, got {checker.findings}")
+    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + len(programs) + 1} cases, {len(wrong)} wrong"]))
     return not wrong
 
 
