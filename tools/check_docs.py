@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that README.md and docs/ are true where a program can tell: links, line lengths, keys, quoted code, names.
+"""Proves that README.md and docs/ are true where a program can tell: links, line lengths, keys, quoted code, names, counts.
 
     check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
                                             With a program also that tables name its strategies and verbs, and commands
@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import count_additions
+
 MAX_COLUMNS = 120
 MAX_README_LINES = 150
 MAX_PICTURE_BYTES = 120_000
@@ -20,13 +22,6 @@ FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
-
-# What docs/new-strategy.md counts the files of: one that is there, as the sources name it.
-ADDITIONS = {
-    "strategy": r"\brotation\(\)",
-    "semantics": r"\benum class \w*Semantics\b|Semantics::paper\b",
-    "verb": r"\bbench_verb\(\)",
-}
 
 # `annulus VERB ...`, inline or on a line of a block; up to a comment. A table escapes |.
 COMMAND = re.compile(r"(?:`|^(?:[^\n#`]* )?)annulus ([a-z]+)((?: [^`\n#]*)?)", re.MULTILINE)
@@ -83,7 +78,7 @@ class Checker:
         self.findings.append(f"{page.relative_to(self.root)}:{line}: {message}")
 
     def pages(self):
-        return [page for page in [self.root / "README.md", *sorted(self.root.glob("docs/*.md")),
+        return [page for page in [self.root / "README.md", self.root / "CONTRIBUTING.md", *sorted(self.root.glob("docs/*.md")),
                                   self.root / "input/README.md", self.root / "tools/peers/README.md"] if page.is_file()]
 
     def check(self):
@@ -165,16 +160,18 @@ class Checker:
                 self.complain(page, 1, f"{key} has the default {told[key]}, in input/reference.yaml {keys[key]}")
 
     def check_additions(self):
-        """As many files name a strategy, a semantics, a verb as the page says an addition needs."""
-        page = self.root / "docs/new-strategy.md"
+        """The table of docs/contributing.md has a row for each kind of addition, with the true number of files."""
+        page = self.root / "docs/contributing.md"
         if not page.is_file():
             return
-        sources = {path: path.read_text(encoding="utf-8") for path in (self.root / "src").rglob("*.[ch]pp")}
-        for row in re.finditer(r"^\| (\w+) \| (\d+) \|", page.read_text(encoding="utf-8"), re.MULTILINE):
-            if row[1] in ADDITIONS:
-                named = [path.name for path, text in sorted(sources.items()) if re.search(ADDITIONS[row[1]], text)]
-                if len(named) != int(row[2]):
-                    self.complain(page, row, f"{row[1]}: {row[2]} files; {len(named)} name one: {', '.join(named)}")
+        rows = list(count_additions.ROW.finditer(page.read_text(encoding="utf-8")))
+        for kind in count_additions.KINDS.keys() - {row["kind"] for row in rows}:
+            self.complain(page, 1, f"has no row for a new {kind}")
+        for row in rows:
+            files = count_additions.files_of(row["kind"], self.root) if row["kind"] in count_additions.KINDS else []
+            if len(files) != int(row["count"]):
+                self.complain(page, row, f"{row['kind']}: {row['count']} files; {len(files)} name {row['example']}: "
+                              f"{', '.join(files)}. Run tools/count_additions.py --update")
 
     def check_program(self, strategies, verbs, helps):
         """The names that the program lists are those of the tables; options of commands are in its help."""
@@ -225,7 +222,12 @@ GOOD = {
 }
 KEYS = GOOD["docs/run-file.md"]
 ROOMS = "## Rooms\n  a    what (-> c)\n   +-> b   c\n## More\n"
-LINKED = GOOD["README.md"] + "[page](docs/new-strategy.md)\n"
+ADDED = {
+    "README.md": GOOD["README.md"] + "[page](docs/contributing.md)\n",
+    "docs/contributing.md": "".join(f"| {kind} | `{example}` | {int(kind == 'verb')} | a |\n"
+                                    for kind, (example, *_) in count_additions.KINDS.items()),
+    "src/annulus/b.cpp": "bench_verb()  // rotation()",
+}
 CASES = [
     ("good pages", {}, None),
     ("a quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint b;\n```\n"}, None),
@@ -245,9 +247,10 @@ CASES = [
     ("a long README", {"README.md": GOOD["README.md"] + "\n" * 150}, "longer than 150"),
     ("a key left out", {"docs/run-file.md": KEYS.replace("| `train.steps` | | n |\n", "")}, "no row for train.steps"),
     ("a key that is none", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
-    ("files of an addition", {"docs/new-strategy.md": "| verb | 1 | a |\n", "README.md": LINKED, "src/b.cpp": "bench_verb()"}, None),
-    ("files that are not counted", {"docs/new-strategy.md": "| verb | 1 | a |\n", "README.md": LINKED, "src/b.cpp": "bench_verb()",
-                                    "src/c.hpp": "bench_verb()"}, "verb: 1 files; 2 name one: b.cpp, c.hpp"),
+    ("files of an addition", ADDED, None),
+    ("files that are not counted", {**ADDED, "src/annulus/c.hpp": "bench_verb()"}, "verb: 1 files; 2 name bench: b.cpp, c.hpp"),
+    ("a kind without a row", {**ADDED, "docs/contributing.md": ADDED["docs/contributing.md"].replace("| key |", "| a |")},
+     "no row for a new key"),
     ("a map of rooms", {"README.md": GOOD["README.md"] + ROOMS, "src/annulus/b/b.hpp": "", "src/annulus/a/a.hpp": ""}, None),
     ("a room that the map lacks", {"README.md": GOOD["README.md"] + ROOMS, "src/annulus/c/c.hpp": ""}, "the map of rooms lacks c"),
     ("another default", {"docs/run-file.md": KEYS.replace("`1`", "`2`")}, "input.generate.seed has the default 2"),
@@ -282,7 +285,13 @@ def self_test():
             checker.check_program(strategies, verbs, HELPS)
         if len(checker.findings) != expected:
             wrong.append(f"self-test of tables: expected {expected} findings, got {checker.findings}")
-    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + len(programs)} cases, {len(wrong)} wrong"]))
+    with tempfile.TemporaryDirectory() as root:
+        checker = tree(root, {**GOOD, **ADDED, "src/annulus/c.hpp": "bench_verb()"})
+        page = Path(root, "docs/contributing.md")
+        page.write_text(count_additions.updated(page.read_text(encoding="utf-8"), root), encoding="utf-8")
+        if checker.check():
+            wrong.append(f"self-test of count_additions --update: expected no finding, got {checker.findings}")
+    print("\n".join([*wrong, f"check_docs self-test: {len(CASES) + len(programs) + 1} cases, {len(wrong)} wrong"]))
     return not wrong
 
 

@@ -6,7 +6,7 @@
 
 namespace annulus::core {
 
-/// What went wrong, as the program's exit status (docs/run-file.md, "Exit status").
+/// What went wrong, as the program's exit status (docs/output.md, "Exit status").
 enum class ErrorKind {
   failure = 1,       ///< failed while running: a missing or bad file, a full disk, not enough memory
   usage = 2,         ///< bad command line, run file or argument

@@ -40,7 +40,7 @@ def coarse(picture):
 
 def test_the_picture_is_what_its_command_draws(tmp_path):
     shown, = re.findall(r'<img src="([^"]+)"', README)
-    command, = re.findall(r"`annulus-tools (plot [^`]+)` drew it", README)
+    command, = re.findall(r"`annulus-tools (plot [^`]+)` drew the picture", README)
     tools(*shlex.split(command), folder=tmp_path)
     committed, drawn = coarse(ROOT / shown), coarse(tmp_path / "pattern.png")
     assert (tmp_path / "pattern.png").stat().st_size > 10_000 and drawn.std() > 0.05

@@ -27,7 +27,7 @@ def place(tmp_path_factory):
     shutil.copy(ROOT / "input/gigapath.yaml", folder / "input")
     (folder / "bin/annulus").symlink_to(PROGRAM)
     attention = re.search(r"^attention:\n(?:  .*\n)+", DECK, re.MULTILINE)[0]
-    quoted = re.search(r"`(input: \{file: slide.h5.*?\})` and `(output:.*?\})`", PAGE, re.DOTALL)
+    quoted = re.search(r"`(input: \{file: slide.h5.*?\})`\s+and\s+`(output:.*?\})`", PAGE, re.DOTALL)
     (folder / "slide.yaml").write_text("\n".join([quoted[1], attention, quoted[2].replace("\n", " ")]) + "\n")
     return folder
 
