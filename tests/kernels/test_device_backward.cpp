@@ -161,19 +161,24 @@ TYPED_TEST(DeviceBackward, LargeScores) {
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   BackwardCase whole;
   whole.shape = {1, 0, 3, 1, 9};
-  whole.query_rows = whole.key_rows = 90;
+  constexpr Index n = 290;  // rows of two blocks; the first one is cut twice, the second one goes on behind its end
+  whole.query_rows = whole.key_rows = n;
   whole.calls.resize(1);
-  whole.calls[0].runs = {{0, 0, 1, 90}, {0, 0, 1, 13}, {13, 13, 1, 30}, {43, 43, 1, 47}};
+  whole.calls[0].runs = {{0, 0, 1, n}, {0, 0, 1, 13}, {13, 13, 1, 187}, {200, 200, 1, 90}};
   whole.fill_all();
   const auto item = [](core::RowMap query, core::RowMap key, Mask mask) {
     return core::WorkItem{query, key, 0, 0, 1, 3, mask};
   };
-  const core::RowMap everything{0, 1, 90};
-  const core::RowMap parts[] = {{1, 1, 13}, {2, 1, 30}, {3, 1, 47}};
+  const core::RowMap everything{0, 1, n};
+  const core::RowMap parts[] = {{1, 1, 13}, {2, 1, 187}, {3, 1, 90}};
   for (const Mask mask : all_masks) {
+    SCOPED_TRACE(int(mask));
     whole.calls[0].items = {item(everything, everything, mask)};
     const BackwardAnswer known = naive_backward(whole);
     const Gradients expected = this->gradients(whole, known);
+    expect_close(expected, known.gradients, tolerance(whole));
+    const Gradients other = device_gradients<OtherBackend::Space, OtherTuning>(whole, known, OtherBackend::team_size());
+    expect_same_bits(other, expected);
 
     BackwardCase by_keys = whole, by_queries = whole;
     by_keys.calls = by_queries.calls = {whole.calls[0], whole.calls[0], whole.calls[0]};
@@ -181,9 +186,29 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
       by_keys.calls[std::size_t(i)].items = {item(everything, parts[2 - i], mask)};
       by_queries.calls[std::size_t(i)].items = {item(parts[i], everything, mask)};
     }
-    for (const BackwardCase& cut : {by_keys, by_queries}) {
-      SCOPED_TRACE(int(mask));
-      expect_same_bits(this->gradients(cut, known), expected);
+    for (const BackwardCase& cut : {by_keys, by_queries}) expect_same_bits(this->gradients(cut, known), expected);
+  }
+}
+
+// Sums of thousands of rows, dv's of one sign; with a head of many numbers, too, whose sums lie in memory.
+TYPED_TEST(DeviceBackward, SumsOfManyRowsKeepTheirDigits) {
+  for (const Index head_dim : {16, 160}) {
+    BackwardCase test;
+    test.shape = {1, 0, 1, 1, head_dim};
+    test.query_rows = head_dim == 16 ? 16384 : 4096;
+    test.key_rows = 5;
+    test.calls.resize(1);
+    test.calls[0].runs = {{0, 0, 1, test.query_rows}, {0, 0, 1, 5}};
+    test.calls[0].items = {{{0, 1, test.query_rows}, {1, 1, 5}, 0, 0, 1, 1, Mask::all}};
+    test.fill_all();
+    for (double& number : test.dout) number = std::abs(number);
+    const BackwardAnswer known = naive_backward(test);
+    for (const bool in_blocks : {false, true}) {
+      SCOPED_TRACE(fmt::format("D {}{}", head_dim, in_blocks ? ", blocks go on" : ""));
+      const Gradients actual = device_gradients<typename TypeParam::Space, typename TypeParam::Tuning>(
+          test, known, TypeParam::team_size(), {}, in_blocks);
+      EXPECT_TRUE(close_to(actual.dk, known.gradients.dk, 1e-6)) << "dk";
+      EXPECT_TRUE(close_to(actual.dv, known.gradients.dv, 1e-6)) << "dv";
     }
   }
 }

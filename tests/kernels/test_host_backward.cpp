@@ -340,8 +340,9 @@ TEST(HostBackwardBits, PairByPairIsTheSame) {
         SCOPED_TRACE(name_of(mask) + " " + std::string(name_of(precision)) + " " + std::string(name_of(set)));
         const BackwardCase test = bits_case(61, 113, 33, mask, precision);
         const kernels::ReferenceResult forward = stored_forward(test);
-        expect_same_bits(host_gradients(test, forward, {set, false}),
-                         host_gradients(cut(test, every(61), every(113)), forward, {set, false}));
+        expect_same_bits(host_gradients(test, forward, {.set = set, .finished = false, .in_blocks = true}),
+                         host_gradients(cut(test, every(61), every(113)), forward,
+                                        {.set = set, .finished = false, .in_blocks = true}));
       }
     }
   }
@@ -355,11 +356,11 @@ TEST(HostBackwardBits, AnyCutsAreTheSame) {
     const BackwardCase test = bits_case(611, 947, 64, mask, precision);
     const kernels::ReferenceResult forward = stored_forward(test);
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-      const Gradients expected = host_gradients(test, forward, {set, false});
+      const Gradients expected = host_gradients(test, forward, {.set = set, .finished = false, .in_blocks = true});
       for (unsigned seed = 0; seed < 3; ++seed) {
         SCOPED_TRACE(fmt::format("{}, {}, cuts {}", name_of(mask), name_of(set), seed));
         const BackwardCase parts = cut(test, random_cuts(611, 4, seed), random_cuts(947, 5, seed + 10));
-        expect_same_bits(host_gradients(parts, forward, {set, false}), expected);
+        expect_same_bits(host_gradients(parts, forward, {.set = set, .finished = false, .in_blocks = true}), expected);
       }
     }
   }

@@ -133,7 +133,8 @@ TEST(HostBackwardCaller, ScratchStaysWithinWhatIsAnnounced) {
     const kernels::ReferenceResult forward{test.dout, test.dlse};
     host_gradients(test, forward, {set});
     const auto peaks = core::memory_ledger().peak_by_purpose();
-    announced = std::max(announced, kernels::host::host_attend_backward_bytes(test.shape, 300, test.precision, set));
+    announced =
+        std::max(announced, kernels::host::host_attend_backward_bytes(test.shape, 300, test.precision, false, set));
     const Index held = peaks.at("kernel scratch");
     EXPECT_LE(held, announced);
     EXPECT_GE(2 * held, announced / Kokkos::DefaultHostExecutionSpace().concurrency()) << "a useless bound";

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "annulus/core/error.hpp"
+#include "annulus/kernels/tuning.hpp"
 #include "kernels/host_backward_case.hpp"
 #include "support/tolerance.hpp"
 
@@ -169,11 +170,17 @@ Sums random_sums(Index rows, Index D, int spread, std::mt19937& random) {
     return core::to_float(core::BFloat16{std::uint16_t(bits)});
   };
   Sums sums{{}, {}, std::vector<float>(std::size_t(D))};
+  std::vector<float> terms(static_cast<std::size_t>(D));
   for (Index i = 0; i < rows; ++i) {
     sums.p.push_back(std::abs(number(127 - spread, 127)));
     for (Index d = 0; d < D; ++d) sums.dout.push_back(number(spread > 100 ? 0 : 127 - spread, 127 + spread / 2));
-    for (std::size_t d = 0; d < std::size_t(D); ++d)
-      sums.dv[d] = model(sums.p.back(), sums.dout[std::size_t(i * D) + d], sums.dv[d]);
+    // Rows of a block are added up first.
+    const bool begins = i % kernels::tuning::host_sum_rows == 0;
+    const bool ends = i + 1 == rows || (i + 1) % kernels::tuning::host_sum_rows == 0;
+    for (std::size_t d = 0; d < std::size_t(D); ++d) {
+      terms[d] = model(sums.p.back(), sums.dout[std::size_t(i * D) + d], begins ? 0 : terms[d]);
+      if (ends) sums.dv[d] = flushed(sums.dv[d] + terms[d]);
+    }
   }
   return sums;
 }

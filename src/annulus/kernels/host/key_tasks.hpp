@@ -53,12 +53,25 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
           0};
 }
 
-/// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest.
+/// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest: `most` of them, or
+/// those up to the end of the item or of a block of `block` comb indices (0: there are no blocks).
 struct ChunkRows {
+  ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
+      : item(item), walk(walk), first(first), count(std::min(most, item.query.count * item.head_count - first)) {
+    if (block == 0) return;
+    const Index heads = item.head_count, head = first % heads, t = RowWalk(walk).next().t;
+    const Index rows = walk.rows_below((t / block + 1) * block, item.query.count - first / heads);
+    count = std::min(count, rows * heads - head);
+    RowWalk last = walk;
+    last.skip((head + count - 1) / heads);
+    ends = (last.next().t + 1) % block == 0 && (head + count) % heads == 0;
+  }
+
   const WorkItem& item;
   RowWalk walk;  // stands at the first one's row
   Index first;
   Index count;
+  bool ends = true;  // a block, with its last row
 
   /// Calls visit(i, t, stored row, head) for pair i = 0 ... count - 1 of the chunk.
   template <class Visit>
@@ -73,8 +86,9 @@ struct ChunkRows {
 };
 
 /// Runs tasks of one work list; one object serves all threads. `Sums` is what is made of the pairs: Memory with
-/// `queries`, a ScoreRows; start(task), which packs the keys; load_queries(task, rows, memory) for each chunk of rows
-/// that sees some of them, add(count, memory) in order; finish(memory).
+/// `queries`, a ScoreRows; block(), comb indices that chunks keep inside of, or 0; start(task), which packs the keys;
+/// load_queries(task, rows, memory) for each chunk of rows that sees some of them, add(count, memory) in order;
+/// finish(memory).
 template <class T, class Sums>
 class KeyTasks {
  public:
@@ -91,8 +105,8 @@ class KeyTasks {
     typename Sums::Memory memory = sums_.start(task);
     RowWalk walk(work_, item.query);       // stands at the first query row of the chunk
     VisibleKeys visible(work_, item.key);  // the keys of the whole piece that row sees
-    for (Index first = 0; first < all; first += chunk_rows_) {
-      const ChunkRows rows{item, walk, first, std::min(chunk_rows_, all - first)};
+    for (Index first = 0; first < all;) {
+      const ChunkRows rows(item, walk, first, chunk_rows_, sums_.block());
       load_ranges(task, rows, visible, memory.queries);
       if (memory.queries.begin[0] < memory.queries.end[rows.count - 1]) {
         sums_.load_queries(task, rows, memory);
@@ -102,6 +116,7 @@ class KeyTasks {
       }
       done.store(first + rows.count, std::memory_order_release);
       if (first + rows.count < all) walk.skip((first + rows.count) / heads - first / heads);
+      first += rows.count;
     }
     sums_.finish(memory);
   }

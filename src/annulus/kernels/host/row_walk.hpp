@@ -16,6 +16,22 @@ class RowWalk {
   void skip(core::Index rows) {
     for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
   }
+  /// How many of the next `most` rows, which must exist, have a comb index below `end`.
+  core::Index rows_below(core::Index end, core::Index most) const {
+    core::Index rows = 0;
+    const core::Run* run = run_;
+    for (core::Index at = at_; rows < most;) {
+      if (at >= run->count) {
+        at -= run++->count;
+        continue;
+      }
+      if (run->t + at >= end) break;
+      rows += std::min(run->count, end - run->t) - at;
+      if (run->t + run->count >= end) break;
+      at = run->count;
+    }
+    return std::min(rows, most);
+  }
   /// Comb index and stored row of the next row, which must exist, then steps over it.
   struct Row {
     core::Index t;

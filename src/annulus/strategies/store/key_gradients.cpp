@@ -21,6 +21,8 @@ class KeySums {
     core::fill_zero(memory_.data(), memory_.bytes());
   }
 
+  /// No block of query rows goes on.
+  void end_blocks() const { strategies::end_blocks(problem_, sums_); }
   /// Adds what the queries and `part` of the keys give each other.
   void add(const Problem& round, QueryBlock& queries, core::Mask part, const std::string& scope, std::size_t hop) {
     const double before = double(metrics_.total().kept) / double(expected_);
@@ -50,6 +52,7 @@ void add_round(const QueryRound& round, int block, QueryBlock& own, QueryStream&
   const std::size_t steps = round.steps(block);
   metrics.hops.resize(std::max(metrics.hops.size(), steps));
   queries.begin(round);
+  sums.end_blocks();
   for (std::size_t s = 0; s < steps; ++s) {
     const core::Span step("step", core::SpanKind::step, Index(s));
     queries.start(s);
