@@ -78,7 +78,7 @@ struct Case {
       core::WorkItem item;
       item.query = {0, 1, n};
       item.key = {1, 1, keys};
-      item.mask = causal ? core::Mask::upto : core::Mask::all;
+      item.band = causal ? core::Band::upto : core::Band::all;
       for (item.kv_head = 0; item.kv_head < heads; ++item.kv_head) {
         item.head_first = item.kv_head;
         list.items.push_back(item);

@@ -7,9 +7,9 @@
 namespace annulus::test {
 
 /// A case of one head where rows 0 ... rows - 1 see keys 0 ... keys - 1 by `mask`.
-inline BackwardCase backward_case(Index rows, Index keys, Index head_dim, core::Mask mask) {
+inline BackwardCase backward_case(Index rows, Index keys, Index head_dim, core::Band mask) {
   BackwardCase test{plain_case(rows, keys, head_dim, false)};
-  test.calls[0].items[0].mask = mask;
+  test.calls[0].items[0].band = mask;
   return test;
 }
 

@@ -75,7 +75,7 @@ struct Problem {
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
   /// Which of a rank's own keys (or of all keys, where they are at hand at once) come first, and whether the rest come
   /// last: see rounds_of().
-  core::Mask first_part() const { return reproducible ? core::Mask::upto : core::Mask::all; }
+  core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
   /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
   Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }

@@ -50,7 +50,7 @@ core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType ty
 }
 
 void SumComputation::add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into,
-                         core::Mask part, const std::string& where, core::HopMetrics& metrics,
+                         core::Band part, const std::string& where, core::HopMetrics& metrics,
                          const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope here(scope);

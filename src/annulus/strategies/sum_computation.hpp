@@ -41,7 +41,7 @@ class SumComputation {
   void begin(const Problem& pass);
   /// Adds what `part` of the block's keys and the rank's queries, or some of them, give each other: to what the queries
   /// have, and to `into`, which has the form of `block`. `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into, core::Mask part,
+  void add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into, core::Band part,
            const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
  protected:

@@ -23,8 +23,8 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/device/band.hpp"
 #include "annulus/kernels/device/blocks.hpp"
-#include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/teams.hpp"
 #include "annulus/kernels/device/tuning.hpp"
@@ -79,10 +79,10 @@ class BackwardTeam {
     begin_rows(c);
     if constexpr (makes_gradients<Makes>) read_kept(c, sums);
     const core::WorkItem& item = c.tile.item;
-    const Index all = owns_queries ? item.key.count : owned_rows(item, Owner::queries);
+    const KeyRange met = met_by_owned(c);
     int count = 0;
-    for (Index first = 0; first < all; first += count) {
-      count = tile_from(item, first, all);
+    for (Index first = met.begin; first < met.end; first += count) {
+      count = tile_from(item, first, met.end);
       const Sight sight = sight_between(c, met_row(item, first).t, met_row(item, first + count - 1).t);
       if (sight == Sight::none) continue;
       look_up(c, c.met_rows, count, !owns_queries, [&](int j) { return met_row(item, first + j); });
@@ -198,19 +198,30 @@ class BackwardTeam {
   }
   /// Blocks end for keys that see their last row.
   KOKKOS_FUNCTION bool ends(const Context& c, int i, const EndOfBlock& end) const {
-    return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.mask, end.t, c.own_rows.t[i]));
+    return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
+  }
+
+  /// Numbers, in the order of meeting, between which the rows lie that the owned ones see or are seen by.
+  KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
+    const core::WorkItem& item = c.tile.item;
+    const core::Band& band = item.band;
+    const Index below = owns_queries ? band.left : band.right, above = owns_queries ? band.right : band.left;
+    const KeyRange rows =
+        rows_between(work, owns_queries ? item.key : item.query, c.owned_t.lowest - below, c.owned_t.highest + above);
+    if (owns_queries) return {item.key.count - rows.end, item.key.count - rows.begin};
+    return {rows.begin * item.head_count, rows.end * item.head_count};
   }
 
   /// What the owned rows and those met between comb indices `first` and `last`, in the order of meeting, see of each
   /// other.
   KOKKOS_FUNCTION Sight sight_between(const Context& c, Index first, Index last) const {
-    return owns_queries ? sight_of(c.tile.item.mask, c.owned_t, {last, first})
-                        : sight_of(c.tile.item.mask, {first, last}, c.owned_t);
+    return owns_queries ? sight_of(c.tile.item.band, c.owned_t, {last, first})
+                        : sight_of(c.tile.item.band, {first, last}, c.owned_t);
   }
 
   KOKKOS_FUNCTION bool hidden(const Context& c, int i, int j) const {
-    return owns_queries ? is_hidden(c.tile.item.mask, c.own_rows.t[i], c.met_rows.t[j])
-                        : is_hidden(c.tile.item.mask, c.met_rows.t[j], c.own_rows.t[i]);
+    return owns_queries ? is_hidden(c.tile.item.band, c.own_rows.t[i], c.met_rows.t[j])
+                        : is_hidden(c.tile.item.band, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
   /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Barrier: they are
