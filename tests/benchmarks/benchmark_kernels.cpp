@@ -11,14 +11,20 @@
 // its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
 // bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
 // .../r:8/hops:4/full: rows 0, 8, 16, ... of a sequence 8 times as long, keys in as many calls as a ring has hops.
+// in_blocks_backward: as reproducible gradients are made, block by block of rows (GradientViews).
+// gradient_error/...: how far dk and dv in float32 are from those in float64, max |difference| over max |of float64|
+// (or 1), in one call, and with rows in eight calls that go on with each other's blocks. Up to 8,192 rows the mean of
+// ten draws of the tensors. PyTorch's: tools/peers/gradient_error.py.
 // ANNULUS_INSTRUCTION_SET bounds the instruction set as it does for the program.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/metrics.hpp"
@@ -28,6 +34,7 @@
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/statistics.hpp"
 #include "support/attention_case.hpp"
+#include "support/tolerance.hpp"
 
 namespace annulus::benchmarks {
 namespace {
@@ -47,12 +54,17 @@ struct Case {
   Index dilation = 1;               ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
   Index hops = 1;                   ///< calls, each with as many of the keys
   bool any_order = false;           ///< BackwardOperands::any_order
+  bool in_blocks = false;           ///< GradientViews::begun_dk
+  bool exact = false;               ///< in float64, whatever the tensors are stored as
+  std::uint64_t seed = 1;           ///< of the tensors' numbers
 
   Index stored() const { return n * dilation; }
   core::Shape shape() const { return {1, stored(), heads, heads, head_dim}; }
   double scale() const { return 1 / std::sqrt(double(head_dim)); }
-  core::Precision precision() const { return core::default_precision(type, products_as_stored); }
-  DType sums() const { return type == DType::float64 ? DType::float64 : DType::float32; }
+  core::Precision precision() const {
+    return exact ? core::Precision::float64 : core::default_precision(type, products_as_stored);
+  }
+  DType sums() const { return precision() == core::Precision::float64 ? DType::float64 : DType::float32; }
   double flops() const {
     const double kept = causal ? 0.5 * double(n) * double(n + 1) : double(n) * double(n);
     return (backward ? 10 : 4) * double(head_dim) * kept * double(heads);
@@ -66,7 +78,7 @@ struct Case {
       core::WorkItem item;
       item.query = {0, 1, n};
       item.key = {1, 1, keys};
-      item.mask = causal ? core::Mask::upto : core::Mask::all;
+      item.band = causal ? core::Band::upto : core::Band::all;
       for (item.kv_head = 0; item.kv_head < heads; ++item.kv_head) {
         item.head_first = item.kv_head;
         list.items.push_back(item);
@@ -90,17 +102,19 @@ struct Tensors {
         dq(zeros(c, c.sums(), c.head_dim)),
         dk(zeros(c, c.sums(), c.head_dim)),
         dv(zeros(c, c.sums(), c.head_dim)),
+        begun_dk(zeros(c, c.sums(), c.head_dim)),
+        begun_dv(zeros(c, c.sums(), c.head_dim)),
         state(c.shape(), c.stored(), c.precision()) {}
 
   static DeviceTensor random(const Case& c, core::TensorId tensor) {
-    return test::to_device(test::random_values(tensor, c.stored() * c.heads * c.head_dim, c.type), c.type, c.stored(),
-                           c.heads, c.head_dim);
+    return test::to_device(test::random_values(tensor, c.stored() * c.heads * c.head_dim, c.type, c.seed), c.type,
+                           c.stored(), c.heads, c.head_dim);
   }
   static DeviceTensor zeros(const Case& c, DType type, Index width) {
     return test::to_device(std::vector<double>(std::size_t(c.stored() * c.heads * width), 0.0), type, c.stored(),
                            c.heads, width);
   }
-  DeviceTensor q, k, v, dout, out, lse, normalizers, delta, dq, dk, dv;
+  DeviceTensor q, k, v, dout, out, lse, normalizers, delta, dq, dk, dv, begun_dk, begun_dv;
   kernels::State state;
 };
 
@@ -123,9 +137,10 @@ void differentiate_once(const Case& c, const Calls& calls, const Tensors& t) {
                                            .delta = t.delta.view,
                                            .scale = c.scale(),
                                            .any_order = c.any_order};
+  kernels::GradientViews gradients{t.dq.view, t.dk.view, t.dv.view};
+  if (c.in_blocks) gradients = {t.dq.view, t.dk.view, t.dv.view, t.begun_dk.view, t.begun_dv.view};
   for (const core::WorkList& work : calls)
-    kernels::attend_backward(c.backend, work, c.shape(), c.stored(), c.precision(), operands,
-                             {t.dq.view, t.dk.view, t.dv.view});
+    kernels::attend_backward(c.backend, work, c.shape(), c.stored(), c.precision(), operands, gradients);
 }
 
 void run(benchmark::State& state, const Case& c) {
@@ -151,6 +166,64 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["gflop_per_cpu_s"] = rate;
   state.counters["peak"] = most;
   state.counters["share"] = rate / most;
+}
+
+/// dk and dv of a case, from zero, in `parts` calls of as many rows.
+std::array<std::vector<double>, 2> key_gradients(const Case& c, Index parts) {
+  const Tensors t(c);
+  kernels::State& state = const_cast<kernels::State&>(t.state);
+  const Calls whole = c.calls();
+  for (const core::WorkList& work : whole)
+    kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
+  kernels::finish(c.backend, state, {t.out.view, t.lse.view, t.normalizers.view});
+  kernels::backward_delta(c.backend, c.shape(), c.stored(), t.out.view, t.dout.view, {}, t.delta.view);
+  Calls calls;
+  for (Index part = 0; part < parts; ++part) {
+    core::WorkList& list = calls.emplace_back(whole[0]);
+    const Index begin = part * c.n / parts, end = (part + 1) * c.n / parts;
+    list.runs[0] = {begin, begin * c.dilation, c.dilation, end - begin};
+    for (core::WorkItem& item : list.items) item.query.count = end - begin;
+  }
+  differentiate_once(c, calls, t);
+  const Index count = c.stored() * c.heads * c.head_dim;
+  std::array<std::vector<double>, 2> gradients{test::from_device(t.dk.buffer, count, c.sums()),
+                                               test::from_device(t.dv.buffer, count, c.sums())};
+  const std::array begun{test::from_device(t.begun_dk.buffer, count, c.sums()),
+                         test::from_device(t.begun_dv.buffer, count, c.sums())};
+  for (std::size_t i = 0; i < 2; ++i)
+    std::transform(gradients[i].begin(), gradients[i].end(), begun[i].begin(), gradients[i].begin(), std::plus<>());
+  return gradients;
+}
+
+void run_error(benchmark::State& state, Case c) {
+  const int draws = c.n <= 8192 ? 10 : 1;
+  for (auto _ : state) {
+    for (c.seed = 1; c.seed <= std::uint64_t(draws); ++c.seed) {
+      Case exact = c, in_blocks = c;
+      exact.exact = in_blocks.in_blocks = true;
+      const auto truth = key_gradients(exact, 1), found = key_gradients(c, 1), cut = key_gradients(in_blocks, 8);
+      const char* const names[] = {"dk", "dv"};
+      for (std::size_t i = 0; i < 2; ++i) {
+        state.counters[names[i]] += test::error_of(found[i], truth[i]) / draws;
+        state.counters[fmt::format("{}_in_blocks", names[i])] += test::error_of(cut[i], truth[i]) / draws;
+      }
+    }
+  }
+}
+
+void register_errors() {
+  for (const Backend backend : {Backend::host, Backend::device}) {
+    for (const Index n : {1024, 8192, 65536}) {
+      for (const bool causal : {false, true}) {
+        const Case c{backend, true, DType::float32, n, 1, 64, causal};
+        const std::string name = fmt::format("{}gradient_error/float32/n:{}/D:64/{}",
+                                             backend == Backend::host ? "" : "team_", n, causal ? "causal" : "full");
+        benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run_error(state, c); })
+            ->Unit(benchmark::kMillisecond)
+            ->Iterations(1);
+      }
+    }
+  }
 }
 
 void attend_with_entropy(const Case& c, const Calls& work, const Tensors& t) {
@@ -223,9 +296,10 @@ void register_statistics() {
 void register_case(const Case& c) {
   const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
-                                       c.any_order  ? "any_order_backward"
-                                       : c.backward ? "backward"
-                                                    : "forward",
+                                       c.any_order   ? "any_order_backward"
+                                       : c.in_blocks ? "in_blocks_backward"
+                                       : c.backward  ? "backward"
+                                                     : "forward",
                                        c.products_as_stored ? "bfloat16_products" : core::name_of(c.type), c.n,
                                        c.head_dim, comb, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
@@ -248,6 +322,15 @@ void register_cases() {
             register_case({Backend::host, backward, type, n, 8, head_dim, causal});
             register_case({Backend::device, backward, type, n, 8, head_dim, causal});
             if (type == DType::bfloat16) register_case({Backend::host, backward, type, n, 8, head_dim, causal, true});
+            if (backward)
+              register_case({.backend = Backend::host,
+                             .backward = true,
+                             .type = type,
+                             .n = n,
+                             .heads = 8,
+                             .head_dim = head_dim,
+                             .causal = causal,
+                             .in_blocks = true});
             if (kernels::cuda::is_built && backward && type != DType::float32 && (head_dim == 64 || head_dim == 128))
               register_case({Backend::device, true, type, n, 8, head_dim, causal, false, 1, 1, true});
           }
@@ -270,6 +353,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("instruction set", std::string(annulus::kernels::host_instruction_set()));
   annulus::benchmarks::register_cases();
   annulus::benchmarks::register_statistics();
+  annulus::benchmarks::register_errors();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }

@@ -22,7 +22,7 @@ inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precisi
       {0, 7, 1, 15},   {17, 30, 2, 25},  {80, 85, 1, 41},   // 5-7: 81 keys
       {40, 169, 1, 1}, {95, 130, 3, 12},                    // 8-9: 13 keys
   };
-  const core::Mask mask = causal ? core::Mask::upto : core::Mask::all;
+  const core::Band mask = causal ? core::Band::upto : core::Band::all;
   const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
   core::WorkList first, second;
   first.runs = second.runs = runs;
@@ -40,7 +40,7 @@ inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precisi
 
 // Two batch entries, six query heads on two key/value heads, maps of several runs with gaps in t and rows, three calls,
 // items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
-inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Precision precision, core::Mask mask) {
+inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask) {
   BackwardCase test;
   test.shape = {2, 0, 6, 2, head_dim};
   test.query_rows = 150;

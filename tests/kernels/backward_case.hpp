@@ -1,6 +1,7 @@
 // Work lists with the tensors of a backward pass, and its definition in double: for the tests of every back end.
 #pragma once
 
+#include "annulus/kernels/gather.hpp"
 #include "kernels/work_case.hpp"
 #include "support/tolerance.hpp"
 
@@ -45,6 +46,15 @@ inline Gradients naive_gradients(const BackwardCase& test, const kernels::Refere
     }
   });
   return g;
+}
+
+/// What blocks of rows have begun joins the sums of `rows` rows.
+inline void end_blocks(const DeviceTensor& begun, const DeviceTensor& sums, Index rows) {
+  const core::Precision precision =
+      sums.view.type == DType::float64 ? core::Precision::float64 : core::Precision::float32;
+  const Index row_bytes = rows > 0 ? sums.buffer.bytes() / rows : 0;
+  kernels::add_rows({{0, 1, rows, 0}}, {begun.buffer.data(), 1, rows, row_bytes},
+                    {sums.buffer.data(), 1, rows, row_bytes}, precision);
 }
 
 inline void expect_close(const Gradients& actual, const Gradients& expected, double tolerance) {

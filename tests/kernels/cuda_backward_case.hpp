@@ -11,7 +11,7 @@
 namespace annulus::test {
 
 /// The same problem as long_case(), with two heads and gradients; its first queries see no key.
-inline BackwardCase long_backward_case(Index head_dim, DType type, core::Precision precision, core::Mask mask) {
+inline BackwardCase long_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask) {
   BackwardCase test;
   static_cast<WorkCase&>(test) = long_case(head_dim, type, precision, mask);
   test.shape.heads = 2;

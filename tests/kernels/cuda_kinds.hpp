@@ -109,7 +109,7 @@ struct Float64Products : Kind<kernels::cuda::Engine64, double, DType::float64, k
 using AllProducts = testing::Types<BFloat16Products, Float16Products, Tf32Products, ThreeTf32Products, Float64Products>;
 
 /// Several blocks of queries and tiles of keys: a comb of every third row, causal.
-inline WorkCase long_case(Index head_dim, DType type, core::Precision precision, core::Mask mask) {
+inline WorkCase long_case(Index head_dim, DType type, core::Precision precision, core::Band mask) {
   WorkCase test;
   test.shape = {1, 0, 1, 1, head_dim};
   test.query_rows = 420;
@@ -133,7 +133,7 @@ inline WorkCase long_rows(Index queries, Index keys) {
   test.precision = ThreeTf32Products::precision;
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, queries}, {0, 0, 1, keys}};
-  test.calls[0].items = {{{0, 1, queries}, {1, 1, keys}, 0, 0, 1, 1, core::Mask::all}};
+  test.calls[0].items = {{{0, 1, queries}, {1, 1, keys}, 0, 0, 1, 1, core::Band::all}};
   test.fill();
   return test;
 }

@@ -54,7 +54,7 @@ inline void expect_gradients(kernels::cudnn::Engine& engine, const BackwardCase&
 /// Pairs (16, 1) and (32, 4) over 77 rows, batch 2, 4 query heads on `kv_heads`: several segments and offsets, shorter
 /// last ones, and rows that see keys of both pairs.
 template <class AnyCase>
-AnyCase two_pairs(Index kv_heads, DType type, core::Mask mask) {
+AnyCase two_pairs(Index kv_heads, DType type, core::Band mask) {
   AnyCase test;
   test.shape = {2, 0, 4, kv_heads, 16};
   test.query_rows = test.key_rows = 77;

@@ -24,18 +24,23 @@ inline BackwardAnswer naive_backward(const BackwardCase& test) {
 
 /// What a backward call works on.
 struct BackwardTensors {
-  DeviceTensor q, k, v, dout, normalizers, delta, dq, dk, dv;
+  DeviceTensor q, k, v, dout, normalizers, delta, dq, dk, dv, begun_dk, begun_dv;
+  bool in_blocks = true;
 
   kernels::BackwardOperands operands(const BackwardCase& test) const {
     return {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(), test.output_scale};
   }
-  kernels::GradientViews gradients() const { return {dq.view, dk.view, dv.view}; }
+  kernels::GradientViews gradients() const {
+    if (!in_blocks) return {dq.view, dk.view, dv.view};
+    return {dq.view, dk.view, dv.view, begun_dk.view, begun_dv.view};
+  }
 };
 
 /// Gradients in the accumulation type, from the lse and delta of `known`, where attend(list, tensors) is called for
-/// each list.
+/// each list. `in_blocks`: lists go on with the blocks of rows of those before (GradientViews).
 template <class ExecSpace, class Attend>
-Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, int team_size, const Attend& attend) {
+Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, int team_size, const Attend& attend,
+                       bool in_blocks = true) {
   const core::Shape& shape = test.shape;
   const Index D = shape.head_dim;
   const auto queries = [&](const std::vector<double>& values, DType type, Index width) {
@@ -53,8 +58,13 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, in
                           queries(known.delta, test.sums(), 1),
                           queries(query_zeros, test.sums(), D),
                           keys(key_zeros, test.sums()),
-                          keys(key_zeros, test.sums())};
+                          keys(key_zeros, test.sums()),
+                          keys(key_zeros, test.sums()),
+                          keys(key_zeros, test.sums()),
+                          in_blocks};
   for (const core::WorkList& list : test.calls) attend(list, t);
+  end_blocks(t.begun_dk, t.dk, shape.batch * test.key_rows);
+  end_blocks(t.begun_dv, t.dv, shape.batch * test.key_rows);
   // Filled with a number that is no result, so that an element nobody writes shows.
   const auto finished = [&](const DeviceTensor& sums, Index rows, Index heads, double unit) {
     const Index count = shape.batch * rows * heads * D;
@@ -78,11 +88,12 @@ Gradients gradients_by(const BackwardCase& test, const BackwardAnswer& known, co
 /// The device teams' gradients.
 template <class ExecSpace, class Tuning>
 Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known, int team_size,
-                           const std::function<void()>& poll = {}) {
-  return gradients_on<ExecSpace>(test, known, team_size, [&](const core::WorkList& list, const BackwardTensors& t) {
+                           const std::function<void()>& poll = {}, bool in_blocks = true) {
+  const auto attend = [&](const core::WorkList& list, const BackwardTensors& t) {
     kernels::device::launch_attend_backward<ExecSpace, Tuning>(list, test.shape, test.precision, t.operands(test),
                                                                t.gradients(), poll, team_size);
-  });
+  };
+  return gradients_on<ExecSpace>(test, known, team_size, attend, in_blocks);
 }
 
 }  // namespace annulus::test

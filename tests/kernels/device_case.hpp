@@ -109,7 +109,7 @@ AnyCase triangle_case() {
   test.query_rows = test.key_rows = 70;
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 70}};
-  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, core::Mask::upto}};
+  test.calls[0].items = {{{0, 1, 70}, {0, 1, 70}, 0, 0, 1, 3, core::Band::upto}};
   return test;
 }
 

@@ -19,7 +19,7 @@ inline core::WorkList two_items() {
   list.items = {{{1, 3, 70}, {0, 4, 73}, 1, 2, 3, 2},  // heads 2 and 5
                 {{0, 0, 0}, {0, 1, 3}, 0, 0, 1, 6},    // no queries: no team
                 {{1, 1, 40}, {0, 0, 0}, 0, 0, 1, 6},   // no keys: no team
-                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, core::Mask::upto}};
+                {{0, 1, 3}, {1, 1, 40}, 0, 0, 1, 1, core::Band::upto}};
   return list;
 }
 

@@ -7,9 +7,9 @@
 namespace annulus::test {
 
 /// A case of one head where rows 0 ... rows - 1 see keys 0 ... keys - 1 by `mask`.
-inline BackwardCase backward_case(Index rows, Index keys, Index head_dim, core::Mask mask) {
+inline BackwardCase backward_case(Index rows, Index keys, Index head_dim, core::Band mask) {
   BackwardCase test{plain_case(rows, keys, head_dim, false)};
-  test.calls[0].items[0].mask = mask;
+  test.calls[0].items[0].band = mask;
   return test;
 }
 
@@ -26,6 +26,7 @@ struct BackwardRun {
   bool finished = true;
   DType result = DType::float64;  ///< of dq, dk, dv; only with `finished`
   std::function<void()> poll = {};
+  bool in_blocks = false;  ///< what blocks of rows have begun goes on in the next list, and joins the sums at the end
 };
 inline Gradients host_gradients(const BackwardCase& test, const kernels::ReferenceResult& forward,
                                 const BackwardRun& run = {}) {
@@ -50,16 +51,22 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
                      delta = row_like(std::vector<double>(forward.lse.size(), 1234.0), wide);
   const DeviceTensor dq = query_like(std::vector<double>(test.q.size(), 0.0), wide),
                      dk = key_like(std::vector<double>(test.k.size(), 0.0), wide),
-                     dv = key_like(std::vector<double>(test.v.size(), 0.0), wide);
+                     dv = key_like(std::vector<double>(test.v.size(), 0.0), wide),
+                     begun_dk = key_like(std::vector<double>(test.k.size(), 0.0), wide),
+                     begun_dv = key_like(std::vector<double>(test.v.size(), 0.0), wide);
   const core::TensorView none;
   host::host_backward_delta(shape, rows, out.view, dout.view, test.dlse.empty() ? none : dlse.view, delta.view,
                             run.set);
+  kernels::GradientViews gradients{dq.view, dk.view, dv.view};
+  if (run.in_blocks) gradients = {dq.view, dk.view, dv.view, begun_dk.view, begun_dv.view};
   for (const core::WorkList& list : test.calls) {
     host::host_attend_backward(
         list, shape, rows, test.precision,
-        {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(), test.output_scale},
-        {dq.view, dk.view, dv.view}, run.poll, run.set);
+        {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(), test.output_scale}, gradients,
+        run.poll, run.set);
   }
+  end_blocks(begun_dk, dk, shape.batch * keys);
+  end_blocks(begun_dv, dv, shape.batch * keys);
   const auto result = [&](kernels::Gradient which, const DeviceTensor& accumulator, Index of_rows, Index heads) {
     const Index numbers = shape.batch * of_rows * heads * D;
     if (!run.finished) return from_device(accumulator.buffer, numbers, wide);

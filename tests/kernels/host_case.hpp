@@ -22,7 +22,7 @@ inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal) 
   core::WorkItem item;
   item.query = {0, 1, rows};
   item.key = {1, 1, keys};
-  item.mask = causal ? core::Mask::upto : core::Mask::all;
+  item.band = causal ? core::Band::upto : core::Band::all;
   list.items = {item};
   test.calls = {list};
   return test;

@@ -27,7 +27,7 @@ struct OrderedCase {
     for (std::size_t i = 0; i + 1 < begins.size(); ++i)
       runs.push_back({begins[i], begins[i], 1, begins[i + 1] - begins[i]});
     std::vector<core::WorkList> all;
-    const auto add = [&](Index queries, Index keys, core::Mask mask) {
+    const auto add = [&](Index queries, Index keys, core::Band mask) {
       core::WorkList list{runs, {}};
       for (Index kv = 0; kv < shape.kv_heads; ++kv) {
         list.items.push_back({{queries, 1, runs[std::size_t(queries)].count},
@@ -43,10 +43,10 @@ struct OrderedCase {
     for (Index step = 0; step < pieces; ++step) {
       for (Index a = 0; a < pieces; ++a) {
         if (causal && step > a) continue;
-        add(a, (a + pieces - step) % pieces, causal || step == 0 ? core::Mask::upto : core::Mask::all);
+        add(a, (a + pieces - step) % pieces, causal || step == 0 ? core::Band::upto : core::Band::all);
       }
     }
-    for (Index a = 0; a < pieces && !causal; ++a) add(a, a, core::Mask::after);
+    for (Index a = 0; a < pieces && !causal; ++a) add(a, a, core::Band::after);
     return all;
   }
 

@@ -22,13 +22,13 @@ inline WorkCase few_queries_case(Index head_dim, DType type, core::Precision pre
       {7, 4, 5, 90},                                          // 5: 90 keys
   };
   const core::RowMap queries{0, 3, 70}, keys{3, 2, 330};
-  for (const core::Mask mask : {core::Mask::upto, core::Mask::after}) {
+  for (const core::Band mask : {core::Band::upto, core::Band::after}) {
     core::WorkList list;
     list.runs = runs;
     list.items = {{queries, keys, 0, 0, 1, 2, mask}, {queries, keys, 1, 2, 1, 1, mask}};
     test.calls.push_back(list);
   }
-  test.calls.push_back({runs, {{{1, 2, 40}, {5, 1, 90}, 1, 2, 1, 2, core::Mask::all}}});
+  test.calls.push_back({runs, {{{1, 2, 40}, {5, 1, 90}, 1, 2, 1, 2, core::Band::all}}});
   test.fill();
   return test;
 }
@@ -41,7 +41,7 @@ inline WorkCase many_keys_case(Index head_dim, DType type, core::Precision preci
   test.key_rows = 1500;
   test.type = type;
   test.precision = precision;
-  test.calls = {{{{1430, 0, 1, 70}, {0, 0, 1, 1500}}, {{{0, 1, 70}, {1, 1, 1500}, 0, 0, 1, 2, core::Mask::upto}}}};
+  test.calls = {{{{1430, 0, 1, 70}, {0, 0, 1, 1500}}, {{{0, 1, 70}, {1, 1, 1500}, 0, 0, 1, 2, core::Band::upto}}}};
   test.fill();
   return test;
 }

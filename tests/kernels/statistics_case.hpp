@@ -21,7 +21,7 @@ struct StatisticsAnswer {
 
 /// Two batch entries, five heads on a key/value head of three and one of two, pieces of several runs with gaps in t and
 /// in rows; query rows 0 ... 3 are in no item.
-inline WorkCase statistics_case(Index head_dim, core::Mask mask, DType type, core::Precision precision) {
+inline WorkCase statistics_case(Index head_dim, core::Band mask, DType type, core::Precision precision) {
   WorkCase test{{2, 0, 6, 2, head_dim}, 150, 170, type, precision};
   core::WorkList list;
   list.runs = {{3, 4, 2, 18}, {24, 42, 1, 30},                   // 0-1: 48 queries

@@ -13,7 +13,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 using core::WorkList;
 using kernels::Backend;
@@ -58,7 +58,7 @@ std::vector<WorkList> work_of(const AttentionCase& problem) {
             const core::RowMap rows =
                 comb(list, {begin, std::min(begin + length, documents[i + 1])}, pair.dilation, offset);
             if (rows.count == 0) continue;
-            list.items.push_back({rows, rows, kv, head, 1, 1, problem.pattern.causal ? Mask::upto : Mask::all});
+            list.items.push_back({rows, rows, kv, head, 1, 1, problem.pattern.causal ? Band::upto : Band::all});
           }
         }
       }

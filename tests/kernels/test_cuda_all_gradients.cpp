@@ -11,7 +11,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 
 template <class Products>
 class CudaAllGradients : public testing::Test {};
@@ -19,9 +19,9 @@ TYPED_TEST_SUITE(CudaAllGradients, AllProducts);
 
 TYPED_TEST(CudaAllGradients, EveryHeadSizeAndMask) {
   for (const Index head_dim : TypeParam::backward_dims) {
-    for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
-      if (mask != Mask::upto && head_dim != TypeParam::backward_dims[0]) continue;
-      SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+    for (const Band mask : {Band::all, Band::upto, Band::after}) {
+      if (mask != Band::upto && head_dim != TypeParam::backward_dims[0]) continue;
+      SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + name_of(mask));
       const BackwardCase test = awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask);
       const BackwardAnswer known = naive_backward(test);
       TwinRun how;
@@ -37,7 +37,7 @@ TYPED_TEST(CudaAllGradients, EveryHeadSizeAndMask) {
 TYPED_TEST(CudaAllGradients, AnyOrderOfThreadsAndCopies) {
   for (const Index head_dim : {16, 80}) {
     SCOPED_TRACE("D " + std::to_string(head_dim));
-    const BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Mask::upto);
+    const BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Band::upto);
     const BackwardAnswer known = naive_backward(test);
     TwinRun upwards{Copies::at_once}, downwards{Copies::at_wait, Fibres::Order::downwards};
     const Gradients first = twin_gradients_at_once<TypeParam>(test, known, upwards);
@@ -50,7 +50,7 @@ TYPED_TEST(CudaAllGradients, AnyOrderOfThreadsAndCopies) {
 TYPED_TEST(CudaAllGradients, KeysThatAreLackingGiveNothing) {
   for (const Index head_dim : {16, 80}) {
     SCOPED_TRACE("D " + std::to_string(head_dim));
-    BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Mask::all);
+    BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Band::all);
     const double amplitude = TypeParam::type == DType::float64 ? 64 : head_dim == 16 ? 16 : 6;
     std::fill(test.q.begin(), test.q.end(), amplitude);
     std::fill(test.k.begin(), test.k.end(), -amplitude);

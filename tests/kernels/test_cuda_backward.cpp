@@ -5,12 +5,12 @@
 
 #include "kernels/cuda_backward_case.hpp"
 
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 
 template <class Products>
 class CudaBackward : public testing::Test {};
@@ -18,9 +18,9 @@ TYPED_TEST_SUITE(CudaBackward, AllProducts);
 
 TYPED_TEST(CudaBackward, EveryHeadSizeAndMask) {
   for (const Index head_dim : TypeParam::backward_dims) {
-    for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
-      if (mask != Mask::upto && head_dim != TypeParam::backward_dims[0]) continue;
-      SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+    for (const Band mask : {Band::all, Band::upto, Band::after}) {
+      if (mask != Band::upto && head_dim != TypeParam::backward_dims[0]) continue;
+      SCOPED_TRACE("D " + std::to_string(head_dim) + ", mask " + name_of(mask));
       const BackwardCase test = awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask);
       const BackwardAnswer known = naive_backward(test);
       TwinRun how;
@@ -30,11 +30,23 @@ TYPED_TEST(CudaBackward, EveryHeadSizeAndMask) {
   }
 }
 
+TYPED_TEST(CudaBackward, BandsWithTwoEnds) {
+  for (const Band& band : window_bands) {
+    SCOPED_TRACE(name_of(band));
+    const Index head_dim = TypeParam::backward_dims[0];
+    const BackwardCase test =
+        with_band(awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, Band::all), band);
+    const BackwardAnswer known = naive_backward(test);
+    TwinRun how;
+    expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
+  }
+}
+
 // With head sizes of which one warp makes dk and dv, and a pair of warps.
 TYPED_TEST(CudaBackward, SameBitsInAnyOrderOfThreadsAndCopies) {
   for (const Index head_dim : {16, 80}) {
     SCOPED_TRACE("D " + std::to_string(head_dim));
-    const BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Mask::upto);
+    const BackwardCase test = long_backward_case(head_dim, TypeParam::type, TypeParam::precision, Band::upto);
     const BackwardAnswer known = naive_backward(test);
     TwinRun first;
     const Gradients expected = twin_gradients<TypeParam>(test, known, first);
@@ -51,7 +63,7 @@ TYPED_TEST(CudaBackward, SameBitsInAnyOrderOfThreadsAndCopies) {
 
 // Rows whose lse is minus infinity have no probabilities, whatever delta they are given: here NaN.
 TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
-  const BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Mask::upto);
+  const BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Band::upto);
   BackwardAnswer known = naive_backward(test);
   Index empty = 0;
   for (std::size_t row = 0; row < known.lse.size(); ++row) {

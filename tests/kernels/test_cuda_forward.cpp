@@ -10,7 +10,7 @@
 
 #include "kernels/cuda_kinds.hpp"
 
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 
 namespace annulus::test {
 namespace {
@@ -38,7 +38,7 @@ TYPED_TEST(CudaForward, EveryHeadSize) {
 }
 
 TYPED_TEST(CudaForward, SameBitsInAnyOrderOfThreadsAndCopies) {
-  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Mask::upto);
+  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Band::upto);
   TwinRun first;
   const kernels::ReferenceResult expected = TypeParam::twin(test, first);
   expect_right(test, expected, TypeParam::tolerance, "long rows");
@@ -52,8 +52,16 @@ TYPED_TEST(CudaForward, SameBitsInAnyOrderOfThreadsAndCopies) {
   }
 }
 
+TYPED_TEST(CudaForward, BandsWithTwoEnds) {
+  for (const core::Band& band : window_bands) {
+    TwinRun how;
+    const WorkCase test = with_band(this->awkward(TypeParam::head_dims[0], false), band);
+    expect_right(test, TypeParam::twin(test, how), TypeParam::tolerance, name_of(band));
+  }
+}
+
 TYPED_TEST(CudaForward, RowsSeeTheKeysAfterThem) {
-  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Mask::after);
+  const WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Band::after);
   TwinRun how;
   expect_right(test, TypeParam::twin(test, how), TypeParam::tolerance, "keys after the rows");
 }
@@ -80,7 +88,7 @@ TYPED_TEST(CudaForward, AKeyThatIsSeenAloneGivesItsValue) {
   test.precision = TypeParam::precision;
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 61}, {0, 0, 1, 1}};
-  test.calls[0].items = {{{0, 1, 61}, {1, 1, 1}, 0, 0, 1, 1, core::Mask::all}};
+  test.calls[0].items = {{{0, 1, 61}, {1, 1, 1}, 0, 0, 1, 1, core::Band::all}};
   test.fill();
   if (TypeParam::type == DType::float32) test.v = rounded(test.v, DType::bfloat16);  // exact as TF32
   TwinRun how;
@@ -149,7 +157,7 @@ TEST(CudaForwardNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
 
 // Keys of score +inf share the weight, others have none; a row that has none of them is as one that saw no key.
 TEST(CudaForwardNumbers, InfiniteScores) {
-  WorkCase test = long_case(8, DType::bfloat16, core::Precision::float32, core::Mask::upto);
+  WorkCase test = long_case(8, DType::bfloat16, core::Precision::float32, core::Band::upto);
   const auto only_first = [](std::vector<double>& vectors, double size) {
     for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = i % 8 == 0 ? (vectors[i] < 0 ? -size : size) : 0;
   };

@@ -71,9 +71,9 @@ TYPED_TEST(CudaOnGpu, EveryHeadSize) {
 }
 
 TYPED_TEST(CudaOnGpu, LongRows) {
-  for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
+  for (const core::Band mask : {core::Band::all, core::Band::upto, core::Band::after}) {
     this->expect_right(long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, mask),
-                       "long rows, mask " + std::to_string(int(mask)));
+                       "long rows, mask " + name_of(mask));
   }
 }
 
@@ -92,7 +92,7 @@ TYPED_TEST(CudaOnGpu, ManyKeysAreSplit) {
 // A launch again and again gives the same bits: no thread reads what another one has not written yet.
 TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
   const Index head_dim = TypeParam::head_dims[1];
-  for (const WorkCase& test : {long_case(head_dim, TypeParam::type, TypeParam::precision, core::Mask::upto),
+  for (const WorkCase& test : {long_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::upto),
                                many_keys_case(head_dim, TypeParam::type, TypeParam::precision)}) {
     const auto run = [&] {
       return answer_by(
@@ -132,9 +132,9 @@ TYPED_TEST_SUITE(CudaBackwardOnGpu, AllProducts);
 
 TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
   for (const Index head_dim : TypeParam::backward_dims) {
-    for (const core::Mask mask : {core::Mask::all, core::Mask::upto, core::Mask::after}) {
+    for (const core::Band mask : {core::Band::all, core::Band::upto, core::Band::after}) {
       this->expect_right(awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask),
-                         "D " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+                         "D " + std::to_string(head_dim) + ", mask " + name_of(mask));
     }
   }
 }
@@ -144,8 +144,8 @@ TYPED_TEST(CudaBackwardOnGpu, InAnyOrder) {
   for (const Index head_dim : TypeParam::backward_dims) {
     if (!can_run(backward_shared_bytes<TypeParam>(head_dim))) continue;
     for (const BackwardCase& test :
-         {awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Mask::upto),
-          long_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Mask::after)}) {
+         {awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::upto),
+          long_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::after)}) {
       SCOPED_TRACE("D " + std::to_string(head_dim) + ", " + std::to_string(test.query_rows) + " query rows");
       const BackwardAnswer known = naive_backward(test);
       const auto attend = [&](const core::WorkList& list, const BackwardTensors& tensors) {
@@ -160,7 +160,7 @@ TYPED_TEST(CudaBackwardOnGpu, InAnyOrder) {
 }
 
 TYPED_TEST(CudaBackwardOnGpu, LongRows) {
-  this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Mask::upto), "long rows");
+  this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Band::upto), "long rows");
 }
 
 // A product with zero, as of a hidden key, must not count, however large the other number is: not even by which digits
@@ -175,7 +175,7 @@ struct HiddenRows : BackwardCase {
     precision = Products::precision;
     calls.resize(1);
     calls[0].runs = {{0, 0, 1, rows}};
-    calls[0].items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, core::Mask::upto}};
+    calls[0].items = {{{0, 1, rows}, {0, 1, rows}, 0, 0, 1, 1, core::Band::upto}};
     fill_all();
   }
   static double large() { return Products::type == DType::float16 ? 6e4 : 1e30; }

@@ -45,9 +45,9 @@ TYPED_TEST(CudaSplit, AnyNumberOfParts) {
 // All keys come after most queries of a tile, or after all of some parts' queries: such a part has the state of a row
 // that saw no key. Then states without keys are merged with each other, too.
 TYPED_TEST(CudaSplit, PartsInWhichRowsSeeNoKey) {
-  WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Mask::upto);
+  WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Band::upto);
   test.calls[0].runs = {{0, 5, 2, 200}, {0, 10, 3, 280}};
-  test.calls[0].items = {{{0, 1, 200}, {1, 1, 280}, 0, 0, 1, 1, core::Mask::upto}};
+  test.calls[0].items = {{{0, 1, 200}, {1, 1, 280}, 0, 0, 1, 1, core::Band::upto}};
   TwinRun how{.parts = 100};  // a tile in each
   const kernels::ReferenceResult answer = TypeParam::twin(test, how);
   expect_right(test, answer, TypeParam::tolerance, "causal, a tile in each part");
@@ -202,7 +202,7 @@ TEST(KeysOfTeams, AreThoseThatSomeQuerySees) {
       KeyRange seen{Index(keys.size()), 0};
       for (Index i = tile.begin; i < tile.begin + tile.count; ++i) {
         for (Index j = 0; j < Index(keys.size()); ++j) {
-          if (!sees(tile.item.mask, queries[std::size_t(i)].t, keys[std::size_t(j)].t)) continue;
+          if (!sees(tile.item.band, queries[std::size_t(i)].t, keys[std::size_t(j)].t)) continue;
           seen = {std::min(seen.begin, j), std::max(seen.end, j + 1)};
         }
       }

@@ -13,7 +13,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 
 void expect_forward(kernels::cudnn::Engine& engine, const WorkCase& test, const std::string& what) {
@@ -21,13 +21,13 @@ void expect_forward(kernels::cudnn::Engine& engine, const WorkCase& test, const 
 }
 
 TEST(CudnnAttend, PairsOfManySegments) {
-  for (const Mask mask : {Mask::all, Mask::upto}) {
+  for (const Band mask : {Band::all, Band::upto}) {
     for (const Index kv_heads : {1, 2, 4}) {
       for (const DType type : {DType::bfloat16, DType::float16}) {
         WorkCase test = two_pairs<WorkCase>(kv_heads, type, mask);
         test.fill(4);
         DenseDouble engine;
-        expect_forward(engine, test, "kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+        expect_forward(engine, test, "kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
         // 4 whole segments as one batch, twice for the two batch entries; the last ones of both entries at once.
         ASSERT_GE(engine.ran.size(), 3U);
         const auto widest = std::max_element(engine.ran.begin(), engine.ran.end(),
@@ -51,7 +51,7 @@ TEST(CudnnAttend, AwkwardRows) {
 // Queries 0 to 15 see small scores in the pair (16, 1) and, of keys 16 to 31, some of hundreds in the pair (32, 4); the
 // other way round the maximum stays, and what comes later has next to no weight.
 TEST(CudnnAttend, LargeAndSmallScoresMeet) {
-  WorkCase test = two_pairs<WorkCase>(2, DType::float16, Mask::all);
+  WorkCase test = two_pairs<WorkCase>(2, DType::float16, Band::all);
   test.fill();
   const Index of_a_row = test.shape.kv_heads * test.shape.head_dim;
   for (Index i = 16 * of_a_row; i < 32 * of_a_row; ++i) test.k[std::size_t(i)] *= 256;  // float16 has them exactly
@@ -63,7 +63,7 @@ TEST(CudnnAttend, LargeAndSmallScoresMeet) {
 }
 
 TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
-  WorkCase test = two_pairs<WorkCase>(2, DType::bfloat16, Mask::upto);
+  WorkCase test = two_pairs<WorkCase>(2, DType::bfloat16, Band::upto);
   test.fill();
   DenseDouble engine;
   engine.why_not = [](const PlanShape& shape) { return shape.queries == 16 ? "no plan of 16" : ""; };
@@ -85,9 +85,9 @@ TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
 }
 
 TEST(CudnnAttend, GradientsOfPairs) {
-  for (const Mask mask : {Mask::all, Mask::upto}) {
+  for (const Band mask : {Band::all, Band::upto}) {
     for (const Index kv_heads : {1, 2, 4}) {
-      SCOPED_TRACE("kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+      SCOPED_TRACE("kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
       BackwardCase test = two_pairs<BackwardCase>(kv_heads, DType::float16, mask);
       test.fill_all();
       test.dlse.clear();
@@ -99,14 +99,14 @@ TEST(CudnnAttend, GradientsOfPairs) {
 }
 
 TEST(CudnnAttend, GradientsOfAwkwardRows) {
-  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
-    SCOPED_TRACE(int(mask));
+  for (const Band mask : {Band::all, Band::upto, Band::after}) {
+    SCOPED_TRACE(name_of(mask));
     BackwardCase test = awkward_backward_case(24, DType::float16, Precision::float32, mask);
     test.dlse.clear();
     test.output_scale = 1;
     DenseDouble engine;
     expect_gradients(engine, test, 1e-3);
-    EXPECT_EQ(engine.ran.empty(), mask == Mask::after);  // keys behind the query alone are our own kernels'
+    EXPECT_EQ(engine.ran.empty(), mask == Band::after);  // keys behind the query alone are our own kernels'
   }
 }
 
@@ -119,7 +119,7 @@ TEST(CudnnAttend, KeysOfHeadsInRowsOfTheirOwn) {
   test.type = DType::float16;
   core::WorkList& list = test.calls.emplace_back();
   list.runs = {{0, 0, 1, 12}, {0, 3, 1, 12}, {0, 23, 1, 12}};
-  for (Index kv = 0; kv < 2; ++kv) list.items.push_back({{0, 1, 12}, {kv + 1, 1, 12}, kv, 2 * kv, 1, 2, Mask::upto});
+  for (Index kv = 0; kv < 2; ++kv) list.items.push_back({{0, 1, 12}, {kv + 1, 1, 12}, kv, 2 * kv, 1, 2, Band::upto});
   test.fill_all();
   test.dlse.clear();
   DenseDouble engine;
@@ -130,7 +130,7 @@ TEST(CudnnAttend, KeysOfHeadsInRowsOfTheirOwn) {
 }
 
 TEST(CudnnAttend, GradientsThatItDoesNotMakeAreOurOwn) {
-  BackwardCase test = two_pairs<BackwardCase>(4, DType::float16, Mask::upto);
+  BackwardCase test = two_pairs<BackwardCase>(4, DType::float16, Band::upto);
   test.fill_all();
   test.dlse.clear();
   DenseDouble engine;
@@ -145,7 +145,7 @@ TEST(CudnnAttend, GradientsThatItDoesNotMakeAreOurOwn) {
 
 // Shapes that differ in nothing that a plan depends on are one: a plan takes a while to make.
 TEST(CudnnAttend, PairsOfOneShapeShareItsPlan) {
-  WorkCase test = two_pairs<WorkCase>(4, DType::bfloat16, Mask::upto);
+  WorkCase test = two_pairs<WorkCase>(4, DType::bfloat16, Band::upto);
   test.fill();
   test.calls[1] = test.calls[0];
   DenseDouble engine;
@@ -164,7 +164,7 @@ TEST(CudnnAttend, ManyShapesAreLeftToOurOwn) {
   core::WorkList& list = test.calls.emplace_back();
   for (Index count = 1; count <= 70; ++count) {
     list.runs.push_back({0, test.query_rows, 1, count});
-    list.items.push_back({{count - 1, 1, count}, {count - 1, 1, count}, 0, 0, 1, 1, Mask::upto});
+    list.items.push_back({{count - 1, 1, count}, {count - 1, 1, count}, 0, 0, 1, 1, Band::upto});
     test.query_rows += count;
   }
   test.key_rows = test.query_rows;

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "annulus/kernels/cudnn/combs.hpp"
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::WorkList;
 using kernels::cudnn::CutList;
 using kernels::cudnn::StridedCall;
@@ -23,7 +23,7 @@ std::vector<Meeting> meetings(const std::vector<WorkList>& lists) {
     for (const core::WorkItem& item : list.items) {
       for (const CombRow query : comb_rows(list, item.query)) {
         for (const CombRow key : comb_rows(list, item.key)) {
-          for (Index h = 0; sees(item.mask, query.t, key.t) && h < item.head_count; ++h)
+          for (Index h = 0; sees(item.band, query.t, key.t) && h < item.head_count; ++h)
             all.push_back({query.row, item.head_first + h * item.head_stride, key.row, item.kv_head});
         }
       }
@@ -80,7 +80,7 @@ CutList expect_same_meetings(const WorkList& list) {
 }
 
 /// Rows 0 ... 15, pair (8, 2), heads 0 and 1 at offset 0, 2 and 3 at offset 1; of the last segment `last` rows a comb.
-WorkList two_segments(Index last, Mask mask) {
+WorkList two_segments(Index last, Band mask) {
   WorkList list;
   for (Index segment = 0; segment < 2; ++segment) {
     for (Index head = 0; head < 4; ++head) {
@@ -93,7 +93,7 @@ WorkList two_segments(Index last, Mask mask) {
 }
 
 TEST(CudnnCombs, SegmentsAtOneOffsetAreOneCall) {
-  const CutList cut = expect_same_meetings(two_segments(4, Mask::upto));
+  const CutList cut = expect_same_meetings(two_segments(4, Band::upto));
   ASSERT_EQ(cut.calls.size(), 2U);
   const StridedCall first{
       .segments = 2, .groups = 2, .query = {0, 2, 4, 8}, .key = {0, 2, 4, 8}, .next_kv_head = 1, .seen = 0};
@@ -106,7 +106,7 @@ TEST(CudnnCombs, SegmentsAtOneOffsetAreOneCall) {
 }
 
 TEST(CudnnCombs, ShorterLastSegmentIsACallOfItsOwn) {
-  const CutList cut = expect_same_meetings(two_segments(3, Mask::all));
+  const CutList cut = expect_same_meetings(two_segments(3, Band::all));
   ASSERT_EQ(cut.calls.size(), 4U);
   for (const StridedCall& call : cut.calls) {
     EXPECT_EQ(call.segments, 1);
@@ -119,7 +119,7 @@ TEST(CudnnCombs, MoreSegmentsThanAGridTakesAreSeveralCalls) {
   WorkList list;
   for (Index segment = 0; segment < (1 << 15) + 3; ++segment) {
     list.runs.push_back({0, 2 * segment, 1, 2});
-    list.items.push_back({{segment, 1, 2}, {segment, 1, 2}, 0, 0, 1, 1, Mask::upto});
+    list.items.push_back({{segment, 1, 2}, {segment, 1, 2}, 0, 0, 1, 1, Band::upto});
   }
   const CutList cut = expect_same_meetings(list);
   ASSERT_EQ(cut.calls.size(), 2U);
@@ -132,7 +132,7 @@ TEST(CudnnCombs, HeadsOfAGroupStayTogether) {
   list.runs = {{0, 0, 1, 5}, {0, 5, 1, 5}};
   for (Index segment = 0; segment < 2; ++segment) {
     for (Index kv = 0; kv < 3; ++kv)
-      list.items.push_back({{segment, 1, 5}, {segment, 1, 5}, kv, 4 * kv, 2, 2, Mask::upto});
+      list.items.push_back({{segment, 1, 5}, {segment, 1, 5}, kv, 4 * kv, 2, 2, Band::upto});
   }
   const CutList cut = expect_same_meetings(list);
   ASSERT_EQ(cut.calls.size(), 1U);
@@ -148,7 +148,7 @@ TEST(CudnnCombs, HeadsOfAGroupStayTogether) {
 TEST(CudnnCombs, KeysOfHeadsInRowsOfTheirOwn) {
   WorkList list;
   list.runs = {{0, 0, 1, 5}, {0, 2, 3, 5}, {0, 40, 3, 5}, {0, 78, 3, 5}};
-  for (Index kv = 0; kv < 3; ++kv) list.items.push_back({{0, 1, 5}, {kv + 1, 1, 5}, kv, kv, 1, 1, Mask::upto});
+  for (Index kv = 0; kv < 3; ++kv) list.items.push_back({{0, 1, 5}, {kv + 1, 1, 5}, kv, kv, 1, 1, Band::upto});
   const CutList cut = expect_same_meetings(list);
   ASSERT_EQ(cut.calls.size(), 1U);
   EXPECT_EQ(cut.calls[0].next_key_row, 38);
@@ -157,7 +157,7 @@ TEST(CudnnCombs, KeysOfHeadsInRowsOfTheirOwn) {
 TEST(CudnnCombs, RectanglesUnderTheDiagonal) {
   WorkList list;
   list.runs = {{10, 0, 1, 6}, {4, 0, 1, 12}};
-  list.items = {{{0, 1, 6}, {1, 1, 12}, 0, 0, 1, 1, Mask::upto}};
+  list.items = {{{0, 1, 6}, {1, 1, 12}, 0, 0, 1, 1, Band::upto}};
   EXPECT_EQ(expect_same_meetings(list).calls.front().seen, 6);
   list.runs[1] = {4, 0, 1, 7};  // up to the first query's own place: nothing is hidden
   list.items[0].key.count = 7;
@@ -175,7 +175,7 @@ TEST(CudnnCombs, RectanglesUnderTheDiagonal) {
 TEST(CudnnCombs, KeysBehindTheQueryAloneAreLeft) {
   WorkList list;
   list.runs = {{0, 0, 1, 6}, {6, 6, 1, 4}};
-  list.items = {{{0, 1, 6}, {1, 1, 4}, 0, 0, 1, 1, Mask::after}};
+  list.items = {{{0, 1, 6}, {1, 1, 4}, 0, 0, 1, 1, Band::after}};
   EXPECT_EQ(expect_same_meetings(list).calls.size(), 1U);  // all of them
   list.items[0].key = {0, 1, 6};
   const CutList cut = expect_same_meetings(list);
@@ -186,11 +186,11 @@ TEST(CudnnCombs, KeysBehindTheQueryAloneAreLeft) {
 TEST(CudnnCombs, RowsInManyPiecesAreLeft) {
   WorkList list;
   for (Index i = 0; i < 5; ++i) list.runs.push_back({3 * i, 3 * i, 1, 2});
-  list.items = {{{0, 5, 10}, {0, 5, 10}, 0, 0, 1, 1, Mask::upto}};
+  list.items = {{{0, 5, 10}, {0, 5, 10}, 0, 0, 1, 1, Band::upto}};
   const CutList cut = expect_same_meetings(list);
   EXPECT_TRUE(cut.calls.empty());
   EXPECT_EQ(cut.why_rest, "rows in 5 x 5 pieces");
-  list.items = {{{0, 4, 8}, {0, 4, 8}, 0, 0, 1, 1, Mask::upto}};
+  list.items = {{{0, 4, 8}, {0, 4, 8}, 0, 0, 1, 1, Band::upto}};
   EXPECT_FALSE(expect_same_meetings(list).calls.empty());
 }
 
@@ -199,9 +199,22 @@ TEST(CudnnCombs, AwkwardLists) {
     const WorkCase test = awkward_case(8, DType::bfloat16, core::Precision::float32, causal);
     for (const WorkList& list : test.calls) expect_same_meetings(list);
   }
-  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+  for (const Band mask : {Band::all, Band::upto, Band::after}) {
     const BackwardCase test = awkward_backward_case(8, DType::bfloat16, core::Precision::float32, mask);
     for (const WorkList& list : test.calls) expect_same_meetings(list);
+  }
+}
+
+TEST(CudnnCombs, BandsWithTwoEnds) {
+  for (const Band& band : window_bands) {
+    SCOPED_TRACE(name_of(band));
+    const WorkCase test = with_band(awkward_case(8, DType::bfloat16, core::Precision::float32, false), band);
+    for (const WorkList& list : test.calls) expect_same_meetings(list);
+    // One piece of queries against one of keys: a call where the band has no end on the left.
+    WorkList list;
+    list.runs = {{10, 0, 1, 30}, {0, 0, 1, 60}};
+    list.items = {{{0, 1, 30}, {1, 1, 60}, 0, 0, 1, 1, band}};
+    EXPECT_EQ(expect_same_meetings(list).rest.empty(), band.left >= 39 || band.left < -49);  // or no pair at all
   }
 }
 

@@ -9,7 +9,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 
 class CudnnOnGpu : public testing::TestWithParam<DType> {
@@ -25,13 +25,13 @@ class CudnnOnGpu : public testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Types, CudnnOnGpu, testing::Values(DType::bfloat16, DType::float16));
 
 TEST_P(CudnnOnGpu, PairsOfManySegments) {
-  for (const Mask mask : {Mask::all, Mask::upto}) {
+  for (const Band mask : {Band::all, Band::upto}) {
     for (const Index kv_heads : {1, 2, 4}) {
       WorkCase test = two_pairs<WorkCase>(kv_heads, GetParam(), mask);
       test.fill();
       const kernels::cudnn::Shares before = kernels::cudnn::shares();
       expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()),
-                   "kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+                   "kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
       expect_by_cudnn(before);
     }
   }
@@ -48,9 +48,9 @@ TEST_P(CudnnOnGpu, AwkwardRowsOfEveryHeadSize) {
 }
 
 TEST_P(CudnnOnGpu, GradientsOfPairs) {
-  for (const Mask mask : {Mask::all, Mask::upto}) {
+  for (const Band mask : {Band::all, Band::upto}) {
     for (const Index kv_heads : {1, 2, 4}) {
-      SCOPED_TRACE("kv_heads " + std::to_string(kv_heads) + ", mask " + std::to_string(int(mask)));
+      SCOPED_TRACE("kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
       BackwardCase test = two_pairs<BackwardCase>(kv_heads, GetParam(), mask);
       test.fill_all();
       test.dlse.clear();
@@ -62,8 +62,8 @@ TEST_P(CudnnOnGpu, GradientsOfPairs) {
 }
 
 TEST_P(CudnnOnGpu, GradientsOfAwkwardRows) {
-  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
-    SCOPED_TRACE(int(mask));
+  for (const Band mask : {Band::all, Band::upto, Band::after}) {
+    SCOPED_TRACE(name_of(mask));
     BackwardCase test = awkward_backward_case(64, GetParam(), Precision::float32, mask);
     test.dlse.clear();
     test.output_scale = 1;

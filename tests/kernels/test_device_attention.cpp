@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 #include "kernels/device_case.hpp"
 #include "kernels/unseen_case.hpp"
 #include "support/tolerance.hpp"
@@ -59,9 +59,18 @@ TYPED_TEST(DeviceAttention, RowsSeeTheKeysAfterThem) {
   for (const DType type : {DType::float64, DType::float32}) {
     WorkCase test = awkward_case(32, type, Precision::float64, true);
     for (core::WorkList& list : test.calls) {
-      for (core::WorkItem& item : list.items) item.mask = core::Mask::after;
+      for (core::WorkItem& item : list.items) item.band = core::Band::after;
     }
     this->expect_right(test, tolerance(test), describe(test, true) + ", keys after the rows");
+  }
+}
+
+TYPED_TEST(DeviceAttention, BandsWithTwoEnds) {
+  for (const DType type : {DType::float64, DType::float32}) {
+    for (const core::Band& band : window_bands) {
+      const WorkCase test = with_band(awkward_case(32, type, core::default_precision(type, false), false), band);
+      this->expect_right(test, tolerance(test), name_of(band));
+    }
   }
 }
 
@@ -88,7 +97,7 @@ TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
       test.fill(amplitude);
       const auto answer_for = [&](const std::vector<Index>& cuts) {
         test.calls.clear();
-        for (const core::Mask mask : {core::Mask::upto, core::Mask::after}) {
+        for (const core::Band mask : {core::Band::upto, core::Band::after}) {
           for (std::size_t i = cuts.size() - 1; i-- > 0;) {
             core::WorkList list;
             list.runs = {{0, 0, 1, n}, {cuts[i], cuts[i], 1, cuts[i + 1] - cuts[i]}};
@@ -182,8 +191,8 @@ TYPED_TEST(DeviceAttention, HeadsAStrideApart) {
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 33}, {0, 0, 1, 20}};
   test.calls[0].items = {
-      {{0, 1, 33}, {0, 1, 33}, 0, 0, 2, 3, core::Mask::upto},   // heads 0 2 4
-      {{0, 1, 33}, {1, 1, 20}, 0, 1, 4, 2, core::Mask::upto}};  // heads 1 5, fewer keys; head 3: none
+      {{0, 1, 33}, {0, 1, 33}, 0, 0, 2, 3, core::Band::upto},   // heads 0 2 4
+      {{0, 1, 33}, {1, 1, 20}, 0, 1, 4, 2, core::Band::upto}};  // heads 1 5, fewer keys; head 3: none
   test.fill();
   this->expect_right(test, tolerance(test), "heads a stride apart");
 }

@@ -6,17 +6,17 @@
 #include <limits>
 #include <string>
 
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 #include "kernels/device_backward_case.hpp"
 #include "kernels/unseen_case.hpp"
 
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 
-constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
+constexpr Band all_masks[] = {Band::all, Band::upto, Band::after};
 
 double tolerance(const BackwardCase& test) {
   const bool exact = test.precision == Precision::float64;
@@ -25,7 +25,7 @@ double tolerance(const BackwardCase& test) {
 
 std::string describe(const BackwardCase& test) {
   return std::string(core::name_of(test.type)) + " accumulated in " + std::string(core::name_of(test.precision)) +
-         ", D = " + std::to_string(test.shape.head_dim) + ", mask " + std::to_string(int(test.calls[0].items[0].mask));
+         ", D = " + std::to_string(test.shape.head_dim) + ", mask " + name_of(test.calls[0].items[0].band);
 }
 
 template <class Backend>
@@ -47,9 +47,9 @@ TYPED_TEST_SUITE(DeviceBackward, Backends);
 TYPED_TEST(DeviceBackward, StatisticsOfTheSamePairs) {
   Index keys = 0;
   for (const Index head_dim : {3, 40}) {
-    for (const Mask mask : all_masks) {
+    for (const Band mask : all_masks) {
       for (const Precision precision : number_precisions) {
-        SCOPED_TRACE(fmt::format("D {}, mask {}, {} keys listed", head_dim, int(mask), keys));
+        SCOPED_TRACE(fmt::format("D {}, mask {}, {} keys listed", head_dim, name_of(mask), keys));
         const WorkCase test = statistics_case(head_dim, mask, core::type_of(precision), precision);
         const std::vector<double> lse = naive_answer(test).lse;
         const auto attend = [&](const auto& list, const auto& operands, const auto& views) {
@@ -64,9 +64,27 @@ TYPED_TEST(DeviceBackward, StatisticsOfTheSamePairs) {
   }
 }
 
+TYPED_TEST(DeviceBackward, BandsWithTwoEnds) {
+  for (const Precision precision : number_precisions) {
+    for (const Band& band : window_bands) {
+      const DType type = core::type_of(precision);
+      const BackwardCase test = with_band(awkward_backward_case(20, type, precision, Band::all), band);
+      this->expect_right(test, tolerance(test), name_of(band));
+      const WorkCase statistics = with_band(statistics_case(20, Band::all, type, precision), band);
+      const std::vector<double> lse = naive_answer(statistics).lse;
+      const auto attend = [&](const auto& list, const auto& operands, const auto& views) {
+        kernels::device::launch_attend_statistics<typename TypeParam::Space, typename TypeParam::Tuning>(
+            list, statistics.shape, statistics.query_rows, precision, operands, views, {}, TypeParam::team_size());
+      };
+      expect_close(made_statistics(statistics, lse, 5, attend), naive_statistics(statistics, lse, 5),
+                   core::forward_tolerance(type));
+    }
+  }
+}
+
 TYPED_TEST(DeviceBackward, WhatNoPairReadsStaysOut) {
   for (const DType type : core::all_dtypes) {
-    for (const Mask mask : {Mask::upto, Mask::after}) {
+    for (const Band mask : {Band::upto, Band::after}) {
       const BackwardCase test = awkward_backward_case(20, type, Precision::float32, mask);
       const BackwardAnswer known = naive_backward(test);
       expect_unseen_stay_out_of_gradients(test, describe(test),
@@ -77,7 +95,7 @@ TYPED_TEST(DeviceBackward, WhatNoPairReadsStaysOut) {
 
 TYPED_TEST(DeviceBackward, WhatNoPairReadsStaysOutOfStatistics) {
   for (const Precision precision : number_precisions) {
-    const WorkCase test = statistics_case(24, Mask::upto, core::type_of(precision), precision);
+    const WorkCase test = statistics_case(24, Band::upto, core::type_of(precision), precision);
     expect_unseen_stay_out_of_statistics(
         test, std::string(name_of(precision)), [&](const WorkCase& one, const std::vector<double>& lse) {
           return made_statistics(one, lse, 3, [&](const auto& list, const auto& operands, const auto& views) {
@@ -93,7 +111,7 @@ TYPED_TEST(DeviceBackward, TeamsHaveAllThreads) { expect_teams_of_all_threads<Ty
 TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
   for (const DType type : core::all_dtypes) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
-      for (const Mask mask : all_masks) {
+      for (const Band mask : all_masks) {
         const BackwardCase test = awkward_backward_case(20, type, precision, mask);
         this->expect_right(test, tolerance(test), describe(test));
       }
@@ -104,20 +122,20 @@ TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
 TYPED_TEST(DeviceBackward, EveryHeadSize) {
   for (const Index head_dim : {1, 5, 32, 64, 127, 256}) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
-      const BackwardCase test = awkward_backward_case(head_dim, DType::float64, precision, Mask::upto);
+      const BackwardCase test = awkward_backward_case(head_dim, DType::float64, precision, Band::upto);
       this->expect_right(test, tolerance(test), describe(test));
     }
   }
 }
 
 TYPED_TEST(DeviceBackward, MasksTogetherAreAllKeys) {
-  BackwardCase test = awkward_backward_case(5, DType::float64, Precision::float64, Mask::all);
+  BackwardCase test = awkward_backward_case(5, DType::float64, Precision::float64, Band::all);
   const BackwardAnswer expected = naive_backward(test);
   std::vector<core::WorkList> halves;
   for (const core::WorkList& list : test.calls) {
-    for (const Mask mask : {Mask::upto, Mask::after}) {
+    for (const Band mask : {Band::upto, Band::after}) {
       halves.push_back(list);
-      for (core::WorkItem& item : halves.back().items) item.mask = mask;
+      for (core::WorkItem& item : halves.back().items) item.band = mask;
     }
   }
   test.calls = halves;
@@ -131,7 +149,7 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
   test.query_rows = test.key_rows = 20;
   test.calls.resize(1);
   test.calls[0].runs = {{0, 0, 1, 20}, {10, 10, 1, 10}};
-  test.calls[0].items = {{{0, 1, 20}, {1, 1, 10}, 0, 0, 1, 2, Mask::upto}};
+  test.calls[0].items = {{{0, 1, 20}, {1, 1, 10}, 0, 0, 1, 2, Band::upto}};
   test.fill_all();
   BackwardAnswer known = naive_backward(test);
   for (std::size_t i = 0; i < 10 * 2; ++i) {
@@ -143,7 +161,7 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
   // Only the normalizer says that a row saw nothing: two rows, of which row 1 alone is used.
   test.query_rows = test.key_rows = 2;
   test.calls[0].runs = {{1, 1, 1, 1}, {0, 0, 1, 2}};
-  test.calls[0].items = {{{0, 1, 1}, {1, 1, 2}, 0, 0, 1, 2, Mask::all}};
+  test.calls[0].items = {{{0, 1, 1}, {1, 1, 2}, 0, 0, 1, 2, Band::all}};
   test.fill_all();
   known = naive_backward(test);
   test.calls[0].items[0].query = {1, 1, 2};
@@ -151,7 +169,7 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
 }
 
 TYPED_TEST(DeviceBackward, LargeScores) {
-  BackwardCase test = awkward_backward_case(32, DType::float64, Precision::float64, Mask::upto);
+  BackwardCase test = awkward_backward_case(32, DType::float64, Precision::float64, Band::upto);
   test.fill_all(500);
   this->expect_right(test, 1e-11, "amplitude 500 in float64");
 }
@@ -161,19 +179,24 @@ TYPED_TEST(DeviceBackward, LargeScores) {
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   BackwardCase whole;
   whole.shape = {1, 0, 3, 1, 9};
-  whole.query_rows = whole.key_rows = 90;
+  constexpr Index n = 290;  // rows of two blocks; the first one is cut twice, the second one goes on behind its end
+  whole.query_rows = whole.key_rows = n;
   whole.calls.resize(1);
-  whole.calls[0].runs = {{0, 0, 1, 90}, {0, 0, 1, 13}, {13, 13, 1, 30}, {43, 43, 1, 47}};
+  whole.calls[0].runs = {{0, 0, 1, n}, {0, 0, 1, 13}, {13, 13, 1, 187}, {200, 200, 1, 90}};
   whole.fill_all();
-  const auto item = [](core::RowMap query, core::RowMap key, Mask mask) {
+  const auto item = [](core::RowMap query, core::RowMap key, Band mask) {
     return core::WorkItem{query, key, 0, 0, 1, 3, mask};
   };
-  const core::RowMap everything{0, 1, 90};
-  const core::RowMap parts[] = {{1, 1, 13}, {2, 1, 30}, {3, 1, 47}};
-  for (const Mask mask : all_masks) {
+  const core::RowMap everything{0, 1, n};
+  const core::RowMap parts[] = {{1, 1, 13}, {2, 1, 187}, {3, 1, 90}};
+  for (const Band mask : all_masks) {
+    SCOPED_TRACE(name_of(mask));
     whole.calls[0].items = {item(everything, everything, mask)};
     const BackwardAnswer known = naive_backward(whole);
     const Gradients expected = this->gradients(whole, known);
+    expect_close(expected, known.gradients, tolerance(whole));
+    const Gradients other = device_gradients<OtherBackend::Space, OtherTuning>(whole, known, OtherBackend::team_size());
+    expect_same_bits(other, expected);
 
     BackwardCase by_keys = whole, by_queries = whole;
     by_keys.calls = by_queries.calls = {whole.calls[0], whole.calls[0], whole.calls[0]};
@@ -181,9 +204,29 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
       by_keys.calls[std::size_t(i)].items = {item(everything, parts[2 - i], mask)};
       by_queries.calls[std::size_t(i)].items = {item(parts[i], everything, mask)};
     }
-    for (const BackwardCase& cut : {by_keys, by_queries}) {
-      SCOPED_TRACE(int(mask));
-      expect_same_bits(this->gradients(cut, known), expected);
+    for (const BackwardCase& cut : {by_keys, by_queries}) expect_same_bits(this->gradients(cut, known), expected);
+  }
+}
+
+// Sums of thousands of rows, dv's of one sign; with a head of many numbers, too, whose sums lie in memory.
+TYPED_TEST(DeviceBackward, SumsOfManyRowsKeepTheirDigits) {
+  for (const Index head_dim : {16, 160}) {
+    BackwardCase test;
+    test.shape = {1, 0, 1, 1, head_dim};
+    test.query_rows = head_dim == 16 ? 16384 : 4096;
+    test.key_rows = 5;
+    test.calls.resize(1);
+    test.calls[0].runs = {{0, 0, 1, test.query_rows}, {0, 0, 1, 5}};
+    test.calls[0].items = {{{0, 1, test.query_rows}, {1, 1, 5}, 0, 0, 1, 1, Band::all}};
+    test.fill_all();
+    for (double& number : test.dout) number = std::abs(number);
+    const BackwardAnswer known = naive_backward(test);
+    for (const bool in_blocks : {false, true}) {
+      SCOPED_TRACE(fmt::format("D {}{}", head_dim, in_blocks ? ", blocks go on" : ""));
+      const Gradients actual = device_gradients<typename TypeParam::Space, typename TypeParam::Tuning>(
+          test, known, TypeParam::team_size(), {}, in_blocks);
+      EXPECT_TRUE(close_to(actual.dk, known.gradients.dk, 1e-6)) << "dk";
+      EXPECT_TRUE(close_to(actual.dv, known.gradients.dv, 1e-6)) << "dv";
     }
   }
 }
@@ -197,7 +240,7 @@ TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
   together.key_rows = 3;
   together.calls.resize(1);
   together.calls[0].runs = {{7, 0, 1, 1}, {2, 0, 1, 3}};
-  together.calls[0].items = {{{0, 1, 1}, {1, 1, 3}, 0, 0, 2, 3, Mask::upto}};  // heads 0, 2, 4
+  together.calls[0].items = {{{0, 1, 1}, {1, 1, 3}, 0, 0, 2, 3, Band::upto}};  // heads 0, 2, 4
   together.fill_all();
   BackwardCase apart = together;
   apart.calls = {together.calls[0], together.calls[0], together.calls[0]};
@@ -215,13 +258,13 @@ TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
 }
 
 TEST(DeviceBackwardBits, DoNotDependOnTiles) {
-  for (const Mask mask : all_masks) {
+  for (const Band mask : all_masks) {
     const BackwardCase test = awkward_backward_case(20, DType::float32, Precision::float32, mask);
     const BackwardAnswer known = naive_backward(test);
     const Gradients other = device_gradients<OtherBackend::Space, OtherTuning>(test, known, OtherBackend::team_size());
     for_each_backend(Backends(), [&](auto backend) {
       using Each = decltype(backend);
-      SCOPED_TRACE(fmt::format("{}, mask {}", Each::Space::name(), int(mask)));
+      SCOPED_TRACE(fmt::format("{}, mask {}", Each::Space::name(), name_of(mask)));
       expect_same_bits(device_gradients<typename Each::Space, typename Each::Tuning>(test, known, Each::team_size()),
                        other);
     });

@@ -14,7 +14,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 using kernels::device::launch_attend;
 using kernels::device::launch_attend_backward;
@@ -60,8 +60,8 @@ TEST_P(DeviceFibres, Forward) {
 TEST_P(DeviceFibres, Gradients) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (const Index head_dim : {20, 80, 256}) {
-      for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
-        SCOPED_TRACE(fmt::format("{}, D {}, mask {}", core::name_of(precision), head_dim, int(mask)));
+      for (const Band mask : {Band::all, Band::upto, Band::after}) {
+        SCOPED_TRACE(fmt::format("{}, D {}, mask {}", core::name_of(precision), head_dim, name_of(mask)));
         const BackwardCase test = awkward_backward_case(head_dim, core::type_of(precision), precision, mask);
         const BackwardAnswer known = naive_backward(test);
         const Gradients actual = gradients_by(test, known, [&](const auto& list, const BackwardTensors& tensors) {
@@ -82,9 +82,9 @@ TEST_P(DeviceFibres, Gradients) {
 }
 
 TEST_P(DeviceFibres, Statistics) {
-  for (const Mask mask : {Mask::all, Mask::upto, Mask::after}) {
+  for (const Band mask : {Band::all, Band::upto, Band::after}) {
     const Precision precision = Precision::float32;
-    SCOPED_TRACE(int(mask));
+    SCOPED_TRACE(name_of(mask));
     const WorkCase test = statistics_case(40, mask, DType::float32, precision);
     const std::vector<double> lse = naive_answer(test).lse;
     const auto attend = [&](const auto& list, const auto& operands, const auto& views) {

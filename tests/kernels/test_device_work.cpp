@@ -30,7 +30,7 @@ TEST(DeviceWork, EveryTileBelongsToOneTeam) {
       EXPECT_TRUE(tile.head == 2 || tile.head == 5) << tile.head;
     } else {
       EXPECT_EQ(tile.head, 0);
-      EXPECT_EQ(tile.item.mask, core::Mask::upto);
+      EXPECT_EQ(tile.item.band, core::Band::upto);
     }
     rows += tile.count;
   }

@@ -84,7 +84,7 @@ WorkList gappy_list(bool causal) {
   WorkItem item;
   item.query = {0, 4, 36};
   item.key = {4, 4, 30};
-  item.mask = causal ? core::Mask::upto : core::Mask::all;
+  item.band = causal ? core::Band::upto : core::Band::all;
   list.items = {item};
   return list;
 }
@@ -102,13 +102,13 @@ TEST(HostAttend, RowsSeeTheKeysAfterThem) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     HostCase gappy{{2, 0, 1, 1, 24}, 150, 64};
     gappy.calls = {gappy_list(true)};
-    gappy.calls[0].items[0].mask = core::Mask::after;
+    gappy.calls[0].items[0].band = core::Band::after;
     gappy.precision = precision;
     gappy.fill();
     expect_right(gappy, "runs with gaps");
     for (const Index n : {1, 2, 13, 49, 100, 303}) {
       HostCase test = plain_case(n, n, 20, true);
-      test.calls[0].items[0].mask = core::Mask::after;  // the last row sees none
+      test.calls[0].items[0].band = core::Band::after;  // the last row sees none
       test.precision = precision;
       test.fill();
       expect_right(test, fmt::format("{} rows", n));
@@ -128,14 +128,14 @@ TEST(HostAttend, GroupedHeadsWithStrideShareTheirKeys) {
   item.key = {1, 1, 31};
   item.head_stride = 2;
   item.head_count = 3;
-  item.mask = core::Mask::upto;
+  item.band = core::Band::upto;
   list.items = {item};
   item.kv_head = 1;
   item.head_first = 1;
   item.head_stride = 4;
   item.head_count = 2;
   item.key = {2, 1, 20};
-  item.mask = core::Mask::all;
+  item.band = core::Band::all;
   list.items.push_back(item);
   test.calls = {list};
   test.output_scale = 0.25;

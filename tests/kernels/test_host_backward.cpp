@@ -9,15 +9,13 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 using core::WorkItem;
 using core::WorkList;
 
-constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
+constexpr Band all_masks[] = {Band::all, Band::upto, Band::after};
 const auto all_types = types_and_precisions();
-
-std::string name_of(Mask mask) { return mask == Mask::all ? "all" : mask == Mask::upto ? "upto" : "after"; }
 
 /// Arithmetic decides, not storage: inputs are exact in their type and the results are taken before rounding to it.
 void expect_right(const BackwardCase& test, const std::string& what) {
@@ -34,7 +32,7 @@ void expect_right(const BackwardCase& test, const std::string& what) {
 }
 
 TEST(HostBackward, TheDefinitionIsTheDerivativeOfTheForwardPass) {
-  BackwardCase test = backward_case(7, 9, 5, Mask::upto);
+  BackwardCase test = backward_case(7, 9, 5, Band::upto);
   test.type = DType::float64;
   test.output_scale = 0.5;
   test.fill_all();
@@ -64,7 +62,7 @@ TEST(HostBackward, TheDefinitionIsTheDerivativeOfTheForwardPass) {
 
 TEST(HostBackward, EveryHeadSizeInBothPrecisionsAndEveryMask) {
   for (const Index D : {1, 3, 5, 8, 16, 17, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256}) {
-    for (const Mask mask : all_masks) {
+    for (const Band mask : all_masks) {
       for (const auto& [type, precision] :
            {std::pair(DType::float64, Precision::float64), std::pair(DType::float32, Precision::float32)}) {
         BackwardCase test = backward_case(53, 59, D, mask);
@@ -80,7 +78,7 @@ TEST(HostBackward, EveryHeadSizeInBothPrecisionsAndEveryMask) {
 TEST(HostBackward, EveryStorageTypeWithEveryPrecision) {
   for (const auto& [type, precision] : all_types) {
     for (const Index D : {7, 48}) {
-      BackwardCase test = backward_case(37, 41, D, Mask::upto);
+      BackwardCase test = backward_case(37, 41, D, Band::upto);
       test.type = type;
       test.precision = precision;
       test.output_scale = 0.25;
@@ -93,7 +91,7 @@ TEST(HostBackward, EveryStorageTypeWithEveryPrecision) {
 TEST(HostBackward, NumbersOfRowsAndKeysAroundTheBlocks) {
   for (const Index rows : {1, 2, 5, 6, 7, 11, 12, 13, 95, 96, 97, 193}) {
     for (const Index keys : {1, 4, 11, 15, 16, 17, 31, 32, 33, 95, 96, 97, 191, 193}) {
-      for (const Mask mask : all_masks) {
+      for (const Band mask : all_masks) {
         BackwardCase test = backward_case(rows, keys, 20, mask);
         test.fill_all();
         expect_right(test, fmt::format("{} rows, {} keys, {}", rows, keys, name_of(mask)));
@@ -104,7 +102,7 @@ TEST(HostBackward, NumbersOfRowsAndKeysAroundTheBlocks) {
 
 TEST(HostBackward, LongRowsCrossChunksAndTasks) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
-    for (const Mask mask : all_masks) {
+    for (const Band mask : all_masks) {
       BackwardCase test = backward_case(1607, 1607, 64, mask);  // a prime; more than a task's keys
       test.type = precision == Precision::float32 ? DType::float32 : DType::float64;
       test.precision = precision;
@@ -116,7 +114,7 @@ TEST(HostBackward, LongRowsCrossChunksAndTasks) {
 
 /// Query and key pieces of several runs, with gaps in t and strides in storage.
 ///   queries t = 3 4 5 | 9 | 20 ... 49 | 60 61, keys t = 0 1 | 4 ... 8 | 22 ... 41 | 61 62 63
-BackwardCase gappy_case(Mask mask) {
+BackwardCase gappy_case(Band mask) {
   BackwardCase test;
   test.shape = {2, 0, 1, 1, 24};
   test.query_rows = 150;
@@ -127,7 +125,7 @@ BackwardCase gappy_case(Mask mask) {
   WorkItem item;
   item.query = {0, 4, 36};
   item.key = {4, 4, 30};
-  item.mask = mask;
+  item.band = mask;
   list.items = {item};
   test.calls = {list};
   test.fill_all();
@@ -135,12 +133,12 @@ BackwardCase gappy_case(Mask mask) {
 }
 
 TEST(HostBackward, RunsWithGapsOnBothSides) {
-  for (const Mask mask : all_masks) expect_right(gappy_case(mask), name_of(mask));
+  for (const Band mask : all_masks) expect_right(gappy_case(mask), name_of(mask));
 }
 
 TEST(HostBackward, RowsInNoItemAreNeitherReadNorWritten) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  BackwardCase test = gappy_case(Mask::upto);
+  BackwardCase test = gappy_case(Band::upto);
   const auto poison = [&](std::vector<double>& x, Index rows, const core::RowMap& map) {
     std::vector<bool> used(std::size_t(rows), false);
     for (const CombRow at : comb_rows(test.calls[0], map)) used[std::size_t(at.row)] = true;
@@ -172,14 +170,14 @@ BackwardCase grouped_case(Index rows) {
   item.key = {1, 1, rows + 2};
   item.head_stride = 2;
   item.head_count = 3;
-  item.mask = Mask::upto;
+  item.band = Band::upto;
   list.items = {item};
   item.kv_head = 1;
   item.head_first = 1;
   item.head_stride = 4;
   item.head_count = 2;
   item.key = {2, 1, rows - 9};
-  item.mask = Mask::after;
+  item.band = Band::after;
   list.items.push_back(item);
   test.calls = {list};
   test.output_scale = 0.25;
@@ -194,7 +192,7 @@ TEST(HostBackward, GroupedHeadsSumIntoTheirKeyHead) {
 
 TEST(HostBackward, ChunksEndInsideTheHeadsOfARow) {
   for (const Index heads : {7, 200}) {
-    BackwardCase test = backward_case(heads == 7 ? 40 : 5, 43, 8, Mask::upto);
+    BackwardCase test = backward_case(heads == 7 ? 40 : 5, 43, 8, Band::upto);
     test.shape.heads = heads;
     test.calls[0].items[0].head_count = heads;
     test.fill_all();
@@ -203,7 +201,7 @@ TEST(HostBackward, ChunksEndInsideTheHeadsOfARow) {
 }
 
 TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
-  BackwardCase test = backward_case(11, 5, 8, Mask::upto);
+  BackwardCase test = backward_case(11, 5, 8, Band::upto);
   test.calls[0].runs = {{0, 2, 1, 6}, {4, 0, 1, 5}};  // t = 0 ... 3 see none, rows 0 1 8 9 10 are in no item
   test.calls[0].items[0].query.count = 6;
   test.fill_all();
@@ -211,7 +209,7 @@ TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
   // An lse of -inf, in the normalizer, wins even where an item lets the row see keys: a caller that says so knows of no
   // key.
   kernels::ReferenceResult forward = stored_forward(test);
-  test.calls[0].items[0].mask = Mask::all;
+  test.calls[0].items[0].band = Band::all;
   for (double& lse : forward.lse) lse = -std::numeric_limits<double>::infinity();
   const Gradients nothing = host_gradients(test, forward);
   for (const auto* gradient : {&nothing.dq, &nothing.dk, &nothing.dv})
@@ -219,7 +217,7 @@ TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
 }
 
 TEST(HostBackward, EmptyPiecesAndListsChangeNothing) {
-  BackwardCase test = backward_case(5, 5, 8, Mask::all);
+  BackwardCase test = backward_case(5, 5, 8, Band::all);
   WorkItem item = test.calls[0].items[0];
   item.key = {0, 0, 0};
   WorkList list = test.calls[0];
@@ -234,14 +232,14 @@ TEST(HostBackward, EmptyPiecesAndListsChangeNothing) {
 }
 
 TEST(HostBackward, NoGradientOfTheLse) {
-  BackwardCase test = backward_case(20, 20, 16, Mask::upto);
+  BackwardCase test = backward_case(20, 20, 16, Band::upto);
   test.fill_all();
   test.dlse.clear();
   expect_right(test, "no dlse");
 }
 
 TEST(HostBackward, LargeScoresKeepProbabilitiesExact) {
-  BackwardCase test = backward_case(40, 40, 16, Mask::upto);
+  BackwardCase test = backward_case(40, 40, 16, Band::upto);
   test.type = DType::float64;
   test.precision = Precision::float64;
   test.fill_all(60);  // scores of several hundred: all probability lies on a key or two
@@ -322,7 +320,7 @@ std::vector<Index> every(Index n) {
 }
 
 /// One K/V head for 2 query heads, batch 2.
-BackwardCase bits_case(Index rows, Index keys, Index head_dim, Mask mask, Precision precision) {
+BackwardCase bits_case(Index rows, Index keys, Index head_dim, Band mask, Precision precision) {
   BackwardCase test = backward_case(rows, keys, head_dim, mask);
   test.shape.batch = 2;
   test.shape.heads = 2;
@@ -334,14 +332,15 @@ BackwardCase bits_case(Index rows, Index keys, Index head_dim, Mask mask, Precis
 }
 
 TEST(HostBackwardBits, PairByPairIsTheSame) {
-  for (const Mask mask : all_masks) {
+  for (const Band mask : all_masks) {
     for (const Precision precision : host_precisions) {
       for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
         SCOPED_TRACE(name_of(mask) + " " + std::string(name_of(precision)) + " " + std::string(name_of(set)));
         const BackwardCase test = bits_case(61, 113, 33, mask, precision);
         const kernels::ReferenceResult forward = stored_forward(test);
-        expect_same_bits(host_gradients(test, forward, {set, false}),
-                         host_gradients(cut(test, every(61), every(113)), forward, {set, false}));
+        expect_same_bits(host_gradients(test, forward, {.set = set, .finished = false, .in_blocks = true}),
+                         host_gradients(cut(test, every(61), every(113)), forward,
+                                        {.set = set, .finished = false, .in_blocks = true}));
       }
     }
   }
@@ -349,17 +348,17 @@ TEST(HostBackwardBits, PairByPairIsTheSame) {
 
 TEST(HostBackwardBits, AnyCutsAreTheSame) {
   for (const auto& [mask, precision] :
-       {std::pair(Mask::all, Precision::float32), std::pair(Mask::upto, Precision::float32),
-        std::pair(Mask::after, Precision::float32), std::pair(Mask::all, Precision::bfloat16),
-        std::pair(Mask::upto, Precision::bfloat16)}) {
+       {std::pair(Band::all, Precision::float32), std::pair(Band::upto, Precision::float32),
+        std::pair(Band::after, Precision::float32), std::pair(Band::all, Precision::bfloat16),
+        std::pair(Band::upto, Precision::bfloat16)}) {
     const BackwardCase test = bits_case(611, 947, 64, mask, precision);
     const kernels::ReferenceResult forward = stored_forward(test);
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-      const Gradients expected = host_gradients(test, forward, {set, false});
+      const Gradients expected = host_gradients(test, forward, {.set = set, .finished = false, .in_blocks = true});
       for (unsigned seed = 0; seed < 3; ++seed) {
         SCOPED_TRACE(fmt::format("{}, {}, cuts {}", name_of(mask), name_of(set), seed));
         const BackwardCase parts = cut(test, random_cuts(611, 4, seed), random_cuts(947, 5, seed + 10));
-        expect_same_bits(host_gradients(parts, forward, {set, false}), expected);
+        expect_same_bits(host_gradients(parts, forward, {.set = set, .finished = false, .in_blocks = true}), expected);
       }
     }
   }
@@ -367,14 +366,14 @@ TEST(HostBackwardBits, AnyCutsAreTheSame) {
 
 TEST(HostBackwardBits, UptoThenAfterIsTheOrderOfAll) {
   // Not causal and with descending keys x ... 0, N - 1 ... x + 1: the two halves leave every pair in exactly one.
-  BackwardCase halves = bits_case(100, 100, 16, Mask::upto, Precision::float64);
+  BackwardCase halves = bits_case(100, 100, 16, Band::upto, Precision::float64);
   const kernels::ReferenceResult forward = [&] {
     BackwardCase all = halves;
-    all.calls[0].items[0].mask = Mask::all;
+    all.calls[0].items[0].band = Band::all;
     return stored_forward(all);
   }();
   halves.calls.push_back(halves.calls[0]);
-  halves.calls[1].items[0].mask = Mask::after;
+  halves.calls[1].items[0].band = Band::after;
   expect_close(host_gradients(halves, forward), naive_gradients(halves, forward), 1e-11);
 }
 

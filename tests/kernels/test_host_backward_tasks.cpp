@@ -16,7 +16,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 using kernels::host::BackwardTask;
 using kernels::host::make_backward_tasks;
@@ -29,7 +29,7 @@ core::WorkList three_items() {
   item.query = {0, 1, 700};
   item.key = {1, 1, 1000};
   item.head_count = 3;
-  item.mask = Mask::upto;
+  item.band = Band::upto;
   list.items = {item};
   item.query = {2, 1, 10};
   item.key = {3, 1, 20};
@@ -72,13 +72,13 @@ TEST(BackwardTasks, EqualItemsTakeTurns) {
 }
 
 TEST(BackwardTasks, FewKeysAreCutForManyThreads) {
-  const BackwardCase test = backward_case(4000, 4000, 64, Mask::all);
+  const BackwardCase test = backward_case(4000, 4000, 64, Band::all);
   EXPECT_EQ(make_backward_tasks(test.calls[0], 1, 768, 96, 1).size(), 6u);
   EXPECT_GE(make_backward_tasks(test.calls[0], 1, 768, 96, 16).size(), 16u);
 }
 
 TEST(HostBackwardCaller, PollIsCalledByItsThreadWhileWorkGoesOn) {
-  BackwardCase test = backward_case(960, 600, 64, Mask::all);
+  BackwardCase test = backward_case(960, 600, 64, Band::all);
   test.fill_all();
   int polls = 0;
   const auto caller = std::this_thread::get_id();
@@ -97,7 +97,7 @@ TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (const Index head_dim : {8, 64, 256}) {
       const Index n = head_dim == 8 ? 6000 : 2000;
-      BackwardCase test = backward_case(n, n, head_dim, Mask::all);
+      BackwardCase test = backward_case(n, n, head_dim, Band::all);
       test.precision = precision;
       test.fill_all();
       int polls = 0;
@@ -111,7 +111,7 @@ TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
 }
 
 TEST(HostBackwardCaller, AnErrorInPollReachesTheCaller) {
-  BackwardCase test = backward_case(960, 1200, 8, Mask::all);
+  BackwardCase test = backward_case(960, 1200, 8, Band::all);
   test.fill_all();
   const kernels::ReferenceResult forward = stored_forward(test);
   // The pause lets the other threads start tasks that wait for the one that fails: they must not wait for ever.
@@ -127,13 +127,14 @@ TEST(HostBackwardCaller, ScratchStaysWithinWhatIsAnnounced) {
   // Threads keep the most that any call took, so what is held is compared with the most announced so far.
   Index announced = 0;
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-    BackwardCase test = backward_case(300, 2500, 256, Mask::all);
+    BackwardCase test = backward_case(300, 2500, 256, Band::all);
     test.precision = Precision::float64;
     test.fill_all();
     const kernels::ReferenceResult forward{test.dout, test.dlse};
     host_gradients(test, forward, {set});
     const auto peaks = core::memory_ledger().peak_by_purpose();
-    announced = std::max(announced, kernels::host::host_attend_backward_bytes(test.shape, 300, test.precision, set));
+    announced =
+        std::max(announced, kernels::host::host_attend_backward_bytes(test.shape, 300, test.precision, false, set));
     const Index held = peaks.at("kernel scratch");
     EXPECT_LE(held, announced);
     EXPECT_GE(2 * held, announced / Kokkos::DefaultHostExecutionSpace().concurrency()) << "a useless bound";
@@ -143,10 +144,10 @@ TEST(HostBackwardCaller, ScratchStaysWithinWhatIsAnnounced) {
 }
 
 TEST(HostBackwardCaller, RefusesWhatItHasNoRoomFor) {
-  BackwardCase test = backward_case(2, 2, 257, Mask::all);
+  BackwardCase test = backward_case(2, 2, 257, Band::all);
   test.fill_all();
   EXPECT_THROW(host_gradients(test, stored_forward(test)), core::Error);
-  test = backward_case(2, 2, 8, Mask::all);
+  test = backward_case(2, 2, 8, Band::all);
   test.fill_all();
   const DeviceTensor a = to_device(test.q, DType::float32, 2, 1, 8), b = to_device(test.q, DType::float16, 2, 1, 8);
   EXPECT_THROW(kernels::host::host_backward_delta(test.shape, 2, a.view, b.view, {}, a.view), core::Error);

@@ -13,7 +13,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 using core::WorkItem;
 using core::WorkList;
@@ -72,11 +72,11 @@ Comb make_comb(Dice& dice, Index n, Index head_dim, DType type, Precision precis
 }
 
 /// Items for all heads of rows [begin, end) on keys [from, to), the keys stored in one run or two.
-void add_items(WorkList& list, const HostCase& test, Index begin, Index end, Index from, Index to, Mask mask,
+void add_items(WorkList& list, const HostCase& test, Index begin, Index end, Index from, Index to, Band mask,
                Index split) {
   if (begin == end || from == to) return;
   WorkItem item;
-  item.mask = mask;
+  item.band = mask;
   item.query = {Index(list.runs.size()), 1, end - begin};
   list.runs.push_back({begin, begin, 1, end - begin});
   const Index middle = std::clamp(split, from, to);
@@ -100,14 +100,14 @@ std::vector<WorkList> random_calls(Dice& dice, const Comb& comb) {
   std::vector<WorkList> calls;
   for (std::size_t r = 0; r + 1 < rows.size(); ++r) {
     const std::vector<Index> keys = dice.cuts(n, 7);
-    for (const Mask mask : {Mask::upto, Mask::after}) {
-      if (mask == Mask::after && comb.causal) break;
+    for (const Band mask : {Band::upto, Band::after}) {
+      if (mask == Band::after && comb.causal) break;
       for (std::size_t k = keys.size() - 1; k-- > 0;) {
-        const bool whole = mask == Mask::upto ? keys[k + 1] <= rows[r] : keys[k] >= rows[r + 1];
+        const bool whole = mask == Band::upto ? keys[k + 1] <= rows[r] : keys[k] >= rows[r + 1];
         WorkList list;
-        add_items(list, test, rows[r], rows[r + 1], keys[k], keys[k + 1], whole && dice.heads() ? Mask::all : mask,
+        add_items(list, test, rows[r], rows[r + 1], keys[k], keys[k + 1], whole && dice.heads() ? Band::all : mask,
                   dice.between(0, n));
-        // Whole blocks below (above) the rows are Mask::all for `upto` (`after`) and nothing for the other.
+        // Whole blocks below (above) the rows are Band::all for `upto` (`after`) and nothing for the other.
         calls.push_back(list);
       }
     }
@@ -151,8 +151,8 @@ Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSe
 std::vector<WorkList> whole_calls(const Comb& comb) {
   const Index n = comb.numbers.key_rows;
   std::vector<WorkList> calls(comb.causal ? 1 : 2);
-  add_items(calls[0], comb.numbers, 0, n, 0, n, Mask::upto, n);
-  if (!comb.causal) add_items(calls[1], comb.numbers, 0, n, 0, n, Mask::after, n);
+  add_items(calls[0], comb.numbers, 0, n, 0, n, Band::upto, n);
+  if (!comb.causal) add_items(calls[1], comb.numbers, 0, n, 0, n, Band::after, n);
   return calls;
 }
 
@@ -210,7 +210,7 @@ TEST(HostPasses, MakeOneSoftmaxWithTheSameBitsForAnyCut) {
       comb.causal = true;  // first rows see few keys; a second pass shows keys 0 ... 19 to rows 20 ... 59 only
       HostCase& test = comb.numbers;
       std::vector<WorkList> second(1);
-      add_items(second[0], test, 20, 60, 0, 20, Mask::all, 7);
+      add_items(second[0], test, 20, 60, 0, 20, Band::all, 7);
       test.calls = whole_calls(comb);
       test.calls.push_back(second[0]);
       const InstructionSet set = kernels::host::best_instruction_set();
@@ -230,8 +230,8 @@ TEST(HostPasses, OverRowsWithoutKeysAndFarApartAreNoNan) {
   test.k = {3000, -3000};
   test.v = {5, 7};
   std::vector<WorkList> first(1), second(1);
-  add_items(first[0], test, 0, 1, 0, 1, Mask::all, 1);   // row 0 sees key 0, score 3000
-  add_items(second[0], test, 0, 1, 1, 2, Mask::all, 2);  // and key 1, score -3000; row 1 sees none
+  add_items(first[0], test, 0, 1, 0, 1, Band::all, 1);   // row 0 sees key 0, score 3000
+  add_items(second[0], test, 0, 1, 1, 2, Band::all, 2);  // and key 1, score -3000; row 1 sees none
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     for (const auto& passes : {std::vector{first, second}, std::vector{second, first}}) {
       const Bits whole = run_passes(test, passes, set);
@@ -259,7 +259,7 @@ TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
         kernels::State state(s, test.query_rows, precision, 0, false, inside.buffer);
         poison(state.acc);
         WorkList half;  // the other rows see no key
-        add_items(half, test, 0, test.query_rows / 2, 0, test.key_rows, Mask::all, 7);
+        add_items(half, test, 0, test.query_rows / 2, 0, test.key_rows, Band::all, 7);
         kernels::host::host_attend(half, {q.view, k.view, v.view, test.scale()}, state, {}, set);
         kernels::host::host_finish(state, {apart.view, lse.view}, 0.7, set);
         kernels::host::host_finish(state, {inside.view, lse.view}, 0.7, set);

@@ -5,19 +5,20 @@
 #include <random>
 
 #include "annulus/core/error.hpp"
+#include "annulus/kernels/tuning.hpp"
 #include "kernels/host_backward_case.hpp"
 #include "support/tolerance.hpp"
 
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 using kernels::host::usable_instruction_sets;
 
-constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
+constexpr Band all_masks[] = {Band::all, Band::upto, Band::after};
 
-BackwardCase pair_case(Index rows, Index keys, Index D, Mask mask, double amplitude = 1) {
+BackwardCase pair_case(Index rows, Index keys, Index D, Band mask, double amplitude = 1) {
   BackwardCase test = backward_case(rows, keys, D, mask);
   test.type = DType::bfloat16;
   test.precision = Precision::bfloat16;
@@ -45,35 +46,36 @@ void expect_right(const BackwardCase& test, const std::string& what) {
 
 TEST(HostPairs, HeadSizesAndMasks) {
   for (const Index D : {1, 2, 3, 7, 8, 15, 16, 31, 33, 40, 64, 65, 96, 128, 160, 255, 256}) {
-    for (const Mask mask : all_masks)
-      expect_right(pair_case(53, 59, D, mask), fmt::format("D {} mask {}", D, int(mask)));
+    for (const Band mask : all_masks)
+      expect_right(pair_case(53, 59, D, mask), fmt::format("D {} mask {}", D, name_of(mask)));
   }
 }
 
 TEST(HostPairs, NumbersOfRowsAndKeysAroundTheBlocks) {
   for (const Index rows : {1, 2, 11, 12, 13, 23, 24, 25, 47, 49, 97, 193}) {
     for (const Index keys : {1, 2, 3, 7, 8, 9, 15, 17, 31, 33, 95, 96, 97, 191, 193, 389}) {
-      const Mask mask = all_masks[(rows + keys) % 3];
-      expect_right(pair_case(rows, keys, 20, mask), fmt::format("{} rows, {} keys, mask {}", rows, keys, int(mask)));
+      const Band mask = all_masks[(rows + keys) % 3];
+      expect_right(pair_case(rows, keys, 20, mask),
+                   fmt::format("{} rows, {} keys, mask {}", rows, keys, name_of(mask)));
     }
   }
 }
 
 TEST(HostPairs, LongRowsGroupedHeadsAndOutputScale) {
-  for (const Mask mask : {Mask::all, Mask::upto}) {
+  for (const Band mask : {Band::all, Band::upto}) {
     BackwardCase test = pair_case(707, 1301, 64, mask);
     test.shape.heads = 3;
     test.calls[0].items[0].head_count = 3;
     test.output_scale = 0.25;
     test.fill_all();
-    expect_right(test, fmt::format("mask {}", int(mask)));
+    expect_right(test, fmt::format("mask {}", name_of(mask)));
   }
 }
 
 /// Its weight is 2^(score - m), m an even integer, and loses bits in rounding; 1 is left of it all the same.
 TEST(HostPairs, AKeyThatIsSeenAloneHasWeightOne) {
   for (const Index D : {1, 2, 16, 33, 128}) {
-    BackwardCase test = pair_case(61, 1, D, Mask::all, 3);
+    BackwardCase test = pair_case(61, 1, D, Band::all, 3);
     test.dlse.clear();
     for (const InstructionSet set : usable_instruction_sets()) {
       SCOPED_TRACE(fmt::format("D {}, {}", D, name_of(set)));
@@ -116,7 +118,7 @@ Plain plain_answer(const BackwardCase& test, const kernels::ReferenceResult& for
 TEST(HostPairs, ErrorsAreThoseOfAPlainComputation) {
   for (const Index D : {32, 64, 128}) {
     for (const double amplitude : {1., 4.}) {
-      const BackwardCase test = pair_case(257, 301, D, Mask::upto, amplitude);
+      const BackwardCase test = pair_case(257, 301, D, Band::upto, amplitude);
       const kernels::ReferenceResult exact = naive_answer(test), forward = stored_forward(test);
       const Gradients expected = naive_gradients(test, forward);
       const Plain plain = plain_answer(test, forward);
@@ -140,7 +142,7 @@ bool has_the_instruction() { return usable_instruction_sets().back() == Instruct
 
 TEST(HostPairs, TheInstructionAndTwoMultiplyAddsHaveTheSameBits) {
   if (!has_the_instruction()) return;  // nothing to compare; the model below says what bits those are
-  for (const Mask mask : all_masks) {
+  for (const Band mask : all_masks) {
     for (const auto& [rows, keys, D, amplitude] :
          {std::tuple(61, 113, 33, 1.), std::tuple(211, 397, 64, 8.), std::tuple(97, 205, 128, 40.)}) {
       const BackwardCase test = pair_case(rows, keys, D, mask, amplitude);
@@ -169,11 +171,17 @@ Sums random_sums(Index rows, Index D, int spread, std::mt19937& random) {
     return core::to_float(core::BFloat16{std::uint16_t(bits)});
   };
   Sums sums{{}, {}, std::vector<float>(std::size_t(D))};
+  std::vector<float> terms(static_cast<std::size_t>(D));
   for (Index i = 0; i < rows; ++i) {
     sums.p.push_back(std::abs(number(127 - spread, 127)));
     for (Index d = 0; d < D; ++d) sums.dout.push_back(number(spread > 100 ? 0 : 127 - spread, 127 + spread / 2));
-    for (std::size_t d = 0; d < std::size_t(D); ++d)
-      sums.dv[d] = model(sums.p.back(), sums.dout[std::size_t(i * D) + d], sums.dv[d]);
+    // Rows of a block are added up first.
+    const bool begins = i % kernels::tuning::host_sum_rows == 0;
+    const bool ends = i + 1 == rows || (i + 1) % kernels::tuning::host_sum_rows == 0;
+    for (std::size_t d = 0; d < std::size_t(D); ++d) {
+      terms[d] = model(sums.p.back(), sums.dout[std::size_t(i * D) + d], begins ? 0 : terms[d]);
+      if (ends) sums.dv[d] = flushed(sums.dv[d] + terms[d]);
+    }
   }
   return sums;
 }
@@ -187,7 +195,7 @@ TEST(HostPairs, SumsAreThoseOfTheScalarModel) {
       for (const Index rows : {1, 2, 7, 24, 131}) {
         const Index D = 48;
         const Sums sums = random_sums(rows, D, spread, random);
-        BackwardCase test = pair_case(rows, 1, D, Mask::all);
+        BackwardCase test = pair_case(rows, 1, D, Band::all);
         std::fill(test.q.begin(), test.q.end(), 0.0);
         std::vector<double> normalizers;
         for (const float p : sums.p) normalizers.insert(normalizers.end(), {0.0, double(p)});

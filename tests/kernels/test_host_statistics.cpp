@@ -5,10 +5,10 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 
-constexpr Mask all_masks[] = {Mask::all, Mask::upto, Mask::after};
+constexpr Band all_masks[] = {Band::all, Band::upto, Band::after};
 
 StatisticsAnswer host_statistics(const WorkCase& test, const std::vector<double>& lse, Index keys, InstructionSet set) {
   return made_statistics(test, lse, keys, [&](const auto& list, const auto& operands, const auto& views) {
@@ -29,7 +29,7 @@ void expect_right(const WorkCase& test, Index keys, const std::string& what) {
 TEST(HostStatistics, HeadSizesMasksAndBothPrecisions) {
   Index keys = 0;
   for (const Index D : {1, 5, 17, 32, 80, 256}) {
-    for (const Mask mask : all_masks) {
+    for (const Band mask : all_masks) {
       for (const Precision precision : number_precisions) {
         const DType type = core::type_of(precision);
         expect_right(statistics_case(D, mask, type, precision), keys, fmt::format("D {}, {}", D, name_of(type)));
@@ -41,19 +41,19 @@ TEST(HostStatistics, HeadSizesMasksAndBothPrecisions) {
 
 TEST(HostStatistics, EveryStorageType) {
   for (const auto& [type, precision] : types_and_precisions()) {
-    expect_right(statistics_case(24, Mask::upto, type, precision), 8, std::string(name_of(type)));
+    expect_right(statistics_case(24, Band::upto, type, precision), 8, std::string(name_of(type)));
   }
 }
 
 TEST(HostStatistics, ManyTilesAndMoreListedThanThereAre) {
-  for (const Mask mask : all_masks) {
+  for (const Band mask : all_masks) {
     WorkCase test = plain_case(1500, 1400, 16, false);
-    test.calls[0].items[0].mask = mask;
+    test.calls[0].items[0].band = mask;
     test.fill(3);  // weights from 1 down to next to nothing
     for (const Index keys : {1, 64}) expect_right(test, keys, "many tiles");
   }
   WorkCase long_lists = plain_case(60, 700, 16, true);
-  long_lists.calls[0].items[0].mask = Mask::after;
+  long_lists.calls[0].items[0].band = Band::after;
   long_lists.fill(3);
   expect_right(long_lists, 500, "long lists");
   WorkCase few = plain_case(5, 3, 8, true);
@@ -73,10 +73,10 @@ std::vector<double> naive_entropy(const WorkCase& test, const std::vector<double
 
 TEST(HostStatistics, Entropy) {
   for (const Index D : {5, 64}) {
-    for (const Mask mask : all_masks) {
+    for (const Band mask : all_masks) {
       for (const Precision precision : number_precisions) {
         WorkCase test = plain_case(200, 310, D, false);
-        test.calls[0].items[0].mask = mask;
+        test.calls[0].items[0].band = mask;
         test.type = core::type_of(precision);
         test.precision = precision;
         test.fill(2);
@@ -94,7 +94,7 @@ TEST(HostStatistics, Entropy) {
           kernels::host::host_finish(state, {out.view, found_lse.view, {}, entropy.view}, 1, set);
           EXPECT_TRUE(close_to(from_device(entropy.buffer, test.states(), test.type), expected,
                                core::forward_tolerance(test.type)))
-              << "D " << D << ", " << name_of(set) << ", mask " << int(mask);
+              << "D " << D << ", " << name_of(set) << ", mask " << name_of(mask);
         }
       }
     }

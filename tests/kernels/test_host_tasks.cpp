@@ -31,7 +31,7 @@ WorkList two_items() {
   item.query = {0, 2, 1000};
   item.key = {2, 1, 700};
   item.head_count = 3;
-  item.mask = core::Mask::upto;
+  item.band = core::Band::upto;
   list.items = {item};
   item.query = {3, 1, 10};
   item.key = {4, 1, 20};

@@ -5,7 +5,7 @@
 namespace annulus::test {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Precision;
 
 std::string describe(const WorkCase& test, InstructionSet set) {
@@ -44,7 +44,7 @@ TEST(HostUnseen, LaterRowsOfManyTiles) {
 TEST(HostUnseen, RowsOfEveryOperandOfTheBackwardPass) {
   for (const auto& [type, precision] : types_and_precisions()) {
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-      for (const auto& [D, mask] : {std::pair<Index, Mask>{5, Mask::upto}, {24, Mask::after}}) {
+      for (const auto& [D, mask] : {std::pair<Index, Band>{5, Band::upto}, {24, Band::after}}) {
         const BackwardCase test = awkward_backward_case(D, type, precision, mask);
         const kernels::ReferenceResult forward = stored_forward(test);
         expect_unseen_stay_out_of_gradients(
@@ -57,7 +57,7 @@ TEST(HostUnseen, RowsOfEveryOperandOfTheBackwardPass) {
 TEST(HostUnseen, RowsAndTheirNormalizersInStatistics) {
   for (const auto& [type, precision] : types_and_precisions()) {
     for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-      const WorkCase test = statistics_case(24, Mask::upto, type, precision);
+      const WorkCase test = statistics_case(24, Band::upto, type, precision);
       expect_unseen_stay_out_of_statistics(
           test, describe(test, set), [&](const WorkCase& one, const std::vector<double>& lse) {
             return made_statistics(one, lse, 3, [&](const auto& list, const auto& operands, const auto& views) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "annulus/core/work_item.hpp"
@@ -53,8 +54,14 @@ inline std::vector<CombRow> comb_rows(const core::WorkList& list, const core::Ro
   return rows;
 }
 
-inline bool sees(core::Mask mask, Index query_t, Index key_t) {
-  return mask == core::Mask::all || (mask == core::Mask::upto) == (key_t <= query_t);
+inline bool sees(const core::Band& band, Index query_t, Index key_t) {
+  return -band.right <= query_t - key_t && query_t - key_t <= band.left;
+}
+inline std::string name_of(const core::Band& band) {
+  if (band == core::Band::all) return "all";
+  if (band == core::Band::upto) return "upto";
+  if (band == core::Band::after) return "after";
+  return "left " + std::to_string(band.left) + " right " + std::to_string(band.right);
 }
 
 /// Calls meet(row, key) for every (batch, query row, head) and key vector the lists let meet, as indices of rows of D.
@@ -65,7 +72,7 @@ void for_each_meeting(const WorkCase& test, const Meet& meet) {
     for (const core::WorkItem& item : list.items) {
       for (const CombRow query : comb_rows(list, item.query)) {
         for (const CombRow key : comb_rows(list, item.key)) {
-          if (!sees(item.mask, query.t, key.t)) continue;
+          if (!sees(item.band, query.t, key.t)) continue;
           for (Index b = 0; b < shape.batch; ++b) {
             for (Index h = 0; h < item.head_count; ++h) {
               const Index head = item.head_first + h * item.head_stride;

@@ -93,8 +93,8 @@ TEST(CutGrid, PartitionsOnItHaveAllRowsOnceAndWorkListsOfWholeGranules) {
         for (const StoredRows& queries : one) {
           for (const StoredRows& keys : one) {
             EXPECT_NO_THROW(work_lists(drawn.layout, queries, KeyRows::raw(keys)));
-            EXPECT_NO_THROW(work_lists(drawn.layout, queries, KeyRows::raw(keys), core::Mask::upto));
-            EXPECT_NO_THROW(work_lists(drawn.layout, queries, KeyRows::raw(keys), core::Mask::after));
+            EXPECT_NO_THROW(work_lists(drawn.layout, queries, KeyRows::raw(keys), core::Band::upto));
+            EXPECT_NO_THROW(work_lists(drawn.layout, queries, KeyRows::raw(keys), core::Band::after));
           }
         }
       }

@@ -1,5 +1,6 @@
 // Work lists against the definition: every kept (query, key, head) triple exactly as often as it counts, whatever the
 // cuts.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -62,20 +63,20 @@ TEST(WorkLists, KeysUpToARowAndKeysBehindItAreAllKeys) {
       const KeyRows keys = KeyRows::raw(key_rows);
       test::Triples together, whole;
       Index kept = 0;
-      for (const core::Mask part : {core::Mask::upto, core::Mask::after}) {
+      for (const core::Band part : {core::Band::upto, core::Band::after}) {
         const auto lists = work_lists(drawn.layout, queries, keys, part);
         test::Triples covered;
         test::add_triples(lists, drawn.layout, queries, keys, covered);
         Index counted = 0;
         for (const auto& [triple, times] : covered) {
           const auto [query, key, head] = triple;
-          EXPECT_EQ(key <= query, part == core::Mask::upto) << "query " << query << ", key " << key;
+          EXPECT_EQ(key <= query, part == core::Band::upto) << "query " << query << ", key " << key;
           together[triple] += times;
           counted += times;
         }
         EXPECT_EQ(kept_triples(lists), counted);
         kept += counted;
-        if (part == core::Mask::after) behind += counted;
+        if (part == core::Band::after) behind += counted;
       }
       const auto lists = work_lists(drawn.layout, queries, keys);
       test::add_triples(lists, drawn.layout, queries, keys, whole);
@@ -84,6 +85,36 @@ TEST(WorkLists, KeysUpToARowAndKeysBehindItAreAllKeys) {
     }
   }
   EXPECT_GT(behind, 1000);
+}
+
+TEST(WorkLists, OfABandAreItsPairsAlone) {
+  std::mt19937_64 random(11);
+  Index shown = 0;
+  for (int round = 0; round < 200; ++round) {
+    test::RandomLayout drawn = test::draw_layout(random, 36);
+    drawn.layout.pattern.pairs = {{drawn.n + 1, 1 + Index(random() % 3)}};  // comb indices are rows over the dilation
+    drawn.layout.documents = {0, drawn.n};
+    const core::Band band{Index(random() % 12) - 3, Index(random() % 12) - 3};
+    SCOPED_TRACE(fmt::format("{}, left {}, right {}", test::describe(drawn), band.left, band.right));
+    const Partition partition = shuffled_blocks(random, drawn.n, 3);
+    const KeyRows keys = KeyRows::raw(partition[1]);
+    test::Triples whole, covered, expected;
+    test::add_triples(work_lists(drawn.layout, partition[0], keys), drawn.layout, partition[0], keys, whole);
+    const Index dilation = drawn.layout.pattern.pairs[0].dilation;
+    Index counted = 0;
+    for (const auto& [triple, times] : whole) {
+      const Index apart = (std::get<0>(triple) - std::get<1>(triple)) / dilation;
+      if (apart < -band.right || apart > band.left) continue;
+      expected[triple] = times;
+      counted += times;
+    }
+    const auto lists = work_lists(drawn.layout, partition[0], keys, band);
+    test::add_triples(lists, drawn.layout, partition[0], keys, covered);
+    EXPECT_EQ(covered, expected);
+    EXPECT_EQ(kept_triples(lists), counted);
+    shown += counted;
+  }
+  EXPECT_GT(shown, 1000);
 }
 
 TEST(WorkLists, OfOnePairAreThatPairsList) {
@@ -155,12 +186,12 @@ TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
 TEST(WorkLists, PiecesThatNoRowBeforeThemSeesAreLeftOut) {
   // Keys behind a query only: of queries 2..5 and keys 0..4 the queries 2, 3 and the keys 3, 4.
   const Layout layout = test::longnet_layout({{}}, false, 10, 1);
-  const auto lists = work_lists(layout, StoredRows({{2, 6}}), KeyRows::raw(StoredRows({{0, 5}})), core::Mask::after);
+  const auto lists = work_lists(layout, StoredRows({{2, 6}}), KeyRows::raw(StoredRows({{0, 5}})), core::Band::after);
   ASSERT_EQ(lists[0].items.size(), 1u);
   EXPECT_EQ(lists[0].items[0].query.count, 2);
   EXPECT_EQ(lists[0].items[0].key.count, 2);
   EXPECT_EQ(kept_triples(lists), 3);
-  const auto none = work_lists(layout, StoredRows({{5, 9}}), KeyRows::raw(StoredRows({{0, 5}})), core::Mask::after);
+  const auto none = work_lists(layout, StoredRows({{5, 9}}), KeyRows::raw(StoredRows({{0, 5}})), core::Band::after);
   EXPECT_TRUE(none[0].empty());
 }
 

@@ -12,12 +12,12 @@
 namespace annulus::pattern {
 namespace {
 
-using core::Mask;
+using core::Band;
 /// (pair, query row, head) -> key rows, one by one.
 using KeyOrder = std::map<std::tuple<Index, Index, Index>, std::vector<Index>>;
 
 /// Appends the keys of one call of the kernel: in each item from the last to the first, as the kernel walks them.
-void append_call(const Layout& layout, const StoredRows& queries, const KeyRows& keys, Mask part, KeyOrder& order) {
+void append_call(const Layout& layout, const StoredRows& queries, const KeyRows& keys, Band part, KeyOrder& order) {
   const auto lists = work_lists(layout, queries, keys, part);
   for (std::size_t pair = 0; pair < lists.size(); ++pair) {
     const core::WorkList& list = lists[pair];
@@ -31,7 +31,8 @@ void append_call(const Layout& layout, const StoredRows& queries, const KeyRows&
           for (Index b = item.key.runs; b-- > 0;) {
             const core::Run& k = list.runs[std::size_t(item.key.first_run + b)];
             for (Index j = k.count; j-- > 0;) {
-              if ((item.mask == Mask::upto && k.t + j > t) || (item.mask == Mask::after && k.t + j <= t)) continue;
+              const Index apart = t - (k.t + j);
+              if (apart > item.band.left || -apart > item.band.right) continue;
               met.push_back(test::global_key(keys, item.kv_head, k.row + j * k.stride));
             }
           }
@@ -49,11 +50,11 @@ KeyOrder order_on(const Layout& whole, const Partition& partition, bool ring) {
     layout.pairs = {pair, pair + 1};
     for (int p = 0; p < int(partition.size()); ++p) {
       const StoredRows& rows = partition[std::size_t(p)];
-      append_call(layout, rows, KeyRows::raw(rows), Mask::upto, order);
+      append_call(layout, rows, KeyRows::raw(rows), Band::upto, order);
       const test::HopList hops = ring ? test::ring_hops(layout, partition, p, 1, int(partition.size()) - 1)
                                       : test::rotation_hops(layout, partition, p);
-      for (const Hop& hop : hops) append_call(layout, rows, KeyRows::packed(hop.receive), Mask::all, order);
-      append_call(layout, rows, KeyRows::raw(rows), Mask::after, order);
+      for (const Hop& hop : hops) append_call(layout, rows, KeyRows::packed(hop.receive), Band::all, order);
+      append_call(layout, rows, KeyRows::raw(rows), Band::after, order);
     }
   }
   return order;

@@ -49,8 +49,7 @@ inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern:
         heads_fit = heads_fit && head / layout.group() == layout.key_heads().begin + item.kv_head;
         each(list, item.query, [&](Index tq, Index query) {
           each(list, item.key, [&](Index tk, Index key) {
-            if (item.mask == core::Mask::upto && tk > tq) return;
-            if (item.mask == core::Mask::after && tk <= tq) return;
+            if (tq - tk > item.band.left || tk - tq > item.band.right) return;
             triples[{global_row(queries, query), global_key(keys, item.kv_head, key), head}] += 1;
           });
         });

@@ -37,8 +37,8 @@ TEST(Coverage, EveryPlantedErrorIsNoticed) {
   expect_noticed("an item twice", [](Whole& w) { w.lists[0].items.push_back(w.item()); });
   expect_noticed("an item missing", [](Whole& w) { w.lists[0].items.pop_back(); });
   expect_noticed("a list missing", [](Whole& w) { w.lists.clear(); });
-  expect_noticed("no mask", [](Whole& w) { w.item().mask = core::Mask::all; });
-  expect_noticed("the other mask", [](Whole& w) { w.item().mask = core::Mask::after; });
+  expect_noticed("no mask", [](Whole& w) { w.item().band = core::Band::all; });
+  expect_noticed("the other mask", [](Whole& w) { w.item().band = core::Band::after; });
   expect_noticed("a comb shifted by a row", [](Whole& w) { ++w.query_run().row; });
   expect_noticed("another stride", [](Whole& w) { ++w.query_run().stride; });
   expect_noticed("a row too few", [](Whole& w) { --w.query_run().count; });

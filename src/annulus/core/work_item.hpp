@@ -2,7 +2,7 @@
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
 // rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
-// block; causal attention inside a comb is simply t_key <= t_query (Mask::upto), so the kernel needs no global row
+// block; causal attention inside a comb is simply t_key <= t_query (Band::upto), so the kernel needs no global row
 // numbers, no dilation and no ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
@@ -35,12 +35,33 @@ struct RowMap {
   bool operator==(const RowMap&) const = default;
 };
 
-/// Which keys of an item a query row sees, by comb index.
+/// Which keys of an item a query row sees: those with -right <= t_query - t_key <= left, by comb index. A band may end
+/// before or behind the diagonal; it is not empty, left + right >= 0, or hides every key.
 ///   all    every key
 ///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
 ///   after  t_key > t_query: the second part of that order
 /// `upto` and `after` together are `all`.
-enum class Mask { all, upto, after };
+///
+/// Worked example: left 2, right 1: the query of comb index 5 sees the keys 3, 4, 5 and 6.
+struct Band {
+  /// Beyond all comb indices: there is no limit on that side.
+  static constexpr Index unbounded = Index(1) << 60;
+
+  Index left = unbounded;
+  Index right = unbounded;
+
+  static const Band all, upto, after;
+
+  bool operator==(const Band&) const = default;
+};
+inline constexpr Band Band::all{};
+inline constexpr Band Band::upto{unbounded, 0};
+inline constexpr Band Band::after{-1, unbounded};
+
+/// The keys that both bands show.
+constexpr Band overlap(const Band& a, const Band& b) {
+  return {a.left < b.left ? a.left : b.left, a.right < b.right ? a.right : b.right};
+}
 
 /// "Let these query rows see these key rows", for every batch entry and for the query heads
 /// head_first, head_first + head_stride, ... (head_count of them), all of which read key/value head kv_head.
@@ -51,7 +72,7 @@ struct WorkItem {
   Index head_first = 0;
   Index head_stride = 1;
   Index head_count = 1;
-  Mask mask = Mask::all;
+  Band band = {};
   /// Names of the rows, for those who list some: comb index t is row first_row + t * row_step of the document that
   /// begins at global row `document`. Attention itself needs none.
   Index first_row = 0;

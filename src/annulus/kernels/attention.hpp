@@ -54,8 +54,8 @@ std::string_view host_instruction_set();
 ///
 /// Keys are added one after another, an item's in descending order of t, and rescaling is exact. So out and lse have
 /// the same bits however the keys of a row are cut into calls, items and tiles and the rows among threads, if the calls
-/// come in the canonical order (keys of row x: x, x - 1, ..., 0 by Mask::upto, then the last one ... x + 1 by
-/// Mask::after) and the exponent bias is reproducible_exponent_bias: on each back end on its own, the host one on one
+/// come in the canonical order (keys of row x: x, x - 1, ..., 0 by Band::upto, then the last one ... x + 1 by
+/// Band::after) and the exponent bias is reproducible_exponent_bias: on each back end on its own, the host one on one
 /// instruction set, the device one on one kind of device. Without a bias a key whose weight falls below 2^-110 of the
 /// heaviest one may or may not be counted.
 ///

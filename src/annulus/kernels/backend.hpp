@@ -18,7 +18,7 @@ struct BackendFunctions {
                          const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
   void (*attend_backward)(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                           const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
-  Index (*attend_backward_bytes)(const core::Shape& shape, Index rows, core::Precision precision);
+  Index (*attend_backward_bytes)(const core::Shape& shape, Index rows, core::Precision precision, bool in_blocks);
   void (*attend_statistics)(const core::WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                             const StatisticOperands& operands, const StatisticViews& statistics, const Poll& poll);
   Index (*attend_statistics_bytes)(const core::Shape& shape, Index rows, Index slots, Index pairs,

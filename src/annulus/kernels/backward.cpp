@@ -44,8 +44,9 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
   functions_of(backend).attend_backward(work, shape, rows, precision, operands, gradients, poll);
 }
 
-Index attend_backward_bytes(Backend backend, const core::Shape& shape, Index rows, core::Precision precision) {
-  return functions_of(backend).attend_backward_bytes(shape, rows, precision);
+Index attend_backward_bytes(Backend backend, const core::Shape& shape, Index rows, core::Precision precision,
+                            bool in_blocks) {
+  return functions_of(backend).attend_backward_bytes(shape, rows, precision, in_blocks);
 }
 
 void finish_gradient(Backend backend, Gradient which, Index batch, Index rows, Index heads, Index head_dim,

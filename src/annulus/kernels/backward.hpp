@@ -35,10 +35,18 @@ struct BackwardOperands {
 /// does (B, rows, H, D), dk and dv as k and v do (packed blocks too: same strides in numbers). Zero before the first
 /// call. No data: not wanted, dk and dv alike; then the product that makes it is left out, 3 of 5 remain for dq, 4 for
 /// dk and dv.
+///
+/// A key adds up in two levels: what some hundred query rows give it is added to its sum at once, or the sum of 65,536
+/// small terms would lose four digits of seven. begun_dk and begun_dv lie as dk and dv do and hold what the rows of a
+/// block have given so far that the list ended in (a block is some fixed number of comb indices, counted from 0). With
+/// them bits do not depend on where lists are cut; in the end they have to be added to dk and dv. No data: a list ends
+/// each block that it begins.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
   core::TensorView dv;
+  core::TensorView begun_dk = {};
+  core::TensorView begun_dv = {};
 };
 
 /// delta = sum_d dout * out - dlse, for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is
@@ -50,16 +58,18 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 /// Adds to `gradients` what the items' (query, key) pairs contribute. Same promise about items as attend(): every
 /// (query row, head) and every (key row, key/value head) appears in at most one item of the list. For one item the
 /// order of additions is fixed, whatever the number of threads: dq takes keys in descending comb order, dk and dv take
-/// queries in ascending comb order (heads of the group ascending inside a row), one after another; matrix units, which
-/// take what does not ask for any_cut, add granules of 16. `poll` as in attend(). Complete on return.
+/// queries in ascending comb order (heads of the group ascending inside a row), one after another in a block of rows,
+/// and block after block; matrix units, which take what does not ask for any_cut, add granules of 16. `poll` as in
+/// attend(). Complete on return.
 ///   rows  query rows: q's, dout's, lse's and dq's
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});
 
 /// Bytes that attend_backward() takes at most for its own panels, all threads together, for `rows` query rows.
+/// `in_blocks`: GradientViews have begun_dk and begun_dv.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
-                                  core::Precision precision);
+                                  core::Precision precision, bool in_blocks = false);
 
 /// Which gradient an accumulator holds: its unit differs, since factors common to all terms are taken out.
 enum class Gradient { dq, dk, dv };

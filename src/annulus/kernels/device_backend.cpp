@@ -73,7 +73,7 @@ const BackendFunctions device_backend{
     .finish = finish_by_teams,
     .backward_delta = device::launch_delta<Space>,
     .attend_backward = backward_by_teams,
-    .attend_backward_bytes = no_bytes,
+    .attend_backward_bytes = [](const core::Shape&, Index, core::Precision, bool) { return Index(0); },
     .attend_statistics = statistics_by_teams,
     .attend_statistics_bytes = [](const core::Shape&, Index, Index, Index, core::Precision) { return Index(0); },
     .finish_gradient = gradient_by_teams};

@@ -33,6 +33,10 @@ inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 /// Query rows, times heads, that pass over a task's keys at a time. Flat: 48 and 192 lie within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
 
+/// Query rows, by comb index, of a block whose terms a key adds up before they join its sum. This one changes bits: the
+/// errors of 8,192 and 65,536 terms are least near the square root of their number, and a chunk of one head is a block.
+inline constexpr core::Index host_sum_rows = host_query_chunk;
+
 /// Keys of a backward task at least, where there are too few tasks for the threads: 96 cost 7 % (as above).
 inline constexpr core::Index host_min_task_keys = 192;
 

@@ -9,8 +9,8 @@
 namespace annulus::pattern {
 namespace {
 
+using core::Band;
 using core::Count;
-using core::Mask;
 using core::RowMap;
 using core::Run;
 using core::WorkItem;
@@ -84,26 +84,25 @@ void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>&
   }
 }
 
+/// Comb indices from the start of the granule of `begin` on up to `end`, of those that the comb has.
+Interval window_of(const Comb& comb, Index granule, Index begin, Index end) {
+  return core::intersect({std::max<Index>(begin, 0) / granule * granule, end}, {0, comb.count});
+}
+
 /// Adds the item of one comb, of the document that begins at row `document`, and one key/value head, heads as the share
-/// numbers them. Rows that a mask leaves without a
-/// partner are left out: with `upto` queries before the first key and keys behind the last query, with `after` queries
-/// from the last key on and keys up to the first query.
+/// numbers them. Rows that a band leaves without a partner are left out. Worked example: with `upto` queries before the
+/// first key and keys behind the last query, with `after` queries from the last key on and keys up to the first query.
 void append_item(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads, Index kv,
-                 const StoredRows& queries, const KeyRows& keys, Mask mask, WorkList& list) {
+                 const StoredRows& queries, const KeyRows& keys, const Band& band, WorkList& list) {
   const std::size_t mark = list.runs.size();
   Interval query_window{0, comb.count}, key_window{0, comb.count};
-  if (mask != Mask::all) {
+  if (band != Band::all) {
     const RowMap all_queries = append_queries(comb, queries, query_window, list.runs);
     const RowMap all_keys = append_keys(comb, keys, kv, key_window, list.runs);
     if (all_queries.count > 0 && all_keys.count > 0) {
       const Interval asked = hull(all_queries, list.runs), there = hull(all_keys, list.runs);
-      if (mask == Mask::upto) {
-        query_window.begin = there.begin;
-        key_window.end = asked.end;
-      } else {
-        query_window.end = there.end - 1;
-        key_window.begin = (asked.begin + 1) / layout.granule * layout.granule;
-      }
+      query_window = window_of(comb, layout.granule, there.begin - band.right, there.end + band.left);
+      key_window = window_of(comb, layout.granule, asked.begin - band.left, asked.end + band.right);
     }
     list.runs.resize(mark);
   }
@@ -118,14 +117,14 @@ void append_item(const Layout& layout, const Comb& comb, Index document, const H
     check_granules(comb, key, list.runs, layout.granule, key_window);
   }
   list.items.push_back(
-      {query, key, kv, heads.first, heads.stride, heads.count, mask, comb.base - document, comb.stride, document});
+      {query, key, kv, heads.first, heads.stride, heads.count, band, comb.base - document, comb.stride, document});
 }
 
 /// Adds the items of one comb: one per key/value head that its query heads, those of the share, read.
 void append_items(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads,
-                  const StoredRows& queries, const KeyRows& keys, Mask mask, WorkList& list) {
+                  const StoredRows& queries, const KeyRows& keys, const Band& band, WorkList& list) {
   for_each_key_head(layout, heads, [&](Index kv, const HeadSet& served) {
-    append_item(layout, comb, document, served, kv, queries, keys, mask, list);
+    append_item(layout, comb, document, served, kv, queries, keys, band, list);
   });
 }
 
@@ -138,14 +137,16 @@ Count causal_count(Interval query, Interval key) {
   return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
 }
 
-/// The same over the runs of an item. Both ascend, so keys that one query run sees in full are seen by all that follow.
-Count upto_count(const WorkItem& item, const std::vector<Run>& runs) {
+/// The same over the runs of an item, with s <= t + shift. Both ascend, so keys that one query run sees in full are
+/// seen by all that follow.
+Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift) {
   const Run* key = runs.data() + item.key.first_run;
   const Run* const keys_end = key + item.key.runs;
   Index before = 0;  // keys of the runs in front of `key`
   Count upto = 0;
   for (Index a = 0; a < item.query.runs; ++a) {
-    const Run& query = runs[std::size_t(item.query.first_run + a)];
+    Run query = runs[std::size_t(item.query.first_run + a)];
+    query.t += shift;
     for (; key != keys_end && key->t + key->count <= query.t; ++key) before += key->count;
     upto += Count(before) * query.count;
     for (const Run* k = key; k != keys_end && k->t < query.t + query.count; ++k) {
@@ -157,11 +158,11 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs) {
 
 }  // namespace
 
-std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys, Mask part) {
+std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys,
+                                 const Band& part) {
   std::vector<WorkList> lists(layout.pattern.pairs.size());
-  const bool causal = layout.pattern.causal;
-  if (queries.count() == 0 || keys.count() == 0 || (causal && part == Mask::after)) return lists;
-  const Mask mask = causal ? Mask::upto : part;
+  const Band band = core::overlap(layout.pattern.causal ? Band::upto : Band::all, part);
+  if (queries.count() == 0 || keys.count() == 0 || band.left + band.right < 0) return lists;
   const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
     const Pair& pair = layout.pattern.pairs[std::size_t(i)];
@@ -175,7 +176,7 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
         if (core::intersect(segment, key_hull).empty()) continue;
         const Index document = document_of(layout.documents, segment.begin).begin;
         for (const UsedOffset& used : offsets) {
-          append_items(layout, comb_of(segment, pair.dilation, used.offset), document, used.heads, queries, keys, mask,
+          append_items(layout, comb_of(segment, pair.dilation, used.offset), document, used.heads, queries, keys, band,
                        lists[std::size_t(i)]);
         }
       }
@@ -187,9 +188,11 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
 Count kept_triples(const WorkList& list) {
   Count kept = 0;
   for (const WorkItem& item : list.items) {
-    const Count all = Count(item.query.count) * item.key.count;
-    const Count upto = item.mask == Mask::all ? 0 : upto_count(item, list.runs);
-    kept += item.head_count * (item.mask == Mask::upto ? upto : all - upto);
+    const Band& band = item.band;
+    const Count upto = band.right == Band::unbounded ? Count(item.query.count) * item.key.count
+                                                     : upto_count(item, list.runs, band.right);
+    const Count beyond = band.left == Band::unbounded ? 0 : upto_count(item, list.runs, -band.left - 1);
+    kept += item.head_count * (upto - beyond);
   }
   return kept;
 }

@@ -66,7 +66,7 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}
 /// (rows 0 2 4). Segment 8..9 has no row among the keys: no item.
 std::vector<core::WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys,
-                                       core::Mask part = core::Mask::all);
+                                       const core::Band& part = {});
 
 /// Kept (query, key, head) triples of a list or of all lists, exactly, from closed forms; for one batch entry.
 core::Count kept_triples(const core::WorkList& list);

@@ -155,7 +155,9 @@ void add_heads(const Problem& problem, const Partition& partition, Index group, 
     const double queries = double(here.heads), keys = double(here.kv_heads);
     // q, dout, k, v, normalizers and delta come; dq and the sums of dk and dv go.
     const auto there = [&](double q, double kv) { return 2 * head_row * (q + kv) + scalars * q; };
-    const auto back = [&](double q, double kv) { return head_row * q + 2 * head_sums * kv; };
+    const auto back = [&](double q, double kv) {
+      return head_row * q + double(problem.sum_parts()) / batch * head_sums * kv;
+    };
     counts.group_received.push_back(
         batch * (others * there(queries, keys) + own * back(double(s.heads) - queries, served - keys)));
     const double share = keys / double(s.kv_heads);

@@ -29,7 +29,7 @@ inline double kv_bytes(const Problem& problem, double head_rows) {
   return 2.0 * double(problem.shape.batch) * head_rows * double(problem.head_row_bytes());
 }
 inline double sum_bytes(const Problem& problem, double head_rows) {
-  return 2.0 * double(problem.shape.batch) * head_rows * double(problem.head_row_sum_bytes());
+  return double(problem.sum_parts()) * head_rows * double(problem.head_row_sum_bytes());
 }
 
 /// to += factor * counts, number by number.

@@ -121,7 +121,11 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                      problem_.granule > 1};
   if (tensors_.lent.dlse.data == nullptr && tensors_.dlse.bytes() == 0)
     operands.out = either(tensors_.lent.out, view(tensors_.out, problem_.type, s.head_dim));
-  const kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
+  kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
+  if (problem_.has_begun_sums()) {
+    gradients.begun_dk = into.view(problem_, 2);
+    gradients.begun_dv = into.view(problem_, 3);
+  }
   kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
 }
 
@@ -143,6 +147,7 @@ void BackwardComputation::finish(core::HopMetrics& metrics) {
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows;
+  core::timed_compute(metrics, [&] { end_blocks(problem, {sums.data(), rows, false}); });
   core::Buffer result = place_of_results(problem, sums, {}, "dkv", problem.kv_block_bytes(rows));
   core::timed_compute(metrics, [&] {
     finish_one(problem, Gradient::dk, s.kv_heads, {0, all}, sums, result);
@@ -154,7 +159,8 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 Index backward_panels(const Problem& problem, Index rows) {
   if (rows == 0) return 0;
   return std::max(kernel_memory(problem, rows),
-                  kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision));
+                  kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision,
+                                                 problem.has_begun_sums()));
 }
 
 Index backward_inputs(const Problem& problem, Index rows) {

@@ -15,14 +15,14 @@ class Round {
   void run(std::size_t sum_steps) {
     const std::size_t steps = std::max(round_.steps(context_.rank()), sum_steps);
     const bool has_last_part = round_.problem().has_last_part();
-    const core::Mask first_part = round_.problem().first_part();
+    const core::Band first_part = round_.problem().first_part();
     for (std::size_t s = 0; s < steps; ++s) {
       const core::Span step("step", core::SpanKind::step, Index(s));
       keys_.start(s);
       sums_.start(s);
       for (std::size_t channel = 0; channel < round_.channels(); ++channel) {
         const std::optional<GradientBlock> into = sums_.open(s, channel);
-        if (into) add(s, channel, *into, s == 0 ? first_part : core::Mask::all);
+        if (into) add(s, channel, *into, s == 0 ? first_part : core::Band::all);
         sums_.leave(s, channel);
       }
       keys_.complete(s);
@@ -30,12 +30,12 @@ class Round {
     }
     for (std::size_t channel = 0; channel < round_.channels(); ++channel) {
       sums_.settle(channel);
-      if (has_last_part) add(0, channel, computation_.own(), core::Mask::after);
+      if (has_last_part) add(0, channel, computation_.own(), core::Band::after);
     }
   }
 
  private:
-  void add(std::size_t s, std::size_t channel, const GradientBlock& into, core::Mask part) {
+  void add(std::size_t s, std::size_t channel, const GradientBlock& into, core::Band part) {
     const KeyBlock* block = s < round_.steps(context_.rank()) ? keys_.block(s, channel) : nullptr;
     if (block == nullptr) return;
     computation_.add(*block, round_.queries(context_.rank(), channel), into, part, keys_.scope(s),

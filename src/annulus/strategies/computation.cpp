@@ -90,7 +90,7 @@ kernels::State Computation::empty_states(core::Buffer acc) const {
   return states;
 }
 
-void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries, core::Mask part,
+void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part,
                       const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const kernels::Operands operands{queries_view(), block.view(problem_, 0), block.view(problem_, 1), problem_.scale};

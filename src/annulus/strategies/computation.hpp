@@ -39,7 +39,7 @@ class Computation {
   /// Begins one of rounds_of(problem); the running softmaxes go on from round to round.
   void begin(const Problem& pass);
   /// Adds what `part` of the block's keys gives the queries, or some of them; `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Mask part, const std::string& scope,
+  void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
   /// Makes tensors.out, lse and normalizers and frees the running softmax; blocks fill in what the first one made.
   /// Where its numbers are of the type of out, they have been in tensors.out all the time.

@@ -10,7 +10,7 @@ void add_round(const KeyRound& round, const PassContext& context, KeySource& key
                const pattern::StoredRows* block_in_hand) {
   const std::size_t steps = round.steps(context.rank());
   const auto poll = steps > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
-  const auto add = [&](std::size_t s, core::Mask part) {
+  const auto add = [&](std::size_t s, core::Band part) {
     for (std::size_t channel = 0; channel < round.channels(); ++channel) {
       if (const KeyBlock* block = keys.block(s, channel)) {
         const pattern::StoredRows& queries =
@@ -22,10 +22,10 @@ void add_round(const KeyRound& round, const PassContext& context, KeySource& key
   for (std::size_t s = 0; s < steps; ++s) {
     const core::Span step("step", core::SpanKind::step, Index(s));
     keys.start(s);
-    add(s, s == 0 ? round.problem().first_part() : core::Mask::all);
+    add(s, s == 0 ? round.problem().first_part() : core::Band::all);
     keys.complete(s);
   }
-  if (round.problem().has_last_part()) add(0, core::Mask::after);
+  if (round.problem().has_last_part()) add(0, core::Band::after);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ struct Problem {
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
   /// Which of a rank's own keys (or of all keys, where they are at hand at once) come first, and whether the rest come
   /// last: see rounds_of().
-  core::Mask first_part() const { return reproducible ? core::Mask::upto : core::Mask::all; }
+  core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
   /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
   Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
@@ -100,8 +100,11 @@ struct Problem {
   /// Sums and results have the same type, so that they may be the same memory.
   bool is_in_place() const { return sum_type() == type; }
   Index head_row_sum_bytes() const { return sum_numbers() * Index(core::bytes_of(sum_precision())); }
+  /// Bits of dK and dV must not depend on where rows are cut, so that what a block of query rows has given so far goes
+  /// from rank to rank beside the sums (kernels::GradientViews).
+  bool has_begun_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
   /// What travels home beside the keys: arrays of so many rows of heads, of so many numbers.
-  Index sum_parts() const { return (sums == Sums::gradients ? 2 : 1) * shape.batch; }
+  Index sum_parts() const { return (sums == Sums::gradients ? has_begun_sums() ? 4 : 2 : 1) * shape.batch; }
   Index sum_numbers() const { return sums == Sums::gradients ? shape.head_dim : slots(); }
   core::Precision sum_precision() const { return sums == Sums::gradients ? precision : core::Precision::float64; }
   /// Numbers that a row of a key/value head receives, one for each query head that may read it.

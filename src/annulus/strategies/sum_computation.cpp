@@ -40,6 +40,7 @@ SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows
 }
 
 void SumComputation::begin(const Problem& pass) {
+  end_blocks(problem_, own_);
   layout_ = pass.layout();
   pass_ = pass_name(problem_, layout_);
 }
@@ -49,7 +50,7 @@ core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType ty
 }
 
 void SumComputation::add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into,
-                         core::Mask part, const std::string& where, core::HopMetrics& metrics,
+                         core::Band part, const std::string& where, core::HopMetrics& metrics,
                          const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope here(scope);
@@ -68,6 +69,17 @@ void SumComputation::add(const KeyBlock& block, const pattern::StoredRows& queri
 core::Buffer SumComputation::take_own() {
   own_ = {};
   return std::exchange(sums_, {});
+}
+
+void end_blocks(const Problem& problem, const GradientBlock& block) {
+  if (!problem.has_begun_sums() || block.data == nullptr || block.held == 0) return;
+  kernels::RowArray sums = block.head_rows(problem);
+  sums.parts /= 2;
+  const Index bytes = sums.parts * sums.held * sums.row_bytes;
+  kernels::RowArray begun = sums;
+  begun.data = static_cast<std::byte*>(sums.data) + bytes;
+  kernels::add_rows({{0, 1, sums.held, 0}}, begun, sums, problem.sum_precision());
+  core::fill_zero(begun.data, bytes);
 }
 
 Index key_sum_bytes(const Problem& problem, Index rows) {

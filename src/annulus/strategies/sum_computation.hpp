@@ -8,7 +8,8 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in its form: a (parts, held, unit) array of Problem::sum_precision numbers. Parts
-/// are dK, then dV, of all batch entries; or what keys received, of all batch entries. No data: nobody asks for them.
+/// are dK, then dV, of all batch entries, and the same of what blocks of query rows have begun (has_begun_sums()); or
+/// what keys received, of all batch entries. No data: nobody asks for them.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -17,7 +18,8 @@ struct GradientBlock {
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
   Index bytes(const Problem& problem) const { return problem.sum_parts() * held * unit_bytes(problem); }
-  /// The block as the kernel sees dK (which = 0) or dV (which = 1); or what was received (which = 0).
+  /// The block as the kernel sees dK (which = 0) or dV (which = 1), and what is begun of them (2, 3); or what was
+  /// received (which = 0).
   core::TensorView view(const Problem& problem, Index which) const;
   /// The block in rows of one head, as packed rows are counted.
   kernels::RowArray head_rows(const Problem& problem) const;
@@ -39,7 +41,7 @@ class SumComputation {
   void begin(const Problem& pass);
   /// Adds what `part` of the block's keys and the rank's queries, or some of them, give each other: to what the queries
   /// have, and to `into`, which has the form of `block`. `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into, core::Mask part,
+  void add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into, core::Band part,
            const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
  protected:
@@ -64,6 +66,9 @@ class SumComputation {
   core::Count done_ = 0;
 };
 
+/// What blocks of query rows have begun joins the sums, where it is kept apart: all ranks' rows up to here have been
+/// added to the block's keys.
+void end_blocks(const Problem& problem, const GradientBlock& block);
 /// Bytes of the sums for a rank's own K/V rows.
 Index key_sum_bytes(const Problem& problem, Index rows);
 /// Bytes of the sums of packed rows.

@@ -76,7 +76,7 @@ class Kernel {
     core::HopMetrics metrics;
     strategies::Computation computation(problem_, rows_, tensors_, 1, {});
     for (int i = 0; i < calls; ++i) {
-      computation.add(strategies::own_block(tensors_, rows_), rows_, core::Mask::all, "", metrics, poll);
+      computation.add(strategies::own_block(tensors_, rows_), rows_, core::Band::all, "", metrics, poll);
     }
     computation.finish(metrics);
   }

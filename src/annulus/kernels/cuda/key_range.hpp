@@ -4,49 +4,24 @@
 #include <Kokkos_Core.hpp>
 
 #include "annulus/kernels/attention.hpp"
-#include "annulus/kernels/device/work.hpp"
+#include "annulus/kernels/device/band.hpp"
 
 namespace annulus::kernels::cuda {
 
 using core::Index;
 
-/// How many rows of a map have a comb index of at most t. They are its first ones.
-KOKKOS_INLINE_FUNCTION Index rows_upto(const device::DeviceWorkView& work, const core::RowMap& map, Index t) {
-  Index low = map.first_run;
-  Index high = map.first_run + map.runs;
-  if (t < work.runs[low].run.t) return 0;
-  while (high - low > 1) {
-    const Index middle = low + (high - low) / 2;
-    (work.runs[middle].run.t <= t ? low : high) = middle;
-  }
-  const device::DeviceRun& last = work.runs[low];
-  const Index reached = t - last.run.t + 1;
-  return last.rows_before - work.runs[map.first_run].rows_before +
-         (reached < last.run.count ? reached : last.run.count);
-}
-
-/// Positions begin, ..., end - 1 of a map.
-struct KeyRange {
-  Index begin;
-  Index end;
-};
+using device::KeyRange;
 
 /// Keys of an item that a query of comb index t sees: as t ascends along a map, they are neighbours.
 KOKKOS_INLINE_FUNCTION KeyRange keys_seen_at(const device::DeviceWorkView& work, const core::WorkItem& item, Index t) {
-  KeyRange seen{0, item.key.count};
-  if (item.mask == core::Mask::upto) seen.end = rows_upto(work, item.key, t);
-  if (item.mask == core::Mask::after) seen.begin = rows_upto(work, item.key, t);
-  return seen;
+  return device::rows_between(work, item.key, t - item.band.left, t + item.band.right);
 }
 
 /// Queries of an item, (row, head) pairs, rows first, that see a key of comb index t.
 KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& work, const core::WorkItem& item,
                                                  Index t) {
-  const Index heads = item.head_count;
-  KeyRange seen{0, item.query.count * heads};
-  if (item.mask == core::Mask::upto) seen.begin = rows_upto(work, item.query, t - 1) * heads;
-  if (item.mask == core::Mask::after) seen.end = rows_upto(work, item.query, t - 1) * heads;
-  return seen;
+  const KeyRange rows = device::rows_between(work, item.query, t - item.band.right, t + item.band.left);
+  return {rows.begin * item.head_count, rows.end * item.head_count};
 }
 
 /// Of a tile of rows: positions that some of them see, from the beginning of a granule on, and those that all do, which

@@ -50,7 +50,7 @@ const BackendFunctions& cudnn_backend() {
       return cudnn::attend_bytes(shape, rows);
     };
     all.attend_backward = backward_by_cudnn;
-    all.attend_backward_bytes = [](const core::Shape& shape, core::Index rows, core::Precision) {
+    all.attend_backward_bytes = [](const core::Shape& shape, core::Index rows, core::Precision, bool) {
       return cudnn::attend_backward_bytes(shape, rows);
     };
     return all;

@@ -10,7 +10,7 @@
 namespace annulus::kernels::cudnn {
 namespace {
 
-using core::Mask;
+using core::Band;
 using core::Run;
 using core::WorkItem;
 
@@ -23,7 +23,7 @@ constexpr Index most_segments = Index(1) << 15;
 constexpr std::size_t most_open = 8;
 
 /// Calls visit(piece) for every run of queries with every run of keys some of which they see, without the queries that
-/// see none and the keys that are not seen. False where a mask is none of those that calls have.
+/// see none and the keys that are not seen. False where a band hides what calls cannot hide.
 template <class Visit>
 bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visit& visit) {
   for (Index a = 0; a < item.query.runs; ++a) {
@@ -31,12 +31,11 @@ bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visi
       Run query = work.runs[std::size_t(item.query.first_run + a)];
       Run key = work.runs[std::size_t(item.key.first_run + b)];
       std::optional<Index> seen;
-      if (item.mask == Mask::after) {
-        const bool none = key.t + key.count - 1 <= query.t, all = key.t > query.t + query.count - 1;
-        if (!none && !all) return false;
-        if (none) continue;
-      }
-      if (item.mask == Mask::upto && key.t + key.count - 1 > query.t) {
+      const Index least = query.t - (key.t + key.count - 1), most = query.t + query.count - 1 - key.t;
+      if (most < -item.band.right || least > item.band.left) continue;
+      if (most > item.band.left) return false;
+      if (least < -item.band.right) {
+        key.t -= item.band.right;  // as of `upto`
         const Index hidden = std::max<Index>(0, key.t - query.t);
         query = {query.t + hidden, query.row + hidden * query.stride, query.stride, query.count - hidden};
         key.count = std::min(key.count, query.t + query.count - key.t);
@@ -154,7 +153,7 @@ core::WorkList list_of(const StridedCall& call) {
                             call.query_head(group, 0),
                             call.head_stride,
                             call.heads,
-                            call.seen ? Mask::upto : Mask::all});
+                            call.seen ? Band::upto : Band::all});
     }
   }
   return list;

@@ -10,11 +10,11 @@
 //
 // Statistics need S and E = 2^(S - shift) only: queries list the keys of largest E, keys add up factor E of each head.
 //
-// Each sum goes on from the accumulator in memory and takes one row after another, keys met descending, queries met
-// ascending: its bits depend neither on the tiles nor on where lists are cut. Each thread holds its blocks of the sums
-// in registers from the first row met to the last (tile.hpp), of heads that are not too large. Scratch memory holds a
-// piece of X or X', a piece of Y or Y', and P or dS, one after the other; scores and dS of a tile lie in registers
-// meanwhile. For statistics it holds X, Y and E.
+// Each sum takes one row after another, keys met descending, queries met ascending: its bits depend neither on the
+// tiles nor on where lists are cut. dq goes on from the accumulator in memory; dk and dv add up blocks of queries,
+// which then join it (GradientViews). Each thread holds its blocks of the sums, or of a block's terms, in registers
+// from the first row met to the last (tile.hpp), of heads that are not too large. Scratch memory holds a piece of X or
+// X', a piece of Y or Y', and P or dS, one after the other, while scores and dS lie in registers; or X, Y and E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -23,10 +23,11 @@
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/kernels/backward.hpp"
+#include "annulus/kernels/device/band.hpp"
 #include "annulus/kernels/device/blocks.hpp"
-#include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/teams.hpp"
+#include "annulus/kernels/device/tuning.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "annulus/kernels/multiplicity.hpp"
 #include "annulus/kernels/normalizer.hpp"
@@ -78,10 +79,10 @@ class BackwardTeam {
     begin_rows(c);
     if constexpr (makes_gradients<Makes>) read_kept(c, sums);
     const core::WorkItem& item = c.tile.item;
-    const Index all = owns_queries ? item.key.count : owned_rows(item, Owner::queries);
-    for (Index first = 0; first < all; first += Tile::met) {
-      const Index left = all - first;
-      const int count = left < Tile::met ? int(left) : Tile::met;
+    const KeyRange met = met_by_owned(c);
+    int count = 0;
+    for (Index first = met.begin; first < met.end; first += count) {
+      count = tile_from(item, first, met.end);
       const Sight sight = sight_between(c, met_row(item, first).t, met_row(item, first + count - 1).t);
       if (sight == Sight::none) continue;
       look_up(c, c.met_rows, count, !owns_queries, [&](int j) { return met_row(item, first + j); });
@@ -90,7 +91,9 @@ class BackwardTeam {
                             met_rows(c, owns_queries ? makes.operands.k : makes.operands.q, query_factor(false), count),
                             scores);
       if constexpr (makes_gradients<Makes>) {
-        add_gradients(c, count, sight == Sight::some, scores, sums);
+        const EndOfBlock end = end_of_block(item, first, count);
+        add_gradients(c, count, sight == Sight::some, end, scores, sums);
+        if (end.is_here) end_kept(c, sums, end);
       } else {
         add_statistics(c, count, scores);
       }
@@ -161,16 +164,64 @@ class BackwardTeam {
     return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
   }
 
+  /// Keys add up in two levels (GradientViews): whether blocks of rows may go on in other lists.
+  KOKKOS_FUNCTION bool is_in_blocks() const {
+    if constexpr (makes_gradients<Makes> && !owns_queries) return makes.sums.begun_dk.data != nullptr;
+    return false;
+  }
+  /// How many rows are met together from number `first` on: they lie in one block, where there are any.
+  KOKKOS_FUNCTION int tile_from(const core::WorkItem& item, Index first, Index all) const {
+    const Index left = all - first;
+    int low = 1, high = left < Tile::met ? int(left) : Tile::met;
+    if (!is_in_blocks()) return high;
+    const Index end = (met_row(item, first).t / sum_rows + 1) * sum_rows;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (met_row(item, first + middle - 1).t < end)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return low;
+  }
+  /// Whether the last row of a tile ends a block, and its comb index. Without blocks that go on, sums in memory take in
+  /// each tile, those in registers three at a time.
+  struct EndOfBlock {
+    bool is_here;
+    Index t;
+  };
+  KOKKOS_FUNCTION EndOfBlock end_of_block(const core::WorkItem& item, Index first, int count) const {
+    if (owns_queries) return {false, 0};
+    if (!is_in_blocks()) return {kept == 0 || first / Tile::met % 3 == 2, 0};
+    const Index t = met_row(item, first + count - 1).t;
+    return {(t + 1) % sum_rows == 0 && (first + count) % item.head_count == 0, t};
+  }
+  /// Blocks end for keys that see their last row.
+  KOKKOS_FUNCTION bool ends(const Context& c, int i, const EndOfBlock& end) const {
+    return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
+  }
+
+  /// Numbers, in the order of meeting, between which the rows lie that the owned ones see or are seen by.
+  KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
+    const core::WorkItem& item = c.tile.item;
+    const core::Band& band = item.band;
+    const Index below = owns_queries ? band.left : band.right, above = owns_queries ? band.right : band.left;
+    const KeyRange rows =
+        rows_between(work, owns_queries ? item.key : item.query, c.owned_t.lowest - below, c.owned_t.highest + above);
+    if (owns_queries) return {item.key.count - rows.end, item.key.count - rows.begin};
+    return {rows.begin * item.head_count, rows.end * item.head_count};
+  }
+
   /// What the owned rows and those met between comb indices `first` and `last`, in the order of meeting, see of each
   /// other.
   KOKKOS_FUNCTION Sight sight_between(const Context& c, Index first, Index last) const {
-    return owns_queries ? sight_of(c.tile.item.mask, c.owned_t, {last, first})
-                        : sight_of(c.tile.item.mask, {first, last}, c.owned_t);
+    return owns_queries ? sight_of(c.tile.item.band, c.owned_t, {last, first})
+                        : sight_of(c.tile.item.band, {first, last}, c.owned_t);
   }
 
   KOKKOS_FUNCTION bool hidden(const Context& c, int i, int j) const {
-    return owns_queries ? is_hidden(c.tile.item.mask, c.own_rows.t[i], c.met_rows.t[j])
-                        : is_hidden(c.tile.item.mask, c.met_rows.t[j], c.own_rows.t[i]);
+    return owns_queries ? is_hidden(c.tile.item.band, c.own_rows.t[i], c.met_rows.t[j])
+                        : is_hidden(c.tile.item.band, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
   /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Barrier: they are
@@ -226,20 +277,41 @@ class BackwardTeam {
       return static_cast<T*>(gradient.data) + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
     };
   }
-  KOKKOS_FUNCTION const core::TensorView& dq_or_dk() const { return owns_queries ? makes.sums.dq : makes.sums.dk; }
+  /// Of dk (which = 0) or dv, in two levels.
+  KOKKOS_FUNCTION auto levels_of(const Context& c, int which, const EndOfBlock& end) const {
+    const GradientViews& g = makes.sums;
+    return TwoLevels{is_in_blocks(), sums_in(c, which == 0 ? g.dk : g.dv),
+                     sums_in(c, which == 0 ? g.begun_dk : g.begun_dv), [&](int i) { return ends(c, i, end); }};
+  }
   KOKKOS_FUNCTION void read_kept(const Context& c, Sums& sums) const {
-    c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, dq_or_dk()));
-    if constexpr (!owns_queries) c.products.template read_kept<kept>(sums.dv, sums_in(c, makes.sums.dv));
+    if constexpr (owns_queries) {
+      c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.dq));
+    } else if (is_in_blocks()) {
+      c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.begun_dk));
+      c.products.template read_kept<kept>(sums.dv, sums_in(c, makes.sums.begun_dv));
+    }
+  }
+  KOKKOS_FUNCTION void end_kept(const Context& c, Sums& sums, const EndOfBlock& end) const {
+    if constexpr (!owns_queries) {
+      c.products.template end_kept<kept>(sums.dq_or_dk, levels_of(c, 0, end));
+      c.products.template end_kept<kept>(sums.dv, levels_of(c, 1, end));
+    }
   }
   KOKKOS_FUNCTION void write_kept(const Context& c, Sums& sums) const {
-    c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, dq_or_dk()));
-    if constexpr (!owns_queries) c.products.template write_kept<kept>(sums.dv, sums_in(c, makes.sums.dv));
+    if constexpr (owns_queries) {
+      c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.dq));
+    } else if (is_in_blocks()) {
+      c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.begun_dk));
+      c.products.template write_kept<kept>(sums.dv, sums_in(c, makes.sums.begun_dv));
+    } else {
+      end_kept(c, sums, {true, 0});
+    }
   }
 
   /// dq, or dk and dv, take in the rows met. Every thread turns the scores that it has computed itself into weights and
   /// dS; these take each other's place in memory.
-  KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, typename Tile::Scores& scores,
-                                     Sums& sums) const {
+  KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
+                                     typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = makes.operands;
     typename Tile::Scores ds = {};
     c.products.add_scores(own_rows(c, owns_queries ? operands.dout : operands.v, T(1)),
@@ -261,21 +333,20 @@ class BackwardTeam {
     });
     const Pairs pairs{some_hidden, [&](int i, int j) { return !hidden(c, i, j); }};
     if constexpr (!owns_queries) {
-      add_products(c, met_rows(c, operands.dout, T(1), count), pairs, makes.sums.dv, sums.dv);
+      const auto dout = met_rows(c, operands.dout, T(1), count);
+      c.products.template for_each_chunk_of_terms<kept>(sums.dv, levels_of(c, 1, end), [&](int chunk, auto& here) {
+        c.products.add_chunk(dout, chunk, false, pairs, here);
+      });
       c.team.team_barrier();  // nobody reads the weights any more
     }
     c.products.for_each_score(count, ds,
                               [&](int i, int j, T number) { weights[i * Tile::weight_stride + j] = number; });
-    add_products(c, met_rows(c, owns_queries ? operands.k : operands.q, T(1), count), pairs, dq_or_dk(), sums.dq_or_dk);
-  }
-
-  /// gradient_i += sum_j weights_ij v_j, one j after another.
-  template <class V, class Sees>
-  KOKKOS_FUNCTION void add_products(const Context& c, const V& v, const Pairs<Sees>& pairs,
-                                    const core::TensorView& gradient, typename Tile::Output* sums) const {
-    c.products.template for_each_chunk<kept>(sums, sums_in(c, gradient), [&](int chunk, typename Tile::Output& here) {
-      c.products.add_chunk(v, chunk, false, pairs, here);
-    });
+    const auto met = met_rows(c, owns_queries ? operands.k : operands.q, T(1), count);
+    const auto add = [&](int chunk, auto& here) { c.products.add_chunk(met, chunk, false, pairs, here); };
+    if constexpr (owns_queries)
+      c.products.template for_each_chunk<kept>(sums.dq_or_dk, sums_in(c, makes.sums.dq), add);
+    else
+      c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
   /// Lists, or what keys receive, take in the rows met: every owned row is one thread's. Barriers: all weights are

@@ -18,8 +18,8 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/device/band.hpp"
 #include "annulus/kernels/device/blocks.hpp"
-#include "annulus/kernels/device/mask.hpp"
 #include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/softmax.hpp"
 #include "annulus/kernels/device/teams.hpp"
@@ -87,16 +87,18 @@ class ForwardTeam {
     };
     c.products.template read_kept<kept>(acc, acc_row);
     const core::RowMap& keys = c.tile.item.key;
-    for (Index first = 0; first < keys.count; first += Tile::met) {
-      const Index left = keys.count - first;
+    const KeyRange seen = rows_between(work, keys, c.query_t_range.lowest - c.tile.item.band.left,
+                                       c.query_t_range.highest + c.tile.item.band.right);
+    for (Index first = keys.count - seen.end; first < keys.count - seen.begin; first += Tile::met) {
+      const Index left = keys.count - seen.begin - first;
       const int count = left < Tile::met ? int(left) : Tile::met;
-      const Sight sight = sight_of(c.tile.item.mask, c.query_t_range, key_range(c, first, count));
+      const Sight sight = sight_of(c.tile.item.band, c.query_t_range, key_range(c, first, count));
       if (sight == Sight::none) continue;
       look_up(
           c, count, [&](int j) { return key_at(keys, first + j); }, c.key_row, c.key_t);
       const auto v = rows_of(operands.v, c.tile.batch, c.tile.item.kv_head, c.key_row, count, T(1));
       const Pairs pairs{sight == Sight::some,
-                        [&](int i, int j) { return !is_hidden(c.tile.item.mask, c.query_t[i], c.key_t[j]); }};
+                        [&](int i, int j) { return !is_hidden(c.tile.item.band, c.query_t[i], c.key_t[j]); }};
       multiply_scores(c, count);
       c.products.load_chunk(v, 0, 0, pairs.some_hidden);
       update_rows(c, count);
@@ -175,7 +177,8 @@ class ForwardTeam {
   /// Comb indices of the keys at positions first ... first + count - 1, which descend; of no interest without a mask.
   KOKKOS_FUNCTION CombRange key_range(const Context& c, Index first, int count) const {
     const core::WorkItem& item = c.tile.item;
-    if (item.mask == core::Mask::all) return {0, 0};  // without looking up rows
+    constexpr Index unbounded = core::Band::unbounded;
+    if (item.band.left == unbounded && item.band.right == unbounded) return {0, 0};  // without looking up rows
     return {key_at(item.key, first + count - 1).t, key_at(item.key, first).t};
   }
 
@@ -212,7 +215,7 @@ class ForwardTeam {
     c.products.add_scores(rows_of(operands.q, tile.batch, tile.head, c.query_row, tile.count, score_factor),
                           rows_of(operands.k, tile.batch, tile.item.kv_head, c.key_row, count, T(1)), scores);
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
-      const bool hidden = j >= count || is_hidden(tile.item.mask, c.query_t[i], c.key_t[j]);
+      const bool hidden = j >= count || is_hidden(tile.item.band, c.query_t[i], c.key_t[j]);
       c.s[i * Tile::weight_stride + j] = hidden ? T(-INFINITY) : score;
     });
     c.team.team_barrier();

@@ -29,6 +29,18 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
+/// Sums of owned rows in two levels: where those of row i lie, sums(i), and, where blocks of rows met go on in other
+/// lists, what they have given so far, begun(i). Terms join the sums of rows for which ends(i) holds.
+template <class Sums, class Begun, class Ends>
+struct TwoLevels {
+  bool goes_on;
+  Sums sums;
+  Begun begun;
+  Ends ends;
+};
+template <class Sums, class Begun, class Ends>
+TwoLevels(bool, Sums, Begun, Ends) -> TwoLevels<Sums, Begun, Ends>;
+
 template <class Tuning, class Storage, class T, class Member>
 struct Products {
   using Tile = device::Tile<Tuning, T>;
@@ -138,6 +150,30 @@ struct Products {
     }
   }
 
+  /// Calls body(chunk, terms) for all chunks of the head: with the terms that are kept for it; or, where none are, with
+  /// those that were begun, and puts them where they belong.
+  template <int kept, class To, class Body>
+  KOKKOS_FUNCTION void for_each_chunk_of_terms(Output* terms, const To& to, const Body& body) const {
+    if constexpr (kept > 0) {
+      for_each_chunk<kept>(terms, to.sums, body);
+    } else {
+      for (int chunk = 0; chunk < Tile::chunks(head_dim); ++chunk) {
+        Output& here = terms[0];
+        for_each_sum(chunk, here, to.sums, [](T& term, const T&) { term = 0; });
+        if (to.goes_on) for_each_sum(chunk, here, to.begun, [](T& term, const T& begun) { term = begun; });
+        body(chunk, here);
+        end_terms(chunk, here, to);
+        if (to.goes_on) for_each_sum(chunk, here, to.begun, [](const T& term, T& begun) { begun = term; });
+      }
+    }
+  }
+  /// The terms that are kept join the sums.
+  template <int kept, class To>
+  KOKKOS_FUNCTION void end_kept(Output* terms, const To& to) const {
+    ANNULUS_UNROLL
+    for (int chunk = 0; chunk < kept; ++chunk) end_terms(chunk, terms[chunk], to);
+  }
+
   /// Reads the sums that are kept, or writes them back.
   template <int kept, class RowAt>
   KOKKOS_FUNCTION void read_kept(Output* sums, const RowAt& row_at) const {
@@ -153,7 +189,17 @@ struct Products {
   }
 
  private:
-  /// Calls visit(this thread's, row_at(i)[d]) for the sums of a chunk that exist.
+  template <class To>
+  KOKKOS_FUNCTION void end_terms(int chunk, Output& terms, const To& to) const {
+    const auto ended = [&](int i) { return to.ends(i) ? to.sums(i) : nullptr; };
+    for_each_sum(chunk, terms, ended, [](T& term, T& sum) {
+      sum += term;
+      term = 0;
+    });
+  }
+
+  /// Calls visit(this thread's, row_at(i)[d]) for the sums of a chunk that exist, of rows that row_at() does not leave
+  /// out.
   template <class RowAt, class Visit>
   KOKKOS_FUNCTION void for_each_sum(int chunk, Output& sums, const RowAt& row_at, const Visit& visit) const {
     Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {
@@ -161,6 +207,7 @@ struct Products {
       for (int r = 0; r < Tile::block_rows; ++r) {
         if (row + r >= rows) continue;
         T* const there = row_at(row + r);
+        if (there == nullptr) continue;
         ANNULUS_UNROLL
         for (int c = 0; c < Tile::block_columns; ++c) {
           const int d = chunk * Tile::columns + Tile::output_column(column, c);

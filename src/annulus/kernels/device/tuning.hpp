@@ -23,7 +23,13 @@
 #include <Kokkos_Core.hpp>
 #include <limits>
 
+#include "annulus/core/types.hpp"
+
 namespace annulus::kernels::device {
+
+/// Rows, by comb index, of a block of queries whose terms a key adds up before they join its sum: three tiles of one
+/// head. This one changes bits.
+inline constexpr core::Index sum_rows = 192;
 
 /// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double, of the 40 kB that Kokkos hands out on CUDA.
 struct GpuTuning {

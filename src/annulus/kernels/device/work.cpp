@@ -39,7 +39,7 @@ double DeviceWork::team_flops(const core::WorkItem& item, Index head_dim) const 
   const double products = owner_ == Owner::rows ? 2 : owner_ == Owner::queries ? 3 : 4;
   const Index met = owner_ == Owner::keys ? item.query.count * item.head_count : item.key.count;
   const double pairs = double(std::min<Index>(owned_rows(item, owner_), view_.tile_rows)) * double(met);
-  return 2 * products * double(head_dim) * pairs * (item.mask == core::Mask::all ? 1.0 : 0.5);
+  return 2 * products * double(head_dim) * pairs * (item.band == core::Band::all ? 1.0 : 0.5);
 }
 
 std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {

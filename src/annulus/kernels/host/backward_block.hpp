@@ -156,15 +156,69 @@ __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stri
   }
 }
 
-/// One slab of dv (or dk) of MR keys takes in `rows` words of query rows, ascending:
-/// acc[i][...] += sum_u p[u][i] * rows_b[u].
-///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   acc [MR][NR]
+struct Range {
+  int begin;
+  int end;
+};
+
+/// Sums of dv (or dk) of some keys, and what the rows of a block have given so far (KeyChunk). A chunk's terms go on
+/// from there, and join the sums of those keys that see the last row of the block.
+template <class N>
+struct KeySums {
+  N* sums;
+  N* begun;
+  bool is_open;
+  Range ended;  // such keys
+};
+
+/// What the terms of NV vectors of MR keys begin with.
+template <class T, int MR, int NV>
+ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&terms)[MR][NV]) {
+  constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) terms[i][v] = Vec<Number<T>>{};
+  if (!of.is_open) return;
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
+}
+
+/// Where they go with all of the chunk's rows.
+template <class T, int MR, int NV>
+ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
+  using V = Vec<Number<T>>;
+  constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+  const bool all = of.ended.begin <= 0 && of.ended.end >= MR;
+  if (all) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 2
+      for (int v = 0; v < NV; ++v) store(of.sums + i * nr + v * n, load<V>(of.sums + i * nr + v * n) + terms[i][v]);
+    if (!of.is_open) return;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    const bool ends = i >= of.ended.begin && i < of.ended.end;
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) {
+      Number<T>* const sum = of.sums + i * nr + v * n;
+      if (ends && !all) store(sum, load<V>(sum) + terms[i][v]);
+      store(of.begun + i * nr + v * n, ends ? V{} : terms[i][v]);
+    }
+  }
+}
+
+/// One slab of dv (or dk) of MR keys takes in `rows` words of query rows, ascending: terms[i] = sum_u p[u][i] * b[u].
+///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   sums [MR][NR]
 template <class T, int NV>
-__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, Number<T>* acc) {
-  Block<T, NV> c;
-  load_block<T, NV>(acc, c);
-  add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, rows, c);
-  store_block<T, NV>(acc, c);
+__attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, const KeySums<Number<T>>& to) {
+  Block<T, NV> terms;
+  begin_terms<T>(to, terms);
+  add_products<1, kStripStride<T>, kKeyBlock<T>>(p, b, rows, terms);
+  end_terms<T>(to, terms);
 }
 
 /// One slab of dq of MR rows takes in `count` words of keys, descending: acc[i][...] += sum_j ds[i][j] * keys[j].

@@ -51,6 +51,7 @@ struct ScoreKeys {
 ///   delta    [capacity]               delta'; of pairs delta / output_scale
 ///   factors  [capacity]               of dout, or of P: factor * output_scale
 ///   finite                            all added numbers are: the 0 of a pair that does not meet takes them out
+///   ends                              the last row is the last one of a block (GradientViews)
 template <class T>
 struct QueryChunk : ScoreRows<T> {
   T* dout;
@@ -60,11 +61,14 @@ struct QueryChunk : ScoreRows<T> {
   Number<T>* delta;
   Number<T>* factors;
   bool finite;
+  bool ends;
 };
 
 ///   values    [panel][depth][NR]       like the keys
 ///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys; none: not wanted
+///   begun_dk, begun_dv                 what the rows of a block have given that has not ended; none: each chunk is one
+///   open      [block]                  of MR keys, whether these may hold something
 ///   finite                             all numbers of key_rows are
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
@@ -72,6 +76,9 @@ struct KeyChunk : ScoreKeys<T> {
   T* values;
   Number<T>* dk;
   Number<T>* dv;
+  Number<T>* begun_dk;
+  Number<T>* begun_dv;
+  bool* open;
   bool finite;
 };
 

@@ -11,9 +11,11 @@
 namespace annulus::kernels::host {
 
 /// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
+/// `in_blocks`: rows of a block may be in several lists (GradientViews).
 template <class T>
 struct BackwardMemory {
-  BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count) {
+  BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count,
+                 bool in_blocks) {
     const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
     const Index rows = layout.chunk_rows;
     constexpr bool is_pair = kPerWord < T >> 1;
@@ -21,6 +23,8 @@ struct BackwardMemory {
     const auto words = [&](Index many) { return scratch.take<T>(many); };
     dk_rows = scratch.take<N*>(all);
     dv_rows = scratch.take<N*>(all);
+    begun_dk_rows = in_blocks ? scratch.take<N*>(all) : nullptr;
+    begun_dv_rows = in_blocks ? scratch.take<N*>(all) : nullptr;
     dq_rows = scratch.take<N*>(rows);
     operands = scratch.take<const void*>(std::max(all, rows));
     others = scratch.take<const void*>(std::max(all, rows));
@@ -33,6 +37,9 @@ struct BackwardMemory {
             words(all * layout.depth),
             numbers(all * layout.columns),
             numbers(all * layout.columns),
+            in_blocks ? numbers(all * layout.columns) : nullptr,
+            in_blocks ? numbers(all * layout.columns) : nullptr,
+            scratch.take<bool>(all / tiles.row_block),
             true};
     queries.ScoreRows<T>::operator=(score_rows<T>(scratch, layout));
     queries.dout = words(rows * layout.row_words);
@@ -41,13 +48,15 @@ struct BackwardMemory {
     queries.dq = numbers(rows * layout.columns);
     queries.delta = numbers(rows);
     queries.factors = numbers(rows);
-    queries.finite = true;
+    queries.finite = queries.ends = true;
   }
 
   using N = Number<T>;
 
-  N** dk_rows;            // [keys of the chunk] accumulators in memory
-  N** dv_rows;            // [keys]
+  N** dk_rows;        // [keys of the chunk] accumulators in memory
+  N** dv_rows;        // [keys]
+  N** begun_dk_rows;  // [keys] or none
+  N** begun_dv_rows;
   N** dq_rows;            // [rows of a chunk]
   const void** operands;  // [max(keys, rows)] of k, later of q
   const void** others;    // [max(keys, rows)] of v, later of dout
@@ -67,8 +76,11 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients) {}
 
+  Index block() const { return is_in_blocks() ? tuning::host_sum_rows : 0; }
+
   Memory start(const BackwardTask& task) const {
-    Memory w = Scratch::of_this_thread().fill([&](Scratch& s) { return Memory(s, tiles_, layout_, task.count); });
+    Memory w = Scratch::of_this_thread().fill(
+        [&](Scratch& s) { return Memory(s, tiles_, layout_, task.count, is_in_blocks()); });
     if (gradients_.dq.data == nullptr) w.queries.dq = nullptr;
     if (gradients_.dk.data == nullptr) w.keys.dk = w.keys.dv = nullptr;
     load_keys(task, w);
@@ -79,6 +91,7 @@ class GradientSums {
   void load_queries(const BackwardTask& task, const ChunkRows& rows, Memory& w) const {
     QueryChunk<T>& q = w.queries;
     const Index count = rows.count;
+    q.ends = rows.ends;
     rows.for_each([&](Index i, Index, Index row, Index head) {
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);
@@ -119,9 +132,14 @@ class GradientSums {
     if (w.keys.dk == nullptr) return;
     tiles_.store_rows(w.keys.dk, w.keys.count, w.queries.head_dim, w.dk_rows);
     tiles_.store_rows(w.keys.dv, w.keys.count, w.queries.head_dim, w.dv_rows);
+    if (!is_in_blocks()) return;
+    tiles_.store_rows(w.keys.begun_dk, w.keys.count, w.queries.head_dim, w.begun_dk_rows);
+    tiles_.store_rows(w.keys.begun_dv, w.keys.count, w.queries.head_dim, w.begun_dv_rows);
   }
 
  private:
+  bool is_in_blocks() const { return gradients_.begun_dk.data != nullptr; }
+
   void load_keys(const BackwardTask& task, Memory& w) const {
     const WorkItem& item = work_.items[task.item];
     RowWalk walk(work_, item.key);
@@ -132,6 +150,9 @@ class GradientSums {
       w.others[j] = address(operands_.v, task.batch, row, item.kv_head);
       w.dk_rows[j] = accumulator(gradients_.dk, task.batch, row, item.kv_head);
       w.dv_rows[j] = accumulator(gradients_.dv, task.batch, row, item.kv_head);
+      if (!is_in_blocks()) continue;
+      w.begun_dk_rows[j] = accumulator(gradients_.begun_dk, task.batch, row, item.kv_head);
+      w.begun_dv_rows[j] = accumulator(gradients_.begun_dv, task.batch, row, item.kv_head);
     }
     const int d = w.queries.head_dim, capacity = w.keys.capacity, storage = storage_index(operands_.k.type);
     std::fill(w.operands + task.count, w.operands + capacity, zero_row);
@@ -144,6 +165,16 @@ class GradientSums {
     if (w.keys.dk == nullptr) return;
     tiles_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);
     tiles_.load_rows(w.dv_rows, w.keys.count, capacity, d, w.keys.dv);
+    std::fill_n(w.keys.open, capacity / tiles_.row_block, false);
+    if (!is_in_blocks()) return;
+    tiles_.load_rows(w.begun_dk_rows, w.keys.count, capacity, d, w.keys.begun_dk);
+    tiles_.load_rows(w.begun_dv_rows, w.keys.count, capacity, d, w.keys.begun_dv);
+    const Index numbers = layout_.columns * tiles_.row_block;  // of a block of keys
+    const auto is_zero = [](N x) { return x == 0; };
+    for (Index b = 0; b < capacity / tiles_.row_block; ++b) {
+      w.keys.open[b] = !std::all_of(w.keys.begun_dk + b * numbers, w.keys.begun_dk + (b + 1) * numbers, is_zero) ||
+                       !std::all_of(w.keys.begun_dv + b * numbers, w.keys.begun_dv + (b + 1) * numbers, is_zero);
+    }
   }
 
   static N* accumulator(const TensorView& view, Index b, Index row, Index head) {

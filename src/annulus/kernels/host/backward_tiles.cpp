@@ -53,32 +53,61 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
   }
 }
 
-/// Query rows of the chunk that see one of the MR keys of each block of a tile, whole steps of kUnrolledRows.
-struct Viewers {
-  Range of[kTileKeys / kRowBlock];
+/// Blocks of MR keys of a tile.
+///   rows    query rows of the chunk that see one of the keys, whole steps of kUnrolledRows
+///   ended   keys that see the last row of a block of rows which the chunk ends (KeySums); all where blocks are chunks
+struct KeyBlocks {
+  Range rows[kTileKeys / kRowBlock];
+  Range ended[kTileKeys / kRowBlock];
 };
 template <class T>
-ANNULUS_INLINE Viewers viewers_of(const QueryChunk<T>& q, int tile, int keys) {
-  Viewers rows;
+ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, int key) {
+  if (k.begun_dk == nullptr) return {0, kRowBlock};
+  if (!q.ends) return {0, 0};
+  const int end = q.end[q.rows - 1];
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // behind the last key are none
+}
+template <class T>
+ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
+  KeyBlocks blocks;
   int first = 0, last = 0;  // rows [first, last) see a key of the block; both ascend with the block
   for (int block = 0; block < keys; block += kRowBlock) {
     const int key = tile + block;
     while (first < q.rows && q.end[first] <= key) ++first;
     while (last < q.rows && q.begin[last] < key + kRowBlock) ++last;
-    rows.of[block / kRowBlock] = {first / kUnrolledRows<T> * kUnrolledRows<T>, round_up(last, kUnrolledRows<T>)};
+    blocks.rows[block / kRowBlock] = {first / kUnrolledRows<T> * kUnrolledRows<T>, round_up(last, kUnrolledRows<T>)};
+    blocks.ended[block / kRowBlock] = ended_keys(q, k, key);
   }
-  return rows;
+  return blocks;
+}
+
+/// Number `at` on of dV or dK.
+template <class N>
+ANNULUS_INLINE KeySums<N> sums_at(N* sums, N* begun, std::int64_t at, bool is_open, const Range& ended) {
+  return {sums + at, begun == nullptr ? nullptr : begun + at, is_open, ended};
 }
 
 /// One slab of dV (or dK) of a tile's keys, block after block of MR keys, takes in P^T G (or dS^T Q).
 template <class T, int NV>
-ANNULUS_INLINE void add_to_slab(const Viewers& viewers, const T* p, const T* b, int keys, int block_stride,
-                                Number<T>* acc) {
-  for (int block = 0; block < keys; block += kRowBlock, acc += block_stride) {
-    const Range rows = viewers.of[block / kRowBlock];
+ANNULUS_INLINE void add_to_slab(const KeyBlocks& blocks, const T* p, const T* b, int keys, int block_stride,
+                                const bool* open, Number<T>* sums, Number<T>* begun) {
+  for (int block = 0; block < keys; block += kRowBlock) {
+    const int number = block / kRowBlock;
+    const Range rows = blocks.rows[number];
     if (rows.begin >= rows.end) continue;
     const int first = rows.begin / kPerWord<T>, words = (rows.end - rows.begin) / kPerWord<T>;
-    key_gradient_block<T, NV>(p + first * kStripStride<T> + block, b + first * kKeyBlock<T>, words, acc);
+    key_gradient_block<T, NV>(
+        p + first * kStripStride<T> + block, b + first * kKeyBlock<T>, words,
+        sums_at(sums, begun, std::int64_t(number) * block_stride, open[number], blocks.ended[number]));
+  }
+}
+
+/// Which blocks of keys have begun what goes on, behind a chunk.
+template <class T>
+ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int tile, int keys) {
+  for (int number = 0; number * kRowBlock < keys; ++number) {
+    if (blocks.rows[number].begin >= blocks.rows[number].end) continue;
+    k.open[tile / kRowBlock + number] = blocks.ended[number].begin > 0 || blocks.ended[number].end < kRowBlock;
   }
 }
 
@@ -86,19 +115,23 @@ ANNULUS_INLINE void add_to_slab(const Viewers& viewers, const T* p, const T* b, 
 template <class T>
 void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
   constexpr int nr = kKeyBlock<T>;
-  const Viewers viewers = viewers_of(q, tile, keys);
+  const KeyBlocks blocks = blocks_of(q, k, tile, keys);
   const int slabs = slab_count<T>(q.head_dim), block_stride = slabs * kRowBlock * nr;
   const std::int64_t first_block = std::int64_t(tile / kRowBlock) * block_stride;
+  const bool* const open = k.open + tile / kRowBlock;
   for (int s = 0; s < slabs; ++s) {
-    const std::int64_t acc = first_block + s * kRowBlock * nr, b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
+    const std::int64_t at = first_block + s * kRowBlock * nr, b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
+    Number<T>* const begun_dv = k.begun_dv == nullptr ? nullptr : k.begun_dv + at;
+    Number<T>* const begun_dk = k.begun_dk == nullptr ? nullptr : k.begun_dk + at;
     if (q.head_dim - s * nr > kLanes<T>) {
-      add_to_slab<T, 2>(viewers, strips.p, q.added_dout + b, keys, block_stride, k.dv + acc);
-      add_to_slab<T, 2>(viewers, strips.ds, q.added_queries + b, keys, block_stride, k.dk + acc);
+      add_to_slab<T, 2>(blocks, strips.p, q.added_dout + b, keys, block_stride, open, k.dv + at, begun_dv);
+      add_to_slab<T, 2>(blocks, strips.ds, q.added_queries + b, keys, block_stride, open, k.dk + at, begun_dk);
     } else {
-      add_to_slab<T, 1>(viewers, strips.p, q.added_dout + b, keys, block_stride, k.dv + acc);
-      add_to_slab<T, 1>(viewers, strips.ds, q.added_queries + b, keys, block_stride, k.dk + acc);
+      add_to_slab<T, 1>(blocks, strips.p, q.added_dout + b, keys, block_stride, open, k.dv + at, begun_dv);
+      add_to_slab<T, 1>(blocks, strips.ds, q.added_queries + b, keys, block_stride, open, k.dk + at, begun_dk);
     }
   }
+  keep_open(blocks, k, tile, keys);
 }
 
 template <class T>
@@ -130,14 +163,16 @@ ANNULUS_INLINE bool sees(const QueryChunk<T>& q, int row, int key) {
 /// One column vector of dV (or dK) of a key, number `key` of the chunk, takes in the rows that see it.
 ///   p [rows][kStripStride], of the key   b [rows][NR], of the columns
 template <class T>
-ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b, Number<T>* acc) {
-  Vec<Number<T>> sum = load<Vec<Number<T>>>(acc);
+ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b,
+                                      const KeySums<Number<T>>& to) {
+  Vec<Number<T>> terms[1][1];
+  begin_terms<T>(to, terms);
   for (int row = 0; row < q.rows; ++row) {
     const int word = row / kPerWord<T>, i = row % kPerWord<T>;
     if (!sees(q, row, key)) continue;
-    multiply_add_one<T>(sum, broadcast(p[word * kStripStride<T>]), load<Vec<T>>(b + word * kKeyBlock<T>), i);
+    multiply_add_one<T>(terms[0][0], broadcast(p[word * kStripStride<T>]), load<Vec<T>>(b + word * kKeyBlock<T>), i);
   }
-  store(acc, sum);
+  end_terms<T>(to, terms);
 }
 
 /// add_to_keys() where rows of G or Q are not finite: the 0 of a pair that does not meet would not take them out, so
@@ -146,18 +181,26 @@ template <class T>
 __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
                                                 int tile, int keys) {
   constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
+  const KeyBlocks blocks = blocks_of(q, k, tile, keys);
   const int slabs = slab_count<T>(q.head_dim);
   for (int j = 0; j < keys; ++j) {
-    const int key = tile + j;
+    const int key = tile + j, in_block = j % kRowBlock;
+    const Range rows = blocks.rows[j / kRowBlock], of_block = blocks.ended[j / kRowBlock];
+    if (rows.begin >= rows.end) continue;
+    const Range ended{of_block.begin - in_block, of_block.end - in_block};
+    const bool is_open = k.open[key / kRowBlock];
     for (int s = 0; s < slabs; ++s) {
-      const std::int64_t acc = ((key / kRowBlock * slabs + s) * kRowBlock + key % kRowBlock) * nr;
+      const std::int64_t at = ((key / kRowBlock * slabs + s) * kRowBlock + key % kRowBlock) * nr;
       const std::int64_t b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
       for (int v = 0; v < nr; v += n) {
-        add_rows_that_see(q, key, strips.p + j, q.added_dout + b + v, k.dv + acc + v);
-        add_rows_that_see(q, key, strips.ds + j, q.added_queries + b + v, k.dk + acc + v);
+        add_rows_that_see(q, key, strips.p + j, q.added_dout + b + v,
+                          sums_at(k.dv, k.begun_dv, at + v, is_open, ended));
+        add_rows_that_see(q, key, strips.ds + j, q.added_queries + b + v,
+                          sums_at(k.dk, k.begun_dk, at + v, is_open, ended));
       }
     }
   }
+  keep_open(blocks, k, tile, keys);
 }
 
 /// One column vector of dQ of a row takes in the keys of a tile that it sees, descending.

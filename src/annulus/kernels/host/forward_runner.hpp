@@ -128,7 +128,7 @@ class ForwardRunner {
     Index i = 0;
     for (Index n = 0; n < task.count; ++n) {
       const auto [t, row] = walk.next();
-      const SeenKeys::Range keys = seen.at(t);
+      const KeyNumbers keys = seen.at(t);
       for (Index h = 0; h < item.head_count; ++h, ++i) {
         const Index head = item.head_first + h * item.head_stride;
         w.state_row[i] = (task.batch * state_.rows + row) * state_.shape.heads + head;

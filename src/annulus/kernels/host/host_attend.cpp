@@ -88,11 +88,13 @@ Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index s
          });
 }
 
-Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
+Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, bool in_blocks,
+                                 InstructionSet set) {
   return threads() * with_words(precision, [&](auto number) {
            const auto& tiles = tiles_of<decltype(number)>(set);
            const BackwardLayout layout(tiles, shape, rows);
-           return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys); });
+           return Scratch::bytes_of(
+               [&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks); });
          });
 }
 

@@ -66,8 +66,8 @@ const BackendFunctions host_backend{
            const BackwardOperands& operands, const GradientViews& gradients,
            const Poll& poll) { host::host_attend_backward(work, shape, rows, precision, operands, gradients, poll); },
     .attend_backward_bytes =
-        [](const Shape& shape, core::Index rows, Precision precision) {
-          return host::host_attend_backward_bytes(shape, rows, precision);
+        [](const Shape& shape, core::Index rows, Precision precision, bool in_blocks) {
+          return host::host_attend_backward_bytes(shape, rows, precision, in_blocks);
         },
     .attend_statistics =
         [](const core::WorkList& work, const Shape& shape, core::Index rows, Precision precision,

@@ -62,7 +62,7 @@ void host_attend_backward(const core::WorkList& work, const core::Shape& shape, 
 
 /// See attend_backward_bytes() of backward.hpp.
 core::Index host_attend_backward_bytes(const core::Shape& shape, core::Index rows, core::Precision precision,
-                                       InstructionSet set = best_instruction_set());
+                                       bool in_blocks = false, InstructionSet set = best_instruction_set());
 
 void host_attend_statistics(const core::WorkList& work, const core::Shape& shape, core::Index rows,
                             core::Precision precision, const StatisticOperands& operands,

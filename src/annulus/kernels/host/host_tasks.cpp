@@ -11,10 +11,13 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// About the (query row, head, key) triples of an item: half of all where a mask leaves out the rest.
+/// About the (query row, head, key) triples of an item: half of all where a band has one end, and where it has two what
+/// lies between them.
 Index item_cost(const WorkItem& item) {
-  const Index all = item.query.count * item.head_count * item.key.count;
-  return item.mask == core::Mask::all ? all : all / 2 + 1;
+  const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
+  if (item.band == core::Band::all) return all;
+  const Index width = item.band.left + item.band.right;  // with an open end, more than there are keys
+  return std::min(all / 2, rows * std::clamp<Index>(width, 0, item.key.count)) + 1;
 }
 
 /// Calls add(batch, index of the item, rows_for) for every batch entry and item, and sorts the tasks that it adds by

@@ -53,12 +53,34 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
           0};
 }
 
-/// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest.
+/// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest: `most` of them, or
+/// those up to the end of the item or of a block of `block` comb indices (0: there are no blocks).
 struct ChunkRows {
+  ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
+      : item(item),
+        walk(walk),
+        first(first),
+        count(std::min(most, item.query.count * item.head_count - first)),
+        first_t(RowWalk(walk).next().t) {
+    const Index heads = item.head_count, head = first % heads;
+    if (block > 0) {
+      const Index rows = walk.rows_below((first_t / block + 1) * block, item.query.count - first / heads);
+      count = std::min(count, rows * heads - head);
+    }
+    RowWalk last = walk;
+    last.skip((head + count - 1) / heads);
+    last_t = last.next().t;
+    if (block == 0) return;
+    ends = (last_t + 1) % block == 0 && (head + count) % heads == 0;
+  }
+
   const WorkItem& item;
   RowWalk walk;  // stands at the first one's row
   Index first;
   Index count;
+  Index first_t;  // comb index of the first row, and of the last one
+  Index last_t = 0;
+  bool ends = true;  // a block, with its last row
 
   /// Calls visit(i, t, stored row, head) for pair i = 0 ... count - 1 of the chunk.
   template <class Visit>
@@ -73,8 +95,9 @@ struct ChunkRows {
 };
 
 /// Runs tasks of one work list; one object serves all threads. `Sums` is what is made of the pairs: Memory with
-/// `queries`, a ScoreRows; start(task), which packs the keys; load_queries(task, rows, memory) for each chunk of rows
-/// that sees some of them, add(count, memory) in order; finish(memory).
+/// `queries`, a ScoreRows; block(), comb indices that chunks keep inside of, or 0; start(task), which packs the keys;
+/// load_queries(task, rows, memory) for each chunk of rows that sees some of them, add(count, memory) in order;
+/// finish(memory).
 template <class T, class Sums>
 class KeyTasks {
  public:
@@ -89,12 +112,13 @@ class KeyTasks {
     std::atomic<Index>& done = done_[task.number];
     const std::atomic<Index>* above = task.highest ? nullptr : &done_[task.number - 1];
     typename Sums::Memory memory = sums_.start(task);
-    RowWalk walk(work_, item.query);       // stands at the first query row of the chunk
-    VisibleKeys visible(work_, item.key);  // the keys of the whole piece that row sees
-    for (Index first = 0; first < all; first += chunk_rows_) {
-      const ChunkRows rows{item, walk, first, std::min(chunk_rows_, all - first)};
-      load_ranges(task, rows, visible, memory.queries);
-      if (memory.queries.begin[0] < memory.queries.end[rows.count - 1]) {
+    RowWalk walk(work_, item.query);  // stands at the first query row of the chunk
+    BandKeys visible(work_, item);    // the keys of the whole piece that row sees
+    const Index first_key = key_t(item, task.first), last_key = key_t(item, task.first + task.count - 1);
+    for (Index first = 0; first < all;) {
+      const ChunkRows rows(item, walk, first, chunk_rows_, sums_.block());
+      const bool near = rows.last_t + item.band.right >= first_key && rows.first_t - item.band.left <= last_key;
+      if (near && load_ranges(task, rows, visible, memory.queries)) {
         sums_.load_queries(task, rows, memory);
         if (above) wait([&] { return above->load(std::memory_order_acquire) > first; });
         sums_.add(rows.count, memory);
@@ -102,23 +126,30 @@ class KeyTasks {
       }
       done.store(first + rows.count, std::memory_order_release);
       if (first + rows.count < all) walk.skip((first + rows.count) / heads - first / heads);
+      first += rows.count;
     }
     sums_.finish(memory);
   }
 
  private:
-  /// The keys of the task that the rows of a chunk see.
-  void load_ranges(const BackwardTask& task, const ChunkRows& rows, VisibleKeys& visible, ScoreRows<T>& q) const {
+  Index key_t(const WorkItem& item, Index number) const {
+    RowWalk walk(work_, item.key);
+    walk.skip(number);
+    return walk.next().t;
+  }
+
+  /// The keys of the task that the rows of a chunk see; false: none.
+  bool load_ranges(const BackwardTask& task, const ChunkRows& rows, BandKeys& visible, ScoreRows<T>& q) const {
     const Index count = rows.count;
     q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);
     rows.for_each([&](Index i, Index t, Index, Index) {
-      const Index upto = visible.at(t) - task.first;
-      const int split = int(std::clamp<Index>(upto, 0, task.count));  // of the task's keys, the first with t <= its own
-      q.begin[i] = rows.item.mask == core::Mask::after ? split : 0;
-      q.end[i] = rows.item.mask == core::Mask::upto ? split : int(task.count);
+      const KeyNumbers seen = visible.at(t);
+      q.begin[i] = int(std::clamp<Index>(seen.begin - task.first, 0, task.count));
+      q.end[i] = int(std::clamp<Index>(seen.end - task.first, 0, task.count));
     });
     std::fill(q.begin + count, q.begin + q.rows, q.begin[count - 1]);
     std::fill(q.end + count, q.end + q.rows, q.end[count - 1]);
+    return q.begin[0] < q.end[count - 1];
   }
 
   const TileFunctions<T>& tiles_;

@@ -16,6 +16,22 @@ class RowWalk {
   void skip(core::Index rows) {
     for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
   }
+  /// How many of the next `most` rows, which must exist, have a comb index below `end`.
+  core::Index rows_below(core::Index end, core::Index most) const {
+    core::Index rows = 0;
+    const core::Run* run = run_;
+    for (core::Index at = at_; rows < most;) {
+      if (at >= run->count) {
+        at -= run++->count;
+        continue;
+      }
+      if (run->t + at >= end) break;
+      rows += std::min(run->count, end - run->t) - at;
+      if (run->t + run->count >= end) break;
+      at = run->count;
+    }
+    return std::min(rows, most);
+  }
   /// Comb index and stored row of the next row, which must exist, then steps over it.
   struct Row {
     core::Index t;
@@ -54,27 +70,45 @@ class VisibleKeys {
   core::Index before_ = 0;  // keys of the runs passed
 };
 
+/// Keys number begin, ..., end - 1 of a piece.
+struct KeyNumbers {
+  core::Index begin;
+  core::Index end;
+};
+
+/// Which keys of an item a query row sees: they follow one another. Ask for ascending t.
+///   keys t = 2 3 7 8 9:   t = 3: upto sees [0, 2), after sees [2, 5), left 5 and right 4 see [0, 3)
+class BandKeys {
+ public:
+  BandKeys(const core::WorkList& work, const core::WorkItem& item)
+      : before_(work, item.key), upto_(work, item.key), band_(item.band), count_(item.key.count) {}
+
+  KeyNumbers at(core::Index t) {
+    const core::Index begin = band_.left == core::Band::unbounded ? 0 : before_.at(t - band_.left - 1);
+    const core::Index end = band_.right == core::Band::unbounded ? count_ : upto_.at(t + band_.right);
+    return {begin, std::max(begin, end)};
+  }
+
+ private:
+  VisibleKeys before_, upto_;
+  core::Band band_;
+  core::Index count_;
+};
+
 /// Which keys of an item a query row sees, as positions of the keys taken in descending order of t: position i is key
 /// number count - 1 - i of the piece. Ask for ascending t.
 ///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3: upto sees [3, 5), after sees [0, 3)
 class SeenKeys {
  public:
-  SeenKeys(const core::WorkList& work, const core::WorkItem& item)
-      : upto_(work, item.key), mask_(item.mask), count_(item.key.count) {}
+  SeenKeys(const core::WorkList& work, const core::WorkItem& item) : keys_(work, item), count_(item.key.count) {}
 
-  struct Range {
-    core::Index begin;
-    core::Index end;
-  };
-  Range at(core::Index t) {
-    if (mask_ == core::Mask::all) return {0, count_};
-    const core::Index border = count_ - upto_.at(t);
-    return mask_ == core::Mask::upto ? Range{border, count_} : Range{0, border};
+  KeyNumbers at(core::Index t) {
+    const KeyNumbers seen = keys_.at(t);
+    return {count_ - seen.end, count_ - seen.begin};
   }
 
  private:
-  VisibleKeys upto_;
-  core::Mask mask_;
+  BandKeys keys_;
   core::Index count_;
 };
 

@@ -73,6 +73,8 @@ class ProbabilitySums {
         operands_(operands),
         statistics_(statistics) {}
 
+  static Index block() { return 0; }
+
   Memory start(const BackwardTask& task) const {
     const WorkItem& item = work_.items[task.item];
     Memory w = Scratch::of_this_thread().fill(

@@ -8,11 +8,6 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-struct Range {
-  int begin;
-  int end;
-};
-
 /// Whole panels (their halves at the end) of the tile's keys that a group of MR rows needs, from the tile's first key.
 template <class T>
 ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {

@@ -3,8 +3,10 @@
 //
 // The order is the mirror image of the forward's (problem.hpp, rounds_of()). Key row y of a comb of N rows adds queries
 // y, y + 1, ..., N - 1, then 0, ..., y - 1, the heads of its group ascending inside a query row; its sums go on from
-// pair to pair. So they start at the owner, which has queries >= y first, visit the ranks above, then those below from
-// rank 0 on, and come back for the owner's queries < y. Query row x adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
+// pair to pair. They are in two levels, and what a block of queries has begun travels with them, so that ranks may cut
+// blocks (kernels::GradientViews). They start at the owner, which has queries >= y first, visit the ranks above, then
+// those below from rank 0 on, and come back for the owner's queries < y. Query row x adds keys x, x - 1, ..., 0, then
+// N - 1, ..., x + 1.
 // Worked example: 12 rows on 3 ranks, row 5 on rank 1 takes in queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
 // A rank can start on a block only when the rank below is done with it. So every rank's rows are worked on in two

@@ -21,8 +21,10 @@ class KeySums {
     core::fill_zero(memory_.data(), memory_.bytes());
   }
 
+  /// No block of query rows goes on.
+  void end_blocks() const { strategies::end_blocks(problem_, sums_); }
   /// Adds what the queries and `part` of the keys give each other.
-  void add(const Problem& round, QueryBlock& queries, core::Mask part, const std::string& scope, std::size_t hop) {
+  void add(const Problem& round, QueryBlock& queries, core::Band part, const std::string& scope, std::size_t hop) {
     const double before = double(metrics_.total().kept) / double(expected_);
     const Progress of_block = [&](double share, const std::string& where) { progress_(before + share, where); };
     queries.tensors.poll = poll_;
@@ -50,17 +52,18 @@ void add_round(const QueryRound& round, int block, QueryBlock& own, QueryStream&
   const std::size_t steps = round.steps(block);
   metrics.hops.resize(std::max(metrics.hops.size(), steps));
   queries.begin(round);
+  sums.end_blocks();
   for (std::size_t s = 0; s < steps; ++s) {
     const core::Span step("step", core::SpanKind::step, Index(s));
     queries.start(s);
     if (s == 0) {
       sums.add(round.problem(), own, round.problem().first_part(), "own rows", 0);
     } else {
-      sums.add(round.problem(), queries.block(s), core::Mask::all, fmt::format("read {} of {}", s, steps - 1), s);
+      sums.add(round.problem(), queries.block(s), core::Band::all, fmt::format("read {} of {}", s, steps - 1), s);
     }
     queries.complete(s, metrics.hops[std::min(s + 1, steps - 1)]);
   }
-  if (round.problem().has_last_part()) sums.add(round.problem(), own, core::Mask::after, "own rows", 0);
+  if (round.problem().has_last_part()) sums.add(round.problem(), own, core::Band::after, "own rows", 0);
 }
 
 Index delta_bytes(const Problem& problem, Index rows) {

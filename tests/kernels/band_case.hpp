@@ -1,0 +1,33 @@
+// Bands that a window makes, for the tests of every back end: with two ends, narrow and wide, on the diagonal, before
+// it and behind it.
+#pragma once
+
+#include "kernels/awkward_case.hpp"
+
+namespace annulus::test {
+
+inline constexpr core::Band window_bands[] = {{0, 0},
+                                              {2, 0},
+                                              {0, 3},
+                                              {7, 5},
+                                              {30, 0},
+                                              {40, 25},
+                                              {100, 1},
+                                              {-4, 30},
+                                              {40, -7},
+                                              {500, 500},
+                                              {-60, 90},
+                                              {core::Band::unbounded, 9},
+                                              {12, core::Band::unbounded},
+                                              {core::Band::unbounded, -20}};
+
+/// The same case where every item has this band.
+template <class AnyCase>
+AnyCase with_band(AnyCase test, const core::Band& band) {
+  for (core::WorkList& list : test.calls) {
+    for (core::WorkItem& item : list.items) item.band = band;
+  }
+  return test;
+}
+
+}  // namespace annulus::test

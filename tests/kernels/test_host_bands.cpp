@@ -1,0 +1,98 @@
+// Bands with two ends on the host against the definition, on every instruction set this machine has.
+#include "kernels/band_case.hpp"
+#include "kernels/host_backward_case.hpp"
+#include "kernels/statistics_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Band;
+using core::Precision;
+
+/// What rounding takes: of the products, and of the results, which are stored as the tensors are.
+double forward_tolerance(const WorkCase& test) {
+  const bool rounded = test.precision == Precision::bfloat16;
+  return std::max(core::forward_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision)),
+                  core::forward_tolerance(test.type));
+}
+double gradient_tolerance(const WorkCase& test) {
+  const bool rounded = test.precision == Precision::bfloat16;
+  return core::gradient_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision));
+}
+
+void expect_right(const BackwardCase& test, const std::string& what) {
+  const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
+  const Gradients gradients = naive_gradients(test, forward);
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    SCOPED_TRACE(fmt::format("{}, {}, {} in {}, D {}", what, name_of(set), core::name_of(test.type),
+                             name_of(test.precision), test.shape.head_dim));
+    const kernels::ReferenceResult actual = host_answer(test, set);
+    EXPECT_TRUE(close_to(actual.out, expected.out, forward_tolerance(test))) << "out";
+    EXPECT_TRUE(close_to(actual.lse, expected.lse, forward_tolerance(test))) << "lse";
+    expect_close(host_gradients(test, forward, {set}), gradients, gradient_tolerance(test));
+    expect_close(host_gradients(test, forward, {.set = set, .in_blocks = true}), gradients, gradient_tolerance(test));
+  }
+}
+
+TEST(HostBands, PiecesOfSeveralRunsInEveryType) {
+  for (const auto& [type, precision] : types_and_precisions()) {
+    for (const Band& band : window_bands)
+      expect_right(with_band(awkward_backward_case(24, type, precision, Band::all), band), name_of(band));
+  }
+}
+
+TEST(HostBands, RowsAndKeysAroundTheBlocks) {
+  for (const Index n : {1, 2, 13, 95, 97, 193}) {
+    for (const Band& band : window_bands) {
+      BackwardCase test = backward_case(n, n + n % 5, 20, band);
+      test.fill_all();
+      expect_right(test, fmt::format("{} rows, {}", n, name_of(band)));
+    }
+  }
+}
+
+TEST(HostBands, LongRowsCrossTilesChunksAndTasks) {
+  for (const Precision precision : {Precision::float32, Precision::float64}) {
+    for (const Band& band : {Band{150, 60}, Band{1000, 0}, Band{-300, 900}, Band{11, 12}}) {
+      BackwardCase test = backward_case(1607, 1607, 64, band);
+      test.type = core::type_of(precision);
+      test.precision = precision;
+      test.fill_all();
+      expect_right(test, name_of(band));
+    }
+  }
+}
+
+TEST(HostBands, Statistics) {
+  for (const Band& band : window_bands) {
+    const WorkCase test = with_band(statistics_case(24, Band::all, DType::float32, Precision::float32), band);
+    const std::vector<double> lse = naive_answer(test).lse;
+    const StatisticsAnswer expected = naive_statistics(test, lse, 6);
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      SCOPED_TRACE(name_of(band) + " " + std::string(name_of(set)));
+      const auto attend = [&](const auto& list, const auto& operands, const auto& views) {
+        kernels::host::host_attend_statistics(list, test.shape, test.query_rows, test.precision, operands, views, {},
+                                              set);
+      };
+      expect_close(made_statistics(test, lse, 6, attend), expected, core::forward_tolerance(DType::float32));
+    }
+  }
+}
+
+// A window is the band up to the diagonal, then the one behind it: together the same pairs, keys in canonical order.
+TEST(HostBands, TwoHalvesAreTheWhole) {
+  BackwardCase whole = backward_case(211, 211, 16, {40, 25});
+  whole.type = DType::float64;
+  whole.precision = Precision::float64;
+  whole.fill_all();
+  BackwardCase halves = whole;
+  halves.calls.push_back(halves.calls[0]);
+  halves.calls[0].items[0].band = core::overlap(Band{40, 25}, Band::upto);
+  halves.calls[1].items[0].band = core::overlap(Band{40, 25}, Band::after);
+  const kernels::ReferenceResult forward = stored_forward(whole);
+  expect_close(host_gradients(halves, forward), naive_gradients(whole, forward), 1e-12);
+  EXPECT_TRUE(close_to(host_answer(halves, kernels::host::best_instruction_set()).out, naive_answer(whole).out, 1e-13));
+}
+
+}  // namespace
+}  // namespace annulus::test
