@@ -81,7 +81,7 @@ TEST(Simulation, OfAPlanAgreesWithTheCostModelWhereRanksDoNotWait) {
   machine.seconds_per_row = 0;  // which the simulation does not know
   const Strategy& rotation = *find("rotation");
   const auto partition = rotation.partition(problem, 4);
-  const auto counts = rank_counts_of(rotation, problem, partition, count(problem, partition));
+  const auto counts = rank_counts_of(rotation, Pass::forward, problem, partition, count(problem, partition));
   Cost cost = cost_of(*counts, rotation.communication(problem, 4), problem, machine);
   const auto schedule = rotation.forward_schedule(problem, partition);
   for (const Coupling coupling : {Coupling::rotation, Coupling::one_sided, Coupling::neighbours}) {

@@ -54,6 +54,8 @@ class Hops {
   /// (row, key/value head) pairs that hop h brings and sends.
   Index rows_received(int rank, int h) const;
   Index rows_sent(int rank, int h) const;
+  /// The sums of a hop's rows go to their owner at once, in one message.
+  bool returns_straight() const { return from_ == From::owners; }
   /// Hop h sends exactly what the hop before brought.
   bool passes_on(int rank, int h) const;
 

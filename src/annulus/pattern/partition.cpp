@@ -39,6 +39,13 @@ StoredRows joined(const std::vector<Interval>& ascending) {
 
 std::string_view name_of(PartitionKind kind) { return partition_table[std::size_t(kind)].name; }
 
+int fullest(const Partition& partition) {
+  const auto fewer = [](const StoredRows& a, const StoredRows& b) { return a.count() < b.count(); };
+  return int(std::max_element(partition.begin(), partition.end(), fewer) - partition.begin());
+}
+
+Index most_rows(const Partition& partition) { return partition[std::size_t(fullest(partition))].count(); }
+
 Partition contiguous_partition(Index n, int ranks) {
   Partition partition;
   for (int p = 0; p < ranks; ++p) partition.push_back(StoredRows({core::even_part(n, ranks, p)}));

@@ -60,6 +60,10 @@ class StoredRows {
 /// The rows of every rank; together they are 0 ... n-1, each row once.
 using Partition = std::vector<StoredRows>;
 
+/// The first rank with the most rows, and how many these are.
+int fullest(const Partition& partition);
+Index most_rows(const Partition& partition);
+
 /// n rows over `ranks` ranks in order; the first n mod ranks hold one row more. Ranks beyond n hold none.
 Partition contiguous_partition(Index n, int ranks);
 

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "annulus/comm/activity.hpp"
-#include "annulus/planner/rank_counts.hpp"
 #include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::planner {
@@ -127,7 +126,7 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
 void add_cost(Candidate& candidate, const Problem& problem, const pattern::Partition& partition, const Counted& counted,
               const core::Machine& machine) {
   const CommunicationShape shape = candidate.strategy->communication(problem, int(partition.size()));
-  if (const auto loads = rank_counts_of(*candidate.strategy, problem, partition, counted)) {
+  if (const auto loads = rank_counts_of(*candidate.strategy, Pass::forward, problem, partition, counted)) {
     candidate.cost = cost_of(*loads, shape, problem, machine);
   }
   if (!candidate.cost) return;
@@ -140,7 +139,7 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
     candidate.cost = sum_of(*candidate.cost, again);
   }
   if (!problem.gradients) return;
-  const auto loads = backward_rank_counts_of(*candidate.strategy, problem, partition, counted);
+  const auto loads = rank_counts_of(*candidate.strategy, Pass::backward, problem, partition, counted);
   candidate.backward = cost_of(*loads, shape, problem, machine);
   candidate.cost = sum_of(*candidate.cost, *candidate.backward);
 }

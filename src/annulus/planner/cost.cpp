@@ -1,160 +1,9 @@
 #include "annulus/planner/cost.hpp"
 
 #include <algorithm>
-
-#include "annulus/pattern/counts.hpp"
-#include "annulus/planner/group_counts.hpp"
-#include "annulus/planner/rank_counts.hpp"
-#include "annulus/strategies/computation.hpp"
+#include <numeric>
 
 namespace annulus::planner {
-namespace {
-
-using pattern::Partition;
-using pattern::Traffic;
-
-/// The hop loop: own rows, and per channel a block to send and one or two that arrive.
-void add_hops(const Problem& problem, const Partition& partition, const Traffic& traffic, int channels,
-              RankCounts& counts) {
-  add_traffic(traffic, kv_bytes(problem, 1.0), counts);
-  counts.copied = counts.sent;
-  const Index hops = Index(parts_of(problem, partition).size()) - 1;
-  const double buffers = channels * double(1 + std::min<Index>(2, hops)) * kv_bytes(problem, double(traffic.largest));
-  counts.memory = double(local_memory(problem, most_rows(partition), Index(buffers)));
-}
-
-/// Windows: own rows and a copy of them, and what keys/window_keys.hpp reads ahead: three blocks.
-void add_window(const Problem& problem, const Partition& partition, const Traffic& traffic, RankCounts& counts) {
-  add_traffic(traffic, kv_bytes(problem, 1.0), counts);
-  for (const pattern::StoredRows& rows : partition)
-    counts.copied.push_back(kv_bytes(problem, double(rows.count() * problem.shape.kv_heads)));
-  counts.window = most(counts.copied);
-  const double reads = double(std::min<Index>(3, Index(partition.size()) - 1));
-  counts.memory =
-      double(local_memory(problem, most_rows(partition), Index(reads * kv_bytes(problem, double(traffic.largest))))) +
-      counts.window;
-}
-
-void add_gather(const Problem& problem, const Partition& partition, RankCounts& counts) {
-  add_gathered_keys(problem, partition, counts);
-  const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
-  counts.memory = double(local_memory(problem, most_rows(partition), Index(kv_bytes(problem, n * heads))));
-}
-
-/// Bytes of a row before and after the attention, of one batch entry.
-double row_inputs(const Problem& problem) { return double(problem.input_row_bytes()); }
-double row_outputs(const Problem& problem) { return double(problem.output_row_bytes()); }
-
-/// Peak bytes of a rank with `own` rows that works on the heads of `narrow` in all `rows` rows of its group; see
-/// HeadGroup::memory().
-double head_memory(const Problem& problem, const Problem& narrow, Index own, Index rows, double buffers) {
-  const double batch = double(problem.shape.batch);
-  const double there = double(local_memory(narrow, rows, Index(buffers)));
-  const double back = batch * (double(rows) * row_outputs(narrow) + double(own) * row_outputs(problem)) +
-                      double(kernel_memory(narrow, rows));
-  return batch * double(own) * row_inputs(problem) + std::max(there, back);
-}
-
-/// Exchanges of heads inside groups of `group` ranks, after which each works on some heads of all rows of its group,
-/// and the ring across the groups with those heads. An estimate in two ways: share_work(), and all K/V heads are taken
-/// to move equally many rows.
-void add_heads(const Problem& problem, const Partition& partition, Index group, RankCounts& counts) {
-  const core::Shape& s = problem.shape;
-  const double batch = double(s.batch);
-  const LoadGroups groups(s, partition, group);
-  Problem here = problem;  // with the heads of the rank at hand
-  const pattern::TrafficCounts across = traffic_of(problem, groups.rows);
-  const Traffic& ring = across.ring;
-  counts.accuracy = std::max(across.accuracy, pattern::Accuracy::estimate);
-  share_work(groups, s, problem.gradients ? 5 : 4, counts);
-  for (std::size_t p = 0; p < partition.size(); ++p) {
-    const std::size_t g = groups.group_of(p);
-    here.share = strategies::share_of(problem, core::even_part(s.heads, group, Index(p) % group));
-    here.shape = groups.narrow_of(p);
-    const Index own = partition[p].count(), rows = groups.rows[g].count();
-    const double others = double(rows - own);
-    const double head_rows = double(here.shape.kv_heads) / double(s.kv_heads) * kv_bytes(problem, 1.0);
-    counts.group_received.push_back(
-        batch * (others * row_inputs(here) + double(own) * (row_outputs(problem) - row_outputs(here))));
-    counts.received.push_back(head_rows * double(ring.received[g]));
-    counts.messages.push_back(double(ring.messages[g]));
-    counts.sent.push_back(batch * others * row_outputs(here) +
-                          batch * double(own) * (row_inputs(problem) - row_inputs(here)) +
-                          head_rows * double(ring.sent[g]));
-    counts.memory =
-        std::max(counts.memory, head_memory(problem, here, own, rows, 3 * head_rows * double(ring.largest)));
-  }
-  counts.copied = counts.sent;
-}
-
-}  // namespace
-
-Counted count(const Problem& problem, const Partition& partition) {
-  const pattern::KeptCounts kept(problem.layout());
-  Counted counted;
-  for (const pattern::StoredRows& rows : partition) {
-    counted.kept.push_back(double(kept.of(rows)));
-    counted.intervals.push_back(double(rows.intervals().size()));
-  }
-  if (problem.gradients) counted.backward = backward_traffic(problem, partition);
-  counted.traffic = problem.gradients ? *counted.backward : traffic_of(problem, partition);  // rows move alike
-  return counted;
-}
-
-namespace {
-
-std::optional<RankCounts> moved(const Strategy& strategy, const CommunicationShape& shape, const Problem& problem,
-                                const Partition& partition, const Counted& counted) {
-  RankCounts counts;
-  counts.kept = counted.kept;
-  for (double& kept : counts.kept) kept *= double(problem.shape.batch);
-  counts.accuracy = counted.traffic.accuracy;
-  if (shape.pattern != CommunicationPattern::none) counts.intervals = counted.intervals;
-  switch (shape.pattern) {
-    case CommunicationPattern::none:
-      counts.memory =
-          double(forward_memory(problem, most_rows(partition), query_blocks(problem, most_rows(partition)), 0));
-      counts.received = counts.sent = counts.messages = std::vector<double>(partition.size());
-      counts.accuracy = pattern::Accuracy::exact;
-      return counts;
-    case CommunicationPattern::gather:
-      add_gather(problem, partition, counts);
-      counts.accuracy = pattern::Accuracy::exact;
-      return counts;
-    case CommunicationPattern::ring:
-      add_hops(problem, partition, counted.traffic.ring, 1, counts);
-      return counts;
-    case CommunicationPattern::both_ways:
-      add_hops(problem, partition, counted.traffic.both_ways, 2, counts);
-      return counts;
-    case CommunicationPattern::direct:
-      add_hops(problem, partition, counted.traffic.direct, 1, counts);
-      return counts;
-    case CommunicationPattern::window:
-      add_window(problem, partition, counted.traffic.direct, counts);
-      return counts;
-    case CommunicationPattern::heads:
-    case CommunicationPattern::heads_in_ring:
-      add_heads(problem, partition, std::max(1, shape.group), counts);
-      return counts;
-    case CommunicationPattern::store:
-      return std::nullopt;  // stream_cut.hpp
-    case CommunicationPattern::unknown:
-      break;
-  }
-  const auto schedule = strategy.forward_schedule(problem, partition);
-  return enumerated(int(partition.size()), 1, 1, [&](int p) { return schedule->predict(p); });
-}
-
-}  // namespace
-
-std::optional<RankCounts> rank_counts_of(const Strategy& strategy, const Problem& problem, const Partition& partition,
-                                         const Counted& counted) {
-  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
-  std::optional<RankCounts> counts = moved(strategy, shape, problem, partition, counted);
-  if (counts) add_overheads(shape, problem, partition, 1, *counts);
-  return counts;
-}
 
 Cost sum_of(const Cost& forward, const Cost& backward) {
   Cost all = forward;
@@ -170,6 +19,11 @@ Cost sum_of(const Cost& forward, const Cost& backward) {
 }
 
 namespace {
+
+double most(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 /// Seconds that each rank needs for its triples and rows. `busy` are those while all ranks of a node compute; one that
 /// has more work than the others goes on with what of the node they leave it, at most at the speed of a rank alone.

@@ -1,60 +1,255 @@
 #include "annulus/planner/rank_counts.hpp"
 
+#include <algorithm>
+
+#include "annulus/pattern/counts.hpp"
+#include "annulus/strategies/heads/head_groups.hpp"
+
 namespace annulus::planner {
+namespace {
 
-void add_traffic(const pattern::Traffic& traffic, double bytes, RankCounts& counts) {
-  add(counts.received, traffic.received, bytes);
-  add(counts.sent, traffic.sent, bytes);
-  add(counts.messages, traffic.messages, 1.0);
+using pattern::CountedTraffic;
+using pattern::Partition;
+using pattern::Traffic;
+using strategies::LargestMessages;
+
+/// What moves between ranks in a pass: rows of K and V, and sums of their gradients on their way home.
+struct Moved {
+  Traffic rows, sums;
+
+  LargestMessages largest() const { return {rows.largest, sums.largest}; }
+};
+
+Traffic nothing(std::size_t ranks) {
+  return {std::vector<Index>(ranks), std::vector<Index>(ranks), std::vector<Index>(ranks)};
 }
 
-void add_gathered_keys(const Problem& problem, const pattern::Partition& partition, RankCounts& counts) {
-  const double n = double(problem.shape.sequence), heads = double(problem.shape.kv_heads);
-  const double others = double(partition.size() - 1);
+/// All rows go to every rank.
+Traffic gathered(const Problem& problem, const Partition& partition) {
+  const Index n = problem.shape.sequence, heads = problem.shape.kv_heads, others = Index(partition.size()) - 1;
+  Traffic all;
   for (const pattern::StoredRows& rows : partition) {
-    const double own = double(rows.count());
-    counts.received.push_back(kv_bytes(problem, (n - own) * heads));
-    counts.sent.push_back(others * kv_bytes(problem, own * heads));
-    counts.messages.push_back(others);
+    all.received.push_back((n - rows.count()) * heads);
+    all.sent.push_back(others * rows.count() * heads);
+    all.messages.push_back(others);
+  }
+  all.largest = most_rows(partition) * heads;
+  return all;
+}
+
+Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Partition& partition,
+                   const pattern::TrafficCounts& counted) {
+  switch (shape) {
+    case CommunicationPattern::none:
+      return nothing(partition.size());
+    case CommunicationPattern::gather:
+      return gathered(problem, partition);
+    case CommunicationPattern::ring:
+    case CommunicationPattern::heads:
+    case CommunicationPattern::heads_in_ring:
+      return counted.ring;
+    case CommunicationPattern::both_ways:
+      return counted.both_ways;
+    default:
+      return counted.direct;
   }
 }
 
-void add_overheads(const CommunicationShape& shape, const Problem& problem, const pattern::Partition& partition,
-                   int kinds, RankCounts& counts) {
-  const bool at_once = shape.pattern == CommunicationPattern::none ||
-                       (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
-  const double pairs = double(problem.pattern.pairs.size());
-  for (std::size_t p = 0; p < partition.size(); ++p) {
-    const double blocks = shape.pattern == CommunicationPattern::none && kinds == 1
-                              ? double(strategies::query_blocks(problem, partition[p].count()))
-                              : 1;
-    const double received = at_once ? 0 : counts.messages[p] / kinds;
-    counts.calls.push_back(partition[p].count() > 0 ? pairs * (blocks + received) : 0);
+/// Sums in one order go from neighbour to neighbour, however the rows move. Where rows come straight from their owner,
+/// the sums of what was received go straight back.
+Traffic sums_moved(CommunicationPattern shape, const Problem& problem, const Traffic& rows,
+                   const pattern::TrafficCounts& counted) {
+  if (shape == CommunicationPattern::none) return rows;
+  const bool in_ring = shape == CommunicationPattern::ring || shape == CommunicationPattern::heads ||
+                       shape == CommunicationPattern::heads_in_ring;
+  if (problem.reproducible || in_ring) return counted.ring_sums;
+  if (shape == CommunicationPattern::both_ways) return counted.both_ways_sums;
+  return {rows.sent, rows.received, rows.messages, rows.largest};
+}
+
+Moved moved(CommunicationPattern shape, Pass pass, const Problem& problem, const Partition& partition,
+            const pattern::TrafficCounts& counted) {
+  const Traffic rows = rows_moved(shape, problem, partition, counted);
+  if (pass == Pass::forward) return {rows, nothing(partition.size())};
+  return {rows, sums_moved(shape, problem, rows, counted)};
+}
+
+/// to += factor * counts, number by number.
+void add(std::vector<double>& to, const std::vector<Index>& counts, Index factor) {
+  to.resize(counts.size());
+  for (std::size_t p = 0; p < counts.size(); ++p) to[p] += double(factor * counts[p]);
+}
+
+void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts) {
+  for (const auto& [traffic, bytes] : {std::pair{&moved.rows, strategies::kv_bytes(problem, 1)},
+                                       std::pair{&moved.sums, strategies::sum_bytes(problem, 1)}}) {
+    add(counts.received, traffic->received, bytes);
+    add(counts.sent, traffic->sent, bytes);
+    add(counts.messages, traffic->messages, 1);
   }
-  const bool heads =
-      shape.pattern == CommunicationPattern::heads || shape.pattern == CommunicationPattern::heads_in_ring;
+}
+
+/// Hops collect rows to send, and add sums that arrive to those that are there; sums leave from where they are. Windows
+/// are filled with a copy of the own rows, and MPI adds what ranks send to the owner's.
+void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& problem, const Partition& partition,
+                RankCounts& counts) {
+  if (shape == CommunicationPattern::none || shape == CommunicationPattern::gather) return;
+  const bool is_window = shape == CommunicationPattern::window;
+  std::vector<Index> own;
+  for (const pattern::StoredRows& rows : partition) own.push_back(rows.count() * problem.shape.kv_heads);
+  add(counts.copied, is_window ? own : moved.rows.sent, strategies::kv_bytes(problem, 1));
+  add(counts.copied, is_window ? moved.sums.sent : moved.sums.received, strategies::sum_bytes(problem, 1));
+}
+
+/// Bytes of a row that is exchanged for heads inside a group, linear in query and key/value heads.
+struct RowBytes {
+  double query = 0, key = 0;
+  double of(double queries, double keys) const { return query * queries + key * keys; }
+};
+
+/// Of all that goes to the ranks that work on the heads, and of all that comes back from them.
+std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
+  const double row = double(problem.head_row_bytes()), heads = double(problem.shape.heads);
+  if (pass == Pass::forward) return {{row, 2 * row}, {double(problem.output_row_bytes()) / heads, 0}};
+  const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
+  const double sums = double(problem.sum_parts() / problem.shape.batch * problem.head_row_sum_bytes());
+  return {{2 * row + scalars, 2 * row}, {row, sums}};  // q and dout with normalizers and delta, K and V; dq, dK and dV
+}
+
+/// Exchanges of heads inside groups of `size` ranks, after which each works on some heads of all rows of its group, and
+/// the ring across the groups with those heads. An estimate in two ways: all heads are taken to have equal work, and
+/// all K/V heads to move equally many rows.
+LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& partition, Index size,
+                          RankCounts& counts) {
+  const core::Shape& s = problem.shape;
+  const double batch = double(s.batch);
+  const Partition rows = strategies::rows_of_groups(partition, int(size));
+  std::vector<core::Shape> members;
+  double served = 0;  // K/V heads of all members: some are several members'
+  for (Index i = 0; i < size; ++i) {
+    members.push_back(strategies::narrowed(s, core::even_part(s.heads, size, i)));
+    served += double(members.back().kv_heads);
+  }
+  const bool with_sums = pass == Pass::backward;
+  const pattern::TrafficCounts traffic =
+      traffic_of(problem, rows, with_sums ? CountedTraffic::rows_and_sums : CountedTraffic::rows);
+  const Moved across = moved(CommunicationPattern::heads_in_ring, pass, problem, rows, traffic);
+  RankCounts ring;  // of all heads
+  add_traffic(across, problem, ring);
+  std::vector<double> kept(rows.size());
+  for (std::size_t p = 0; p < partition.size(); ++p) kept[p / members.size()] += counts.kept[p];
+  const auto [there, back] = exchanged(problem, pass);
+  const int exchanges = with_sums ? 7 : problem.gradients ? 5 : 4;  // one for each tensor
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const std::size_t g = p / members.size();
+    const core::Shape& here = members[p % members.size()];
+    const double own = double(partition[p].count()), others = double(rows[g].count()) - own;
+    const double queries = double(here.heads), keys = double(here.kv_heads), share = keys / double(s.kv_heads);
+    const double other_queries = double(s.heads) - queries, other_keys = served - keys;
+    counts.kept[p] = kept[g] * queries / double(s.heads);
+    counts.group_messages.push_back(double(exchanges) * double(size - 1));
+    counts.group_received.push_back(batch *
+                                    (others * there.of(queries, keys) + own * back.of(other_queries, other_keys)));
+    counts.received.push_back(share * ring.received[g]);
+    counts.messages.push_back(ring.messages[g]);
+    counts.sent.push_back(batch * (own * there.of(other_queries, other_keys) + others * back.of(queries, keys)) +
+                          share * ring.sent[g]);
+  }
+  counts.copied = counts.sent;
+  counts.accuracy = std::max(traffic.accuracy, pattern::Accuracy::estimate);
+  return across.largest();
+}
+
+/// Kernel calls, rows, communicators and windows; of the messages in a backward pass one half brings K and V.
+void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& problem, const Partition& partition,
+                   RankCounts& counts) {
+  const bool is_none = shape.pattern == CommunicationPattern::none, is_forward = pass == Pass::forward;
+  const bool at_once = is_none || (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
+  const double pairs = double(problem.pattern.pairs.size());
   double each = 0;  // rows of one head that pairs pick of a row
   for (const pattern::Pair& pair : problem.pattern.pairs) each += double(problem.shape.heads) / double(pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
-  for (const pattern::StoredRows& rows : partition) {
-    counts.rows.push_back((kinds == 1 ? 1 : backward_work_factor) * double(problem.shape.batch * rows.count()) * each);
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const Index rows = partition[p].count();
+    const double blocks = is_none && is_forward ? double(strategies::query_blocks(problem, rows)) : 1;
+    const double received = at_once ? 0 : counts.messages[p] / (is_forward ? 1 : 2);
+    counts.calls.push_back(rows > 0 ? pairs * (blocks + received) : 0);
+    counts.rows.push_back((is_forward ? 1 : backward_work_factor) * double(problem.shape.batch * rows) * each);
   }
-  if (shape.pattern == CommunicationPattern::window) counts.windows = kinds;
-  if (heads) counts.communicators = 2;
+  if (shape.pattern == CommunicationPattern::window) counts.windows = is_forward ? 1 : 2;
+  if (!counts.group_messages.empty()) counts.communicators = 2;
 }
 
-std::optional<RankCounts> enumerated(int ranks, double work, double messages,
-                                     const std::function<Prediction(int rank)>& predict) {
+/// A strategy of unknown shape: every rank is taken to get a message of each kind from each other rank.
+std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass pass) {
+  const int ranks = int(schedule.partition().size());
   if (ranks > largest_enumerated) return std::nullopt;
   RankCounts counts;
   for (int p = 0; p < ranks; ++p) {
-    const Prediction one = predict(p);
-    counts.kept.push_back(work * double(one.kept));
+    const Prediction one = schedule.predict(p);
+    counts.kept.push_back((pass == Pass::forward ? 1 : backward_work_factor) * double(one.kept));
     counts.sent.push_back(double(one.bytes_sent));
     counts.received.push_back(double(one.bytes_received));
-    counts.messages.push_back(messages * double(ranks - 1));
+    counts.messages.push_back((pass == Pass::forward ? 1 : 2) * double(ranks - 1));
     counts.memory = std::max(counts.memory, double(one.memory_bytes));
   }
+  return counts;
+}
+
+RankCounts closed_form(const CommunicationShape& shape, const strategies::Schedule& schedule, Pass pass,
+                       const Counted& counted) {
+  const Problem& problem = schedule.problem();
+  const Partition& partition = schedule.partition();
+  const bool is_none = shape.pattern == CommunicationPattern::none;
+  RankCounts counts;
+  counts.kept = counted.kept;
+  for (double& kept : counts.kept)
+    kept *= (pass == Pass::forward ? 1 : backward_work_factor) * double(problem.shape.batch);
+  if (!is_none) counts.intervals = counted.intervals;
+  LargestMessages largest;
+  if (shape.pattern == CommunicationPattern::heads || shape.pattern == CommunicationPattern::heads_in_ring) {
+    largest = add_heads(problem, pass, partition, std::max(1, shape.group), counts);
+  } else {
+    const Moved all = moved(shape.pattern, pass, problem, partition, counted.traffic);
+    add_traffic(all, problem, counts);
+    add_copies(shape.pattern, all, problem, partition, counts);
+    if (!is_none && shape.pattern != CommunicationPattern::gather) counts.accuracy = counted.traffic.accuracy;
+    largest = all.largest();
+  }
+  const strategies::Schedule::Most most = schedule.most(largest);
+  counts.memory = double(most.memory);
+  counts.window = double(most.window);
+  return counts;
+}
+
+}  // namespace
+
+Counted count(const Problem& problem, const Partition& partition) {
+  const pattern::KeptCounts kept(problem.layout());
+  Counted counted;
+  for (const pattern::StoredRows& rows : partition) {
+    counted.kept.push_back(double(kept.of(rows)));
+    counted.intervals.push_back(double(rows.intervals().size()));
+  }
+  counted.traffic =
+      traffic_of(problem, partition, problem.gradients ? CountedTraffic::rows_and_sums : CountedTraffic::rows);
+  return counted;
+}
+
+std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
+                                         const Partition& partition, const Counted& counted) {
+  const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
+  if (shape.pattern == CommunicationPattern::store) return std::nullopt;  // stream_cut.hpp
+  const auto schedule = pass == Pass::forward ? strategy.forward_schedule(problem, partition)
+                                              : strategy.backward_schedule(problem, partition);
+  const bool is_known = shape.pattern != CommunicationPattern::unknown;
+  std::optional<RankCounts> counts =
+      is_known ? closed_form(shape, *schedule, pass, counted) : enumerated(*schedule, pass);
+  if (!counts) return std::nullopt;
+  if (pass == Pass::backward && problem.reproducible && shape.pattern != CommunicationPattern::none) {
+    counts->accuracy = std::max(counts->accuracy, pattern::Accuracy::estimate);
+  }
+  add_overheads(shape, pass, problem, partition, *counts);
   return counts;
 }
 

@@ -1,62 +1,65 @@
-// Small sums that the closed forms of cost.hpp share.
+// What every rank computes, sends, receives and holds in a pass, for any number of ranks.
+//
+// Work and traffic come from closed forms (pattern/counts.hpp, pattern/traffic.hpp); memory comes from the pass's
+// schedule, which is asked what a rank needs where no message is larger than the largest one (Schedule::most()).
 #pragma once
 
-#include <algorithm>
-#include <functional>
-#include <numeric>
+#include <optional>
 #include <vector>
 
-#include "annulus/planner/cost.hpp"
+#include "annulus/pattern/traffic.hpp"
+#include "annulus/strategies/strategy.hpp"
 
 namespace annulus::planner {
+
+using core::Index;
+using strategies::CommunicationPattern;
+using strategies::CommunicationShape;
+using strategies::Prediction;
+using strategies::Problem;
+using strategies::Strategy;
+
+enum class Pass { forward, backward };
 
 /// Work of a backward pass over that of a forward pass.
 inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
 
-inline double most(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
-inline double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+/// Numbers of every rank; bytes are those of all batch entries.
+struct RankCounts {
+  std::vector<double> kept;  ///< triples, times backward_work_factor in a backward pass
+  std::vector<double> sent;
+  std::vector<double> received;
+  std::vector<double> messages;  ///< that arrive
+  std::vector<double> copied;    ///< collected from a rank's own memory before they can travel; empty: none
+  std::vector<double> calls;     ///< of the kernel: a pair and a block of keys each; empty: not counted
+  std::vector<double> rows;      ///< of one head and a pair each, that the kernel packs; empty: not counted
+  double communicators = 0;      ///< made and freed
+  double windows = 0;
+  std::vector<double> intervals;  ///< intervals of rows that stand alone; empty: the whole sequence is one
+  /// Of these, what the all-to-all inside groups brings: nothing hides it.
+  std::vector<double> group_received, group_messages;
+  double memory = 0;  ///< bytes of the fullest rank, at most
+  double window = 0;  ///< of these in windows that other ranks read, which need room in shared memory
+  pattern::Accuracy accuracy = pattern::Accuracy::exact;
+};
 
-inline Index most_rows(const pattern::Partition& partition) {
-  Index rows = 0;
-  for (const pattern::StoredRows& one : partition) rows = std::max(rows, one.count());
-  return rows;
-}
+/// Closed forms of one partition, shared by all strategies that use it.
+struct Counted {
+  std::vector<double> kept;       ///< per rank, one batch entry
+  std::vector<double> intervals;  ///< per rank
+  /// Of all rounds, with the sums that travel home where gradients are asked for. Reproducible: `ring_sums` counts sums
+  /// that are added up in one order (pattern::OrderedRoute).
+  pattern::TrafficCounts traffic;
+};
+Counted count(const Problem& problem, const pattern::Partition& partition);
+pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partition& partition,
+                                  pattern::CountedTraffic counted);
 
-/// Bytes of K and V, and of the sums of their gradients, of so many (row, head) pairs, all batch entries.
-inline double kv_bytes(const Problem& problem, double head_rows) {
-  return 2.0 * double(problem.shape.batch) * head_rows * double(problem.head_row_bytes());
-}
-inline double sum_bytes(const Problem& problem, double head_rows) {
-  return double(problem.sum_parts()) * head_rows * double(problem.head_row_sum_bytes());
-}
-
-/// to += factor * counts, number by number.
-template <class Number>
-void add(std::vector<Number>& to, const std::vector<Index>& counts, Number factor) {
-  to.resize(counts.size());
-  for (std::size_t p = 0; p < counts.size(); ++p) to[p] += factor * Number(counts[p]);
-}
-
-/// Where rows go from part to part (strategies::ordered_parts()), the parts; else the partition itself.
-pattern::Partition parts_of(const Problem& problem, const pattern::Partition& partition);
-
-/// Adds an exchange of rows of one head: `bytes` each, of all batch entries.
-void add_traffic(const pattern::Traffic& traffic, double bytes, RankCounts& counts);
-
-/// Adds a gather of all of K and V on every rank.
-void add_gathered_keys(const Problem& problem, const pattern::Partition& partition, RankCounts& counts);
-
-/// Adds kernel calls, rows, communicators and windows of a pass whose messages are counted; of these `kinds` kinds
-/// bring rows:
-/// K and V (1), or K and V and the sums of their gradients (2).
-void add_overheads(const CommunicationShape& shape, const Problem& problem, const pattern::Partition& partition,
-                   int kinds, RankCounts& counts);
-
-/// RankCounts of a strategy of unknown shape: predict(rank) tells them, up to largest_enumerated ranks. Every rank is
-/// taken to get `messages` messages from each other rank, and to do `work` times the kept triples.
-std::optional<RankCounts> enumerated(int ranks, double work, double messages,
-                                     const std::function<Prediction(int rank)>& predict);
+/// What a strategy does in a pass; `counted` belongs to `partition`. Reproducible: bytes of a backward pass are as good
+/// as the counts, its messages an estimate. A strategy of unknown shape is asked rank by rank, up to largest_enumerated
+/// ranks; beyond there is nothing to say.
+inline constexpr int largest_enumerated = 64;
+std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
+                                         const pattern::Partition& partition, const Counted& counted);
 
 }  // namespace annulus::planner

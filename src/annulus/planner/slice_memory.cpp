@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "annulus/comm/activity.hpp"
-#include "annulus/planner/rank_counts.hpp"
 
 namespace annulus::planner {
 namespace {

@@ -1,6 +1,7 @@
 #include "annulus/strategies/schedule.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "annulus/strategies/statistics_computation.hpp"
 
@@ -31,6 +32,22 @@ Index during(const std::vector<Index>& bytes, std::size_t s) {
   return bytes.empty() ? 0 : bytes[std::min(s, bytes.size() - 1)];
 }
 
+constexpr int most_asked = 64;  // members of a group
+
+/// The place in a group of the rank that works on the most K/V heads, of these with the most query heads.
+int most_keys(const core::Shape& whole, int size) {
+  int most = 0;
+  std::pair<Index, Index> heads;
+  for (int m = 0; m < size; ++m) {
+    const core::Shape narrow = narrowed(whole, core::even_part(whole.heads, size, m));
+    if (std::pair(narrow.kv_heads, narrow.heads) > heads) {
+      heads = {narrow.kv_heads, narrow.heads};
+      most = m;
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 Schedule::Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group)
@@ -50,7 +67,6 @@ const Schedule& Schedule::across(int rank) const {
 }
 
 Prediction Schedule::predict_work(int rank) const {
-  const Index rows = partition_[std::size_t(rank)].count();
   Prediction prediction;
   prediction.kept = kept_of(problem_, partition_[std::size_t(rank)]);
   Index most = 0;  // bytes of buffers
@@ -66,27 +82,69 @@ Prediction Schedule::predict_work(int rank) const {
       most = std::max(most, during(key_bytes, s) + during(sum_bytes, s));
     }
   }
-  const Index windows = plans_.keys->window_bytes(rank) + (plans_.sums ? plans_.sums->window_bytes(rank) : 0);
+  Index windows = plans_.keys->window_bytes(rank);
   if (plans_.sums) {
-    const Index extra = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
-    prediction.memory_bytes = problem_.sums == Sums::gradients
-                                  ? backward_work(problem_, rows, extra, plans_.sums->wanted())
-                                  : statistics_work(problem_, rows, extra);
-  } else {
-    prediction.memory_bytes = forward_memory(problem_, rows, plans_.keys->query_blocks(rank), most);
+    most = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
+    windows += plans_.sums->window_bytes(rank);
   }
-  prediction.memory_bytes += windows;
+  prediction.memory_bytes = work_bytes(rank, most) + windows;
   return prediction;
+}
+
+Index Schedule::work_bytes(int rank, Index buffers) const {
+  const Index rows = partition_[std::size_t(rank)].count();
+  if (!plans_.sums) return forward_memory(problem_, rows, plans_.keys->query_blocks(rank), buffers);
+  if (problem_.sums == Sums::received) return statistics_work(problem_, rows, buffers);
+  return backward_work(problem_, rows, buffers, plans_.sums->wanted());
+}
+
+Index Schedule::input_bytes(int rank) const {
+  if (!plans_.sums) return 0;  // work_bytes() has those of a forward pass
+  const Index rows = partition_[std::size_t(rank)].count();
+  return problem_.sums == Sums::received ? statistics_inputs(problem_, rows) : backward_inputs(problem_, rows);
+}
+
+Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
+  Room room = plans_.keys->room(largest);
+  if (plans_.sums) {
+    const Room sums = plans_.sums->room(largest);
+    room = {std::max({room.buffers + sums.buffers, room.at_ends, sums.at_ends}), 0, room.window + sums.window};
+  }
+  return {work_bytes(pattern::fullest(partition_), room.buffers) + room.window, room.window};
+}
+
+Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
+  const int group = pattern::fullest(rows_of_groups(partition_, group_)), first = group * group_;
+  const auto member = partition_.begin() + first;
+  // Of many members those are asked that may need most: the first, which has the most query heads; the one with the
+  // most key/value heads; and the one with the most rows of its own.
+  std::set<int> members{0, pattern::fullest({member, member + group_}), most_keys(problem_.shape, group_)};
+  for (int m = 0; group_ <= most_asked && m < group_; ++m) members.insert(m);
+  Most most;
+  for (const int m : members) {
+    const HeadGroup of_rank = group_of(first + m);
+    const auto share = [&](Index rows) {
+      return core::ceil_div(rows * of_rank.narrow().shape.kv_heads, problem_.shape.kv_heads);
+    };
+    const Schedule& across = this->across(first + m);
+    const Index work = across.most_work({share(largest.rows), share(largest.sums)}).memory;
+    most.memory =
+        std::max(most.memory, across.sums() != nullptr ? of_rank.backward_memory(work) : of_rank.memory(work));
+  }
+  return most;
+}
+
+Schedule::Most Schedule::most(const LargestMessages& largest) const {
+  if (has_groups()) return most_of_groups(largest);
+  Most most = most_work(largest);
+  most.memory += input_bytes(pattern::fullest(partition_));
+  return most;
 }
 
 Prediction Schedule::predict(int rank) const {
   if (!has_groups()) {
     Prediction prediction = predict_work(rank);
-    const Index rows = partition_[std::size_t(rank)].count();
-    if (plans_.sums) {
-      prediction.memory_bytes +=
-          problem_.sums == Sums::gradients ? backward_inputs(problem_, rows) : statistics_inputs(problem_, rows);
-    }
+    prediction.memory_bytes += input_bytes(rank);
     return prediction;
   }
   const HeadGroup group = group_of(rank);

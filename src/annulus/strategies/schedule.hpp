@@ -41,12 +41,24 @@ class Schedule {
 
   /// What the pass costs a rank; in a backward pass memory counts a gradient of the LSE.
   Prediction predict(int rank) const;
+  /// What predict() says of any rank's memory, at most, if no message is larger; where there are groups, of a rank of
+  /// the fullest one. Costs as much as a few ranks do, however many there are.
+  struct Most {
+    Index memory = 0;
+    Index window = 0;  ///< of these in windows
+  };
+  Most most(const LargestMessages& largest) const;
   /// Bytes that a rank receives from each rank in the pass; they add up to predict(rank).bytes_received.
   std::vector<Index> bytes_from(int rank) const;
 
  private:
   /// Of a backward pass without what it reads.
   Prediction predict_work(int rank) const;
+  Most most_work(const LargestMessages& largest) const;
+  Most most_of_groups(LargestMessages largest) const;
+  /// Bytes of a rank with so many bytes of buffers, without what a backward pass reads; and of that.
+  Index work_bytes(int rank, Index buffers) const;
+  Index input_bytes(int rank) const;
 
   const MakePlans make_;
   const Problem problem_;

@@ -28,9 +28,13 @@ GatheredSumRound::Bytes GatheredSumRound::bytes(int rank) const {
   return bytes;
 }
 
-std::vector<Index> GatheredSumRound::buffer_bytes(int rank) const {
-  const Bytes all = bytes(rank);
-  return {all.blocks[0] + all.blocks[1] + all.incoming};
+std::vector<Index> GatheredSumRound::buffer_bytes(int rank) const { return {bytes(rank).total()}; }
+
+Room GatheredSumPlan::room(const LargestMessages&) const {
+  const KeyRound& keys = round_.keys();
+  if (keys.ranks() == 1) return {};
+  const Index most = key_sum_bytes(keys.problem(), most_rows(keys.partition()));
+  return {GatheredSumRound::Bytes{{keys.ranks() > 2 ? most : 0, most}, most}.total()};
 }
 
 std::unique_ptr<GradientSink> GatheredSumPlan::sink(const PassContext& context) const {

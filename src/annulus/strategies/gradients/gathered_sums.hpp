@@ -23,6 +23,8 @@ class GatheredSumRound final : public SumRound {
   struct Bytes {
     std::array<Index, 2> blocks{};
     Index incoming = 0;
+
+    Index total() const { return blocks[0] + blocks[1] + incoming; }
   };
   Bytes bytes(int rank) const;
 
@@ -36,6 +38,7 @@ class GatheredSumPlan final : public SumPlan {
 
   const GatheredSumRound& round(std::size_t) const override { return round_; }
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
+  Room room(const LargestMessages&) const override;
   HopMode mode() const { return mode_; }
 
  private:

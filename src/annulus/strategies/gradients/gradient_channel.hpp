@@ -21,6 +21,11 @@ struct GradientBytes {
   Index outgoing = 0;  ///< what must be collected to leave
   Index incoming = 0;
 
+  /// Those of so many hops, where no block and no message of sums has more bytes, and up to so many messages leave and
+  /// arrive at a time.
+  static GradientBytes at_most(std::size_t hops, Index block, Index messages, Index message) {
+    return {{hops > 0 ? block : 0, hops > 1 ? block : 0}, messages * message, messages * message};
+  }
   /// Those held in step s of BackwardLoop: the first gradients leave in step 2.
   Index during(std::size_t s) const { return blocks[0] + blocks[1] + (s >= 2 ? outgoing + incoming : 0); }
 };

@@ -33,6 +33,8 @@ class SumPlan {
   virtual Wanted wanted() const { return Wanted::all; }
   /// Bytes of buffers behind the last round.
   virtual Index closing_bytes(int) const { return 0; }
+  /// As that of KeyPlan.
+  virtual Room room(const LargestMessages&) const { return {}; }
 };
 
 /// Sums of one rank. Use in step with the key source: begin(i, own) for round i; for every step s start(s), and for

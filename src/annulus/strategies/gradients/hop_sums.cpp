@@ -39,6 +39,18 @@ std::unique_ptr<GradientSink> HopSumPlan::sink(const PassContext& context) const
   return std::make_unique<HopSums>(context, *this);
 }
 
+Room HopSumPlan::room(const LargestMessages& largest) const {
+  const HopRound& keys = keys_.round(0);
+  Room room;
+  for (std::size_t channel = 0; keys.most_hops() > 0 && channel < keys.channels(); ++channel) {
+    const Index block = sum_bytes(keys.problem(), keys.largest(channel, largest.rows));
+    const Index message = sum_bytes(keys.problem(), keys.largest(channel, largest.sums));
+    const Index messages = keys.hops_of(channel).returns_straight() ? 1 : 2;  // back, or forward and back
+    room.buffers += GradientBytes::at_most(keys.most_hops(), block, messages, message).during(2);
+  }
+  return room;
+}
+
 void HopSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
   round_ = &plan_.round(round);

@@ -29,6 +29,7 @@ class HopSumPlan final : public SumPlan {
   }
   const HopSumRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
+  Room room(const LargestMessages& largest) const override;
   HopMode mode() const { return keys_.mode(); }
 
  private:

@@ -45,6 +45,9 @@ struct OrderedBytes {
   Index outgoing = 0;  ///< what leaves
 
   Index total() const { return incoming + block + outgoing; }
+  /// Where no block of K and V and no message of sums has more bytes of sums: what leaves goes forward or back, what
+  /// arrives may be of both kinds.
+  static OrderedBytes at_most(Index block, Index message) { return {2 * message, block, message}; }
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 

@@ -47,6 +47,18 @@ std::vector<Index> OrderedSumRound::buffer_bytes(int rank) const {
   return {bytes};
 }
 
+Room OrderedSumRound::room(const LargestMessages& largest) const {
+  const auto bytes = [&](std::size_t channel, Index rows) {
+    const Index held = most_rows(routes_[slice_of(channel)].rows) * keys_.problem().shape.kv_heads;
+    return sum_bytes(keys_.problem(), std::min(rows, held));
+  };
+  Room room;
+  for (std::size_t i = 0; keys_.ranks() > 1 && i < channels(); ++i) {
+    room.buffers += OrderedBytes::at_most(bytes(i, largest.rows), bytes(i, largest.sums)).total();
+  }
+  return room;
+}
+
 std::unique_ptr<GradientSink> OrderedSumPlan::sink(const PassContext& context) const {
   return std::make_unique<OrderedSums>(context, *this);
 }

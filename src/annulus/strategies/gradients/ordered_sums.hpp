@@ -50,6 +50,7 @@ class OrderedSumRound final : public SumRound {
   /// one goes forward and one back.
   int kind(int to_part, bool back) const;
   std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
+  Room room(const LargestMessages& largest) const;
 
  private:
   struct Route {
@@ -71,6 +72,7 @@ class OrderedSumPlan final : public SumPlan {
   }
   const OrderedSumRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
+  Room room(const LargestMessages& largest) const override { return rounds_[0].room(largest); }
   HopMode mode() const { return mode_; }
 
  private:

@@ -27,7 +27,12 @@ Index WindowSumPlan::window_bytes(int rank) const {
   return keys_.is_read(rank) ? key_sum_bytes(keys.problem(), keys.rows(rank).count()) : 0;
 }
 
-Index WindowSumPlan::closing_bytes(int rank) const { return window_bytes(rank) / keys_.round(0).problem().sum_parts(); }
+Room WindowSumPlan::room(const LargestMessages& largest) const {
+  const WindowRound& keys = keys_.round(0);
+  const Index window = keys.ranks() > 1 ? key_sum_bytes(keys.problem(), most_rows(keys.partition())) : 0;
+  const auto bytes_of = [&](Index rows) { return sum_bytes(keys.problem(), rows); };
+  return {keys.most_in_turn<WindowSumRound::count>(largest.rows, bytes_of), part_of(window), window};
+}
 
 std::unique_ptr<GradientSink> WindowSumPlan::sink(const PassContext& context) const {
   return std::make_unique<WindowSums>(context, *this);

@@ -36,9 +36,12 @@ class WindowSumPlan final : public SumPlan {
   /// Sums for the rank's rows; none where no rank reads any of them.
   Index window_bytes(int rank) const override;
   /// A part of the window, K or V of one batch entry, on its way to the own sums.
-  Index closing_bytes(int rank) const override;
+  Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
+  Room room(const LargestMessages& largest) const override;
 
  private:
+  Index part_of(Index window) const { return window / keys_.round(0).problem().sum_parts(); }
+
   const WindowPlan& keys_;
   std::deque<WindowSumRound> rounds_;
 };

@@ -67,11 +67,6 @@ Transfers GatheredRound::transfers(int rank, std::size_t s) const {
   return all;
 }
 
-std::vector<Index> GatheredRound::buffer_bytes(int rank) const {
-  const Index n = problem().shape.sequence;
-  return {problem().kv_block_bytes(order_ == GatherOrder::at_once ? n : n - rows(rank).count())};
-}
-
 GatheredPlan::GatheredPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, GatherOrder order) {
   for (const Problem& round : rounds) rounds_.emplace_back(round, partition, order, rounds_.empty());
 }

@@ -28,7 +28,11 @@ class GatheredRound final : public KeyRound {
   int owner(int rank, std::size_t s, std::size_t channel) const override;
   KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
-  std::vector<Index> buffer_bytes(int rank) const override;
+  std::vector<Index> buffer_bytes(int rank) const override { return {gathered_bytes(rows(rank).count())}; }
+  /// Bytes of what a rank of so many rows gathers.
+  Index gathered_bytes(Index own) const {
+    return problem().kv_block_bytes(problem().shape.sequence - (order_ == GatherOrder::at_once ? 0 : own));
+  }
 
   GatherOrder order() const { return order_; }
 
@@ -43,6 +47,10 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
+  /// A rank of more rows has fewer to gather, which saves less than the own rows take.
+  Room room(const LargestMessages&) const override {
+    return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
+  }
 
  private:
   std::deque<GatheredRound> rounds_;

@@ -122,6 +122,16 @@ std::unique_ptr<KeySource> HopPlan::source(const PassContext& context) const {
   return std::make_unique<HopKeys>(context, *this);
 }
 
+Room HopPlan::room(const LargestMessages& largest) const {
+  const HopRound& round = rounds_.front();
+  Room room;
+  for (std::size_t channel = 0; channel < round.channels(); ++channel) {
+    const Index bytes = kv_bytes(round.problem(), round.largest(channel, largest.rows));
+    room.buffers += BufferBytes::at_most(round.most_hops(), bytes).during(0);
+  }
+  return room;
+}
+
 MakePlans hops(HopMode mode, const std::vector<Direction>& directions) {
   return [=](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
     const bool in_parts = directions.size() == 1 && parts_of(rounds.front(), partition, mode);

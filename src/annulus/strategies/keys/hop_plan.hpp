@@ -26,6 +26,10 @@ struct BufferBytes {
   Index send = 0;
   std::size_t sending_hops = 0;  ///< the send buffer is freed behind so many hops
 
+  /// Those of so many hops, where no message has more bytes.
+  static BufferBytes at_most(std::size_t hops, Index bytes) {
+    return {{hops > 0 ? bytes : 0, hops > 1 ? bytes : 0}, hops > 0 ? bytes : 0, hops};
+  }
   /// Those held while hop h is under way.
   Index during(std::size_t h) const { return receive[0] + receive[1] + (h < sending_hops ? send : 0); }
 };
@@ -61,6 +65,12 @@ class HopRound final : public KeyRound {
   const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
   bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;
+  /// What messages of a channel bring at most, if none brings more than `largest` rows of a head: no more than a rank
+  /// has.
+  Index largest(std::size_t channel, Index largest) const {
+    return std::min(largest, pattern::most_rows(rows_of(channel)) * problem().shape.kv_heads);
+  }
+  std::size_t most_hops() const { return parts_.size() - 1; }
 
  private:
   struct Channel {
@@ -89,6 +99,7 @@ class HopPlan final : public KeyPlan {
 
   const HopRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
+  Room room(const LargestMessages& largest) const override;
   HopMode mode() const { return mode_; }
   bool has_parts() const { return parts_.has_value(); }
 

@@ -37,6 +37,20 @@ inline Index sum_bytes(const Problem& problem, Index head_rows) {
   return problem.sum_parts() * head_rows * problem.head_row_sum_bytes();
 }
 
+/// The largest messages of a pass, in (row, key/value head) pairs: with rows of K and V, and with sums.
+struct LargestMessages {
+  Index rows = 0;
+  Index sums = 0;
+};
+
+/// Bytes of memory that a plan takes of a rank, at most. Plans derive them from the largest messages in the same way as
+/// from the messages of one rank, so that the planner can tell them without a look at every rank.
+struct Room {
+  Index buffers = 0;  ///< during the steps
+  Index at_ends = 0;  ///< of buffers before the first round and after the last
+  Index window = 0;   ///< that other ranks read or add to
+};
+
 /// One of the rounds, for all ranks; what a step is costs as much as the rows that it touches. A step has a block of
 /// keys in each channel, or none in some: channels are rings side by side (the word is NCCL's), one for each direction
 /// (ring_bidirectional has two), or one for each slice (gradients/ordered_sums.hpp) of each of a rank's parts. Problem
@@ -110,6 +124,8 @@ class KeyPlan {
   virtual Index window_bytes(int) const { return 0; }
   /// Bytes of buffers before the first round.
   virtual Index opening_bytes(int) const { return 0; }
+  /// What every rank has enough of.
+  virtual Room room(const LargestMessages&) const { return {}; }
   /// Blocks in which a rank's rows are worked on, one after another, so that their running sums take little memory;
   /// more than one only where the keys are at hand all the time.
   virtual Index query_blocks(int) const { return 1; }

@@ -45,6 +45,11 @@ class ReadRound : public KeyRound {
     }
     return bytes;
   }
+  /// The same where no read brings more than `largest` rows.
+  template <std::size_t count, class BytesOf>
+  Index most_in_turn(Index largest, BytesOf&& bytes_of) const {
+    return std::min<Index>(count, ranks() - 1) * bytes_of(largest);
+  }
   std::array<Index, slots> slot_bytes(int rank) const {
     return bytes_in_turn<slots>(rank, [&](Index rows) { return kv_bytes(problem(), rows); });
   }

@@ -36,7 +36,12 @@ Index WindowPlan::window_bytes(int rank) const {
   return is_read(rank) ? rounds_[0].problem().kv_block_bytes(rounds_[0].rows(rank).count()) : 0;
 }
 
-Index WindowPlan::opening_bytes(int rank) const { return window_bytes(rank) / (2 * rounds_[0].problem().shape.batch); }
+Room WindowPlan::room(const LargestMessages& largest) const {
+  const WindowRound& round = rounds_[0];
+  const Index window = round.ranks() > 1 ? round.problem().kv_block_bytes(most_rows(round.partition())) : 0;
+  const auto bytes_of = [&](Index rows) { return kv_bytes(round.problem(), rows); };
+  return {round.most_in_turn<ReadRound::slots>(largest.rows, bytes_of), part_of(window), window};
+}
 
 MakePlans read_from_windows() {
   return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {

@@ -27,10 +27,13 @@ class WindowPlan final : public KeyPlan {
   /// A copy of the rank's K and V; none where no rank reads any of it.
   Index window_bytes(int rank) const override;
   /// A part of the window, K or V of one batch entry, on its way there.
-  Index opening_bytes(int rank) const override;
+  Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
+  Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;
 
  private:
+  Index part_of(Index window) const { return window / (2 * rounds_[0].problem().shape.batch); }
+
   std::deque<WindowRound> rounds_;
 };
 

@@ -1,0 +1,191 @@
+// The counts of every rank against what each rank's schedule predicts.
+#include <gtest/gtest.h>
+
+#include "annulus/planner/cost.hpp"
+#include "support/planned_problem.hpp"
+
+namespace annulus::planner {
+
+using namespace strategies;
+namespace {
+
+using pattern::PartitionKind;
+
+/// Work (`factor` times the kept triples) and bytes of every rank are those predicted, memory is an upper bound.
+template <class Predict>
+void expect_loads(const RankCounts& counts, double factor, int ranks, Predict&& predict) {
+  double memory = 0;
+  for (int p = 0; p < ranks; ++p) {
+    const Prediction expected = predict(p);
+    EXPECT_EQ(counts.kept[std::size_t(p)], factor * double(expected.kept));
+    EXPECT_EQ(counts.received[std::size_t(p)], double(expected.bytes_received));
+    EXPECT_EQ(counts.sent[std::size_t(p)], double(expected.bytes_sent));
+    memory = std::max(memory, double(expected.memory_bytes));
+  }
+  EXPECT_GE(counts.memory, memory);
+  EXPECT_LE(counts.memory, 1.6 * memory);
+}
+
+/// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose counts have an exact
+/// closed form here; returns how many ranks were checked.
+template <class Check>
+int for_exact_counts(Problem problem, int ranks, const std::string& what, Check&& check) {
+  int checked = 0;
+  for (const auto& strategy : registry()) {
+    if (strategy->communication(problem, ranks).pattern >= CommunicationPattern::heads) continue;  // an estimate
+    for (const auto& entry : pattern::partition_table) {
+      SCOPED_TRACE(fmt::format("{} {} on {}: {}{}", strategy->name(), entry.name, ranks, what,
+                               problem.reproducible ? ", reproducible" : ""));
+      problem.partition = entry.value;
+      // Forward, any order costs the same.
+      if (problem.gradients && !why_not_reproducible(*strategy, problem, ranks).empty()) continue;
+      const pattern::Partition partition = strategy->partition(problem, ranks);
+      const Counted counted = count(problem, partition);
+      if (counted.traffic.accuracy != pattern::Accuracy::exact) continue;
+      check(*strategy, problem, partition, counted);
+      checked += ranks;
+    }
+  }
+  return checked;
+}
+
+TEST(RankCounts, EqualThePredictionsOfAllRanks) {
+  std::mt19937_64 random(31);
+  int compared = 0;
+  for (int round = 0; round < 40; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn);
+    problem.reproducible = round % 2 == 1;
+    const int ranks = 1 + int(random() % (round < 5 ? 64 : 8));
+    const auto check = [&](const Strategy& strategy, const Problem& cut, const pattern::Partition& partition,
+                           const Counted& counted) {
+      const auto counts = rank_counts_of(strategy, Pass::forward, cut, partition, counted);
+      ASSERT_TRUE(counts);
+      expect_loads(*counts, 1, ranks, [&](int p) { return strategy.predict(cut, partition, p); });
+    };
+    compared += for_exact_counts(problem, ranks, test::describe(drawn), check);
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+TEST(RankCounts, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
+  std::mt19937_64 random(33);
+  int compared = 0;
+  for (int round = 0; round < 40; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn);
+    problem.type = round % 2 == 0 ? core::DType::float32 : core::DType::bfloat16;  // whose sums are twice as large
+    problem.gradients = true;
+    problem.reproducible = round % 4 >= 2;
+    const int ranks = 1 + int(random() % (round < 3 ? 64 : 8));
+    const auto check = [&](const Strategy& strategy, const Problem& cut, const pattern::Partition& partition,
+                           const Counted& counted) {
+      const auto counts = rank_counts_of(strategy, Pass::backward, cut, partition, counted);
+      ASSERT_TRUE(counts);
+      expect_loads(*counts, 2.5, ranks, [&](int p) { return strategy.predict_backward(cut, partition, p); });
+    };
+    compared += for_exact_counts(problem, ranks, test::describe(drawn), check);
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+/// What no message is larger than is what every message brings: then memory is that of the fullest rank, to the byte.
+TEST(RankCounts, MemoryOfDenseAttentionIsThatOfTheFullestRank) {
+  for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+    for (const int ranks : {1, 2, 3, 4, 8}) {
+      Problem problem = problem_of(240, {{}}, false);
+      problem.type = type;
+      problem.partition = PartitionKind::contiguous;
+      for (const std::string_view name :
+           {"single", "allgather", "allgather_overlap", "ring", "ring_blocking", "rotation", "onesided", "ulysses"}) {
+        SCOPED_TRACE(fmt::format("{} on {}", name, ranks));
+        const Strategy& strategy = *find(name);
+        const pattern::Partition partition = strategy.partition(problem, ranks);
+        const auto counts = rank_counts_of(strategy, Pass::forward, problem, partition, count(problem, partition));
+        EXPECT_EQ(counts->memory, double(strategy.predict(problem, partition, 0).memory_bytes));
+      }
+    }
+  }
+}
+
+/// A ring that does not say how it moves rows.
+Strategy secretive() {
+  StrategyEntry entry = find("ring")->entry();
+  entry.communication = {};
+  return Strategy(entry);
+}
+
+TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
+  Problem problem = problem_of(200, {{16, 1}, {0, 3}}, true);
+  problem.gradients = true;
+  const Strategy strategy = secretive();
+  for (const int ranks : {1, 3, largest_enumerated}) {
+    const pattern::Partition partition = strategy.partition(problem, ranks);
+    const Counted counted = count(problem, partition);
+    const auto counts = rank_counts_of(strategy, Pass::forward, problem, partition, counted);
+    const auto backward = rank_counts_of(strategy, Pass::backward, problem, partition, counted);
+    ASSERT_TRUE(counts && backward);
+    expect_loads(*counts, 1, ranks, [&](int p) { return strategy.predict(problem, partition, p); });
+    expect_loads(*backward, 2.5, ranks, [&](int p) { return strategy.predict_backward(problem, partition, p); });
+    EXPECT_EQ(counts->messages, std::vector<double>(std::size_t(ranks), ranks - 1));
+    EXPECT_EQ(backward->messages, std::vector<double>(std::size_t(ranks), 2 * (ranks - 1))) << "rows, and sums";
+  }
+  const pattern::Partition partition = strategy.partition(problem, largest_enumerated + 1);
+  const Counted counted = count(problem, partition);
+  EXPECT_FALSE(rank_counts_of(strategy, Pass::forward, problem, partition, counted));
+  EXPECT_FALSE(rank_counts_of(strategy, Pass::backward, problem, partition, counted));
+}
+
+/// Exact but for rings across groups, where all K/V heads are taken to move equally many rows.
+TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
+  std::mt19937_64 random(32);
+  int compared = 0;
+  for (int round = 0; round < 60; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn);
+    problem.ulysses_ranks = 2;
+    const int ranks = 2 * (1 + int(random() % 4));
+    for (const auto& strategy : registry()) {
+      const CommunicationPattern moved = strategy->communication(problem, ranks).pattern;
+      if (moved != CommunicationPattern::heads && moved != CommunicationPattern::heads_in_ring) continue;
+      SCOPED_TRACE(fmt::format("{} on {}: {}", strategy->name(), ranks, test::describe(drawn)));
+      const pattern::Partition partition = strategy->partition(problem, ranks);
+      const auto counts = rank_counts_of(*strategy, Pass::forward, problem, partition, count(problem, partition));
+      ASSERT_TRUE(counts);
+      const Cost cost = cost_of(*counts, strategy->communication(problem, ranks), problem, core::default_machine());
+      double received = 0, memory = 0;
+      for (int p = 0; p < ranks; ++p) {
+        const Prediction expected = strategy->predict(problem, partition, p);
+        received = std::max(received, double(expected.bytes_received));
+        memory = std::max(memory, double(expected.memory_bytes));
+      }
+      EXPECT_GE(cost.received_bytes, 0.85 * received);
+      EXPECT_LE(cost.received_bytes, 1.5 * received);
+      EXPECT_GE(counts->memory, 0.95 * memory);
+      EXPECT_LE(counts->memory, 1.2 * memory);
+      problem.gradients = true;
+      const auto back = rank_counts_of(*strategy, Pass::backward, problem, partition, count(problem, partition));
+      problem.gradients = false;
+      double sent = 0;
+      received = memory = 0;
+      for (int p = 0; p < ranks; ++p) {
+        const Prediction expected = strategy->predict_backward(problem, partition, p);
+        received = std::max(received, double(expected.bytes_received));
+        sent = std::max(sent, double(expected.bytes_sent));
+        memory = std::max(memory, double(expected.memory_bytes));
+      }
+      const Cost backward = cost_of(*back, strategy->communication(problem, ranks), problem, core::default_machine());
+      EXPECT_GE(backward.received_bytes, 0.9 * received);
+      EXPECT_LE(backward.received_bytes, 1.5 * received);
+      EXPECT_GE(backward.sent_bytes, 0.8 * sent);
+      EXPECT_LE(backward.sent_bytes, 1.5 * sent);
+      EXPECT_GE(back->memory, 0.95 * memory);
+      EXPECT_LE(back->memory, 1.4 * memory);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+}  // namespace
+}  // namespace annulus::planner
