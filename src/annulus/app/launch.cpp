@@ -74,7 +74,7 @@ std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks) {
   if (launch.of_mpi.empty()) {
     return launch.of_slurm && !right(*launch.of_slurm) ? launch.of_slurm : std::nullopt;
   }
-  // Of two, one inside the other, either may be the one that counts.
+  // Where one launcher runs inside another, either of the two may have started the ranks.
   if (std::any_of(launch.of_mpi.begin(), launch.of_mpi.end(), right)) return std::nullopt;
   return launch.of_mpi.front();
 }

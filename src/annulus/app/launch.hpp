@@ -22,7 +22,7 @@ struct LauncherWords {
 struct Launch {
   std::vector<LauncherWords> of_mpi;  ///< mpirun, mpiexec: they run inside Slurm's steps, so they know better
   std::optional<LauncherWords> of_slurm;
-  bool alone = true;          ///< no launcher at all: MPI has nobody who could tell it of other processes
+  bool alone = true;          ///< no launcher at all: MPI cannot know of other processes
   core::Index allocated = 1;  ///< tasks of the Slurm job, or of its step
 };
 

@@ -1,4 +1,4 @@
-// What MPI-IO is told of a file: how to stripe it, who writes it. Hints that an MPI library does not know it ignores.
+// Hints for MPI-IO about a file: how to stripe it, who writes it. Hints that an MPI library does not know it ignores.
 #pragma once
 
 #include <mpi.h>

@@ -37,7 +37,7 @@ class Gather {
 
   const Communicator& comm_;
   NcclChannel* const nccl_;                         // carries messages, or null: MPI does
-  std::vector<std::shared_ptr<NcclGroup>> groups_;  // of peers_, and behind them those that only send
+  std::vector<std::shared_ptr<NcclGroup>> groups_;  // of peers_, and after them those that only send
   std::vector<int> peers_;                          // of the receives
   std::deque<Staged> incoming_;                     // of the receives; a deque: messages in flight keep their addresses
   std::optional<Staged> outgoing_;                  // one copy serves all peers

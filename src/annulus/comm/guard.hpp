@@ -27,7 +27,7 @@ double stall_timeout();
 const char* stall_timeout_source();
 /// Seconds between two looks at what others do: a small part of the time-out.
 double look_interval();
-/// Of the seconds between two looks at the clock, those that count: more was a suspended job, or a crowded machine.
+/// The seconds between two looks at the clock that count. More means a suspended job, or a crowded machine.
 double counted(double seconds);
 
 /// One per process at most. Where no thread can be had it warns on stderr, and calls that hang are not ended.

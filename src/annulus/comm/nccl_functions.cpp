@@ -27,7 +27,7 @@ struct Library {
 static_assert(ncclSuccess == nccl_success && ncclInProgress == nccl_in_progress);
 static_assert(sizeof(ncclUniqueId) == sizeof(NcclFunctions::Id));
 
-/// Functions of the library by name; the first one that is missing is told.
+/// Functions of the library by name; the message names the first one that is missing.
 class Symbols {
  public:
   Symbols() : library_(dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) {

@@ -30,7 +30,7 @@ StagingQueues& forced() {
   return queues;
 }
 
-/// Of device memory; gone before Kokkos ends.
+/// Queues that copy from and to device memory; they are gone before Kokkos ends.
 StagingQueues own_queues() {
   static std::unique_ptr<core::CopyQueue> to_host, to_device;
   if (!to_host) {

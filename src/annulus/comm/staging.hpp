@@ -57,7 +57,7 @@ class Staged {
   void load();
   bool is_loaded();
   void wait_until_loaded();
-  /// Begins host copy -> device memory, the selected rows; behind whatever kernels were launched before this was made.
+  /// Begins host copy -> device memory, the selected rows; after whatever kernels were launched before this was made.
   void store();
   /// Kernels that are launched from now on see what was stored.
   void arrive();

@@ -13,7 +13,7 @@ namespace annulus::comm {
 
 std::string window_defect(std::string_view library) {
   // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as Debian 12 has it. Requests of
-  // reads end before the rows arrive, some strided rows come wrong even behind a flush, and no row moves while its
+  // reads end before the rows arrive, some strided rows come wrong even after a flush, and no row moves while its
   // owner is outside MPI.
   if (library.find("MPICH Version:\t4.0") == std::string_view::npos) return "";
   return "MPICH 4.0 ends reads from windows before the rows have arrived";

@@ -7,7 +7,7 @@
 namespace annulus::core {
 namespace {
 
-/// Of a thread of Kokkos' pool while a DefaultArithmeticOnHost lives.
+/// What a thread of Kokkos' pool keeps while a DefaultArithmeticOnHost lives.
 std::unique_ptr<const DefaultArithmetic>& of_this_thread() {
   thread_local std::unique_ptr<const DefaultArithmetic> kept;
   return kept;

@@ -27,7 +27,7 @@ void* memory_of_kokkos(const std::string& label, Index bytes) {
   }
 }
 
-/// Of a GPU. Hosts' libraries keep blocks themselves.
+/// Free blocks of GPU memory. The allocators of hosts keep blocks themselves.
 FreeBlocks& device_blocks() {
   static FreeBlocks blocks([](Index bytes) { return memory_of_kokkos("annulus::Buffer", bytes); },
                            [](void* block) { Kokkos::kokkos_free<Space>(block); });

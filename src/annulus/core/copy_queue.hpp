@@ -33,7 +33,7 @@ class CopyQueue {
 
   /// When the kernels that have been launched until now are done.
   virtual When kernels_so_far() = 0;
-  /// What is asked for from now on begins behind that moment.
+  /// What is asked for from now on begins after that moment.
   virtual void wait_for(const When& moment) = 0;
   /// Copies lines; both have the same width and count, and stay as they are until it is over.
   virtual void copy(const Lines& from, const Lines& to) = 0;
@@ -41,7 +41,7 @@ class CopyQueue {
   virtual When so_far() = 0;
   /// Throws Error(failure) where a copy failed.
   virtual bool is_over(const When& moment) = 0;
-  /// Kernels that are launched from now on begin behind that moment. On the host, where kernels run when they are
+  /// Kernels that are launched from now on begin after that moment. On the host, where kernels run when they are
   /// launched, it is over on return.
   virtual void kernels_wait_for(const When& moment) = 0;
   /// The GPU's stream, for libraries that put work of their own into the queue; null on the host.

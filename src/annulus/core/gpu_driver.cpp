@@ -48,7 +48,7 @@ int gpu_count() {
 #if defined(GPU)
 namespace {
 
-/// Of the GPU in use, which take a millisecond to get; nullptr: there is none.
+/// The properties of the GPU in use, which take a millisecond to get; nullptr where there is no GPU.
 const DeviceProperties* properties_in_use() {
   static std::mutex mutex;
   static std::map<int, DeviceProperties> known;

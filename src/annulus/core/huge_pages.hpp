@@ -11,7 +11,7 @@ namespace annulus::core {
 inline constexpr Index huge_page_bytes = 2 * 1024 * 1024;
 
 /// `bytes`, or as many as fill the last huge page where they need half of it or more: up to 1 MiB more, which is
-/// touched by nobody but mapped with the page, and which the memory ledger (core/memory.hpp) does not count.
+/// not touched but mapped with the page, and which the memory ledger (core/memory.hpp) does not count.
 constexpr Index in_huge_pages(Index bytes) {
   const Index rest = bytes % huge_page_bytes, missing = huge_page_bytes - rest;
   return missing > huge_page_bytes / 2 || bytes > std::numeric_limits<Index>::max() - missing ? bytes : bytes + missing;

@@ -35,7 +35,7 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
   if (why_no_gpu().empty()) {
     Kokkos::initialize(count, words.data());
   } else {
-    count = 1;  // nobody takes its options
+    count = 1;  // no library takes its options
   }
   // Kokkos took the words that it knows; the others go back to the caller, who will object to them.
   for (int i = 1; i < count; ++i) *end++ = words[std::size_t(i)];

@@ -9,7 +9,7 @@
 
 namespace annulus::core {
 
-/// "MemAvailable:  123 kB" or "inactive_file 123": the number behind every first word of a file of the proc file
+/// "MemAvailable:  123 kB" or "inactive_file 123": the number after every first word of a file of the proc file
 /// system; none where there is no such file.
 std::map<std::string, Index> numbers_in(const std::string& path);
 

@@ -92,7 +92,7 @@ constexpr std::string_view why_no_fixed_order(Backend backend) {
 
 constexpr std::size_t bytes_of(DType type) { return type == DType::float64 ? 8 : type == DType::float32 ? 4 : 2; }
 constexpr std::size_t bytes_of(Precision type) { return type == Precision::float64 ? 8 : 4; }
-/// Of sums.
+/// The storage type of sums.
 constexpr DType type_of(Precision type) { return type == Precision::float64 ? DType::float64 : DType::float32; }
 
 constexpr std::string_view name_of(DType type) {

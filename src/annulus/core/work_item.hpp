@@ -1,4 +1,4 @@
-// What the kernel is told: integers only.
+// The kernel's arguments: integers only.
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
 // rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
@@ -36,7 +36,7 @@ struct RowMap {
 };
 
 /// Which keys of an item a query row sees: those with -right <= t_query - t_key <= left, by comb index. A band may end
-/// before or behind the diagonal; it is not empty, left + right >= 0, or hides every key.
+/// before or after the diagonal; it is not empty, left + right >= 0, or hides every key.
 ///   all    every key
 ///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
 ///   after  t_key > t_query: the second part of that order

@@ -28,13 +28,13 @@ struct BackendFunctions {
                           double output_scale);
 };
 
-/// Of teams on the default execution space.
+/// Teams of threads on the default execution space compute.
 extern const BackendFunctions device_backend;
-/// Of the processor's vector units, with the best instruction set there is; only for tensors in host memory. Missing
+/// The processor's vector units compute, by the best instruction set there is; only for tensors in host memory. Missing
 /// where the default execution space is a GPU.
 extern const BackendFunctions host_backend;
 
-/// Of cuDNN, and of `device` for the rest.
+/// cuDNN computes, and `device` what cuDNN does not take.
 const BackendFunctions& cudnn_backend();
 
 /// Throws Error where the back end takes no products of this precision of tensors of this type.

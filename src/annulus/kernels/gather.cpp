@@ -115,7 +115,7 @@ struct Turns {
   }
 
   struct OneLaunch {
-    Index end, rows;  // behind its last copy; rows of its copies
+    Index end, rows;  // after its last copy; rows of its copies
   };
   std::vector<PlacedCopy> placed;  // launch after launch
   std::vector<OneLaunch> launches;

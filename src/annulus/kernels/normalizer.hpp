@@ -23,7 +23,7 @@ struct Normalizer {
   T factor;
 };
 
-/// Of a row that saw no key: every probability is 0 * 2^-inf.
+/// The normalizer of a row that saw no key: every probability is 0 * 2^-inf.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
@@ -36,8 +36,9 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& nor
   return normalizer.factor * T(0) == T(0) ? normalizer : Normalizer<T>{T(NAN), T(1)};
 }
 
-/// Of the sum f 2^e of weights 2^(s2 - m + bias). Neither number depends on how the sum and m share the scale. Beyond
-/// 2^24 float32 has no odd integers: what rounding takes from the shift is made good in the factor.
+/// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. Neither of its numbers depends on how the
+/// sum and m share the scale. Beyond 2^24 float32 has no odd integers, so the factor makes good what rounding takes from
+/// the shift.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double bias) {
   const T shift = m + T(e - bias);

@@ -20,7 +20,7 @@ struct StatisticOperands {
   core::TensorView k;
   core::TensorView normalizers;  ///< (B, rows, H, 2) of the accumulation precision, as finish() writes them
   double scale = 1;              ///< scores are scale * q.k
-  /// Of the query heads h of the tensors: sums of head h are in slot (first_head + h) mod slots.
+  /// Where sums of the tensors' query head h stand: in slot (first_head + h) mod slots.
   core::Index slots = 1;
   core::Index first_head = 0;
   /// (H, pairs) in the default execution space's memory: pairs that decide multiplicities; not read where there is one,

@@ -35,7 +35,7 @@ struct TopList {
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:
-  /// The first entry for which a property holds that all entries behind it have, too; there is one.
+  /// The first entry for which a property holds that all entries after it have, too; there is one.
   template <class Holds>
   KOKKOS_INLINE_FUNCTION core::Index first(const Holds& holds) const {
     core::Index low = 0, high = size - 1;

@@ -20,7 +20,7 @@ bool have_common_row(const StridedRows& a, const StridedRows& b);
 /// What copies write, for each array that they write to: entry i is that of copy i.
 using WrittenRows = std::vector<std::vector<StridedRows>>;
 
-/// The turn of each of `count` copies, from 0 on: one behind the last turn of those before it that write a row which it
+/// The turn of each of `count` copies, from 0 on: one after the last turn of those before it that write a row which it
 /// writes, too. So copies of one turn write no row in common, and two that do run in the order of the list.
 /// Worked example, one array: rows 1 3 5, rows 3 4, rows 0 2: turns 0, 1, 0.
 std::vector<int> turns_of(std::size_t count, const WrittenRows& written);

@@ -14,7 +14,7 @@ class WeightGradients {
       : work_(work),
         gradients_(make_weights(work.pass.layer, work.pass.comm.rank(), work.pass.comm.size(), "weight gradients")) {}
 
-  /// Of a matrix and its bias, from what went in and the gradient of what came out.
+  /// Makes the gradients of a matrix and its bias from the matrix's input and the gradient of its output.
   void make(Weight weight, const Matrix& in, const Matrix& dout) {
     make_one(weight, [&](core::Interval rows, const Matrix& piece) {
       work_.products.weight_gradient(in.take_columns(rows), dout, piece);

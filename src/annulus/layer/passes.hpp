@@ -26,7 +26,7 @@ class Pass {
 
   bool by_heads() const { return layer.sharding == Sharding::tensor; }
   const pattern::StoredRows& own_rows() const { return partition[std::size_t(comm.rank())]; }
-  /// Of x and y, batch entries counted.
+  /// This rank's rows of x and y, over all batch entries.
   Index own_row_count() const { return problem.shape.batch * own_rows().count(); }
   /// Rows that this rank computes with: by heads all.
   const pattern::StoredRows& rows() const { return by_heads() ? attention_partition[0] : own_rows(); }

@@ -46,7 +46,7 @@ class Sizes {
   }
   /// Pieces in flight in a sum over ranks: `own` and `largest` numbers; see comm::reduce_scatter().
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
-  /// Of the largest matrix, when its gradient is summed: the own piece too.
+  /// Pieces of the largest matrix while its gradient is summed, this rank's own piece included.
   Index gradient_pieces() const {
     Index most = 0;
     for (const Weight w : all_weights) {
@@ -112,7 +112,7 @@ MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Str
   const Index heads = heads_bytes(problem, rows), saved = heads + results_bytes(problem, rows);
   const Index dout = problem.shape.batch * rows * problem.query_row_bytes();
   const Index rooms = sizes.rooms(problem.shape.batch * rows);
-  // Of a K/V head that several ranks keep, another rank's share is no larger than the gradient that it is added to.
+  // Where several ranks keep a K/V head, another rank's share is no larger than the gradient that it is added to.
   const Index gradient = by_heads ? sizes.gradient_in_sums() : sizes.gradient_pieces();
   const Index sum = sizes.summed_and_stored(sizes.rows_of_x(own)) + (by_heads ? sizes.row_pieces(own) : gradient);
   const auto attention = [&](bool backward) {

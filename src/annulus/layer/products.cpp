@@ -9,7 +9,8 @@
 namespace annulus::layer {
 namespace {
 
-// Of one call: a second at 100 GFLOP/s, two minutes without a BLAS, so that ranks that wait hear of this one in time.
+// The work of one call: a second at 100 GFLOP/s, two minutes without a BLAS, so that ranks that wait hear from this one
+// in time.
 constexpr double flops_at_once = 1e11;
 constexpr Index least_rows = 128;  // fewer would read the other operand too often
 

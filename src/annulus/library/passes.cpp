@@ -168,7 +168,7 @@ class Pass {
   const MadePlan& plan() const { return plan_; }
   const comm::Communicator& comm() const { return comm_.inner(); }
 
-  /// Of the plan and of this rank, by which normalizers are known again.
+  /// Names the plan and this rank, so that a backward pass knows its own normalizers.
   std::string identity_here() const { return fmt::format("{}a communicator's rank {}\n", identity_, comm_.rank()); }
 
  private:

@@ -17,7 +17,7 @@ using core::Half;
 using core::Index;
 
 /// Element (b, row, head, d) of a (B, rows, heads, D) tensor lies b * strides[0] + row * strides[1] + head * strides[2]
-/// + d * strides[3] numbers behind `data`, in memory that the default execution space can reach. Of lse and its like D
+/// + d * strides[3] numbers after `data`, in memory that the default execution space can reach. Of lse and its like D
 /// is 1. Owns nothing; no data: no such tensor.
 struct Tensor {
   void* data = nullptr;

@@ -14,7 +14,7 @@ std::string name_of(const Argument& argument) {
   return label.empty() || label == argument.name ? argument.name : fmt::format("{} ({})", argument.name, label);
 }
 
-/// Of a rank without rows: no number is read or written, so neither address nor strides mean anything.
+/// The tensor of a rank without rows. No number of it is read or written, so address and strides mean nothing.
 bool is_empty(const std::array<Index, 4>& extents) { return std::count(extents.begin(), extents.end(), 0) > 0; }
 
 /// A question for a caller whose tensor has rows and heads where the plan has heads and rows.

@@ -3,7 +3,7 @@
 
 #include <string>
 
-// Of these headers, for the preprocessor: 0.1.0 is 0 * 10000 + 1 * 100 + 0.
+// The version of these headers for the preprocessor: 0.1.0 is 0 * 10000 + 1 * 100 + 0.
 #define ANNULUS_VERSION_MAJOR 0
 #define ANNULUS_VERSION_MINOR 1
 #define ANNULUS_VERSION_PATCH 0

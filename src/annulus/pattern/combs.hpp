@@ -45,7 +45,7 @@ Interval document_of(const Documents& documents, Index row);
 /// The segment of `pair` that holds global row `row`: never reaches over the borders of the row's document.
 Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 
-/// Rows of `segment` picked by dilation `dilation` at `offset`; empty where the offset lies behind the segment's end.
+/// Rows of `segment` picked by dilation `dilation` at `offset`; empty where the offset lies after the segment's end.
 Comb comb_of(Interval segment, Index dilation, Index offset);
 
 /// All segments of `pair` that touch `rows`, ascending.

@@ -35,7 +35,7 @@ class KeptCounts {
 
     Index heads_in(Index begin, Index end) const;  ///< heads whose offset lies in [begin, end)
   };
-  /// Of the rows before row `y` of a segment, or of a document, of `length` rows.
+  /// Counts the rows before row `y` of a segment, or of a document, of `length` rows.
   Count in_segment(const PairHeads& heads, Index length, Index y) const;
   Count in_document(const PairHeads& heads, Index length, Index y) const;
 

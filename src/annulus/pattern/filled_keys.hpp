@@ -8,7 +8,7 @@
 // Worked example: n = 10, H = 2, pair (8, 2): s = 8, m = 4.
 //   segment 0..7   offset 0 (head 0): rows 0 2 4 6, none filled in     offset 1 (head 1): rows 1 3 5 7, none
 //   segment 8..9   offset 0 (head 0): row 8 and 3 filled in            offset 1 (head 1): row 9 and 3
-// Nobody stores or moves such keys: whoever computes a row lets its running softmax start with them.
+// No rank stores or moves such keys: the rank that computes a row lets its running softmax start with them.
 #pragma once
 
 #include <optional>

@@ -26,7 +26,7 @@ struct GradientHop {
 };
 
 /// What leaves a block of sums for the rows in `carried`, of which ranks up to here read `read`: parts of `next`, what
-/// the next rank is brought of them, go forward; the others go back. A head nobody has read yet has no sums.
+/// the next rank is brought of them, go forward; the others go back. A head that no rank has read yet has no sums.
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 

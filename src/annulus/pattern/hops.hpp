@@ -33,13 +33,13 @@ class Hops {
   /// Once round, or as far as `reach`.
   Hops(const Layout& layout, const Partition& partition, From from);
   Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach);
-  /// Of `owners`, a part of the rows of every rank.
+  /// Hops of the rows in `owners`, which are some of the rows of every rank.
   Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from);
 
   int count(int rank) const;
   Hop hop(int rank, int h) const;
   /// What becomes of the gradients of the rows that hop h brings. From owners: every rank's sums go straight back. From
-  /// neighbours: sums travel with the rows; a head's parts travel only behind the first rank that reads any of that
+  /// neighbours: sums travel with the rows; a head's parts travel only after the first rank that reads any of that
   /// head, and parts that are passed on unchanged go forward, all others go back.
   ///
   /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 1, whose sums go forward to rank 2,
@@ -49,7 +49,7 @@ class Hops {
   /// Ranks to which and from which rows go at hop h.
   int send_to(int rank, int h) const { return at(rank, from_ == From::owners ? h + 1 : 1); }
   int receive_from(int rank, int h) const { return at(rank, from_ == From::owners ? -h - 1 : -1); }
-  /// Of the rows that hop h brings.
+  /// The rank whose rows hop h brings.
   int owner(int rank, int h) const { return at(rank, -h - 1); }
   /// (row, key/value head) pairs that hop h brings and sends.
   Index rows_received(int rank, int h) const;

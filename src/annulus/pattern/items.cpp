@@ -91,7 +91,7 @@ Interval window_of(const Comb& comb, Index granule, Index begin, Index end) {
 
 /// Adds the item of one comb, of the document that begins at row `document`, and one key/value head, heads as the share
 /// numbers them. Rows that a band leaves without a partner are left out. Worked example: with `upto` queries before the
-/// first key and keys behind the last query, with `after` queries from the last key on and keys up to the first query.
+/// first key and keys after the last query, with `after` queries from the last key on and keys up to the first query.
 void append_item(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads, Index kv,
                  const StoredRows& queries, const KeyRows& keys, const Band& band, WorkList& list) {
   const std::size_t mark = list.runs.size();

@@ -58,9 +58,9 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 /// indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides altogether are
 /// left out.
 ///
-/// `part` takes of the keys that a row sees only those up to its own (upto) or behind it (after: none when causal).
+/// `part` takes of the keys that a row sees only those up to its own (upto) or after it (after: none when causal).
 /// Throws Error where rows or keys are cut inside a granule of the layout; but for rows that no key or query of the
-/// list sees, which may be left away behind the others.
+/// list sees, which may be left away after the others.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

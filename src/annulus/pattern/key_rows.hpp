@@ -39,7 +39,7 @@ class KeyRows {
   /// Rows (raw) or (row, head) pairs (packed) in the block.
   Index count() const { return count_; }
 
-  /// Place of the first owner interval that ends behind global row `row`; owned().size() where none does.
+  /// Place of the first owner interval that ends after global row `row`; owned().size() where none does.
   std::size_t first_behind(Index row) const;
   /// The stored range of owner interval `i` that has all rows of `piece` for key/value head `kv`; nullptr: none has.
   const StoredRange* find(std::size_t i, Index kv, const StridedRange& piece) const;

@@ -48,7 +48,7 @@ class StoredRows {
   Index count() const { return count_; }
   /// Stored row of the first row of interval `i`.
   Index stored_begin(std::size_t i) const { return begins_[i]; }
-  /// Place of the first interval that ends behind `row`, found by bisection; intervals().size() where none does.
+  /// Place of the first interval that ends after `row`, found by bisection; intervals().size() where none does.
   std::size_t first_behind(Index row) const;
 
  private:

@@ -30,7 +30,7 @@ HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index 
 }
 
 HeadSet intersect(HeadSet set, core::Interval range) {
-  // Skip the heads before the range, drop those behind it.
+  // Skip the heads before the range, drop those after it.
   const Index skipped = std::max<Index>(0, core::ceil_div(std::max<Index>(0, range.begin - set.first), set.stride));
   const Index first = set.first + skipped * set.stride;
   const Index fitting = first < range.end ? core::ceil_div(range.end - first, set.stride) : 0;

@@ -102,7 +102,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<ReaderRun> runs;
-  std::size_t first = 0;  // place of the run behind the owner
+  std::size_t first = 0;  // place of the run after the owner
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     if (cuts[i] == owner) {
       first = runs.size();

@@ -49,7 +49,7 @@ class Readers {
   /// Some rank holds fewer rows than a dilation.
   bool are_small() const { return widen_ > 1; }
 
-  /// No segment of the owner's rows reaches beyond them: then nobody reads any.
+  /// No segment of the owner's rows reaches beyond them, so no rank reads any.
   Crossings crossings(Index owner) const;
   static bool is_any(const Crossings& crossings);
 

@@ -17,7 +17,7 @@ namespace annulus::pattern {
 /// Distances count from 1 in steps of `direction` (1 or -1), up to `reach`. Layout and partitions are not copied.
 class Routes {
  public:
-  /// Of the rows of `owners`; `readers` says what ranks read them with.
+  /// Routes of the rows of `owners`; the ranks compute with the rows in `readers`.
   Routes(const Layout& layout, const Partition& owners, const Partition& readers, int direction, int reach);
 
   int ranks() const { return int(readers_.size()); }

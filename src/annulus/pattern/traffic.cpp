@@ -163,7 +163,7 @@ class Counter {
     return sizes;
   }
 
-  /// What reaches each run: what it reads, and what those behind it read.
+  /// What reaches each run: what it reads, and what those after it read.
   static void carry(const std::vector<PackedRows>& read, const std::vector<std::size_t>& order,
                     std::vector<PackedRows>& carried) {
     PackedRows all;

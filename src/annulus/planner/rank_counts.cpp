@@ -107,7 +107,7 @@ struct RowBytes {
   double of(double queries, double keys) const { return query * queries + key * keys; }
 };
 
-/// Of all that goes to the ranks that work on the heads, and of all that comes back from them.
+/// Bytes of a row that go to the ranks that work on the heads, and that come back from them.
 std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), heads = double(problem.shape.heads);
   if (pass == Pass::forward) return {{row, 2 * row}, {double(problem.output_row_bytes()) / heads, 0}};

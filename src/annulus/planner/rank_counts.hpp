@@ -36,7 +36,7 @@ struct RankCounts {
   double communicators = 0;      ///< made and freed
   double windows = 0;
   std::vector<double> intervals;  ///< intervals of rows that stand alone; empty: the whole sequence is one
-  /// Of these, what the all-to-all inside groups brings: nothing hides it.
+  /// The part of these that the all-to-all inside groups brings; no computation hides it.
   std::vector<double> group_received, group_messages;
   double memory = 0;  ///< bytes of the fullest rank, at most
   double window = 0;  ///< of these in windows that other ranks read, which need room in shared memory
@@ -47,7 +47,7 @@ struct RankCounts {
 struct Counted {
   std::vector<double> kept;       ///< per rank, one batch entry
   std::vector<double> intervals;  ///< per rank
-  /// Of all rounds, with the sums that travel home where gradients are asked for. Reproducible: `ring_sums` counts sums
+  /// The traffic of all rounds, with the returning sums where gradients are asked for. Reproducible: `ring_sums` counts sums
   /// that are added up in one order (pattern::OrderedRoute).
   pattern::TrafficCounts traffic;
 };

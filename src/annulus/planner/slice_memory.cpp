@@ -21,7 +21,7 @@ SliceMemory memory_of(const Problem& slice, Index rows, double before_backward, 
           std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
 }
 
-/// Of every rank in one slice.
+/// Raises `most` to the memory of every rank that computes one slice.
 void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Partition& partition, SliceMemory& most) {
   const auto forward = strategy.forward_schedule(slice, partition);
   const auto statistics = slice.statistics.need_pass() ? strategy.statistics_schedule(slice, partition) : nullptr;

@@ -22,7 +22,7 @@ double seconds_of(const Problem& problem, double kept, int products, const core:
   return gflop * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
 }
 
-/// Of the longest unit, without a look at what it reads.
+/// Seconds that the longest unit computes, without what it reads.
 double longest_unit(const Problem& problem, Index block_rows, const core::Machine& machine) {
   const pattern::KeptCounts counts(problem.layout());
   const Index n = problem.shape.sequence;

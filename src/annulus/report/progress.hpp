@@ -14,7 +14,7 @@ namespace annulus::report {
 
 class ProgressLine {
  public:
-  /// Of `total` units of work, "GFLOP"; 0: no rate is shown.
+  /// What there is to do: `total` in some unit, such as "GFLOP". With a total of 0 the line shows no rate.
   struct Work {
     double total = 0;
     std::string unit;

@@ -31,7 +31,7 @@ Parsed<core::Index> parse_whole(std::string_view text, const WholeRange& range);
 /// A finite number above 0. Nothing as above, but 1e3 and 1.5 are numbers, and for inf, nan, 1e999.
 Parsed<double> parse_positive(std::string_view text);
 
-/// Bytes, 1 or more: a whole number, perhaps with KiB, MiB, GiB or TiB behind it. Worked example: 2GiB is 2147483648.
+/// Bytes, 1 or more: a whole number, perhaps with KiB, MiB, GiB or TiB after it. Worked example: 2GiB is 2147483648.
 Parsed<core::Index> parse_bytes(std::string_view text);
 /// The shortest text that parse_bytes() takes for so many: 3221225472 is 3GiB, 1000 is 1000.
 std::string bytes_text(core::Index bytes);

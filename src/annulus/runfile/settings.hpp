@@ -104,7 +104,7 @@ struct BenchSettings {
   std::optional<std::string> json;  ///< absolute path of the same as JSON
 };
 
-/// What is told of the attention's probabilities beside out and lse.
+/// Statistics of the attention's probabilities that are returned beside out and lse.
 enum class Statistic { entropy, received, top };
 
 inline constexpr std::array all_statistics{Statistic::entropy, Statistic::received, Statistic::top};

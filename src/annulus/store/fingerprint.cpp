@@ -33,7 +33,7 @@ void add_block(Lanes& state, const std::byte* block) {
   }
 }
 
-/// Of the row with this number.
+/// The fingerprint of the row with this number.
 std::uint64_t row_fingerprint(const std::byte* row, std::size_t bytes, std::uint64_t number) {
   Lanes state{1, 2, 3, 4, 5, 6, 7, 8};
   std::size_t at = 0;

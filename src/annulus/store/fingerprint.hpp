@@ -26,7 +26,7 @@ struct HeldRows {
 /// count once.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
-/// Of numbers that every rank holds.
+/// The fingerprint of numbers that every rank holds.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
 }  // namespace annulus::store

@@ -42,7 +42,7 @@ void check_unchanged(const std::string& path, const FileState& seen);
 /// Extents and storage type of a dataset, what the axes of a tensor are, and where its numbers lie.
 struct DatasetInfo {
   /// Values of `offset` that are no byte of the file.
-  static constexpr Index not_known = -2;  ///< nobody has looked yet
+  static constexpr Index not_known = -2;  ///< the file has not been looked at yet
   static constexpr Index by_hdf5 = -1;    ///< only HDF5 can read it: chunked, compressed, in another byte order or file
 
   std::vector<Index> extents;  ///< as in the file

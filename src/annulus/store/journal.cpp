@@ -21,7 +21,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// Bytes that are locked, far behind the end of any journal.
+// Bytes that are locked, far after the end of any journal.
 constexpr long long turn_byte = 1LL << 60, completion_byte = turn_byte + 1;
 long long byte_of(std::uint64_t owner) { return (1LL << 61) + (long long)(owner >> 16); }
 

@@ -60,7 +60,7 @@ class Journal {
   bool has_locks() const { return locks_; }
   bool is_recording() const { return recording_; }
   /// The process of another launch that works on the output, if there is one. Where the file system has no locks, that
-  /// is one that lives, or that ran on another machine, of which nobody can tell.
+  /// is one that lives, or that ran on another machine, of which this cannot be known.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
 
   /// The journal stays locked while this lives; all that others have written is known then.

@@ -38,7 +38,7 @@ std::string about(const comm::Communicator& comm) {
                      time);
 }
 
-/// Removes a part file that nobody works on any more, if the path still leads to it.
+/// Removes a part file that no process works on any more, if the path still leads to it.
 void discard(const std::string& path, const Journal& journal) {
   if (!exists(path)) return;
   const bool is_its =

@@ -39,7 +39,7 @@ Index bytes_of(const TensorSpec& spec) {
                          std::multiplies<Index>());
 }
 
-/// Where the numbers of each dataset at the root begin and end: of tensors, and of scales, which nobody writes.
+/// Where the numbers of each dataset at the root begin and end: of tensors, and of scales, which are not written.
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<std::string> names;
   const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -105,7 +105,7 @@ PartLayout PartLayout::parse(const std::string& text) {
 namespace {
 
 /// Notes the blocks of a range in which anything is written: datasets that start at multiples of a megabyte leave gaps
-/// that nobody refers to.
+/// that nothing refers to.
 void note_written(const Descriptor& file, const std::string& path, core::Interval range,
                   std::vector<PartLayout::Bytes>& noted) {
   for (Index begin = range.begin; begin < range.end; begin += alignment) {
@@ -114,7 +114,7 @@ void note_written(const Descriptor& file, const std::string& path, core::Interva
   }
 }
 
-/// Where everything lies in a file that HDF5 has laid out; scratch gets its places behind that.
+/// Where everything lies in a file that HDF5 has laid out; scratch gets its places after that.
 PartLayout found_layout(const Descriptor& file, const std::string& path, const std::vector<PartTensor>& tensors) {
   struct stat about {};
   if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));

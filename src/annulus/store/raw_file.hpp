@@ -34,7 +34,7 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
 /// not fit the file's type.
 void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Bytes that go to byte `begin` of the file and those behind it.
+/// Bytes that go to byte `begin` of the file and those after it.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
 /// Calls `visit` for the bytes of pieces as write_rows() writes them, in stretches that are as long as memory, or a
 /// buffer of some MiB, allows. Throws as write_rows().

@@ -42,7 +42,7 @@ struct OutputTarget {
   std::optional<Index> alignment{};  ///< bytes; datasets as large or larger start at multiples of it; empty: auto
   comm::FileHints hints{};           ///< the file is made with them
 };
-/// Of a run file.
+/// The target that a run file names.
 OutputTarget target_of(const runfile::OutputSettings& output);
 
 /// A named array of /run; rank 0's values count. Axes "rank", extents {P}: one number per rank; "rank hop", {P, hops}:

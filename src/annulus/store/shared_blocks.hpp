@@ -8,7 +8,7 @@
 //   - a dataset of less than 1 MiB for each rank belongs to rank 0 as a whole.
 // Worked example, rows of 40 KiB from byte 0 on, two ranks with two rows each, a dataset that rank 0 does not get as a
 // whole: rank 0 has bytes [0, 80 KiB), so the blocks at 0 and at 64 KiB; rank 1 sends it [80 KiB, 128 KiB), and writes
-// [128 KiB, 160 KiB) if something of the dataset lies behind that, else sends it, too.
+// [128 KiB, 160 KiB) if something of the dataset lies after that, else sends it, too.
 #pragma once
 
 #include <functional>

@@ -66,7 +66,7 @@ class Computation {
   core::Count done_ = 0;
 };
 
-/// Of a pass, in front of places: "pair 2 of 3, "; empty where all pairs are one pass.
+/// A pass's name in front of a place: "pair 2 of 3, "; empty where all pairs are one pass.
 std::string pass_name(const Problem& problem, const pattern::Layout& pass);
 
 /// `poll` for a kernel: the watchdog hears of it, too, and the caller (Tensors::poll).

@@ -56,7 +56,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
     keys->finish();
     computation.finish(metrics.hops.back());
   }
-  keys->close();  // behind the results: the others may read for a while yet
+  keys->close();  // after the results: the others may read for a while yet
   return metrics;
 }
 

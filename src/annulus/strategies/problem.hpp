@@ -24,9 +24,10 @@ struct HeadShare {
   core::Interval query;
 };
 
-/// What is told of the probabilities P(x, p) of query row x and key row p, beside out and lse; per query head.
+/// Statistics of the probabilities P(x, p) of query row x and key row p that a run can return beside out and lse; per
+/// query head.
 ///   entropy    -sum_p P ln P of row x, in nats, made by the forward pass
-///   received   sum_x P of row p          made by a pass of their own over the keys, behind the forward pass, which
+///   received   sum_x P of row p          made by a pass of their own over the keys, after the forward pass, which
 ///   top        rows p of largest P       takes the probabilities' normalizers from it
 struct Statistics {
   bool entropy = false;
@@ -126,7 +127,7 @@ Problem narrowed(const Problem& whole, core::Interval query);
 /// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N rows
 /// adds keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all to one running softmax. The kernel takes
 /// the keys of a call from the last to the first, so a rank gives it of its own rows the keys up to the query, then the
-/// rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows those behind the query. Worked example: 12
+/// rows of rank - 1, rank - 2, ... round to rank + 1, then of its own rows those after the query. Worked example: 12
 /// rows on 3 ranks, row 5 on rank 1 sees 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
@@ -197,7 +198,7 @@ std::string why_out_of_order(const Problem& problem, int ranks);
 pattern::Partition parted_partition(Problem problem, int ranks);
 std::string why_no_ordered_parts(const Problem& problem, int ranks);
 /// Parts of a partition in whose order keys and sums can go (pattern/parts.hpp); none: they cannot. Without causality
-/// a part would need the keys behind its own, too, which come round from the last part: only ranks in order bring them.
+/// a part would need the keys after its own, too, which come round from the last part: only ranks in order bring them.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
 /// Which kind a partition is of, that a strategy has made where it may choose.

@@ -52,7 +52,7 @@ class Schedule {
   std::vector<Index> bytes_from(int rank) const;
 
  private:
-  /// Of a backward pass without what it reads.
+  /// Predicts a backward pass without what it reads.
   Prediction predict_work(int rank) const;
   Most most_work(const LargestMessages& largest) const;
   Most most_of_groups(LargestMessages largest) const;

@@ -76,7 +76,8 @@ class Strategy {
   /// What a pass is for every rank; make it once.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
-  /// Of the pass that makes what Statistics::need_pass() says: the way of the backward pass, with other sums.
+  /// Schedules the pass that makes what Statistics::need_pass() says; it goes the way of the backward pass with other
+  /// sums.
   std::unique_ptr<const Schedule> statistics_schedule(const Problem& problem,
                                                       const pattern::Partition& partition) const;
 

@@ -30,7 +30,7 @@ struct Deviation {
   }
   double relative() const { return error / std::max(1.0, reference); }
 
-  /// Of all ranks; collective.
+  /// The largest deviation over all ranks; collective.
   Deviation merged(const comm::Communicator& comm) const {
     Deviation all{comm.max(error), comm.max(reference), ""};
     for (const std::string& index : comm.gather_all(error == all.error ? where : std::string())) {

@@ -213,7 +213,7 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   for (const KeyRow& row : rows) viewers.insert(viewers.end(), row.viewers.begin(), row.viewers.end());
   ReadSteps steps = read_steps(input, s.heads * s.head_dim);
   steps.rows = std::min(steps.rows, chunk_rows);
-  if (chunk_rows < s.sequence) steps.gap = 1;  // they are recomputed: none that nobody wants
+  if (chunk_rows < s.sequence) steps.gap = 1;  // rows between wanted ones would be recomputed for nothing
   for_each_stretch(
       viewers, s.sequence, steps, [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
   return rows;

@@ -100,13 +100,13 @@ using WantedRows = std::vector<kernels::RowRun>;
 /// Those of them inside `rows`, ascending, each once.
 std::vector<Index> rows_in(const WantedRows& wanted, Interval rows);
 
-/// How rows are read: `rows` at most at a time, and rows that nobody wants are read, too, where fewer than `gap` of
+/// How rows are read: `rows` at most at a time, and rows that are not wanted are read, too, where fewer than `gap` of
 /// them lie between others: to read on is quicker than to begin anew.
 struct ReadSteps {
   Index rows = 1;
   Index gap = 1;
 };
-/// Of rows of a tensor of which a rank holds verify_chunk_bytes, as doubles.
+/// How many rows of a tensor are read at once: as many as fit verify_chunk_bytes as doubles.
 ReadSteps read_steps(const VerifyInput& input, Index row_numbers);
 
 /// Calls visit(rows) for stretches of 0 ... sequence that hold all rows that are wanted, in ascending order; now and

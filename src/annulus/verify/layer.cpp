@@ -31,7 +31,7 @@ bool can_recompute_all(const LayerInput& input, int ranks) {
   return triples <= most;
 }
 
-/// Of a weight's gradient in the result.
+/// The result's dataset of a weight's gradient.
 std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(weight)); }
 
 /// What one rank recomputes of its rows and finds in the file.
@@ -104,7 +104,7 @@ class Comparison {
     }
   }
 
-  /// Of a chunk of rows.
+  /// Recomputes the results of a chunk of rows.
   RowResults known_results(Interval rows) const {
     const core::Shape& s = input_.shape;
     RowResults part;

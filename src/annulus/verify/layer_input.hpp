@@ -29,7 +29,7 @@ class LayerInput : public VerifyInput {
   Numbers output(const Numbers& out) const;
   /// dx (E) of a row's dq (H D), dk and dv (Hkv D), rope turned back already.
   Numbers input_gradient(std::span<const double> dq, std::span<const double> dk, std::span<const double> dv) const;
-  /// The gradient before the rope of what stands behind it: heads of row `position`, any number of them.
+  /// The gradient before the rope of what stands after it: heads of row `position`, any number of them.
   void turn_back(std::span<double> heads, Index position) const { turn(heads, position, -1); }
 
  private:

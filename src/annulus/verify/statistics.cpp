@@ -61,7 +61,7 @@ class TopList {
   Numbers rows_, weights_, expected_;
   std::map<double, std::size_t> places_;  // of the rows
   std::size_t listed_ = 0;
-  bool is_list_ = true;  // rows once each, and none behind the end
+  bool is_list_ = true;  // rows once each, and none after the end
   double unlisted_ = 0;  // largest P of a row that is not listed
 };
 

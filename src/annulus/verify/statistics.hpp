@@ -13,11 +13,11 @@ Deviation compare_entropy(const VerifyInput& input, const ResultRows& result, co
 
 /// The k rows p of largest P(x, p) of every query row and what P is.
 struct TopDeviations {
-  /// Of what the lists leave out: how much larger P of an unlisted row is than the last weight listed; infinite where
-  /// a list is none (rows that the query does not see or that stand there twice, ties that do not ascend, nothing
-  /// behind nothing) or ends too early, before keys whose P is a number of the type of computation.
+  /// What the lists leave out: how much larger P of an unlisted row is than the last listed weight. Infinite where a
+  /// list cannot be right (it names a row twice or one that the query does not see, its ties do not ascend, a row
+  /// follows an empty entry) or ends before keys whose P is a number of the type of computation.
   Deviation rows;
-  /// Of the weights from P of their rows, and of a weight from the one before where it is larger.
+  /// How far the listed weights are from P of their rows, and a weight from the one before it where it is larger.
   Deviation weights;
 };
 TopDeviations compare_top(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows,

@@ -45,7 +45,7 @@ class Repeats {
         each([](const report::PassMeasurements& pass) { return pass.sum("kernel_cpu_seconds"); });
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
-  /// Of a repeat.
+  /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
     const double forward = core::forward_flops(of_.forward[0].sum("kept"), head_dim_);
     return 1e-9 *

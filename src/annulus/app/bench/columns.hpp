@@ -1,4 +1,4 @@
-// The columns of a sweep's table: what is measured of a case, and how it is told.
+// The columns of a sweep's table: what is measured of a case, and how it is written.
 #pragma once
 
 #include <optional>
@@ -43,8 +43,8 @@ store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::st
 
 bool is_measured(const store::CaseRecord& record);
 
-/// Of several records of a case the one that counts: measured before failed, then the earlier one. Nothing where there
-/// is none. By case, in their order.
+/// The record that counts for each case, in the order of the cases: a measured one rather than a failed one, then the
+/// earlier one. A case without a record has nothing.
 std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
                                                            const std::vector<runfile::BenchCase>& cases);
 

@@ -18,7 +18,7 @@ constexpr double guessed_seconds = 1;  // of a run without a prediction
 
 double seconds_of(const PlannedCase& one) { return std::isnan(one.seconds) ? guessed_seconds : one.seconds; }
 
-/// Of a case.
+/// How often a case is run.
 Index runs_of(const runfile::BenchFile& file) { return file.settings.warmup + file.settings.repeats; }
 
 /// A launch's work: groups one after the other, with one progress line over all of them.
@@ -50,7 +50,7 @@ class Rounds {
     peaks_.clear();
     for (Index run = 0; run < runs_; ++run) {
       for (std::size_t i = 0; i < group.size(); ++i) {
-        // Each round begins with another case, so that none always comes behind the same one.
+        // Each round begins with another case, so that none always comes after the same one.
         const std::size_t now = (i + std::size_t(run)) % group.size();
         run_once(group[now], trials_[now], run);
         done_ += seconds_of(group[now]) / double(runs_);

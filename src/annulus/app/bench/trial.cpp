@@ -98,7 +98,7 @@ double predicted_seconds(const Job& job) {
   return cost ? cost->seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Of the fullest rank; local.
+/// Bytes that the fullest rank needs; local.
 double predicted_bytes(const Job& job) {
   const bool gradients = job.problem.gradients;
   Index most = 0;

@@ -18,8 +18,8 @@ std::string describe_shape(const strategies::Problem& problem);
 std::string describe_tensors(const Request& request);
 /// "width 512, rope base 10000, biases, sharding fsdp".
 std::string describe_layer(const Request& request);
-/// Of a result: "attention of 1 x 1024 rows, ..., float16: longnet, causal, 1 pair (all, 1)"; what follows from input
-/// and settings alone.
+/// The title of a result, from input and settings alone: "attention of 1 x 1024 rows, ..., float16: longnet, causal, 1
+/// pair (all, 1)".
 std::string title_of(const Request& request);
 /// What the user should know of the problem, a line each: segments longer than everything that they cut.
 std::vector<std::string> notes_on(const strategies::Problem& problem);

@@ -11,7 +11,7 @@ namespace annulus::app {
 /// The first two that differ among kinds of GPUs, by rank: "rank 0 has sm_90, rank 3 sm_80"; empty: there are none.
 /// Ranks without a GPU (an empty kind) do not count: they are refused elsewhere.
 std::string other_kinds(const std::vector<std::string>& kinds);
-/// Of the ranks' GPUs; collective.
+/// Names the kinds of the ranks' GPUs where they differ; collective.
 std::string other_kinds(const comm::Communicator& comm);
 
 }  // namespace annulus::app

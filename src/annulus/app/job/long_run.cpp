@@ -79,7 +79,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head) return "";
     if (restart) {
-      const store::Journal::Turn turn(*journal);  // nobody begins anew, or goes on, between our look and the end of it
+      const store::Journal::Turn turn(*journal);  // no other launch begins anew or goes on meanwhile
       if (const auto worker = journal->worker()) {
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
              *worker);

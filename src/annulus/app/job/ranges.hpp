@@ -34,7 +34,7 @@ struct HostRows {
 void check_results(const Request& request, const std::vector<HostRows>& tensors,
                    const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
-/// Of this rank's lse (B, rows, H) on the host; -inf is legal there. Throws as check_results(); collective.
+/// Checks this rank's lse (B, rows, H) in host memory, where -inf is legal. Throws as check_results(); collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
 /// The same of `count` numbers that were not this rank's rows alone, without a check; collective.
 report::LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm);

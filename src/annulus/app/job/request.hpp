@@ -38,10 +38,10 @@ struct Request {
   strategies::Problem problem;                  ///< with a section layer its attention
   std::optional<layer::LayerProblem> layer;
   std::vector<store::TensorSpec> results;  ///< datasets of the result of `run`
-  /// Of a larger request, whose results these are; `problem` has what is in the slice alone.
+  /// Set where this is one slice of a larger request: `problem` is then the slice alone, `results` the whole request's.
   std::optional<strategies::Slice> slice;
 
-  /// Of the tensors in the input and in the result.
+  /// The order of axes in the input and in the result.
   core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }
 };
 

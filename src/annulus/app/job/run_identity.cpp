@@ -54,7 +54,7 @@ Json input_json(const Request& request) {
   return input;
 }
 
-/// Of a request that is no job yet without what only a job decides.
+/// The settings as JSON. A request that is no job yet leaves out what only a job decides.
 Json settings_json(const Request& request, bool is_decided) {
   const strategies::Problem& problem = request.problem;
   const runfile::ComputeSettings& asked = request.run.settings.compute;

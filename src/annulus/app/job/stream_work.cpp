@@ -35,7 +35,7 @@ class CheckedRows final : public core::RowSink {
  private:
   core::DType lse_type() const { return core::lse_type(job_.problem.type); }
 
-  /// Rows of a unit lie one behind the other.
+  /// Rows of a unit lie one after the other.
   void check(StoredTensor tensor, const core::RowPiece& piece) const {
     const core::DType type = tensor == StoredTensor::entropy ? lse_type() : job_.problem.type;
     const Index row = piece.pitch / Index(core::bytes_of(type));

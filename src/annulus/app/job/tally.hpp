@@ -18,7 +18,7 @@ class Tally {
   void add(const report::LseFindings& lse);
   void add(const FileBytes& bytes);
 
-  /// Of all ranks; collective, complete on rank 0.
+  /// The measurements of all ranks; collective, complete on rank 0.
   report::Measurements gathered(const Job& job, const comm::Communicator& comm) const;
 
  private:

@@ -54,11 +54,11 @@ class Work {
 
   /// What the watchdog calls a pass.
   virtual std::string name(PassKind pass) const = 0;
-  /// Of this rank's peak in a pass. Local.
+  /// Bytes of this rank's memory at the peak of a pass. Local.
   virtual Index predicted_bytes(PassKind pass) const = 0;
   /// Adds bytes that something else takes during the passes: what is read ahead for the next unit.
   virtual void set_beside(Index) {}
-  /// Of this rank in a pass, the attention's alone. Local.
+  /// Floating-point operations of this rank's attention in a pass. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, the attention's alone. Local.
   virtual std::vector<Index> bytes_from(PassKind pass) const = 0;

@@ -85,7 +85,7 @@ store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communi
   return record;
 }
 
-/// Cases of this launch that are not measured yet: those that nobody has begun, then the others, each alone.
+/// Cases of this launch that are not measured yet: those that no launch has begun, then the others, each alone.
 struct LeftToDo {
   std::vector<PlannedCase> fresh, tried;
 

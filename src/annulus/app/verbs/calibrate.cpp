@@ -109,7 +109,7 @@ double seconds_per_call(const comm::Communicator& comm) {
   return slowest(comm, [&] { kernel.run({}, calls); }) / calls;
 }
 
-/// Of rows in segments so short that their products take almost no time.
+/// Seconds per row, measured on segments so short that their products take almost no time.
 double seconds_per_row(const comm::Communicator& comm) {
   Kernel kernel(64, core::DType::float32, core::Precision::float32, 4 * rows_computed, rows_of_call);
   return slowest(comm, [&] { kernel.run(); }) / double(4 * rows_computed * 4);

@@ -105,7 +105,7 @@ void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {
              report::describe_bytes(cut.bytes_written));
 }
 
-/// Of the times above, the backward pass: a line per strategy, with its cheapest partition.
+/// The backward pass's part of the times above: a line for each strategy, with its cheapest partition.
 void print_backward(const Job& job) {
   fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
   fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time", "compute",

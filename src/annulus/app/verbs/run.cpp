@@ -142,7 +142,7 @@ int run(Given given, const comm::Communicator& comm, const std::string& command_
   try {
     return run_once(given, comm, command_line);
   } catch (const AnotherLaunchBegan&) {
-    given.restart = false;  // what was to be forgotten is, and what is there was begun behind that
+    given.restart = false;  // what was to be forgotten is, and what is there was begun after that
     return run_once(given, comm, command_line);
   }
 }

@@ -72,7 +72,7 @@ struct Verb {
   RanksMatter ranks_matter = RanksMatter::for_work;
 };
 
-/// Of `when_ended`, for verbs that make a file at their end.
+/// `when_ended` for verbs that make a file at their end.
 inline constexpr const char* nothing_saved =
     "nothing was kept but a result that was complete already, the same command begins again";
 

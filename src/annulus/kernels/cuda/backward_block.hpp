@@ -156,7 +156,7 @@ class BackwardBlock {
       }
     }
 
-    /// Of the owned rows, where they are queries; sums begin with the gradients.
+    /// Loads numbers of the owned rows where these are queries; sums begin with the gradients.
     KOKKOS_FORCEINLINE_FUNCTION void load_numbers() {
       for_each_gradient([&](const Sum* from, Sum(&sums)[2], bool inside) {
         sums[0] = inside ? from[0] : Sum(0);
@@ -211,7 +211,7 @@ class BackwardBlock {
     using Probabilities = SharedProbabilities<Memory, Sums, row_tiles, met_pieces>;
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
-    /// P of the next tile is put behind that one's barrier, when all have taken this one's.
+    /// P of the next tile is put after that one's barrier, when all have taken this one's.
     KOKKOS_FORCEINLINE_FUNCTION void meet_in_pairs(int tile) {
       const int second = second_of_pair();
       TileSums x;  // S and P, or W and dS

@@ -1,4 +1,4 @@
-// What blocks of the backward pass are told, and where things lie in their shared memory.
+// The arguments of blocks of the backward pass, and where things lie in their shared memory.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -217,7 +217,7 @@ struct EngineOfTf32 {
   }
 
  private:
-  /// sums += what add(piece) adds to zeros, or add(sums) where nobody minds what is cut off.
+  /// sums += what add(piece) adds to zeros, or add(sums) where what rounding cuts off does not matter.
   template <class Add>
   KOKKOS_FORCEINLINE_FUNCTION static void add_piece(float (&sums)[4], const Add& add) {
     if constexpr (three) {

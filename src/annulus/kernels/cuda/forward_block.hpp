@@ -12,7 +12,7 @@
 // Where keys are split (key_split.hpp) a block meets a part of them only, and writes a partial state.
 //
 // ordered: the same bits however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
-// indices. A tile's keys are weighed and added granule by granule, the last one first, so that m, l and O behind each
+// indices. A tile's keys are weighed and added granule by granule, the last one first, so that m, l and O after each
 // one are what they would be in any other tile. Worked example: keys 0 ... 39, tiles of 32. All in one call: granules
 // 32-39 | 16-31, 0-15; cut at 16 in two: 32-39, 16-31 | 0-15. Both add the same numbers in the same order.
 #pragma once

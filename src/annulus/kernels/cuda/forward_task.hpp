@@ -1,4 +1,4 @@
-// What all blocks of a forward launch are told, and what one of them keeps about its tile.
+// The arguments of all blocks of a forward launch, and what one of them keeps about its tile.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -24,13 +24,13 @@ KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& w
   return {rows.begin * item.head_count, rows.end * item.head_count};
 }
 
-/// Of a tile of rows: positions that some of them see, from the beginning of a granule on, and those that all do, which
-/// are a part of these where there are any.
+/// The keys of a tile of rows: positions that some row sees, from the beginning of a granule on, and positions that all
+/// rows see, which are a part of the former where there are any.
 struct TileKeys {
   KeyRange visible_to_any;
   KeyRange visible_to_all;
 
-  /// Of what its first row sees and its last one: ranges ascend along a map.
+  /// Made of what the tile's first row and its last row see, because ranges ascend along a map.
   KOKKOS_INLINE_FUNCTION TileKeys(const KeyRange& of_first, const KeyRange& of_last)
       : visible_to_any{of_first.begin, of_last.end}, visible_to_all{of_last.begin, of_first.end} {
     if (visible_to_any.begin < visible_to_any.end) visible_to_any.begin -= visible_to_any.begin % granule;

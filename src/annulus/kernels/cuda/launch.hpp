@@ -75,7 +75,7 @@ Index blocks_side_by_side() {
   });
 }
 
-/// Launches the blocks [first, end) behind what was launched before.
+/// Launches the blocks [first, end) after what was launched before.
 template <class Block>
 void start(const char* label, const typename Block::Task& task, Index first, Index end) {
   const Kokkos::Cuda space;

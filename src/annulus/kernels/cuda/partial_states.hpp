@@ -27,7 +27,7 @@ class PartialStates {
   device::StatePointers<Sum> pointers() const { return pointers(memory_.data()); }
 
   /// State = the sum of each split team's partial states, the first of which goes on from the State, added one after
-  /// another. Queued behind what was launched on the default execution space.
+  /// another. Queued after what was launched on the default execution space.
   void merge(const device::DeviceWorkView& work, const device::StatePointers<Sum>& state) const;
 
  private:

@@ -40,7 +40,7 @@ struct Tiles {
     return Index(walk == Walk::up ? tile : count - 1 - tile) * size;
   }
   KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full || tile >= end_full; }
-  /// Where in the tile a position lies: 0 before it, `size` behind it.
+  /// Where in the tile a position lies: 0 before it, `size` after it.
   KOKKOS_FORCEINLINE_FUNCTION int place(int tile, Index position) const {
     const Index first = first_of(tile);
     return position <= first ? 0 : position - first < size ? int(position - first) : size;

@@ -30,7 +30,7 @@ struct Shares {
   double own = 0;
   std::string reason = {};  ///< why our own kernels did some: the first one
 
-  /// Of 1; NaN where nothing was done.
+  /// A share between 0 and 1; NaN where nothing was computed.
   double of_engine() const { return engine / (engine + own); }
 };
 const Shares& shares();

@@ -17,7 +17,7 @@ using core::WorkItem;
 // Runs of queries times runs of keys that an item may have: 4 for a zigzag with itself. Blocks dealt out in turn have
 // hundreds, and small ones, for which calls are no good.
 constexpr Index most_pieces = 16;
-// Of a call: CUDA counts blocks in two of three directions up to 65,535.
+// The most segments in a call: CUDA counts blocks in two of three directions up to 65,535.
 constexpr Index most_segments = Index(1) << 15;
 // Progressions that are open at the same time, of which the next item may continue one.
 constexpr std::size_t most_open = 8;

@@ -67,13 +67,13 @@ struct Prepared {
   Index workspace_bytes = 0;
 };
 
-/// Runs on the execution space's stream, behind what was launched there, and does not wait.
+/// Runs on the execution space's stream, after what was launched there, and does not wait.
 class Engine {
  public:
   virtual ~Engine() = default;
   /// Makes the plan of a shape, or finds it among those that were made before.
   virtual Prepared prepare(const PlanShape& shape) = 0;
-  /// Of a shape that was prepared. Throw Error(failure) with the library's words.
+  /// These compute one call of a shape that was prepared. They throw Error(failure) with the library's words.
   virtual void forward(const PlanShape& shape, const ForwardPointers& tensors, void* workspace) = 0;
   virtual void backward(const PlanShape& shape, const BackwardPointers& tensors, void* workspace) = 0;
 };

@@ -110,7 +110,7 @@ class BackwardTeam {
   static constexpr int numbers = Tile::own_size + Tile::met_size + Tile::weight_size + 3 * queries + Tile::piece;
   static constexpr int indices = 3 * (Tile::rows + Tile::met) + 1;
 
-  /// Of the owned rows: dq, or dk and dv.
+  /// Sums of the owned rows: dq, or dk and dv.
   struct Sums {
     typename Tile::Output dq_or_dk[kept > 0 ? kept : 1] = {};
     typename Tile::Output dv[kept > 0 && !owns_queries ? kept : 1] = {};
@@ -277,7 +277,7 @@ class BackwardTeam {
       return static_cast<T*>(gradient.data) + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
     };
   }
-  /// Of dk (which = 0) or dv, in two levels.
+  /// The two levels of the sums of dk (which = 0) or dv.
   KOKKOS_FUNCTION auto levels_of(const Context& c, int which, const EndOfBlock& end) const {
     const GradientViews& g = makes.sums;
     return TwoLevels{is_in_blocks(), sums_in(c, which == 0 ? g.dk : g.dv),
@@ -337,7 +337,7 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dv, levels_of(c, 1, end), [&](int chunk, auto& here) {
         c.products.add_chunk(dout, chunk, false, pairs, here);
       });
-      c.team.team_barrier();  // nobody reads the weights any more
+      c.team.team_barrier();  // all threads have read the weights
     }
     c.products.for_each_score(count, ds,
                               [&](int i, int j, T number) { weights[i * Tile::weight_stride + j] = number; });

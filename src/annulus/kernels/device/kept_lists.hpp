@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::device {
 
-/// A buffer of `bytes` or more that nobody else holds, one of an earlier call for this purpose where one is large
+/// A buffer of `bytes` or more that no other call holds, one of an earlier call for this purpose where one is large
 /// enough. It is free again when its last copy is gone. From one thread.
 core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
 /// The same for a work list.
@@ -22,7 +22,7 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   return buffer;
 }
 
-/// Gives back what nobody holds. Between calls, and before Kokkos ends, of itself.
+/// Frees the buffers that no call holds. Runs by itself before Kokkos ends; else between calls.
 void release_kept_lists();
 
 }  // namespace annulus::kernels::device

@@ -60,7 +60,7 @@ struct Products {
   KOKKOS_FUNCTION void add_scores(const RowsOf<T, A>& a, const RowsOf<T, B>& b, typename Tile::Scores& sums) const {
     for (int first = 0; first < head_dim; first += Tile::depth) {
       const int left = head_dim - first, width = left < Tile::depth ? round_up(left, Tile::piece) : Tile::depth;
-      team.team_barrier();  // nobody reads any more what lay there
+      team.team_barrier();  // all threads have read what lay there
       load_rows<Tile::depth, Storage>(
           team, whole_pieces, a.count, left, a.factor, [&](int i) { return a.at(i) + first; }, own, Tile::row_stride);
       load_rows<Tile::depth, Storage>(

@@ -106,7 +106,7 @@ class DeviceWork {
   std::vector<Index> launches(Index head_dim, double flops) const;
 
  private:
-  /// Of one team of an item.
+  /// Floating-point operations of one team of an item.
   double team_flops(const core::WorkItem& item, Index head_dim) const;
 
   Owner owner_;

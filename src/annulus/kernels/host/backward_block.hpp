@@ -12,7 +12,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Of sums; T is a word of what is multiplied, or their number.
+/// A block of sums; T is a word of what is multiplied, or a number of the sums.
 template <class T, int NV>
 using Block = Vec<Number<T>>[kRowBlock][NV];
 

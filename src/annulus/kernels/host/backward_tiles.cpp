@@ -65,7 +65,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
   if (k.begun_dk == nullptr) return {0, kRowBlock};
   if (!q.ends) return {0, 0};
   const int end = q.end[q.rows - 1];
-  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // behind the last key are none
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // after the last key are none
 }
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
@@ -102,7 +102,7 @@ ANNULUS_INLINE void add_to_slab(const KeyBlocks& blocks, const T* p, const T* b,
   }
 }
 
-/// Which blocks of keys have begun what goes on, behind a chunk.
+/// Which blocks of keys have begun what goes on, after a chunk.
 template <class T>
 ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int tile, int keys) {
   for (int number = 0; number * kRowBlock < keys; ++number) {

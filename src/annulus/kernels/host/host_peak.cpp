@@ -87,7 +87,7 @@ Loop loop_of(InstructionSet set, core::Precision precision) {
   return wide ? Loop{baseline_double, 2} : Loop{baseline_float, 4};
 }
 
-/// Of the calling thread, the best of a few short runs.
+/// The peak rate of the calling thread: the best of a few short runs.
 double peak_of_thread(const Loop& loop) {
   constexpr long rounds = 1000000;
   const double gflop = 1e-9 * loop.flop * double(rounds);

@@ -10,8 +10,9 @@ file(GLOB host_sources CONFIGURE_DEPENDS ${host_dir}/host_*.cpp)
 target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
-# annulus_host_tiles(NAME flag...): tiles.cpp, backward_tiles.cpp and statistic_tiles.cpp in the namespace NAME. -O3 in every build type but an unoptimised one; the
-# tiles are arithmetic without bounds of their own, and tests in a debug build should not take minutes.
+# annulus_host_tiles(NAME flag...): tiles.cpp, backward_tiles.cpp and statistic_tiles.cpp in the namespace NAME. -O3 in
+# every build type but an unoptimised one; the tiles are arithmetic without bounds of their own, and tests in a debug
+# build should not take minutes.
 function(annulus_host_tiles NAME)
   add_library(annulus_tiles_${NAME} OBJECT ${host_dir}/tiles.cpp ${host_dir}/backward_tiles.cpp
     ${host_dir}/statistic_tiles.cpp)

@@ -128,7 +128,7 @@ ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, 
   return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
 }
 
-/// Columns of pairs of rows that follow each other, cut into slabs of NR side by side, zero beyond head_dim and behind
+/// Columns of pairs of rows that follow each other, cut into slabs of NR side by side, zero beyond head_dim and after
 /// the last row. Of the rows 2 i and 2 i + 1 the latter is added first where `kDescending`. Returns whether all numbers
 /// are finite.
 template <bool kDescending>

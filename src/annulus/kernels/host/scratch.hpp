@@ -50,7 +50,7 @@ class Scratch {
   void release();
 
  private:
-  /// Of memory of so many bytes, which fills huge pages or comes near it.
+  /// The alignment of a block of so many bytes: that of huge pages where the block fills one.
   static core::Index alignment(core::Index bytes) {
     return core::in_huge_pages(bytes) >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
   }

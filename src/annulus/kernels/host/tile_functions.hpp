@@ -1,4 +1,4 @@
-// What the instruction-set files offer and what they are told: plain data and function pointers.
+// What the instruction-set files offer, and their arguments: plain data and function pointers.
 //
 // This header is compiled with AVX-512 flags in one file and with none in another. Nothing in it may therefore be a
 // function or include one: the linker keeps one copy of an inline function for the whole program, and it could keep
@@ -95,7 +95,7 @@ struct TileFunctions {
   Pack pack_transposed[kStorageTypes];
   /// [key][depth]
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
-  /// [column][capacity], zero behind the last row in its vector; `capacity` is whole vectors.
+  /// [column][capacity], zero after the last row in its vector; `capacity` is whole vectors.
   /// Returns whether all numbers are finite, as do those below.
   bool (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
   using PackSlabs = bool (*)(const void* const* rows, int count, int head_dim, int capacity,

@@ -130,7 +130,8 @@ void AtomicFile::write(const std::string& text) {
   if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
 }
 
-/// Owner and group as far as we may; where the group cannot be kept, nobody gets by it what others do not have.
+/// Owner and group as far as we may; where the group cannot be kept, the new group gets no right that others do not
+/// have.
 void AtomicFile::take_permissions() const {
   struct stat replaced {
   }, made{};

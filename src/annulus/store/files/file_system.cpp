@@ -35,7 +35,7 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
     const comm::BlockingScope inside(fmt::format("the flushing of {} from byte {} on", file, begin));
     if (sync_file_range(descriptor.id(), begin, flush_bytes, flags) != 0) {
       if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EOPNOTSUPP) return;
-      // An error is told once: fsync would not know of it.
+      // The system reports an error once: a later fsync would not know of it.
       fail(ErrorKind::failure, "{}: flushing failed: {}", file, std::strerror(errno));
     }
     comm::watchdog_progress();
@@ -46,7 +46,7 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
 
 std::string why_too_long(const std::string& file) {
   const comm::BlockingScope inside("the look at the folder of " + file);
-  // The longest that is put behind a name: ".tmp." and 58 letters (temporary_name.hpp).
+  // The longest that is put after a name: ".tmp." and 58 letters (temporary_name.hpp).
   constexpr long longest_ending = 63;
   const long known = pathconf(folder_of(file).c_str(), _PC_NAME_MAX), most = (known < 0 ? NAME_MAX : known);
   const auto letters = long(std::filesystem::path(file).filename().native().size());

@@ -67,7 +67,7 @@ std::optional<ProcessState> process_state(const std::string& process) {
   if (!is_number || machine.size() != 12 || start.empty()) return std::nullopt;
   if (machine != this_machine()) return ProcessState::elsewhere;
   if (kill(number, 0) != 0 && errno == ESRCH) return ProcessState::dead;
-  // One that nobody has waited for is dead, too: in a container without an init process it stays for good.
+  // One whose parent has not waited for it is dead, too: in a container without an init process it stays for good.
   if (stat_field(number, 3) == "Z") return ProcessState::dead;
   const std::string now = start_of(number);
   return now != "0" && start != "0" && now != start ? ProcessState::dead

@@ -10,8 +10,8 @@ namespace annulus::store {
 /// after a restart differ; and PID-START, with the process's start time, since process ids come again.
 std::string this_process();
 
-/// Whether a process, as this_process() named it, still runs. Nobody can tell of one on another machine or in another
-/// container.
+/// Whether a process, as this_process() named it, still runs. Of one on another machine or in another
+/// container this cannot be known.
 enum class ProcessState { alive, dead, elsewhere };
 /// Nothing for a text that names no process.
 std::optional<ProcessState> process_state(const std::string& process);

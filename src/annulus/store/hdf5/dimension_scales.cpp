@@ -9,7 +9,7 @@
 namespace annulus::store {
 namespace {
 
-/// What netCDF writes into the attribute NAME of an axis without coordinates, and the axis' length behind it. Its
+/// What netCDF writes into the attribute NAME of an axis without coordinates, and the axis' length after it. Its
 /// readers look for this beginning, full stop included, and then show an axis and no variable.
 constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF variable.";
 

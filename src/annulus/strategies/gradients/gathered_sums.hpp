@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// Step d works on the rows of rank - d; its sums travel during the next step, or behind it.
+/// Step d works on the rows of rank - d; its sums travel during the next step, or after it.
 class GatheredSumRound final : public SumRound {
  public:
   explicit GatheredSumRound(const KeyRound& keys) : keys_(keys) {}
@@ -71,7 +71,7 @@ class GatheredSums final : public GradientSink {
   GradientBlock own_;
   std::array<core::Buffer, 2> blocks_;  // of steps d and d + 1
   core::Buffer incoming_;
-  comm::Exchange exchange_;  // behind the buffers: when an error unwinds, messages end before their buffers do
+  comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before their buffers do
 };
 
 /// All K and V on every rank, one rank's after another's.

@@ -31,7 +31,7 @@ class SumPlan {
   /// Bytes of a rank's memory to which other ranks add.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
-  /// Bytes of buffers behind the last round.
+  /// Bytes of buffers after the last round.
   virtual Index closing_bytes(int) const { return 0; }
   /// As that of KeyPlan.
   virtual Room room(const LargestMessages&) const { return {}; }
@@ -39,7 +39,7 @@ class SumPlan {
 
 /// Sums of one rank. Use in step with the key source: begin(i, own) for round i; for every step s start(s), and for
 /// each channel open(s, channel), the work on its block, leave(s, channel), with progress() now and then; complete(s).
-/// Behind the last step settle(channel) for each; finish() behind each round; close() when the results are made.
+/// After the last step settle(channel) for each; finish() after each round; close() when the results are made.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;

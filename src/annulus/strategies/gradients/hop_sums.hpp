@@ -71,7 +71,7 @@ class HopSums final : public GradientSink {
   const HopSumRound* round_ = nullptr;
   GradientBlock own_;
   std::deque<GradientChannel> channels_;  // a deque: channels do not move, messages and blocks point into them
-  comm::Exchange exchange_;  // behind the channels: when an error unwinds, messages end before their buffers do
+  comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before their buffers do
 };
 
 /// K and V in hops, and the sums of what they bring.

@@ -21,7 +21,7 @@ class OrderedSlice {
 
   std::size_t steps() const { return keys_.parts().size(); }
   int part() const { return keys_.part(rank_, channel_); }
-  /// The way of its sums behind step s; valid until another two steps have been asked for.
+  /// The way of its sums after step s; valid until another two steps have been asked for.
   const pattern::GradientHop& travel(std::size_t s) const;
   /// The form of K and V of the slice that step s works on; holds nothing where this rank gets none of them.
   KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, channel_) : KeyBlock{}; }
@@ -40,7 +40,7 @@ class OrderedSlice {
 
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
-  Index incoming = 0;  ///< sums of the step's rows; behind them, what comes back
+  Index incoming = 0;  ///< sums of the step's rows; after them, what comes back
   Index block = 0;     ///< the former in the form of the K/V block, where that is another one
   Index outgoing = 0;  ///< what leaves
 
@@ -64,7 +64,7 @@ class SliceSums {
   GradientBlock begin(std::size_t s);
   /// Collects what leaves behind step s.
   void leave(std::size_t s);
-  /// Messages behind step s.
+  /// Messages after step s.
   std::vector<comm::Message> outgoing(std::size_t s) const;
   std::vector<comm::Message> incoming(std::size_t s) const;
   /// Puts what came back with the messages of step s back among the own sums.

@@ -91,7 +91,7 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
   core::timed_wait(hop, "post", [&] {
     sends = sums.outgoing(s);
     receives = sums.incoming(s);
-    // From messages between parts to those between their ranks; behind the one that goes forward, that which goes back.
+    // From messages between parts to those between their ranks; after the one that goes forward, that which goes back.
     for (std::size_t i = 0; i < 2; ++i) {
       sends[i].kind = round_->kind(sends[i].peer, i == 1);
       receives[i].kind = round_->kind(slices_[channel].part(), i == 1);

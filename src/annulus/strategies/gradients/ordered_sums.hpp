@@ -93,7 +93,7 @@ class OrderedSums final : public GradientSink {
   void finish() override;
 
  private:
-  /// Returns when what comes in a channel behind step s is here. Not what leaves: the rank that gets it may be busy.
+  /// Returns when what comes in a channel after step s is here. Not what leaves: the rank that gets it may be busy.
   void arrive(std::size_t channel, std::size_t s);
   /// The same of what left behind step s.
   void end_sends(std::size_t channel, std::size_t s);
@@ -104,7 +104,7 @@ class OrderedSums final : public GradientSink {
   GradientBlock own_;
   std::deque<OrderedSlice> slices_;
   std::deque<SliceSums> sums_;
-  std::deque<comm::Exchange> exchanges_;  // behind the sums: when an error unwinds, messages end before their buffers
+  std::deque<comm::Exchange> exchanges_;  // after the sums: when an error unwinds, messages end before their buffers
 };
 
 /// K and V in hops of one direction, and sums in order.

@@ -72,7 +72,7 @@ class WindowSums final : public GradientSink {
   core::HopMetrics& waits() const { return context_.hop(keys_->hops(context_.rank())); }
   GradientBlock own_;
   std::array<core::Buffer, count> blocks_;
-  std::deque<comm::WindowAdd> adds_;  // behind the blocks: when an error unwinds, accesses end before they do
+  std::deque<comm::WindowAdd> adds_;  // after the blocks: when an error unwinds, accesses end before they do
 };
 
 /// K and V read from windows, sums added into others.

@@ -41,7 +41,7 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
  private:
   int ranks() const { return int(context_.partition.size()); }
   bool is_as_they_come() const { return round_->order() == GatherOrder::as_they_come; }
-  /// Of the rows of step s.
+  /// The rank whose rows step s has.
   int owner(std::size_t s) const { return is_as_they_come() ? owners_[s] : round_->owner(context_.rank(), s, 0); }
   void start_gathering();
   /// Waits for the rows of a rank, or of any.
@@ -53,7 +53,7 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
   std::vector<KeyBlock> blocks_;  // of every rank
   std::vector<bool> arrived_;     // of these
   std::vector<int> owners_;       // of the steps, as they come
-  comm::Gather gather_;           // behind the buffer: when an error unwinds, messages end before it does
+  comm::Gather gather_;           // after the buffer: when an error unwinds, messages end before it does
 };
 
 }  // namespace annulus::strategies

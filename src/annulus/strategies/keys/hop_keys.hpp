@@ -29,12 +29,12 @@ class HopKeys final : public SourceOf<HopRound> {
   struct Messages {
     std::vector<comm::Message> sends, receives;
   };
-  /// Of hop h; collects rows that must be collected.
+  /// The messages of hop h; collects rows that must be collected.
   Messages messages(std::size_t h);
 
   const HopPlan& plan_;
   std::deque<HopChannel> channels_;  // a deque: a channel does not move, messages and blocks point into it
-  comm::Exchange exchange_;          // behind the channels: when an error unwinds, messages end before their buffers do
+  comm::Exchange exchange_;          // after the channels: when an error unwinds, messages end before their buffers do
 };
 
 }  // namespace annulus::strategies

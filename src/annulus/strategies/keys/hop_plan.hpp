@@ -24,7 +24,7 @@ inline constexpr Direction upwards{};
 struct BufferBytes {
   std::array<Index, 2> receive{};
   Index send = 0;
-  std::size_t sending_hops = 0;  ///< the send buffer is freed behind so many hops
+  std::size_t sending_hops = 0;  ///< the send buffer is freed after so many hops
 
   /// Those of so many hops, where no message has more bytes.
   static BufferBytes at_most(std::size_t hops, Index bytes) {
@@ -61,7 +61,7 @@ class HopRound final : public KeyRound {
   bool has(int rank, std::size_t channel, std::size_t h) const {
     return int(h) < hops_of(channel).count(part(rank, channel));
   }
-  /// Of every part's rows, those that travel in a channel.
+  /// The rows of every part that travel in a channel.
   const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
   bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;

@@ -47,7 +47,7 @@ struct PassContext {
 };
 
 /// Executes a key plan for one rank, step after step; each round begins with step 0 anew. Use: begin(i) for round i;
-/// for every step s start(s), the work on block(s, channel) with progress() now and then, complete(s); finish() behind
+/// for every step s start(s), the work on block(s, channel) with progress() now and then, complete(s); finish() after
 /// the last round; close() when the results are made.
 class KeySource {
  public:

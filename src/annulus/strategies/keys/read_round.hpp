@@ -82,7 +82,7 @@ class ReadKeys : public SourceOf<ReadRound> {
   explicit ReadKeys(const PassContext& context) : SourceOf(context), own_(own_block(context.tensors, context.rows())) {}
 
   void begin_round(const ReadRound& round);
-  /// Of a round's reads the i-th, that of the block of step i + 1, uses what belongs to slot i mod slots.
+  /// The i-th read of a round, which brings the block of step i + 1, uses what belongs to slot i mod slots.
   virtual void start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
                           core::HopMetrics& metrics) = 0;
   virtual void end_read(std::size_t slot) = 0;

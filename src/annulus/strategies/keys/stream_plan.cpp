@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// What keys would get, nobody asks for.
+/// Sums of keys are not asked for.
 class NoSums final : public GradientSink {
  public:
   NoSums(const PassContext& context, const KeyPlan& keys) : rank_(context.rank()), keys_(keys) {}

@@ -1,5 +1,5 @@
 // onesided: K and V are exposed once; every rank reads the rows it needs straight out of the other ranks' memory, a few
-// owners ahead of the kernel. Nobody sends, so no rank waits for another's compute: ranks meet when the windows are
+// owners ahead of the kernel. No rank sends, so no rank waits for another's compute: ranks meet when the windows are
 // filled, and again before they are freed. Backward, sums for other ranks' rows are added into these ranks' memory.
 #include "annulus/comm/window.hpp"
 #include "annulus/strategies/gradients/window_sums.hpp"

@@ -1,6 +1,6 @@
 // Which query rows of other blocks see a block's keys: the mirror image of keys/read_round.hpp. Key row y of a comb
 // takes in queries y, y + 1, ..., N - 1, then 0, ..., y - 1: so a block's own queries come first, then those of the
-// blocks behind it, upwards and round the ring, then (gradients/ordered_sums.hpp) the own queries before a key.
+// blocks after it, upwards and round the ring, then (gradients/ordered_sums.hpp) the own queries before a key.
 //
 // Worked example: 12 rows in 3 blocks, key row 5 in block 1 takes in queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 #pragma once

@@ -23,7 +23,7 @@ std::vector<Part> parts_of(const Problem& problem, bool dlse) {
   parts.push_back({StoredTensor::q, head, &Tensors::q});
   parts.push_back({StoredTensor::out, head, &Tensors::out});
   parts.push_back({StoredTensor::dout, head, &Tensors::dout});
-  // A tensor of rows of 48 bytes begins at a multiple of 16 behind others of such rows, as matrix units want it; behind
+  // A tensor of rows of 48 bytes begins at a multiple of 16 after others of such rows, as matrix units want it; after
   // numbers of 8 bytes it may not.
   const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };
   std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return unit(a) > unit(b); });
