@@ -47,8 +47,8 @@ struct RankCounts {
 struct Counted {
   std::vector<double> kept;       ///< per rank, one batch entry
   std::vector<double> intervals;  ///< per rank
-  /// The traffic of all rounds, with the returning sums where gradients are asked for. Reproducible: `ring_sums` counts sums
-  /// that are added up in one order (pattern::OrderedRoute).
+  /// The traffic of all rounds, with the returning sums where gradients are asked for. Reproducible: `ring_sums` counts
+  /// sums that are added up in one order (pattern::OrderedRoute).
   pattern::TrafficCounts traffic;
 };
 Counted count(const Problem& problem, const pattern::Partition& partition);

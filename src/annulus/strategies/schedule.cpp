@@ -116,8 +116,8 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
 Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
   const int group = pattern::fullest(rows_of_groups(partition_, group_)), first = group * group_;
   const auto member = partition_.begin() + first;
-  // Where a group has many members, those are asked that may need most: the first, which has the most query heads; the one with the
-  // most key/value heads; and the one with the most rows of its own.
+  // Where a group has many members, those are asked that may need most: the first, which has the most query heads; the
+  // one with the most key/value heads; and the one with the most rows of its own.
   std::set<int> members{0, pattern::fullest({member, member + group_}), most_keys(problem_.shape, group_)};
   for (int m = 0; group_ <= most_asked && m < group_; ++m) members.insert(m);
   Most most;
