@@ -25,9 +25,9 @@ int note_unfinished_file(const std::string& path, FileIdentity identity);
 /// The file is finished, removed, or somebody else's business. -1 is allowed.
 void forget_unfinished_file(int number);
 
-/// Covers the time from the making of a file to its note, in which a signal that ends this process would leave the file.
-/// While a scope lives, signals wait in this thread, and remove_unfinished_files() in other threads, a second at most.
-/// One at a time.
+/// Covers the time from the making of a file to its note, in which a signal that ends this process would leave the
+/// file. While a scope lives, signals wait in this thread, and remove_unfinished_files() in other threads, a second at
+/// most. One at a time.
 class MakingScope {
  public:
   MakingScope();

@@ -37,8 +37,8 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& nor
 }
 
 /// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. Neither of its numbers depends on how the
-/// sum and m share the scale. Beyond 2^24 float32 has no odd integers, so the factor makes good what rounding takes from
-/// the shift.
+/// sum and m share the scale. Beyond 2^24 float32 has no odd integers, so the factor makes good what rounding takes
+/// from the shift.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double bias) {
   const T shift = m + T(e - bias);
