@@ -12,6 +12,14 @@ namespace annulus::runfile {
 struct YamlNode {
   enum class Kind { null, scalar, list, section };
 
+  // Defined in the .cpp: within this class std::pair<..., YamlNode> is not complete, which clang with libstdc++ needs.
+  YamlNode();
+  YamlNode(const YamlNode&);
+  YamlNode(YamlNode&&) noexcept;
+  YamlNode& operator=(const YamlNode&);
+  YamlNode& operator=(YamlNode&&) noexcept;
+  ~YamlNode();
+
   Kind kind = Kind::null;
   std::string location;         ///< "FILE:LINE:COLUMN: ", in front of every error about the node
   std::string text;             ///< of a scalar
