@@ -67,16 +67,16 @@ TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
   test.fill();
   DenseDouble engine;
   engine.why_not = [](const PlanShape& shape) { return shape.queries == 16 ? "no plan of 16" : ""; };
-  const kernels::cudnn::Shares before = kernels::cudnn::shares();
+  const kernels::ComputedPairs before = kernels::cudnn::computed_pairs();
   expect_forward(engine, test, "some by our own");
   EXPECT_FALSE(engine.ran.empty());
   for (const PlanShape& shape : engine.ran) EXPECT_NE(shape.queries, 16);
-  EXPECT_EQ(kernels::cudnn::shares().own - before.own, 2.0 * 4 * 4 * 16 * 16);
-  EXPECT_GT(kernels::cudnn::shares().engine, before.engine);
-  EXPECT_EQ((kernels::cudnn::Shares{30, 10}.of_engine()), 0.75);
-  EXPECT_TRUE(std::isnan(kernels::cudnn::Shares{}.of_engine())) << "nothing was done";
-  EXPECT_FALSE(kernels::cudnn::describe_shares().starts_with("0.0 %"));
-  EXPECT_NE(kernels::cudnn::describe_shares().find(", our own kernels the rest: "), std::string::npos);
+  EXPECT_EQ(kernels::cudnn::computed_pairs().own - before.own, 2.0 * 4 * 4 * 16 * 16);
+  EXPECT_GT(kernels::cudnn::computed_pairs().library, before.library);
+  EXPECT_EQ((kernels::ComputedPairs{30, 10}.library_share()), 0.75);
+  EXPECT_TRUE(std::isnan(kernels::ComputedPairs{}.library_share())) << "nothing was done";
+  EXPECT_FALSE(kernels::cudnn::describe_pairs().starts_with("0.0 %"));
+  EXPECT_NE(kernels::cudnn::describe_pairs().find(", our own kernels the rest: "), std::string::npos);
 
   engine.ran.clear();
   test.type = DType::float32;

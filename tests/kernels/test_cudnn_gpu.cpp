@@ -16,9 +16,9 @@ class CudnnOnGpu : public testing::TestWithParam<DType> {
  public:
   void SetUp() override { engine = kernels::cudnn::make_engine(Kokkos::Cuda().cuda_stream()); }
   /// All that was done since `before` was done by cuDNN.
-  static void expect_by_cudnn(const kernels::cudnn::Shares& before) {
-    EXPECT_GT(kernels::cudnn::shares().engine, before.engine);
-    EXPECT_EQ(kernels::cudnn::shares().own, before.own) << kernels::cudnn::shares().reason;
+  static void expect_by_cudnn(const kernels::ComputedPairs& before) {
+    EXPECT_GT(kernels::cudnn::computed_pairs().library, before.library);
+    EXPECT_EQ(kernels::cudnn::computed_pairs().own, before.own) << kernels::cudnn::computed_pairs().reason;
   }
   std::unique_ptr<kernels::cudnn::Engine> engine;
 };
@@ -29,7 +29,7 @@ TEST_P(CudnnOnGpu, PairsOfManySegments) {
     for (const Index kv_heads : {1, 2, 4}) {
       WorkCase test = two_pairs<WorkCase>(kv_heads, GetParam(), mask);
       test.fill();
-      const kernels::cudnn::Shares before = kernels::cudnn::shares();
+      const kernels::ComputedPairs before = kernels::cudnn::computed_pairs();
       expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()),
                    "kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
       expect_by_cudnn(before);
@@ -54,7 +54,7 @@ TEST_P(CudnnOnGpu, GradientsOfPairs) {
       BackwardCase test = two_pairs<BackwardCase>(kv_heads, GetParam(), mask);
       test.fill_all();
       test.dlse.clear();
-      const kernels::cudnn::Shares before = kernels::cudnn::shares();
+      const kernels::ComputedPairs before = kernels::cudnn::computed_pairs();
       expect_gradients(*engine, test, core::gradient_tolerance(GetParam()));
       expect_by_cudnn(before);
     }

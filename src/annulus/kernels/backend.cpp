@@ -5,6 +5,7 @@
 #include "annulus/core/free_blocks.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/instruction_set.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/cudnn/plans.hpp"
@@ -51,6 +52,18 @@ const BackendFunctions& functions_of(Backend backend) {
 #else
   core::fail(core::ErrorKind::failure, "{}; expected Backend::device", why_no_backend(backend));
 #endif
+}
+
+const std::vector<LibraryBackend>& library_backends() {
+  static const std::vector<LibraryBackend> all{cudnn_description()};
+  return all;
+}
+
+const LibraryBackend* library_of(Backend backend) {
+  for (const LibraryBackend& one : library_backends()) {
+    if (one.backend == backend) return &one;
+  }
+  return nullptr;
 }
 
 std::string why_no_backend(Backend backend) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/statistics.hpp"
 
@@ -36,6 +37,7 @@ extern const BackendFunctions host_backend;
 
 /// cuDNN computes, and `device` what cuDNN does not take.
 const BackendFunctions& cudnn_backend();
+LibraryBackend cudnn_description();
 
 /// Throws Error where the back end takes no products of this precision of tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);

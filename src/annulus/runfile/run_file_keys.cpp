@@ -124,7 +124,7 @@ void add_compute(Keys& keys) {
   compute
       .field("backend", &C::backend,
              one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
-             "{}; auto: device in builds for GPUs, else host; cudnn: cuDNN where it can, for float16 and bfloat16")
+             "{}; auto: device in builds for GPUs, else host; the name of a library: that library where it can")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,

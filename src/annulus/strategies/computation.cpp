@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/filled_keys.hpp"
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/filled_keys.hpp"
@@ -152,7 +153,8 @@ std::function<void()> watched(const std::function<void()>& poll, const std::func
 
 core::Shape item_shape(const Problem& problem) {
   const core::Shape& s = problem.shape;
-  if (problem.backend == kernels::Backend::cudnn) return s;  // which takes a list's heads together
+  const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
+  if (library != nullptr && library->takes_heads_together) return s;
   return {s.batch, s.sequence, std::min(s.heads, problem.layout().group()), 1, s.head_dim};
 }
 

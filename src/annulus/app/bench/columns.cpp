@@ -96,7 +96,6 @@ constexpr Entry number_columns[] = {
     {"gflop_per_cpu_second", "1e9 s-1"},
     {"peak_gflop_per_cpu_second", "1e9 s-1"},
     {"share_of_peak", "1"},
-    {"cudnn_share", "1"},
     {"wait_seconds", "s"},
     {"balance", "1"},
     {"bytes_received", "bytes"},
@@ -115,6 +114,11 @@ constexpr Entry whole_columns[] = {
 };
 constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
                                         "date",   "hosts",    "job_id",    "version", "error"};
+
+/// The column of a library's share of the (query, key) pairs, named after it.
+std::string share_column(const kernels::LibraryBackend& library) {
+  return fmt::format("{}_share", core::name_of(library.backend));
+}
 
 void add_settings(const Job& job, store::CaseRecord& record) {
   const core::Shape& s = job.problem.shape;
@@ -174,7 +178,6 @@ store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, 
                             {"gflop_per_cpu_second", rate},
                             {"peak_gflop_per_cpu_second", peak > 0 ? peak : nan},
                             {"share_of_peak", peak > 0 ? rate / peak : nan},
-                            {"cudnn_share", measured.cudnn.of_engine()},
                             {"wait_seconds", median(repeats.wait())},
                             {"balance", repeats.balance()},
                             {"bytes_received", repeats.most("bytes_received")},
@@ -188,6 +191,8 @@ store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, 
                             {"error_gradients", error_of(measured.findings, {"dq", "dk", "dv"})},
                             {"repeats", double(seconds.size())},
                         });
+  if (measured.library != nullptr)
+    record.numbers.emplace_back(share_column(*measured.library), measured.pairs.library_share());
   record.words.emplace_back("status", measured.findings.good() ? status_ok : status_wrong);
   add_settings(job, record);
   return record;
@@ -227,11 +232,13 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   for (const auto& [key, value] : cases.front().values) {
     if (key != runfile::ranks_word && key != runfile::threads_word) columns.push_back(swept_column(key, cases));
   }
-  for (const Entry& entry : number_columns) {
+  const auto add_numbers = [&](const std::string& name, const char* units) {
     std::vector<double> values;
-    for (const auto& record : records) values.push_back(record ? record->number_of(entry.name) : nan);
-    columns.push_back({entry.name, entry.units, values});
-  }
+    for (const auto& record : records) values.push_back(record ? record->number_of(name) : nan);
+    columns.push_back({name, units, values});
+  };
+  for (const Entry& entry : number_columns) add_numbers(entry.name, entry.units);
+  for (const kernels::LibraryBackend& one : kernels::library_backends()) add_numbers(share_column(one), "1");
   for (const Entry& entry : whole_columns) {  // 0: not known
     std::vector<Index> values;
     for (std::size_t i = 0; i < cases.size(); ++i) {

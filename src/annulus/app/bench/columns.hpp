@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "annulus/app/job/job.hpp"
-#include "annulus/kernels/cudnn/attend.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/report/measurements.hpp"
 #include "annulus/report/sweep_table.hpp"
 #include "annulus/runfile/bench_file.hpp"
@@ -17,14 +17,15 @@ namespace annulus::app {
 
 /// What the repeats of a case gave, on rank 0.
 struct CaseMeasurements {
-  std::vector<report::PassMeasurements> forward;   ///< one a repeat
-  std::vector<report::PassMeasurements> backward;  ///< as many, or none
-  double peak_bytes = 0;                           ///< fullest rank
-  double predicted_peak_bytes = 0;                 ///< fullest rank
-  double predicted_seconds = 0;                    ///< NaN: no closed form is known
-  double peak_gflop_per_cpu_second = 0;            ///< multiply-adds alone, a thread; 0: not known
-  kernels::cudnn::Shares cudnn = {};               ///< of rank 0; nothing where cuDNN is not asked for
-  verify::Findings findings;                       ///< no verdicts: nothing was looked at
+  std::vector<report::PassMeasurements> forward;     ///< one a repeat
+  std::vector<report::PassMeasurements> backward;    ///< as many, or none
+  double peak_bytes = 0;                             ///< fullest rank
+  double predicted_peak_bytes = 0;                   ///< fullest rank
+  double predicted_seconds = 0;                      ///< NaN: no closed form is known
+  double peak_gflop_per_cpu_second = 0;              ///< multiply-adds alone, a thread; 0: not known
+  const kernels::LibraryBackend* library = nullptr;  ///< the back end, where that is a library
+  kernels::ComputedPairs pairs = {};                 ///< rank 0's
+  verify::Findings findings;                         ///< no verdicts: nothing was looked at
 };
 
 /// `status` of a case: measured and right as far as rows were looked at, measured and outside the tolerance, not

@@ -189,7 +189,8 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   const bool gradients = job_.run.settings.compute.gradients, layer = job_.layer.has_value();
   const Index others = core::memory_ledger().current() - work_->input_bytes();
   core::memory_ledger().reset_peak();
-  const kernels::cudnn::Shares before = kernels::cudnn::shares();
+  const kernels::LibraryBackend* const library = kernels::library_of(job_.problem.backend);
+  const kernels::ComputedPairs before = library == nullptr ? kernels::ComputedPairs{} : library->computed();
   const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work
   const report::Pass forward =
       pass(PassKind::forward, [&](double share, const std::string& where) { progress(half * share, where); });
@@ -200,8 +201,8 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
                     [&](double share, const std::string& where) { progress(half + (1 - half) * share, where); });
     peak = std::max(peak, backward->peak_bytes);
   }
-  measured_.cudnn.engine += kernels::cudnn::shares().engine - before.engine;
-  measured_.cudnn.own += kernels::cudnn::shares().own - before.own;
+  measured_.library = library;
+  if (library != nullptr) measured_.pairs.add(before, library->computed());
   const comm::Scope scope("the gathering of what was measured");
   const double fullest = double(comm_.max(peak - others));
   if (!has_run_) measured_.peak_bytes = fullest;  // later runs find panels of other cases

@@ -7,6 +7,7 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
 #include "annulus/comm/root.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
@@ -45,7 +46,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
   return problem;
 }
 
-/// Refuses a back end that this process has not, and what cuDNN does not make at all; `verify` asks none.
+/// Refuses a back end that this process does not have, and what its library never computes; `verify` needs no back end.
 void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
@@ -53,24 +54,14 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
     core::fail(core::ErrorKind::usage, "{}compute.backend: {}: {}; expected auto or {}", run.where("compute.backend"),
                core::name_of(problem.backend), reason, core::name_of(kernels::default_backend()));
   }
-  if (problem.backend != kernels::Backend::cudnn) return;
-  const auto refuse = [&](const char* key, const std::string& what) {
-    core::fail(core::ErrorKind::usage, "{}{}: {}; expected another value, or compute.backend: auto", run.where(key),
-               key, what);
-  };
-  if (core::bytes_of(problem.type) != 2) {
-    refuse("compute.backend",
-           fmt::format("cudnn takes tensors of float16 and bfloat16, these are {}", core::name_of(problem.type)));
-  }
-  if (problem.precision != core::Precision::float32) {
-    refuse("compute.precision", fmt::format("cudnn makes sums in float32 and rounds products to the tensors' type, not "
-                                            "{}",
-                                            core::name_of(problem.precision)));
-  }
-  if (problem.statistics.any()) refuse("output.statistics", "cudnn makes no statistics");
-  if (run.settings.input.dlse) refuse("input.dlse", "cudnn takes no gradient of the LSE");
-  if (problem.gradients && problem.pattern.output_scale() != 1)
-    refuse("attention.group_scale", "cudnn makes no gradients of an output that is scaled");
+  const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
+  if (library == nullptr) return;
+  const auto refused =
+      library->refuses({problem.type, problem.precision, problem.statistics.any(), run.settings.input.dlse.has_value(),
+                        problem.gradients && problem.pattern.output_scale() != 1});
+  if (!refused) return;
+  core::fail(core::ErrorKind::usage, "{}{}: {}; expected another value, or compute.backend: auto",
+             run.where(refused->key), refused->key, refused->reason);
 }
 
 /// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.

@@ -13,7 +13,7 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/kernels/cudnn/attend.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/report/measurements.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/version.hpp"
@@ -131,7 +131,8 @@ void print_summary(const Job& job, const report::Measurements& measured) {
   if (job.slice_count() > 1) report::print_line("passes", describe_passes(job));
   for (const std::string& note : notes_on(job.problem)) report::print_line("note", note);
   if (const std::string bits = describe_bits(job); !bits.empty()) report::print_line("bits", bits);
-  if (job.problem.backend == kernels::Backend::cudnn) report::print_line("cudnn", kernels::cudnn::describe_shares());
+  if (const auto* library = kernels::library_of(job.problem.backend); library != nullptr)
+    report::print_line(core::name_of(library->backend), library->describe());
   const report::PassMeasurements& forward = measured.forward;
   const auto seconds = [](const char* name, const std::optional<report::PassMeasurements>& pass) {
     return pass ? fmt::format("{:.3f} s {}, ", pass->seconds, name) : "";

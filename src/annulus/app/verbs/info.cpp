@@ -16,7 +16,7 @@
 #include "annulus/comm/window_room.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
-#include "annulus/kernels/cudnn/plans.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/version.hpp"
 
@@ -68,8 +68,8 @@ void print_info(const comm::Communicator& comm) {
   if (kernels::default_backend() == kernels::Backend::device) {
     const std::string trouble = comm::why_no_nccl();
     line("nccl", trouble.empty() ? comm::nccl_library().version : "none: " + trouble);
-    const std::string no_cudnn = kernels::cudnn::why_no_cudnn();
-    line("cudnn", no_cudnn.empty() ? kernels::cudnn::cudnn_version() : "none: " + no_cudnn);
+    for (const kernels::LibraryBackend& one : kernels::library_backends())
+      line(std::string(core::name_of(one.backend)), one.version());
   }
   if (memory.bytes > 0)
     line("memory", fmt::format("{} a rank ({})", report::describe_bytes(memory.bytes), memory.source));

@@ -13,7 +13,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
-#include "annulus/kernels/cudnn/attend.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/report/measurements.hpp"
 #include "annulus/report/pass.hpp"
@@ -174,7 +174,8 @@ class Training {
         command_line_, comm_);
     comm::on_root(comm_, [&] { remove_previous(settings_.checkpoint); });
     if (!comm_.is_root()) return;
-    if (job_.problem.backend == kernels::Backend::cudnn) report::print_line("cudnn", kernels::cudnn::describe_shares());
+    if (const auto* library = kernels::library_of(job_.problem.backend); library != nullptr)
+      report::print_line(core::name_of(library->backend), library->describe());
     report::print_line("result", job_.run.settings.output.file);
   }
 

@@ -26,7 +26,7 @@ using Tuning = device::TuningOf<Space>::type;
 // A plan takes the engine a moment to make: packed documents, all of other lengths, would be hundreds.
 constexpr std::size_t most_shapes = 64;
 
-Shares all_shares;
+ComputedPairs all_pairs;
 
 double pairs_of(const core::WorkList& list, Index batch) {
   double pairs = 0;
@@ -36,8 +36,8 @@ double pairs_of(const core::WorkList& list, Index batch) {
 }
 
 void count_own(const core::WorkList& list, Index batch, const std::string& reason) {
-  all_shares.own += pairs_of(list, batch);
-  if (all_shares.reason.empty()) all_shares.reason = reason;
+  all_pairs.own += pairs_of(list, batch);
+  if (all_pairs.reason.empty()) all_pairs.reason = reason;
 }
 
 /// Strides of a dimension with one entry are not looked at; one value for all lets shapes share their plan.
@@ -186,7 +186,7 @@ Index entries_of(const StridedCall& call, const core::Shape& shape) { return cal
 
 void count_engine(const Planned& one, Index entries) {
   const PlanShape& s = one.shape;
-  all_shares.engine += double(entries) * double(s.batch) * double(s.heads) * double(s.queries) * double(s.keys);
+  all_pairs.library += double(entries) * double(s.batch) * double(s.heads) * double(s.queries) * double(s.keys);
 }
 
 }  // namespace
@@ -283,13 +283,30 @@ Index attend_backward_bytes(const core::Shape& shape, Index rows) {
   return backward_bytes(vectors, shape.batch * rows * shape.kv_heads, shape.head_dim) + workspace;
 }
 
-const Shares& shares() { return all_shares; }
+const ComputedPairs& computed_pairs() { return all_pairs; }
 
-std::string describe_shares() {
-  const bool any = all_shares.engine + all_shares.own > 0;
+std::string describe_pairs() {
+  const bool any = all_pairs.library + all_pairs.own > 0;
   const std::string text =
-      fmt::format("{:.1f} % of the (query, key) pairs on rank 0", any ? 100 * all_shares.of_engine() : 0);
-  return all_shares.own > 0 ? text + ", our own kernels the rest: " + all_shares.reason : text;
+      fmt::format("{:.1f} % of the (query, key) pairs on rank 0", any ? 100 * all_pairs.library_share() : 0);
+  return all_pairs.own > 0 ? text + ", our own kernels the rest: " + all_pairs.reason : text;
+}
+
+std::optional<Refusal> refusal(const Wanted& wanted) {
+  if (core::bytes_of(wanted.type) != 2) {
+    return Refusal{"compute.backend", fmt::format("cudnn takes tensors of float16 and bfloat16, these are {}",
+                                                  core::name_of(wanted.type))};
+  }
+  if (wanted.precision != core::Precision::float32) {
+    return Refusal{"compute.precision", fmt::format("cudnn makes sums in float32 and rounds products to the tensors' "
+                                                    "type, not {}",
+                                                    core::name_of(wanted.precision))};
+  }
+  if (wanted.statistics) return Refusal{"output.statistics", "cudnn makes no statistics"};
+  if (wanted.dlse) return Refusal{"input.dlse", "cudnn takes no gradient of the LSE"};
+  if (wanted.scaled_gradients)
+    return Refusal{"attention.group_scale", "cudnn makes no gradients of an output that is scaled"};
+  return std::nullopt;
 }
 
 }  // namespace annulus::kernels::cudnn

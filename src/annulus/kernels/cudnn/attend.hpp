@@ -6,6 +6,7 @@
 #include <string>
 
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/cudnn/engine.hpp"
 
@@ -24,17 +25,9 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
 Index attend_bytes(const core::Shape& shape, Index rows);
 Index attend_backward_bytes(const core::Shape& shape, Index rows);
 
-/// Who has done the work of this process so far.
-struct Shares {
-  double engine = 0;  ///< (query, key) pairs of items, hidden ones counted too
-  double own = 0;
-  std::string reason = {};  ///< why our own kernels did some: the first one
-
-  /// A share between 0 and 1; NaN where nothing was computed.
-  double of_engine() const { return engine / (engine + own); }
-};
-const Shares& shares();
-/// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
-std::string describe_shares();
+/// For the back end's description (backend_description.hpp).
+const ComputedPairs& computed_pairs();
+std::string describe_pairs();
+std::optional<Refusal> refusal(const Wanted& wanted);
 
 }  // namespace annulus::kernels::cudnn

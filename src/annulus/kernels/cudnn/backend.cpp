@@ -58,4 +58,13 @@ const BackendFunctions& cudnn_backend() {
   return functions;
 }
 
+LibraryBackend cudnn_description() {
+  const auto version = [] {
+    const std::string reason = cudnn::why_no_cudnn();
+    return reason.empty() ? cudnn::cudnn_version() : "none: " + reason;
+  };
+  return {core::Backend::cudnn, /*takes_heads_together=*/true, version,
+          cudnn::refusal,       cudnn::computed_pairs,         cudnn::describe_pairs};
+}
+
 }  // namespace annulus::kernels

@@ -1,0 +1,64 @@
+// What a back end says of itself: limits, version, and what it computed. The rest of the program asks by this table and
+// knows no back end by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "annulus/core/types.hpp"
+
+namespace annulus::kernels {
+
+/// What a run wants beside attention itself.
+struct Wanted {
+  core::DType type = core::DType::float32;
+  core::Precision precision = core::Precision::float32;
+  bool statistics = false;
+  bool dlse = false;              ///< gradients of the LSE
+  bool scaled_gradients = false;  ///< gradients of an output that is scaled
+};
+
+/// A key of the run file whose value a back end does not take, and why: "output.statistics", "cudnn makes no
+/// statistics".
+struct Refusal {
+  std::string key;
+  std::string reason;
+};
+
+/// The (query, key) pairs that a foreign library has computed in this process so far, hidden pairs included, and those
+/// that our own kernels computed in its place.
+struct ComputedPairs {
+  double library = 0;
+  double own = 0;
+  std::string reason{};  ///< why our own kernels computed some: the first reason
+
+  /// Between 0 and 1; NaN where nothing was computed.
+  double library_share() const { return library / (library + own); }
+  /// Adds what was computed between two moments.
+  void add(const ComputedPairs& before, const ComputedPairs& after) {
+    library += after.library - before.library;
+    own += after.own - before.own;
+  }
+};
+
+/// A back end that leaves the work to a library. Its functions may be called without that library and without a GPU.
+struct LibraryBackend {
+  core::Backend backend;
+  /// One call takes all heads of a work list, whose memory therefore grows with them.
+  bool takes_heads_together = false;
+  /// "9.19.0", or "none: " and why this process does not have the library.
+  std::string (*version)();
+  /// Nothing where it takes what is wanted.
+  std::optional<Refusal> (*refuses)(const Wanted& wanted);
+  const ComputedPairs& (*computed)();
+  /// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
+  std::string (*describe)();
+};
+
+/// All of them, whether this build has them or not.
+const std::vector<LibraryBackend>& library_backends();
+/// nullptr where our own kernels are the back end.
+const LibraryBackend* library_of(core::Backend backend);
+
+}  // namespace annulus::kernels
