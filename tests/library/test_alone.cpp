@@ -6,7 +6,10 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/kept_memory.hpp"
+#include "annulus/pattern/partition.hpp"
+#include "annulus/pattern/pattern.hpp"
 #include "library_case.hpp"
+#include "support/table_words.hpp"
 
 namespace annulus::test {
 namespace {
@@ -159,7 +162,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: segments[0] is -4, expected 1 or more, or annulus::all (0)");
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {0}}), "plan: dilations[0] is 0, expected 1 or more");
   EXPECT_EQ(refusal(good, {.semantics = "longnets"}),
-            "plan: semantics is 'longnets', expected one of longnet, paper, grouped, torchscale");
+            "plan: semantics is 'longnets', expected one of " + test::words_of(pattern::semantics_table));
   EXPECT_EQ(refusal(good, {.documents = {0, 5}}),
             "plan: documents go from 0 to 5 in 2 numbers, expected offsets from 0 to the sequence's length, 8");
   EXPECT_EQ(refusal(good, {.documents = {0, 5, 4, 8}}), "plan: documents[2] is 4, less than the one before, 5");
@@ -169,7 +172,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(good, {}, 2, {.strategy = "rings"}).substr(0, 58),
             "plan: strategy is 'rings', expected one of auto, single, a");
   EXPECT_EQ(refusal(good, {}, 2, {.partition = "zig"}),
-            "plan: partition is 'zig', expected one of auto, contiguous, zigzag, block_cyclic, documents");
+            "plan: partition is 'zig', expected one of auto, " + test::words_of(pattern::partition_table));
   EXPECT_EQ(refusal(good, {}, 4, {.strategy = "hybrid", .ulysses_ranks = 3}),
             "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
 }

@@ -5,6 +5,7 @@
 
 #include "annulus/runfile/run_file.hpp"
 #include "support/scratch.hpp"
+#include "support/table_words.hpp"
 
 namespace annulus::runfile {
 namespace {
@@ -25,7 +26,7 @@ struct Bad {
   const char* name;
   std::string text;
   const char* place;  ///< LINE:COLUMN
-  const char* says;   ///< part of the message
+  std::string says;   ///< part of the message
 };
 std::ostream& operator<<(std::ostream& to, const Bad& bad) { return to << bad.name; }
 
@@ -163,14 +164,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"TopKeys", "input: {file: a.h5}\noutput: {file: b.h5, statistics: [top], top_keys: 1025}\n", "2:51",
             "found '1025', expected a whole number from 1 to 1024"},
         Bad{"Semantics", attention("  semantics: longnte\n"), "4:14",
-            "one of longnet, paper, grouped, torchscale, did you mean 'longnet'?"},
+            "one of " + test::words_of(pattern::semantics_table) + ", did you mean 'longnet'?"},
         Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
             "expected one of auto, float32, float64, bfloat16, tf32, 3xtf32, did you mean 'float64'?"},
         Bad{"Backend", good + "compute: {backend: cuddn}\n", "3:20",
             "found 'cuddn', expected one of auto, host, device, cudnn, did you mean 'cudnn'?"},
         Bad{"Tf32Precision", good + "compute: {precision: tf23}\n", "3:22", "found 'tf23', expected one of auto, "},
         Bad{"Partition", good + "distribution: {partition: zigzg}\n", "3:27",
-            "expected one of auto, contiguous, zigzag, block_cyclic, documents, did you mean 'zigzag'?"},
+            "expected one of auto, " + test::words_of(pattern::partition_table) + ", did you mean 'zigzag'?"},
         Bad{"BlockSize", good + "distribution: {partition: block_cyclic, block_size: 0}\n", "3:53", "found '0'"},
         Bad{"BlockSizeAlone", good + "distribution: {block_size: 8}\n", "3:16", "needs partition: block_cyclic"},
         Bad{"StallTimeout", good + "distribution: {stall_timeout: 0}\n", "3:31",
