@@ -115,7 +115,10 @@ BenchFile bench_file_of(RunFileTree tree) {
   remove(root, "bench");
   remove(root, "output");
   remove(root, "train");
-  YamlNode none{YamlNode::Kind::scalar, run.where("output"), OutputSettings::no_file, false, {}, {}, {}};
+  YamlNode none;
+  none.kind = YamlNode::Kind::scalar;
+  none.location = run.where("output");
+  none.text = OutputSettings::no_file;
   put(root, "output.file", std::move(none), run.where("output"));
   return file;
 }
