@@ -37,11 +37,10 @@ class Round {
   void add(std::size_t s, std::size_t channel, const GradientBlock& into, core::Mask part) {
     const KeyBlock* block = s < round_.steps(setting_.rank()) ? keys_.block(s, channel) : nullptr;
     if (block == nullptr) return;
-    computation_.add(*block, round_.queries(setting_.rank(), channel), into, part, keys_.scope(s),
-                     setting_.hop(keys_.hop(s)), [this] {
-                       keys_.progress();
-                       sums_.progress();
-                     });
+    computation_.add(*block, keys_.queries(s, channel), into, part, keys_.scope(s), setting_.hop(keys_.hop(s)), [this] {
+      keys_.progress();
+      sums_.progress();
+    });
   }
 
   const KeyRound& round_;
