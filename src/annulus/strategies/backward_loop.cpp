@@ -8,11 +8,11 @@ namespace {
 /// One round over all steps.
 class Round {
  public:
-  Round(const KeyRound& round, const Setting& setting, KeySource& keys, GradientSink& sums, SumComputation& computation)
-      : round_(round), setting_(setting), keys_(keys), sums_(sums), computation_(computation) {}
+  Round(const KeyRound& round, const PassContext& context, KeySource& keys, GradientSink& sums, SumComputation& computation)
+      : round_(round), context_(context), keys_(keys), sums_(sums), computation_(computation) {}
 
   void run(std::size_t sum_steps) {
-    const std::size_t steps = std::max(round_.steps(setting_.rank()), sum_steps);
+    const std::size_t steps = std::max(round_.steps(context_.rank()), sum_steps);
     const bool has_last_part = round_.problem().has_last_part();
     const core::Mask first_part = round_.problem().first_part();
     for (std::size_t s = 0; s < steps; ++s) {
@@ -35,16 +35,16 @@ class Round {
 
  private:
   void add(std::size_t s, std::size_t channel, const GradientBlock& into, core::Mask part) {
-    const KeyBlock* block = s < round_.steps(setting_.rank()) ? keys_.block(s, channel) : nullptr;
+    const KeyBlock* block = s < round_.steps(context_.rank()) ? keys_.block(s, channel) : nullptr;
     if (block == nullptr) return;
-    computation_.add(*block, keys_.queries(s, channel), into, part, keys_.scope(s), setting_.hop(keys_.hop(s)), [this] {
+    computation_.add(*block, keys_.queries(s, channel), into, part, keys_.scope(s), context_.hop(keys_.hop(s)), [this] {
       keys_.progress();
       sums_.progress();
     });
   }
 
   const KeyRound& round_;
-  const Setting& setting_;
+  const PassContext& context_;
   KeySource& keys_;
   GradientSink& sums_;
   SumComputation& computation_;
@@ -52,18 +52,18 @@ class Round {
 
 }  // namespace
 
-void run_backward(const Schedule& schedule, const Setting& setting, SumComputation& computation,
+void run_backward(const Schedule& schedule, const PassContext& context, SumComputation& computation,
                   const std::function<void()>& make_results) {
-  const std::unique_ptr<KeySource> keys = schedule.keys().source(setting);
-  const std::unique_ptr<GradientSink> sums = schedule.sums()->sink(setting);
+  const std::unique_ptr<KeySource> keys = schedule.keys().source(context);
+  const std::unique_ptr<GradientSink> sums = schedule.sums()->sink(context);
   for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
     const KeyRound& round = schedule.keys().round(r);
     computation.begin(round.problem());
     if (r > 0) sums->finish();  // before this round's keys take memory, as is predicted
     keys->begin(r);
-    setting.metrics.hops.resize(std::max(setting.metrics.hops.size(), round.hops(setting.rank())));
+    context.metrics.hops.resize(std::max(context.metrics.hops.size(), round.hops(context.rank())));
     sums->begin(r, computation.own());
-    Round(round, setting, *keys, *sums, computation).run(schedule.sums()->round(r).steps(setting.rank()));
+    Round(round, context, *keys, *sums, computation).run(schedule.sums()->round(r).steps(context.rank()));
   }
   keys->finish();
   sums->finish();

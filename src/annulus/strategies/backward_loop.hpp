@@ -7,7 +7,7 @@ namespace annulus::strategies {
 
 /// Adds to `computation` what all keys and this rank's queries give each other, by a schedule without groups;
 /// collective. `make_results` is called when its own sums are complete, before ranks part.
-void run_backward(const Schedule& schedule, const Setting& setting, SumComputation& computation,
+void run_backward(const Schedule& schedule, const PassContext& context, SumComputation& computation,
                   const std::function<void()>& make_results);
 
 }  // namespace annulus::strategies

@@ -6,16 +6,16 @@ namespace annulus::strategies {
 namespace {
 
 /// One round over all steps. `block_in_hand`: of the rank's rows, where they are worked on in blocks, the one in hand.
-void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, Computation& computation,
+void add_round(const KeyRound& round, const PassContext& context, KeySource& keys, Computation& computation,
                const pattern::StoredRows* block_in_hand) {
-  const std::size_t steps = round.steps(setting.rank());
+  const std::size_t steps = round.steps(context.rank());
   const auto poll = steps > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
   const auto add = [&](std::size_t s, core::Mask part) {
     for (std::size_t channel = 0; channel < round.channels(); ++channel) {
       if (const KeyBlock* block = keys.block(s, channel)) {
         const pattern::StoredRows& queries =
-            block_in_hand != nullptr ? *block_in_hand : round.queries(setting.rank(), channel);
-        computation.add(*block, queries, part, keys.scope(s), setting.hop(keys.hop(s)), poll);
+            block_in_hand != nullptr ? *block_in_hand : round.queries(context.rank(), channel);
+        computation.add(*block, queries, part, keys.scope(s), context.hop(keys.hop(s)), poll);
       }
     }
   };
@@ -30,14 +30,14 @@ void add_round(const KeyRound& round, const Setting& setting, KeySource& keys, C
 
 }  // namespace
 
-core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensors& tensors, const Progress& progress) {
+core::RankMetrics run_forward(const Schedule& schedule, const Location& location, Tensors& tensors, const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(site.rank())];
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
-  const Setting setting{problem, schedule.partition(), site, tensors, metrics};
-  const std::unique_ptr<KeySource> keys = schedule.keys().source(setting);
+  const PassContext context{problem, schedule.partition(), location, tensors, metrics};
+  const std::unique_ptr<KeySource> keys = schedule.keys().source(context);
   const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
-  const Index blocks = schedule.keys().query_blocks(site.rank());
+  const Index blocks = schedule.keys().query_blocks(location.rank());
   for (Index i = 0; i < blocks; ++i) {
     const core::Interval part = pattern::even_part(rows, blocks, i, problem.grid());
     const pattern::StoredRows queries = pattern::taken(rows, part);
@@ -49,8 +49,8 @@ core::RankMetrics run_forward(const Schedule& schedule, const Site& site, Tensor
       const KeyRound& round = schedule.keys().round(r);
       computation.begin(round.problem());
       keys->begin(r);
-      metrics.hops.resize(std::max(metrics.hops.size(), round.hops(site.rank())));
-      add_round(round, setting, *keys, computation, blocks > 1 ? &queries : nullptr);
+      metrics.hops.resize(std::max(metrics.hops.size(), round.hops(location.rank())));
+      add_round(round, context, *keys, computation, blocks > 1 ? &queries : nullptr);
     }
     keys->finish();
     computation.finish(metrics.hops.back());

@@ -7,8 +7,8 @@ namespace {
 
 class OwnKeys final : public SourceOf<KeyRound> {
  public:
-  OwnKeys(const Setting& setting, const KeyPlan& plan)
-      : SourceOf(setting), plan_(plan), block_(own_block(setting.tensors, setting.rows())) {}
+  OwnKeys(const PassContext& context, const KeyPlan& plan)
+      : SourceOf(context), plan_(plan), block_(own_block(context.tensors, context.rows())) {}
 
   void begin(std::size_t round) override { round_ = &plan_.round(round); }
   const KeyBlock* block(std::size_t, std::size_t) const override { return &block_; }
@@ -24,8 +24,8 @@ class OwnKeyPlan final : public KeyPlan {
     for (const Problem& round : rounds) rounds_.emplace_back(round, partition);
   }
   const KeyRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override {
-    return std::make_unique<OwnKeys>(setting, *this);
+  std::unique_ptr<KeySource> source(const PassContext& context) const override {
+    return std::make_unique<OwnKeys>(context, *this);
   }
   Index query_blocks(int rank) const override {
     return strategies::query_blocks(rounds_[0].problem(), rounds_[0].rows(rank).count());
@@ -50,7 +50,7 @@ class OwnSumPlan final : public SumPlan {
   explicit OwnSumPlan(Wanted wanted) : wanted_(wanted) {}
 
   const SumRound& round(std::size_t) const override { return round_; }
-  std::unique_ptr<GradientSink> sink(const Setting&) const override { return std::make_unique<OwnSums>(); }
+  std::unique_ptr<GradientSink> sink(const PassContext&) const override { return std::make_unique<OwnSums>(); }
   Wanted wanted() const override { return wanted_; }
 
  private:

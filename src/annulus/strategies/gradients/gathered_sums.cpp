@@ -37,31 +37,31 @@ Room GatheredSumPlan::room(const LargestMessages&) const {
   return {GatheredSumRound::Bytes{{keys.ranks() > 2 ? most : 0, most}, most}.total()};
 }
 
-std::unique_ptr<GradientSink> GatheredSumPlan::sink(const Setting& setting) const {
-  return std::make_unique<GatheredSums>(setting, *this);
+std::unique_ptr<GradientSink> GatheredSumPlan::sink(const PassContext& context) const {
+  return std::make_unique<GatheredSums>(context, *this);
 }
 
 void GatheredSums::begin(std::size_t, const GradientBlock& own) {
   own_ = own;
-  const GatheredSumRound::Bytes bytes = plan_.round(0).bytes(setting_.rank());
+  const GatheredSumRound::Bytes bytes = plan_.round(0).bytes(context_.rank());
   for (std::size_t i = 0; i < 2; ++i) blocks_[i] = core::Buffer("gradient buffers", bytes.blocks[i]);
   incoming_ = core::Buffer("gradient buffers", bytes.incoming);
 }
 
 std::optional<GradientBlock> GatheredSums::open(std::size_t s, std::size_t) {
   if (s == 0) return own_;
-  if (s >= setting_.partition.size()) return std::nullopt;
+  if (s >= context_.partition.size()) return std::nullopt;
   const GradientBlock sums = block(s);
-  core::fill_zero(sums.data, sums.bytes(setting_.problem));
+  core::fill_zero(sums.data, sums.bytes(context_.problem));
   return sums;
 }
 
 void GatheredSums::exchange(std::size_t d) {
-  const Problem& problem = setting_.problem;
-  const Index unit = problem.shape.kv_heads * problem.head_row_sum_bytes(), own = setting_.rows().count();
+  const Problem& problem = context_.problem;
+  const Index unit = problem.shape.kv_heads * problem.head_row_sum_bytes(), own = context_.rows().count();
   const comm::Message send{peer(-Index(d)), sum_block(problem, block(d).data, block(d).held, unit)};
   const comm::Message receive{peer(Index(d)), sum_block(problem, incoming_.data(), own, unit)};
-  core::HopMetrics& hop = setting_.hop(d);
+  core::HopMetrics& hop = context_.hop(d);
   core::timed_wait(hop, "post", [&] { exchange_.start({send}, {receive}, hop_tag(d, 1)); });
   hop.bytes_sent += send.block.bytes();
   hop.bytes_received += receive.block.bytes();
@@ -76,10 +76,10 @@ void GatheredSums::complete(std::size_t s) {
   if (s < 2) return;
   if (plan_.mode() == HopMode::blocking) exchange(s - 1);
   const comm::Scope here(fmt::format("sums from rank {}", peer(Index(s) - 1)));
-  core::timed_wait(setting_.hop(s - 1), [&] { exchange_.wait(); });
-  const kernels::RowArray own = own_.head_rows(setting_.problem);
+  core::timed_wait(context_.hop(s - 1), [&] { exchange_.wait(); });
+  const kernels::RowArray own = own_.head_rows(context_.problem);
   kernels::add_rows({{0, 1, own.held, 0}}, {incoming_.data(), own.parts, own.held, own.row_bytes}, own,
-                    setting_.problem.sum_precision());
+                    context_.problem.sum_precision());
 }
 
 MakePlans gathered_gradients(HopMode mode) {

@@ -37,7 +37,7 @@ class GatheredSumPlan final : public SumPlan {
   GatheredSumPlan(const KeyPlan& keys, HopMode mode) : round_(keys.round(0)), mode_(mode) {}
 
   const GatheredSumRound& round(std::size_t) const override { return round_; }
-  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   Room room(const LargestMessages&) const override;
   HopMode mode() const { return mode_; }
 
@@ -48,8 +48,8 @@ class GatheredSumPlan final : public SumPlan {
 
 class GatheredSums final : public GradientSink {
  public:
-  GatheredSums(const Setting& setting, const GatheredSumPlan& plan)
-      : setting_(setting), plan_(plan), exchange_(setting.comm()) {}
+  GatheredSums(const PassContext& context, const GatheredSumPlan& plan)
+      : context_(context), plan_(plan), exchange_(context.comm()) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;
@@ -61,12 +61,12 @@ class GatheredSums final : public GradientSink {
  private:
   /// Sums of step d go to rank - d, those for the own rows come from rank + d.
   void exchange(std::size_t d);
-  int peer(Index d) const { return core::wrap(setting_.rank() + int(d), int(setting_.partition.size())); }
+  int peer(Index d) const { return core::wrap(context_.rank() + int(d), int(context_.partition.size())); }
   GradientBlock block(std::size_t d) const {
-    return {blocks_[d % 2].data(), setting_.partition[std::size_t(peer(-Index(d)))].count(), false};
+    return {blocks_[d % 2].data(), context_.partition[std::size_t(peer(-Index(d)))].count(), false};
   }
 
-  const Setting setting_;
+  const PassContext context_;
   const GatheredSumPlan& plan_;
   GradientBlock own_;
   std::array<core::Buffer, 2> blocks_;  // of steps d and d + 1

@@ -27,7 +27,7 @@ class SumPlan {
 
   virtual const SumRound& round(std::size_t i) const = 0;
   /// Takes the sums of one rank; collective.
-  virtual std::unique_ptr<GradientSink> sink(const Setting& setting) const = 0;
+  virtual std::unique_ptr<GradientSink> sink(const PassContext& context) const = 0;
   /// Bytes of a rank's memory to which other ranks add.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }

@@ -35,8 +35,8 @@ std::vector<Index> HopSumRound::buffer_bytes(int rank) const {
   return all;
 }
 
-std::unique_ptr<GradientSink> HopSumPlan::sink(const Setting& setting) const {
-  return std::make_unique<HopSums>(setting, *this);
+std::unique_ptr<GradientSink> HopSumPlan::sink(const PassContext& context) const {
+  return std::make_unique<HopSums>(context, *this);
 }
 
 Room HopSumPlan::room(const LargestMessages& largest) const {
@@ -56,7 +56,7 @@ void HopSums::begin(std::size_t round, const GradientBlock& own) {
   round_ = &plan_.round(round);
   channels_.clear();
   for (std::size_t channel = 0; channel < round_->keys().channels(); ++channel) {
-    channels_.emplace_back(round_->keys(), channel, setting_.rank(), own_);
+    channels_.emplace_back(round_->keys(), channel, context_.rank(), own_);
   }
 }
 
@@ -101,7 +101,7 @@ void HopSums::complete(std::size_t s) {
   }
   core::timed_wait(waits(s), [&] { exchange_.wait(); });
   for (std::size_t channel = 0; channel < channels_.size(); ++channel) {
-    if (moves(channel, s)) channels_[channel].settle(s - 2, setting_.hop(s - 1));
+    if (moves(channel, s)) channels_[channel].settle(s - 2, context_.hop(s - 1));
   }
 }
 

@@ -28,7 +28,7 @@ class HopSumPlan final : public SumPlan {
     for (std::size_t i = 0; i < rounds; ++i) rounds_.emplace_back(keys.round(i));
   }
   const HopSumRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   Room room(const LargestMessages& largest) const override;
   HopMode mode() const { return keys_.mode(); }
 
@@ -41,7 +41,7 @@ class HopSumPlan final : public SumPlan {
 /// holds more than, per channel, two blocks of sums, one to send and one received.
 class HopSums final : public GradientSink {
  public:
-  HopSums(const Setting& setting, const HopSumPlan& plan) : setting_(setting), plan_(plan), exchange_(setting.comm()) {}
+  HopSums(const PassContext& context, const HopSumPlan& plan) : context_(context), plan_(plan), exchange_(context.comm()) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
   void start(std::size_t s) override;
@@ -60,12 +60,12 @@ class HopSums final : public GradientSink {
   struct BothWays {
     Messages sends, receives;
   };
-  bool moves(std::size_t channel, std::size_t s) const { return round_->moves(setting_.rank(), channel, s); }
+  bool moves(std::size_t channel, std::size_t s) const { return round_->moves(context_.rank(), channel, s); }
   BothWays messages(std::size_t s);
   void start(BothWays messages, std::size_t s);
-  core::HopMetrics& waits(std::size_t s) const { return setting_.hop(s + 1); }
+  core::HopMetrics& waits(std::size_t s) const { return context_.hop(s + 1); }
 
-  const Setting setting_;
+  const PassContext context_;
   const HopSumPlan& plan_;
   const HopSumRound* round_ = nullptr;
   GradientBlock own_;

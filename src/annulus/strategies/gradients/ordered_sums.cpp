@@ -59,17 +59,17 @@ Room OrderedSumRound::room(const LargestMessages& largest) const {
   return room;
 }
 
-std::unique_ptr<GradientSink> OrderedSumPlan::sink(const Setting& setting) const {
-  return std::make_unique<OrderedSums>(setting, *this);
+std::unique_ptr<GradientSink> OrderedSumPlan::sink(const PassContext& context) const {
+  return std::make_unique<OrderedSums>(context, *this);
 }
 
 void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
   round_ = &plan_.round(round);
   for (std::size_t channel = 0; channel < round_->channels(); ++channel) {
-    slices_.push_back(round_->slice(setting_.rank(), channel));
-    sums_.emplace_back(setting_.problem, slices_.back(), own);
-    exchanges_.emplace_back(setting_.comm(), round_->has_parts() ? comm::Carrier::mpi : comm::Carrier::any);
+    slices_.push_back(round_->slice(context_.rank(), channel));
+    sums_.emplace_back(context_.problem, slices_.back(), own);
+    exchanges_.emplace_back(context_.comm(), round_->has_parts() ? comm::Carrier::mpi : comm::Carrier::any);
   }
 }
 
@@ -86,7 +86,7 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
   SliceSums& sums = sums_[channel];
   if (s > 0) end_sends(channel, s - 1);  // out of the buffer that is filled now
   sums.leave(s);
-  core::HopMetrics& hop = setting_.hop(s + 1);
+  core::HopMetrics& hop = context_.hop(s + 1);
   std::vector<comm::Message> sends, receives;
   core::timed_wait(hop, "post", [&] {
     sends = sums.outgoing(s);
@@ -102,8 +102,8 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
   });
   const pattern::GradientHop& travel = sums.hop(s);
   for (std::size_t i = 0; i < 2; ++i) {
-    if (sends[i].peer != setting_.rank()) hop.bytes_sent += sends[i].block.bytes();
-    if (receives[i].peer == setting_.rank()) continue;
+    if (sends[i].peer != context_.rank()) hop.bytes_sent += sends[i].block.bytes();
+    if (receives[i].peer == context_.rank()) continue;
     hop.bytes_received += receives[i].block.bytes();
     hop.rows_received += pattern::head_rows(i == 0 ? travel.receive_forward : travel.receive_back);
   }
@@ -111,13 +111,13 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
 
 void OrderedSums::arrive(std::size_t channel, std::size_t s) {
   const comm::Scope here(fmt::format("sums of step {}", s));
-  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait_received(); });
+  core::timed_wait(context_.hop(s + 1), [&] { exchanges_[channel].wait_received(); });
   sums_[channel].settle(s);
 }
 
 void OrderedSums::end_sends(std::size_t channel, std::size_t s) {
   const comm::Scope here(fmt::format("sums of step {}", s));
-  core::timed_wait(setting_.hop(s + 1), [&] { exchanges_[channel].wait(); });
+  core::timed_wait(context_.hop(s + 1), [&] { exchanges_[channel].wait(); });
 }
 
 void OrderedSums::settle(std::size_t channel) {

@@ -69,7 +69,7 @@ class OrderedSumPlan final : public SumPlan {
     for (std::size_t i = 0; i < rounds; ++i) rounds_.emplace_back(keys.round(i));
   }
   const OrderedSumRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   Room room(const LargestMessages& largest) const override { return rounds_[0].room(largest); }
   HopMode mode() const { return mode_; }
 
@@ -81,7 +81,7 @@ class OrderedSumPlan final : public SumPlan {
 /// It cannot come to a halt: what a rank waits for before step s + 1 all leaves other ranks behind their step s.
 class OrderedSums final : public GradientSink {
  public:
-  OrderedSums(const Setting& setting, const OrderedSumPlan& plan) : setting_(setting), plan_(plan) {}
+  OrderedSums(const PassContext& context, const OrderedSumPlan& plan) : context_(context), plan_(plan) {}
 
   void begin(std::size_t round, const GradientBlock& own) override;
   std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
@@ -96,7 +96,7 @@ class OrderedSums final : public GradientSink {
   /// The same of what left behind step s.
   void end_sends(std::size_t channel, std::size_t s);
 
-  const Setting setting_;
+  const PassContext context_;
   const OrderedSumPlan& plan_;
   const OrderedSumRound* round_ = nullptr;
   GradientBlock own_;

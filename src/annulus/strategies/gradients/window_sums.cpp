@@ -34,21 +34,21 @@ Room WindowSumPlan::room(const LargestMessages& largest) const {
   return {keys.most_in_turn<WindowSumRound::count>(largest.rows, bytes_of), part_of(window), window};
 }
 
-std::unique_ptr<GradientSink> WindowSumPlan::sink(const Setting& setting) const {
-  return std::make_unique<WindowSums>(setting, *this);
+std::unique_ptr<GradientSink> WindowSumPlan::sink(const PassContext& context) const {
+  return std::make_unique<WindowSums>(context, *this);
 }
 
-WindowSums::WindowSums(const Setting& setting, const WindowSumPlan& plan)
-    : setting_(setting), plan_(plan), window_(setting.comm(), "gradient window", plan.window_bytes(setting.rank())) {
+WindowSums::WindowSums(const PassContext& context, const WindowSumPlan& plan)
+    : context_(context), plan_(plan), window_(context.comm(), "gradient window", plan.window_bytes(context.rank())) {
   window_.clear();
-  core::timed_wait(setting.hop(0), "publish", [&] { window_.publish(); });
+  core::timed_wait(context.hop(0), "publish", [&] { window_.publish(); });
 }
 
 void WindowSums::begin(std::size_t round, const GradientBlock& own) {
   own_ = own;
   keys_ = &plan_.round(round).keys();
   adds_.clear();
-  const std::array<Index, count> bytes = plan_.round(round).block_bytes(setting_.rank());
+  const std::array<Index, count> bytes = plan_.round(round).block_bytes(context_.rank());
   for (std::size_t i = 0; i < count; ++i) {
     blocks_[i] = core::Buffer("gradient buffers", bytes[i]);
     adds_.emplace_back(window_);
@@ -58,19 +58,19 @@ void WindowSums::begin(std::size_t round, const GradientBlock& own) {
 std::optional<GradientBlock> WindowSums::open(std::size_t s, std::size_t) {
   if (s == 0) return own_;
   wait(slot(s));
-  const Index rows = keys_->all().rows_received(setting_.rank(), keys_->read(setting_.rank(), s));
+  const Index rows = keys_->all().rows_received(context_.rank(), keys_->read(context_.rank(), s));
   const GradientBlock zeros{blocks_[slot(s)].data(), rows, true};
-  core::fill_zero(zeros.data, zeros.bytes(setting_.problem));
+  core::fill_zero(zeros.data, zeros.bytes(context_.problem));
   return zeros;
 }
 
 void WindowSums::leave(std::size_t s, std::size_t) {
   if (s == 0) return;
-  const Problem& problem = setting_.problem;
-  const pattern::Hop read = keys_->all().hop(setting_.rank(), keys_->read(setting_.rank(), s));
-  core::HopMetrics& metrics = setting_.hop(keys_->hop(setting_.rank(), s));
+  const Problem& problem = context_.problem;
+  const pattern::Hop read = keys_->all().hop(context_.rank(), keys_->read(context_.rank(), s));
+  core::HopMetrics& metrics = context_.hop(keys_->hop(context_.rank(), s));
   core::timed_wait(metrics, "add to window", [&] {  // inside a node the addition itself is done here
-    const WindowRuns target = window_runs(problem, setting_.partition[std::size_t(read.receive_from)], read.receive);
+    const WindowRuns target = window_runs(problem, context_.partition[std::size_t(read.receive_from)], read.receive);
     const comm::RowBlock sums =
         sum_block(problem, blocks_[slot(s)].data(), pattern::head_rows(read.receive), problem.head_row_sum_bytes());
     adds_[slot(s)].start(read.receive_from, target.held, target.runs, sums, problem.sum_precision());
@@ -94,12 +94,12 @@ void WindowSums::finish() {
   adds_.clear();
   blocks_ = {};
   core::timed_wait(waits(), "collect", [&] { window_.collect(); });
-  add_window(setting_.problem, setting_.rows(), window_, own_);
+  add_window(context_.problem, context_.rows(), window_, own_);
   const pattern::Hops& hops = keys_->all();
-  for (int h = 0; h < hops.count(setting_.rank()); ++h) {  // what the others did here
-    const Index rows = hops.rows_sent(setting_.rank(), h);
-    core::HopMetrics& hop = setting_.hop(std::size_t(h) + 1);
-    hop.bytes_received += sum_bytes(setting_.problem, rows);
+  for (int h = 0; h < hops.count(context_.rank()); ++h) {  // what the others did here
+    const Index rows = hops.rows_sent(context_.rank(), h);
+    core::HopMetrics& hop = context_.hop(std::size_t(h) + 1);
+    hop.bytes_received += sum_bytes(context_.problem, rows);
     hop.rows_received += rows;
   }
 }

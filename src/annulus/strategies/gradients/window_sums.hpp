@@ -32,7 +32,7 @@ class WindowSumPlan final : public SumPlan {
     for (std::size_t i = 0; i < rounds; ++i) rounds_.emplace_back(keys.round(i));
   }
   const WindowSumRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<GradientSink> sink(const Setting& setting) const override;
+  std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   /// Sums for the rank's rows; none where no rank reads any of them.
   Index window_bytes(int rank) const override;
   /// A part of the window, K or V of one batch entry, on its way to the own sums.
@@ -50,7 +50,7 @@ class WindowSumPlan final : public SumPlan {
 /// where each owner must.
 class WindowSums final : public GradientSink {
  public:
-  WindowSums(const Setting& setting, const WindowSumPlan& plan);
+  WindowSums(const PassContext& context, const WindowSumPlan& plan);
 
   void begin(std::size_t round, const GradientBlock& own) override;
   std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override;
@@ -65,11 +65,11 @@ class WindowSums final : public GradientSink {
   static std::size_t slot(std::size_t s) { return (s - 1) % count; }
   void wait(std::size_t i);
 
-  const Setting setting_;
+  const PassContext context_;
   const WindowSumPlan& plan_;
   const WindowRound* keys_ = nullptr;
   comm::Window window_;
-  core::HopMetrics& waits() const { return setting_.hop(keys_->hops(setting_.rank())); }
+  core::HopMetrics& waits() const { return context_.hop(keys_->hops(context_.rank())); }
   GradientBlock own_;
   std::array<core::Buffer, count> blocks_;
   std::deque<comm::WindowAdd> adds_;  // behind the blocks: when an error unwinds, accesses end before they do

@@ -11,7 +11,7 @@ namespace annulus::strategies {
 /// All rows in one block, after one collective.
 class CollectiveKeys final : public SourceOf<GatheredRound> {
  public:
-  CollectiveKeys(const Setting& setting, const GatheredPlan& plan) : SourceOf(setting), plan_(plan) {}
+  CollectiveKeys(const PassContext& context, const GatheredPlan& plan) : SourceOf(context), plan_(plan) {}
 
   void begin(std::size_t round) override;
   const KeyBlock* block(std::size_t, std::size_t) const override { return &block_; }
@@ -27,11 +27,11 @@ class CollectiveKeys final : public SourceOf<GatheredRound> {
 /// a (2, B, rows, Hkv, D) array.
 class GatheredKeys final : public SourceOf<GatheredRound> {
  public:
-  GatheredKeys(const Setting& setting, const GatheredPlan& plan)
-      : SourceOf(setting), plan_(plan), arrived_(setting.partition.size()), gather_(setting.comm()) {}
+  GatheredKeys(const PassContext& context, const GatheredPlan& plan)
+      : SourceOf(context), plan_(plan), arrived_(context.partition.size()), gather_(context.comm()) {}
 
   void begin(std::size_t round) override;
-  std::size_t hop(std::size_t s) const override { return std::size_t(core::wrap(setting_.rank() - owner(s), ranks())); }
+  std::size_t hop(std::size_t s) const override { return std::size_t(core::wrap(context_.rank() - owner(s), ranks())); }
   std::string scope(std::size_t s) const override;
   const KeyBlock* block(std::size_t s, std::size_t) const override { return &blocks_[std::size_t(owner(s))]; }
   void progress() override { gather_.progress(); }
@@ -39,10 +39,10 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
   void finish() override;
 
  private:
-  int ranks() const { return int(setting_.partition.size()); }
+  int ranks() const { return int(context_.partition.size()); }
   bool is_as_they_come() const { return round_->order() == GatherOrder::as_they_come; }
   /// Of the rows of step s.
-  int owner(std::size_t s) const { return is_as_they_come() ? owners_[s] : round_->owner(setting_.rank(), s, 0); }
+  int owner(std::size_t s) const { return is_as_they_come() ? owners_[s] : round_->owner(context_.rank(), s, 0); }
   void start_gathering();
   /// Waits for the rows of a rank, or of any.
   void take(int wanted);

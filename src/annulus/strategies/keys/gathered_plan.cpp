@@ -71,9 +71,9 @@ GatheredPlan::GatheredPlan(const std::vector<Problem>& rounds, const pattern::Pa
   for (const Problem& round : rounds) rounds_.emplace_back(round, partition, order, rounds_.empty());
 }
 
-std::unique_ptr<KeySource> GatheredPlan::source(const Setting& setting) const {
-  if (rounds_[0].order() == GatherOrder::at_once) return std::make_unique<CollectiveKeys>(setting, *this);
-  return std::make_unique<GatheredKeys>(setting, *this);
+std::unique_ptr<KeySource> GatheredPlan::source(const PassContext& context) const {
+  if (rounds_[0].order() == GatherOrder::at_once) return std::make_unique<CollectiveKeys>(context, *this);
+  return std::make_unique<GatheredKeys>(context, *this);
 }
 
 MakePlans gathered(GatherOrder order) {

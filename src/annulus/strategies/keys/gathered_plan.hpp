@@ -46,7 +46,7 @@ class GatheredPlan final : public KeyPlan {
   GatheredPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, GatherOrder order);
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
   /// A rank of more rows has fewer to gather, which saves less than the own rows take.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};

@@ -9,7 +9,7 @@ void HopKeys::begin(std::size_t round) {
   channels_.clear();
   round_ = &plan_.round(round);
   for (std::size_t channel = 0; channel < round_->channels(); ++channel) {
-    channels_.emplace_back(*round_, channel, setting_.rank(), setting_.tensors.kv.data());
+    channels_.emplace_back(*round_, channel, context_.rank(), context_.tensors.kv.data());
   }
 }
 
@@ -25,17 +25,17 @@ HopKeys::Messages HopKeys::messages(std::size_t h) {
 }
 
 void HopKeys::start(std::size_t s) {
-  if (plan_.mode() == HopMode::blocking || s + 1 >= round_->steps(setting_.rank())) return;
+  if (plan_.mode() == HopMode::blocking || s + 1 >= round_->steps(context_.rank())) return;
   // Starting to send takes time where device memory is staged: that part of communication nothing hides. Collecting the
   // rows is not waiting.
   const Messages all = core::in_span("pack", [&] { return messages(s); });
-  core::timed_wait(setting_.hop(s + 1), "post", [&] { exchange_.start(all.sends, all.receives, hop_tag(s)); });
+  core::timed_wait(context_.hop(s + 1), "post", [&] { exchange_.start(all.sends, all.receives, hop_tag(s)); });
 }
 
 void HopKeys::complete(std::size_t s) {
-  if (s + 1 >= round_->steps(setting_.rank())) return;
+  if (s + 1 >= round_->steps(context_.rank())) return;
   const comm::Scope here(scope(s + 1));
-  core::HopMetrics& metrics = setting_.hop(s + 1);
+  core::HopMetrics& metrics = context_.hop(s + 1);
   if (plan_.mode() == HopMode::blocking) {
     const Messages all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(metrics, "exchange", [&] { exchange_.run_blocking(all.sends, all.receives, hop_tag(s)); });

@@ -15,8 +15,8 @@ inline comm::Carrier carrier_of(const HopPlan& plan) {
 
 class HopKeys final : public SourceOf<HopRound> {
  public:
-  HopKeys(const Setting& setting, const HopPlan& plan)
-      : SourceOf(setting), plan_(plan), exchange_(setting.comm(), carrier_of(plan)) {}
+  HopKeys(const PassContext& context, const HopPlan& plan)
+      : SourceOf(context), plan_(plan), exchange_(context.comm(), carrier_of(plan)) {}
 
   void begin(std::size_t round) override;
   const KeyBlock* block(std::size_t s, std::size_t channel) const override { return channels_[channel].block(s); }

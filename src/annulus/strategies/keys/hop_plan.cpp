@@ -118,8 +118,8 @@ HopPlan::HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& p
   }
 }
 
-std::unique_ptr<KeySource> HopPlan::source(const Setting& setting) const {
-  return std::make_unique<HopKeys>(setting, *this);
+std::unique_ptr<KeySource> HopPlan::source(const PassContext& context) const {
+  return std::make_unique<HopKeys>(context, *this);
 }
 
 Room HopPlan::room(const LargestMessages& largest) const {

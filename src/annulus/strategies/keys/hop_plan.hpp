@@ -98,7 +98,7 @@ class HopPlan final : public KeyPlan {
           const Direction& direction, Index slices);
 
   const HopRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
   Room room(const LargestMessages& largest) const override;
   HopMode mode() const { return mode_; }
   bool has_parts() const { return parts_.has_value(); }

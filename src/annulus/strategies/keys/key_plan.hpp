@@ -110,7 +110,7 @@ class KeyRound {
 };
 
 class KeySource;
-struct Setting;
+struct PassContext;
 
 /// All rounds of a pass, for all ranks.
 class KeyPlan {
@@ -119,7 +119,7 @@ class KeyPlan {
 
   virtual const KeyRound& round(std::size_t i) const = 0;
   /// Brings the keys of one rank; collective.
-  virtual std::unique_ptr<KeySource> source(const Setting& setting) const = 0;
+  virtual std::unique_ptr<KeySource> source(const PassContext& context) const = 0;
   /// Bytes of a rank's memory that other ranks read.
   virtual Index window_bytes(int) const { return 0; }
   /// Bytes of buffers before the first round.

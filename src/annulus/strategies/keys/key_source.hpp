@@ -13,10 +13,10 @@ enum class HopMode { overlapped, blocking };
 
 /// Where a part of a partition is computed, and what brings it the rows of the others: the ranks of a communicator,
 /// each with the part of its number; or a store that has all rows, out of which one process computes any part alone.
-class Site {
+class Location {
  public:
-  Site(const comm::Communicator& comm) : rank_(comm.rank()), comm_(&comm) {}
-  Site(int rank, Index entry, core::RowSource& rows) : rank_(rank), entry_(entry), rows_(&rows) {}
+  Location(const comm::Communicator& comm) : rank_(comm.rank()), comm_(&comm) {}
+  Location(int rank, Index entry, core::RowSource& rows) : rank_(rank), entry_(entry), rows_(&rows) {}
 
   /// Number of the part.
   int rank() const { return rank_; }
@@ -33,15 +33,15 @@ class Site {
 };
 
 /// What a key source and a gradient sink work on: one rank's side of a forward or backward pass. Nothing is copied.
-struct Setting {
+struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
-  const Site site;
+  const Location location;
   const Tensors& tensors;      ///< this rank's
   core::RankMetrics& metrics;  ///< hop h of it: what is received, and computed with, in that hop
 
-  int rank() const { return site.rank(); }
-  const comm::Communicator& comm() const { return site.comm(); }
+  int rank() const { return location.rank(); }
+  const comm::Communicator& comm() const { return location.comm(); }
   const pattern::StoredRows& rows() const { return partition[std::size_t(rank())]; }
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
@@ -80,16 +80,16 @@ class KeySource {
 template <class Round>
 class SourceOf : public KeySource {
  public:
-  std::size_t hop(std::size_t s) const override { return round_->hop(setting_.rank(), s); }
-  std::string scope(std::size_t s) const override { return round_->scope(setting_.rank(), s); }
+  std::size_t hop(std::size_t s) const override { return round_->hop(context_.rank(), s); }
+  std::string scope(std::size_t s) const override { return round_->scope(context_.rank(), s); }
   QueryBlock queries(std::size_t, std::size_t channel) const override {
-    return {round_->queries(setting_.rank(), channel), setting_.rows(), setting_.tensors};
+    return {round_->queries(context_.rank(), channel), context_.rows(), context_.tensors};
   }
 
  protected:
-  explicit SourceOf(const Setting& setting) : setting_(setting) {}
+  explicit SourceOf(const PassContext& context) : context_(context) {}
 
-  const Setting setting_;
+  const PassContext context_;
   const Round* round_ = nullptr;
 };
 

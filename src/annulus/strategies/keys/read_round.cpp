@@ -41,16 +41,16 @@ void ReadKeys::begin_round(const ReadRound& round) {
   finish();
   round_ = &round;
   started_ = 0;
-  setting_.metrics.hops.resize(std::max(setting_.metrics.hops.size(), round.hops(setting_.rank())));
-  const std::array<Index, slots> bytes = round.slot_bytes(setting_.rank());
+  context_.metrics.hops.resize(std::max(context_.metrics.hops.size(), round.hops(context_.rank())));
+  const std::array<Index, slots> bytes = round.slot_bytes(context_.rank());
   for (std::size_t i = 0; i < slots; ++i) buffers_[i] = core::Buffer("prefetch buffers", bytes[i]);
 }
 
 /// A buffer is free again when the kernel is done with the read `slots` before.
 void ReadKeys::start_next() {
   const std::size_t i = started_++, slot = i % slots;
-  core::HopMetrics& metrics = setting_.hop(hop(i + 1));
-  const pattern::Hop from = round_->all().hop(setting_.rank(), round_->read(setting_.rank(), i + 1));
+  core::HopMetrics& metrics = context_.hop(hop(i + 1));
+  const pattern::Hop from = round_->all().hop(context_.rank(), round_->read(context_.rank(), i + 1));
   const Index rows = pattern::head_rows(from.receive);
   blocks_[slot] = {buffers_[slot].data(), rows, pattern::KeyRows::packed(from.receive)};
   start_read(slot, from, blocks_[slot], metrics);
@@ -63,7 +63,7 @@ void ReadKeys::start(std::size_t s) {
 void ReadKeys::complete(std::size_t s) {
   if (s >= reads()) return;
   start(s + 1);  // the block of step s is free
-  core::timed_wait(setting_.hop(hop(s + 1)), [&] { end_read(s % slots); });
+  core::timed_wait(context_.hop(hop(s + 1)), [&] { end_read(s % slots); });
   in_hand_ = blocks_[s % slots];
 }
 

@@ -92,7 +92,7 @@ class ReadKeys : public SourceOf<ReadRound> {
  protected:
   static constexpr std::size_t slots = ReadRound::slots;
 
-  explicit ReadKeys(const Setting& setting) : SourceOf(setting), own_(own_block(setting.tensors, setting.rows())) {}
+  explicit ReadKeys(const PassContext& context) : SourceOf(context), own_(own_block(context.tensors, context.rows())) {}
 
   void begin_round(const ReadRound& round);
   /// Of a round's reads the i-th, that of the block of step i + 1, uses what belongs to slot i mod slots.
@@ -103,7 +103,7 @@ class ReadKeys : public SourceOf<ReadRound> {
   const KeyBlock own_;
 
  private:
-  std::size_t reads() const { return round_->steps(setting_.rank()) - 1; }
+  std::size_t reads() const { return round_->steps(context_.rank()) - 1; }
   void start_next();
 
   std::size_t started_ = 0;

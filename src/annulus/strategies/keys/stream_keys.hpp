@@ -8,7 +8,7 @@ namespace annulus::strategies {
 
 class StreamKeys final : public ReadKeys {
  public:
-  StreamKeys(const Setting& setting, const StreamPlan& plan) : ReadKeys(setting), plan_(plan) {}
+  StreamKeys(const PassContext& context, const StreamPlan& plan) : ReadKeys(context), plan_(plan) {}
 
   void begin(std::size_t round) override { begin_round(plan_.round(round)); }
 

@@ -8,7 +8,7 @@ namespace {
 /// What keys would get, nobody asks for.
 class NoSums final : public GradientSink {
  public:
-  NoSums(const Setting& setting, const KeyPlan& keys) : rank_(setting.rank()), keys_(keys) {}
+  NoSums(const PassContext& context, const KeyPlan& keys) : rank_(context.rank()), keys_(keys) {}
 
   void begin(std::size_t round, const GradientBlock&) override { round_ = &keys_.round(round); }
   std::optional<GradientBlock> open(std::size_t s, std::size_t channel) override {
@@ -28,8 +28,8 @@ class NoSumPlan final : public SumPlan {
   explicit NoSumPlan(const KeyPlan& keys) : keys_(keys) {}
 
   const SumRound& round(std::size_t) const override { return round_; }
-  std::unique_ptr<GradientSink> sink(const Setting& setting) const override {
-    return std::make_unique<NoSums>(setting, keys_);
+  std::unique_ptr<GradientSink> sink(const PassContext& context) const override {
+    return std::make_unique<NoSums>(context, keys_);
   }
   Wanted wanted() const override { return Wanted::of_queries; }
 
@@ -44,8 +44,8 @@ StreamPlan::StreamPlan(const std::vector<Problem>& rounds, const pattern::Partit
   for (const Problem& round : rounds) rounds_.emplace_back(round, partition);
 }
 
-std::unique_ptr<KeySource> StreamPlan::source(const Setting& setting) const {
-  return std::make_unique<StreamKeys>(setting, *this);
+std::unique_ptr<KeySource> StreamPlan::source(const PassContext& context) const {
+  return std::make_unique<StreamKeys>(context, *this);
 }
 
 MakePlans read_from_store() {

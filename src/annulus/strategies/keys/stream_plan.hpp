@@ -14,7 +14,7 @@ class StreamPlan final : public KeyPlan {
   StreamPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition);
 
   const ReadRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
 
  private:
   std::deque<ReadRound> rounds_;

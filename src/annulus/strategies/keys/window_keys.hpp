@@ -9,7 +9,7 @@ namespace annulus::strategies {
 /// Exposes the rank's own rows and reads those of the others.
 class WindowKeys final : public ReadKeys {
  public:
-  WindowKeys(const Setting& setting, const WindowPlan& plan);
+  WindowKeys(const PassContext& context, const WindowPlan& plan);
 
   void begin(std::size_t round) override;
   void progress() override;

@@ -24,8 +24,8 @@ WindowPlan::WindowPlan(const std::vector<Problem>& rounds, const pattern::Partit
   for (const Problem& round : rounds) rounds_.emplace_back(round, partition);
 }
 
-std::unique_ptr<KeySource> WindowPlan::source(const Setting& setting) const {
-  return std::make_unique<WindowKeys>(setting, *this);
+std::unique_ptr<KeySource> WindowPlan::source(const PassContext& context) const {
+  return std::make_unique<WindowKeys>(context, *this);
 }
 
 bool WindowPlan::is_read(int rank) const {

@@ -23,7 +23,7 @@ class WindowPlan final : public KeyPlan {
   WindowPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition);
 
   const WindowRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
   /// A copy of the rank's K and V; none where no rank reads any of it.
   Index window_bytes(int rank) const override;
   /// A part of the window, K or V of one batch entry, on its way there.

@@ -24,7 +24,7 @@ StrategyEntry allgather() {
       .forward = gathered(GatherOrder::at_once),
       .backward = gathered_gradients(HopMode::blocking),
       .backward_in_order = gathered_in_order(),
-      .why_not_reproducible = never_mind,
+      .why_not_reproducible = always_reproducible,
       .why_no_reproducible_gradients = unless_contiguous,
   };
 }

@@ -18,7 +18,7 @@ StrategyEntry hybrid();
 StrategyEntry stream();
 
 // Why a problem is not reproducible.
-inline std::string never_mind(const Problem&, int) { return ""; }
+inline std::string always_reproducible(const Problem&, int) { return ""; }
 /// Keys that come rank after rank come in order where every document's rows follow one another from rank to rank.
 inline std::string unless_contiguous(const Problem& problem, int ranks) { return why_out_of_order(problem, ranks); }
 /// The same where they come part after part, of a rank that has an early part and a late one.

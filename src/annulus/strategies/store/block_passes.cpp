@@ -16,21 +16,21 @@ Problem of_one_entry(Problem problem) {
 }
 
 /// A tensor of the problem, as the store has it.
-StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Site& site) {
-  return {tensor, site.entry(), heads_of(problem, tensor),
+StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location& location) {
+  return {tensor, location.entry(), heads_of(problem, tensor),
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
 /// Reads all heads of a block's rows.
-core::Buffer read_rows(const Problem& problem, const Site& site, const pattern::StoredRows& rows, const char* name,
+core::Buffer read_rows(const Problem& problem, const Location& location, const pattern::StoredRows& rows, const char* name,
                        const std::vector<StoredTensor>& tensors, core::HopMetrics& metrics) {
   Index bytes = 0;
-  for (const StoredTensor tensor : tensors) bytes += rows.count() * stored(tensor, problem, site).row_bytes();
+  for (const StoredTensor tensor : tensors) bytes += rows.count() * stored(tensor, problem, location).row_bytes();
   core::Buffer buffer(name, bytes);
   StoredRead read;
-  std::byte* host = read.open(site.stored_rows(), buffer.data(), bytes);
+  std::byte* host = read.open(location.stored_rows(), buffer.data(), bytes);
   for (const StoredTensor tensor : tensors) {
-    const StoredRowsOf from = stored(tensor, problem, site);
+    const StoredRowsOf from = stored(tensor, problem, location);
     read.start(tensor, row_pieces(from, rows, host));
     host += rows.count() * from.row_bytes();
   }
@@ -85,25 +85,25 @@ UnitCost BlockPasses::cost(int phase, Index block) const {
 
 UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, core::RowSink& sink,
                              const Progress& progress, const std::function<void()>& poll) const {
-  const Site site(int(block_of(unit)), entry_of(unit), source);
+  const Location location(int(block_of(unit)), entry_of(unit), source);
   Tensors tensors;
   tensors.poll = poll;
-  return phase == 0 ? run_queries(site, sink, progress, std::move(tensors))
-                    : run_keys(site, sink, progress, std::move(tensors));
+  return phase == 0 ? run_queries(location, sink, progress, std::move(tensors))
+                    : run_keys(location, sink, progress, std::move(tensors));
 }
 
-UnitMetrics BlockPasses::run_queries(const Site& site, core::RowSink& sink, const Progress& progress,
+UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                                      Tensors tensors) const {
-  const pattern::StoredRows& rows = this->rows(site.rank());
+  const pattern::StoredRows& rows = this->rows(location.rank());
   kernels::release_kept_memory();  // panels of another pass, of the unit before, may be larger
   core::HopMetrics own;
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
-    write_rows(sink, stored(tensor, problem_, site), rows, buffer);
+    write_rows(sink, stored(tensor, problem_, location), rows, buffer);
   };
-  tensors.q = read_rows(problem_, site, rows, "q", {StoredTensor::q}, own);
-  tensors.kv = read_rows(problem_, site, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
+  tensors.q = read_rows(problem_, location, rows, "q", {StoredTensor::q}, own);
+  tensors.kv = read_rows(problem_, location, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
   UnitMetrics metrics;
-  metrics.forward = run_forward_pass(*forward_, site, tensors, progress);
+  metrics.forward = run_forward_pass(*forward_, location, tensors, progress);
   add_own(own, *metrics.forward);
   write(StoredTensor::out, tensors.out);
   write(StoredTensor::lse, tensors.lse);
@@ -113,34 +113,34 @@ UnitMetrics BlockPasses::run_queries(const Site& site, core::RowSink& sink, cons
   kernels::release_kept_memory();
   tensors.entropy = {};
   own = {};
-  read_late(site, tensors, own);
-  metrics.backward = run_backward_pass(*of_queries_, site, tensors, progress);
+  read_late(location, tensors, own);
+  metrics.backward = run_backward_pass(*of_queries_, location, tensors, progress);
   add_own(own, *metrics.backward);
   write(StoredTensor::dq, tensors.dq);
   return metrics;
 }
 
-void BlockPasses::read_late(const Site& site, Tensors& tensors, core::HopMetrics& metrics) const {
-  const pattern::StoredRows& rows = this->rows(site.rank());
-  tensors.dout = read_rows(problem_, site, rows, "dout", {StoredTensor::dout}, metrics);
-  if (dlse_) tensors.dlse = read_rows(problem_, site, rows, "dlse", {StoredTensor::dlse}, metrics);
+void BlockPasses::read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const {
+  const pattern::StoredRows& rows = this->rows(location.rank());
+  tensors.dout = read_rows(problem_, location, rows, "dout", {StoredTensor::dout}, metrics);
+  if (dlse_) tensors.dlse = read_rows(problem_, location, rows, "dlse", {StoredTensor::dlse}, metrics);
 }
 
-UnitMetrics BlockPasses::run_keys(const Site& site, core::RowSink& sink, const Progress& progress,
+UnitMetrics BlockPasses::run_keys(const Location& location, core::RowSink& sink, const Progress& progress,
                                   Tensors tensors) const {
-  const pattern::StoredRows& rows = this->rows(site.rank());
+  const pattern::StoredRows& rows = this->rows(location.rank());
   kernels::release_kept_memory();
   core::HopMetrics own;
-  tensors.kv = read_rows(problem_, site, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
-  tensors.q = read_rows(problem_, site, rows, "q", {StoredTensor::q}, own);
-  tensors.out = read_rows(problem_, site, rows, "out", {StoredTensor::out}, own);
-  tensors.normalizers = read_rows(problem_, site, rows, "normalizers", {StoredTensor::normalizers}, own);
-  read_late(site, tensors, own);
+  tensors.kv = read_rows(problem_, location, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
+  tensors.q = read_rows(problem_, location, rows, "q", {StoredTensor::q}, own);
+  tensors.out = read_rows(problem_, location, rows, "out", {StoredTensor::out}, own);
+  tensors.normalizers = read_rows(problem_, location, rows, "normalizers", {StoredTensor::normalizers}, own);
+  read_late(location, tensors, own);
   UnitMetrics metrics;
-  metrics.backward = run_backward_pass(*of_keys_, site, tensors, progress);
+  metrics.backward = run_backward_pass(*of_keys_, location, tensors, progress);
   add_own(own, *metrics.backward);
-  write_rows(sink, stored(StoredTensor::dk, problem_, site), rows, tensors.dkv);
-  write_rows(sink, stored(StoredTensor::dv, problem_, site), rows, tensors.dkv, tensors.dkv.bytes() / 2);
+  write_rows(sink, stored(StoredTensor::dk, problem_, location), rows, tensors.dkv);
+  write_rows(sink, stored(StoredTensor::dv, problem_, location), rows, tensors.dkv, tensors.dkv.bytes() / 2);
   return metrics;
 }
 

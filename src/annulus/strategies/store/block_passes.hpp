@@ -54,10 +54,10 @@ class BlockPasses {
                   const std::function<void()>& poll = {}) const;
 
  private:
-  UnitMetrics run_queries(const Site& site, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
-  UnitMetrics run_keys(const Site& site, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
+  UnitMetrics run_queries(const Location& location, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
+  UnitMetrics run_keys(const Location& location, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
   /// Reads what a backward pass takes beside what the forward pass had.
-  void read_late(const Site& site, Tensors& tensors, core::HopMetrics& metrics) const;
+  void read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const;
 
   const Problem problem_;  // of one batch entry
   const Index entries_;

@@ -38,8 +38,8 @@ QueryPlan::QueryPlan(const std::vector<Problem>& rounds, const pattern::Partitio
   for (const Problem& round : rounds) rounds_.emplace_back(round, partition, dlse);
 }
 
-std::unique_ptr<KeySource> QueryPlan::source(const Setting& setting) const {
-  return std::make_unique<StoredQueries>(setting, *this);
+std::unique_ptr<KeySource> QueryPlan::source(const PassContext& context) const {
+  return std::make_unique<StoredQueries>(context, *this);
 }
 
 QueryBlock StoredQueries::queries(std::size_t s, std::size_t channel) const {
@@ -50,13 +50,13 @@ QueryBlock StoredQueries::queries(std::size_t s, std::size_t channel) const {
 
 void StoredQueries::start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
                                core::HopMetrics& metrics) {
-  const Problem& problem = setting_.problem;
+  const Problem& problem = context_.problem;
   Block& block = queries_[slot] = {QueryRound::rows_of(from.receive), {}};
   const Index count = block.rows.count(), bytes = count * query_row_bytes(problem, plan_.round(0).has_dlse());
-  std::byte* const host = reads_[slot].open(setting_.site.stored_rows(), into.data, bytes);
+  std::byte* const host = reads_[slot].open(context_.location.stored_rows(), into.data, bytes);
   Index at = 0;
   for (const Part& part : parts_of(problem, plan_.round(0).has_dlse())) {
-    const StoredRowsOf rows{part.tensor, setting_.site.entry(), problem.shape.heads, part.head_bytes};
+    const StoredRowsOf rows{part.tensor, context_.location.entry(), problem.shape.heads, part.head_bytes};
     reads_[slot].start(part.tensor, row_pieces(rows, block.rows, host + at));
     block.tensors.*part.place =
         core::Buffer::borrowed(static_cast<std::byte*>(into.data) + at, count * rows.row_bytes());
@@ -68,10 +68,10 @@ void StoredQueries::start_read(std::size_t slot, const pattern::Hop& from, const
 
 void StoredQueries::complete(std::size_t s) {
   ReadKeys::complete(s);
-  if (s + 1 >= round_->steps(setting_.rank())) return;
+  if (s + 1 >= round_->steps(context_.rank())) return;
   if (s > 0) queries_[(s - 1) % slots].tensors.delta = {};
   Block& next = queries_[s % slots];
-  next.tensors.delta = make_delta(setting_.problem, next.rows.count(), next.tensors);
+  next.tensors.delta = make_delta(context_.problem, next.rows.count(), next.tensors);
 }
 
 MakePlans read_from_store_for_keys(bool dlse) {

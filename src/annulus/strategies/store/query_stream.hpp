@@ -15,7 +15,7 @@ class QueryPlan final : public KeyPlan {
   QueryPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, bool dlse);
 
   const QueryRound& round(std::size_t i) const override { return rounds_[i]; }
-  std::unique_ptr<KeySource> source(const Setting& setting) const override;
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
 
  private:
   std::deque<QueryRound> rounds_;
@@ -24,7 +24,7 @@ class QueryPlan final : public KeyPlan {
 /// The own keys meet the own queries, then those of other blocks.
 class StoredQueries final : public ReadKeys {
  public:
-  StoredQueries(const Setting& setting, const QueryPlan& plan) : ReadKeys(setting), plan_(plan) {}
+  StoredQueries(const PassContext& context, const QueryPlan& plan) : ReadKeys(context), plan_(plan) {}
 
   void begin(std::size_t round) override { begin_round(plan_.round(round)); }
   const KeyBlock* block(std::size_t, std::size_t) const override { return &own_; }
