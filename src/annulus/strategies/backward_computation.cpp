@@ -94,45 +94,47 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
   return delta;
 }
 
-BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
-                                         core::Buffer delta, core::Count expected, const Progress& progress,
-                                         Wanted wanted)
-    : SumComputation(problem, queries, tensors, expected, progress, wanted == Wanted::all),
+BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
+                                         core::Count expected, const Progress& progress, Wanted wanted)
+    : SumComputation(problem, own_rows, tensors, expected, progress, wanted != Wanted::of_queries),
       tensors_(tensors),
-      delta_(std::move(delta)),
+      wanted_(wanted),
       dq_(wanted == Wanted::of_keys ? core::Buffer()
-                                    : made(tensors.dq, "dq", query_sum_bytes(problem, queries.count()))) {
+                                    : made(tensors.dq, "dq", query_sum_bytes(problem, own_rows.count()))) {
   core::fill_zero(dq_.data(), dq_.bytes());
 }
 
-void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
-                                 const std::function<void()>& poll) {
+void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries,
+                                 const GradientBlock& into, const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
   const core::DType sums = problem_.sum_type();
-  kernels::BackwardOperands operands{either(tensors_.lent.q, view(tensors_.q, problem_.type, s.head_dim)),
+  const Tensors& t = queries.tensors;
+  const Index rows = queries.held.count();
+  kernels::BackwardOperands operands{either(t.lent.q, view(t.q, problem_.type, rows, s.head_dim)),
                                      block.view(problem_, 0),
                                      block.view(problem_, 1),
-                                     either(tensors_.lent.dout, view(tensors_.dout, problem_.type, s.head_dim)),
-                                     view(tensors_.normalizers, sums, kernels::normalizer_numbers),
-                                     view(delta_, sums, 1),
+                                     either(t.lent.dout, view(t.dout, problem_.type, rows, s.head_dim)),
+                                     view(t.normalizers, sums, rows, kernels::normalizer_numbers),
+                                     view(t.delta, sums, rows, 1),
                                      problem_.scale,
                                      problem_.pattern.output_scale(),
                                      problem_.reproducible && problem_.granule == 1,
                                      problem_.granule > 1};
-  if (tensors_.lent.dlse.data == nullptr && tensors_.dlse.bytes() == 0)
-    operands.out = either(tensors_.lent.out, view(tensors_.out, problem_.type, s.head_dim));
-  kernels::GradientViews gradients{view(dq_, sums, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
+  if (t.lent.dlse.data == nullptr && t.dlse.bytes() == 0)
+    operands.out = either(t.lent.out, view(t.out, problem_.type, rows, s.head_dim));
+  kernels::GradientViews gradients{view(dq_, sums, rows, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
   if (problem_.has_begun_sums()) {
     gradients.begun_dk = into.view(problem_, 2);
     gradients.begun_dv = into.view(problem_, 3);
   }
-  kernels::attend_backward(problem_.backend, list, s, queries_.count(), problem_.precision, operands, gradients, poll);
+  kernels::attend_backward(problem_.backend, list, s, rows, problem_.precision, operands, gradients, poll);
 }
 
 core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
-  delta_ = {};
+  tensors_.delta = {};
+  if (wanted_ == Wanted::of_keys) return take_own();
   core::timed_compute(metrics, [&] {
-    const Index all = problem_.shape.batch * queries_.count();
+    const Index all = problem_.shape.batch * own_rows_.count();
     tensors_.dq = place_of_results(problem_, dq_, tensors_.dq, "dq", all * problem_.query_row_bytes());
     finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
     dq_ = {};
@@ -141,7 +143,8 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
 }
 
 void BackwardComputation::finish(core::HopMetrics& metrics) {
-  tensors_.dkv = finish_keys(problem_, queries_.count(), finish_queries(metrics), metrics);
+  core::Buffer sums = finish_queries(metrics);
+  if (wanted_ != Wanted::of_queries) tensors_.dkv = finish_keys(problem_, own_rows_.count(), std::move(sums), metrics);
 }
 
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {

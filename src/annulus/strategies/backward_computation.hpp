@@ -12,22 +12,23 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q, dout and normalizers. Where not all is wanted,
-  /// it has no sums for own keys.
-  BackwardComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Buffer delta,
+  /// Computes for a rank with the rows `own_rows`. Reads q, dout, normalizers and delta (make_delta()) of the queries in hand;
+  /// frees tensors.delta at the end.
+  BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
                       core::Count expected, const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, in the memory of their sums, so that turning sums into results takes none.
+  /// Makes tensors.dq and tensors.dkv, or the wanted one of them, in the memory of their sums, so that turning sums
+  /// into results takes none.
   void finish(core::HopMetrics& metrics);
-  /// Makes tensors.dq and hands out the sums for the own K/V rows; see finish_keys().
+  /// Makes tensors.dq where it is wanted, and hands out the sums for the own K/V rows; see finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
 
  private:
-  void attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
+  void attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into,
               const std::function<void()>& poll) override;
 
   Tensors& tensors_;
-  core::Buffer delta_;
+  const Wanted wanted_;
   core::Buffer dq_;
 };
 

@@ -38,11 +38,10 @@ class Round {
   void add(std::size_t s, std::size_t channel, const GradientBlock& into, core::Band part) {
     const KeyBlock* block = s < round_.steps(context_.rank()) ? keys_.block(s, channel) : nullptr;
     if (block == nullptr) return;
-    computation_.add(*block, round_.queries(context_.rank(), channel), into, part, keys_.scope(s),
-                     context_.hop(keys_.hop(s)), [this] {
-                       keys_.progress();
-                       sums_.progress();
-                     });
+    computation_.add(*block, keys_.queries(s, channel), into, part, keys_.scope(s), context_.hop(keys_.hop(s)), [this] {
+      keys_.progress();
+      sums_.progress();
+    });
   }
 
   const KeyRound& round_;

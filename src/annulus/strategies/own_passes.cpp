@@ -47,10 +47,14 @@ class OwnSums final : public GradientSink {
 
 class OwnSumPlan final : public SumPlan {
  public:
+  explicit OwnSumPlan(Wanted wanted) : wanted_(wanted) {}
+
   const SumRound& round(std::size_t) const override { return round_; }
   std::unique_ptr<GradientSink> sink(const PassContext&) const override { return std::make_unique<OwnSums>(); }
+  Wanted wanted() const override { return wanted_; }
 
  private:
+  const Wanted wanted_;
   const SumRound round_{};
 };
 
@@ -62,9 +66,11 @@ MakePlans own_keys() {
   };
 }
 
+std::unique_ptr<SumPlan> own_sums(Wanted wanted) { return std::make_unique<OwnSumPlan>(wanted); }
+
 MakePlans own_gradients() {
   return [](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
-    return Plans{std::make_unique<OwnKeyPlan>(rounds, partition), std::make_unique<OwnSumPlan>()};
+    return Plans{std::make_unique<OwnKeyPlan>(rounds, partition), own_sums(Wanted::all)};
   };
 }
 

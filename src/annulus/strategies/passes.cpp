@@ -17,34 +17,34 @@ void check_ranks(const Schedule& forward, const Schedule* backward, const comm::
   if (comm.max(keys + sums) > 0) comm::require_window_room(comm, std::max(keys, sums));
 }
 
-core::RankMetrics run_forward_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                    const Progress& progress) {
-  if (schedule.has_groups()) return run_forward_heads(schedule, comm, tensors, progress);
-  return run_forward(schedule, comm, tensors, progress);
+  if (schedule.has_groups()) return run_forward_heads(schedule, location.comm(), tensors, progress);
+  return run_forward(schedule, location, tensors, progress);
 }
 
-core::RankMetrics run_backward_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress) {
-  if (schedule.has_groups()) return run_backward_heads(schedule, comm, tensors, progress);
+  if (schedule.has_groups()) return run_backward_heads(schedule, location.comm(), tensors, progress);
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(comm.rank())];
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
-  BackwardComputation computation(problem, rows, tensors, make_delta(problem, rows.count(), tensors),
-                                  kept_of(problem, rows), progress);
-  run_backward(schedule, {problem, schedule.partition(), comm, tensors, metrics}, computation,
+  tensors.delta = make_delta(problem, rows.count(), tensors);
+  BackwardComputation computation(problem, rows, tensors, kept_of(problem, rows), progress, schedule.sums()->wanted());
+  run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { computation.finish(metrics.hops.back()); });
   return metrics;
 }
 
-core::RankMetrics run_statistics_pass(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                       const Progress& progress) {
-  if (schedule.has_groups()) return run_statistics_heads(schedule, comm, tensors, progress);
+  if (schedule.has_groups()) return run_statistics_heads(schedule, location.comm(), tensors, progress);
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(comm.rank())];
+  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
   StatisticsComputation computation(problem, rows, tensors, kept_of(problem, rows), progress);
   // A head's group of query heads side by side: (B, rows, Hkv, slots) is (B, rows, H).
-  run_backward(schedule, {problem, schedule.partition(), comm, tensors, metrics}, computation,
+  run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { tensors.received = computation.finish(metrics.hops.back()); });
   return metrics;
 }

@@ -165,10 +165,11 @@ struct Tensors {
   core::Buffer top_rows = {};     ///< (B, rows, H, top_keys) int64, global rows; -1: none
   core::Buffer top_weights = {};  ///< (B, rows, H, top_keys) in the type of lse; 0 where there is none
 
-  core::Buffer dout = {};  ///< (B, rows, H, D), read by backward()
-  core::Buffer dlse = {};  ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros
-  core::Buffer dq = {};    ///< (B, rows, H, D), made by backward()
-  core::Buffer dkv = {};   ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
+  core::Buffer dout = {};   ///< (B, rows, H, D), read by backward()
+  core::Buffer delta = {};  ///< (B, rows, H) of the problem's precision, dout . out - dlse; there during backward()
+  core::Buffer dlse = {};   ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros
+  core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
+  core::Buffer dkv = {};    ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
 
   LentTensors lent = {};
   std::function<void()> poll = {};  ///< called now and then while kernels work; what it throws ends the pass

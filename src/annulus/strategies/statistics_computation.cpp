@@ -47,13 +47,15 @@ kernels::StatisticViews StatisticsComputation::lists() const {
   return {{}, top_weights_.data(), static_cast<Index*>(top_rows_.data()), problem_.statistics.top_keys};
 }
 
-void StatisticsComputation::attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
-                                   const std::function<void()>& poll) {
+void StatisticsComputation::attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries,
+                                   const GradientBlock& into, const std::function<void()>& poll) {
   const core::Shape& s = problem_.shape;
+  const Tensors& t = queries.tensors;
+  const Index rows = queries.held.count();
   const kernels::StatisticOperands operands{
-      tensors_.lent.q.data != nullptr ? tensors_.lent.q : view(tensors_.q, problem_.type, s.head_dim),
+      t.lent.q.data != nullptr ? t.lent.q : view(t.q, problem_.type, rows, s.head_dim),
       block.view(problem_, 0),
-      view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers),
+      view(t.normalizers, problem_.sum_type(), rows, kernels::normalizer_numbers),
       problem_.scale,
       problem_.slots(),
       problem_.share ? problem_.share->query.begin : 0,
@@ -61,20 +63,19 @@ void StatisticsComputation::attend(const core::WorkList& list, const KeyBlock& b
       Index(problem_.pattern.pairs.size())};
   kernels::StatisticViews statistics = lists();
   statistics.received = into.view(problem_, 0);
-  kernels::attend_statistics(problem_.backend, list, s, queries_.count(), problem_.precision, operands, statistics,
-                             poll);
+  kernels::attend_statistics(problem_.backend, list, s, rows, problem_.precision, operands, statistics, poll);
 }
 
 core::Buffer StatisticsComputation::finish(core::HopMetrics& metrics) {
   const Problem& p = problem_;
   if (p.statistics.top_keys > 0) {
     core::timed_compute(metrics, [&] {
-      const Index all = p.shape.batch * queries_.count();
+      const Index all = p.shape.batch * own_rows_.count();
       tensors_.top_weights =
           weights_stay_in_place(p) ? top_weights_ : core::Buffer("top weights", all * top_weights_bytes(p));
-      kernels::finish_top(p.shape, queries_.count(), p.precision, lists(),
-                          view(tensors_.normalizers, p.sum_type(), kernels::normalizer_numbers),
-                          view(tensors_.top_weights, core::lse_type(p.type), p.statistics.top_keys));
+      kernels::finish_top(p.shape, own_rows_.count(), p.precision, lists(),
+                          view(tensors_.normalizers, p.sum_type(), own_rows_.count(), kernels::normalizer_numbers),
+                          view(tensors_.top_weights, core::lse_type(p.type), own_rows_.count(), p.statistics.top_keys));
       tensors_.top_rows = std::exchange(top_rows_, {});
       top_weights_ = {};
     });

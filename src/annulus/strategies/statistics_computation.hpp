@@ -17,7 +17,7 @@ class StatisticsComputation final : public SumComputation {
   core::Buffer finish(core::HopMetrics& metrics);
 
  private:
-  void attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
+  void attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into,
               const std::function<void()>& poll) override;
   kernels::StatisticViews lists() const;
 

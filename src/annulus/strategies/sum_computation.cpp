@@ -26,14 +26,14 @@ kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
   return {data, problem.sum_parts(), rows, problem.head_row_sum_bytes()};
 }
 
-SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& queries, const Tensors& tensors,
+SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& own_rows, const Tensors& tensors,
                                core::Count expected, const Progress& progress, bool own)
     : problem_(problem),
-      queries_(queries),
+      own_rows_(own_rows),
       callers_poll_(tensors.poll),
       progress_(progress),
-      sums_("key sums", own ? key_sum_bytes(problem, queries.count()) : 0),
-      own_{sums_.data(), queries.count(), false},
+      sums_("key sums", own ? key_sum_bytes(problem, own_rows.count()) : 0),
+      own_{sums_.data(), own_rows.count(), false},
       layout_(problem.layout()),
       expected_(expected) {
   core::fill_zero(sums_.data(), sums_.bytes());
@@ -45,20 +45,19 @@ void SumComputation::begin(const Problem& pass) {
   pass_ = pass_name(problem_, layout_);
 }
 
-core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType type, Index numbers) const {
-  return core::contiguous_view(buffer.data(), type, queries_.count(), problem_.shape.heads, numbers);
+core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType type, Index rows, Index numbers) const {
+  return core::contiguous_view(buffer.data(), type, rows, problem_.shape.heads, numbers);
 }
 
-void SumComputation::add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into,
-                         core::Band part, const std::string& where, core::HopMetrics& metrics,
-                         const std::function<void()>& poll) {
+void SumComputation::add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
+                         const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, callers_poll_);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
-  for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
+  for (const core::WorkList& list : pattern::work_lists(layout_, queries.rows, block.rows, part)) {
     if (list.empty()) continue;
-    core::timed_compute(metrics, [&] { attend(list, block, into, poll_and_tell); });
+    core::timed_compute(metrics, [&] { attend(list, block, queries, into, poll_and_tell); });
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
     metrics.kept += kept;
     done_ += kept;

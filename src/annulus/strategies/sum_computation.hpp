@@ -25,13 +25,21 @@ struct GradientBlock {
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
+/// Queries in hand: of the rows `held` that tensors q, normalizers, ... have, those that are worked on. Most often they
+/// are the rank's own.
+struct QueryBlock {
+  const pattern::StoredRows& rows;
+  const pattern::StoredRows& held;
+  const Tensors& tensors;
+};
+
 /// Whose sums a backward pass makes: both, or those of the queries alone, or those of the keys alone.
 enum class Wanted { all, of_queries, of_keys };
 
 class SumComputation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`. `expected` as in Computation. Has sums for own keys where `own`.
-  SumComputation(const Problem& problem, const pattern::StoredRows& queries, const Tensors& tensors,
+  /// Sums of a rank with the rows `own_rows`. `expected` as in Computation. Has sums for own keys where `own`.
+  SumComputation(const Problem& problem, const pattern::StoredRows& own_rows, const Tensors& tensors,
                  core::Count expected, const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;
 
@@ -39,21 +47,21 @@ class SumComputation {
   const GradientBlock& own() const { return own_; }
   /// Begins one of rounds_of(problem); sums go on from round to round.
   void begin(const Problem& pass);
-  /// Adds what `part` of the block's keys and the rank's queries, or some of them, give each other: to what the queries
-  /// have, and to `into`, which has the form of `block`. `poll` keeps messages moving meanwhile.
-  void add(const KeyBlock& block, const pattern::StoredRows& queries, const GradientBlock& into, core::Band part,
+  /// Adds what `part` of the block's keys and the queries give each other: to what the queries have, and to `into`,
+  /// which has the form of `block`. `poll` keeps messages moving meanwhile.
+  void add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
            const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
  protected:
-  virtual void attend(const core::WorkList& list, const KeyBlock& block, const GradientBlock& into,
-                      const std::function<void()>& poll) = 0;
-  /// A (B, rows, H, numbers) tensor of the queries.
-  core::TensorView view(const core::Buffer& buffer, core::DType type, Index numbers) const;
+  virtual void attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries,
+                      const GradientBlock& into, const std::function<void()>& poll) = 0;
+  /// A (B, rows, H, numbers) tensor.
+  core::TensorView view(const core::Buffer& buffer, core::DType type, Index rows, Index numbers) const;
   /// Hands out the sums for the own rows.
   core::Buffer take_own();
 
   const Problem& problem_;
-  const pattern::StoredRows& queries_;
+  const pattern::StoredRows& own_rows_;
 
  private:
   const std::function<void()>& callers_poll_;

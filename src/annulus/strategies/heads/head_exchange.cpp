@@ -57,26 +57,15 @@ core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Commun
 
 namespace {
 
-HeadGroup::BackwardInputs take_inputs(const Member& member, const Problem& problem, Index own_rows,
-                                      const Tensors& tensors, core::HopMetrics& metrics) {
-  const core::Buffer delta = make_delta(problem, own_rows, tensors);
-  HeadGroup::BackwardInputs narrow;
-  core::timed_wait(metrics, "all-to-all",
-                   [&] { narrow = member.group.take_backward_heads(member.inside, tensors, delta); });
-  return narrow;
-}
-
-/// Makes narrow.tensors.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
-core::Buffer compute(const Member& member, HeadGroup::BackwardInputs& narrow, const Progress& progress,
-                     core::RankMetrics& metrics) {
+/// Makes narrow.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
+core::Buffer compute(const Member& member, Tensors& narrow, const Progress& progress, core::RankMetrics& metrics) {
   const Problem& problem = member.across.problem();
   const pattern::StoredRows& rows = member.across.partition()[std::size_t(member.group.number())];
-  BackwardComputation computation(problem, rows, narrow.tensors, std::exchange(narrow.delta, {}),
-                                  kept_of(problem, rows), progress);
+  BackwardComputation computation(problem, rows, narrow, kept_of(problem, rows), progress);
   core::Buffer sums;
-  run_backward(member.across, {problem, member.across.partition(), member.between, narrow.tensors, metrics},
-               computation, [&] { sums = computation.finish_queries(metrics.hops.back()); });
-  narrow.tensors.q = narrow.tensors.kv = narrow.tensors.dout = narrow.tensors.normalizers = {};
+  run_backward(member.across, {problem, member.across.partition(), member.between, narrow, metrics}, computation,
+               [&] { sums = computation.finish_queries(metrics.hops.back()); });
+  narrow.q = narrow.kv = narrow.dout = narrow.normalizers = {};
   return sums;
 }
 
@@ -89,10 +78,13 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
   const Member member(schedule, comm);
   core::RankMetrics metrics{own_rows, {{}}};
   core::HopMetrics exchanged;
-  HeadGroup::BackwardInputs narrow = take_inputs(member, problem, own_rows, tensors, exchanged);
+  tensors.delta = make_delta(problem, own_rows, tensors);
+  Tensors narrow;
+  core::timed_wait(exchanged, "all-to-all", [&] { narrow = member.group.take_backward_heads(member.inside, tensors); });
+  tensors.delta = {};
   core::Buffer sums = compute(member, narrow, progress, metrics);
   core::timed_wait(exchanged, "all-to-all", [&] {
-    member.group.return_query_gradients(member.inside, narrow.tensors, tensors);
+    member.group.return_query_gradients(member.inside, narrow, tensors);
     narrow = {};
     sums = member.group.return_key_sums(member.inside, std::move(sums));
   });

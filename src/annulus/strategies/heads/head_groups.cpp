@@ -202,15 +202,13 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
                    panels + dq + std::max(received + own_sums, sums + dkv)});
 }
 
-HeadGroup::BackwardInputs HeadGroup::take_backward_heads(const comm::Communicator& group, const Tensors& own,
-                                                         const core::Buffer& delta) const {
-  BackwardInputs narrow{take_heads(group, own), core::Buffer("delta", array_bytes(delta_.narrow))};
-  narrow.tensors.dout = core::Buffer("dout", array_bytes(q_.narrow));
-  narrow.tensors.normalizers = core::Buffer("normalizers", array_bytes(normalizers_.narrow));
-  comm::alltoall_pieces(group, at(q_.own, own.dout), q_.heads_of, at(q_.narrow, narrow.tensors.dout), q_.rows_of);
-  comm::alltoall_pieces(group, at(normalizers_.own, own.normalizers), normalizers_.heads_of,
-                        at(normalizers_.narrow, narrow.tensors.normalizers), normalizers_.rows_of);
-  comm::alltoall_pieces(group, at(delta_.own, delta), delta_.heads_of, at(delta_.narrow, narrow.delta), delta_.rows_of);
+Tensors HeadGroup::take_backward_heads(const comm::Communicator& group, const Tensors& own) const {
+  Tensors narrow = take_statistics_heads(group, own);
+  narrow.delta = core::Buffer("delta", array_bytes(delta_.narrow));
+  narrow.dout = core::Buffer("dout", array_bytes(q_.narrow));
+  comm::alltoall_pieces(group, at(q_.own, own.dout), q_.heads_of, at(q_.narrow, narrow.dout), q_.rows_of);
+  comm::alltoall_pieces(group, at(delta_.own, own.delta), delta_.heads_of, at(delta_.narrow, narrow.delta),
+                        delta_.rows_of);
   return narrow;
 }
 

@@ -50,13 +50,8 @@ class HeadGroup {
   /// Peak bytes, given those of the work on the group's rows without what it reads.
   Index backward_memory(Index narrow_work) const;
 
-  /// What the work on the group's rows reads: tensors.q, kv, dout, normalizers, and delta.
-  struct BackwardInputs {
-    Tensors tensors;
-    core::Buffer delta;
-  };
-  BackwardInputs take_backward_heads(const comm::Communicator& group, const Tensors& own,
-                                     const core::Buffer& delta) const;
+  /// What the work on the group's rows reads: q, kv, dout, normalizers and delta.
+  Tensors take_backward_heads(const comm::Communicator& group, const Tensors& own) const;
   /// The same of what statistics read: q, kv and normalizers.
   Tensors take_statistics_heads(const comm::Communicator& group, const Tensors& own) const;
   /// Makes own.top_rows and top_weights, where they are asked for.

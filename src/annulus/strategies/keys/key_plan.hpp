@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "annulus/pattern/parts.hpp"
-#include "annulus/strategies/computation.hpp"
+#include "annulus/strategies/sum_computation.hpp"
 
 namespace annulus::strategies {
 

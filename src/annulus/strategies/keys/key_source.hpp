@@ -61,6 +61,9 @@ class KeySource {
   /// The block of step s in a channel, from complete(s - 1) to complete(s); nullptr where there is none.
   virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
+  /// The queries that meet it.
+  virtual QueryBlock queries(std::size_t s, std::size_t channel) const = 0;
+
   /// Asks for the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
   virtual void start(std::size_t) {}
   /// Lets messages move. Cheap.
@@ -73,12 +76,15 @@ class KeySource {
   virtual void close() {}
 };
 
-/// A source of the rounds of a plan whose steps come in the plan's order.
+/// A source of the rounds of a plan whose steps come in the plan's order, for the rank's own queries.
 template <class Round>
 class SourceOf : public KeySource {
  public:
   std::size_t hop(std::size_t s) const override { return round_->hop(context_.rank(), s); }
   std::string scope(std::size_t s) const override { return round_->scope(context_.rank(), s); }
+  QueryBlock queries(std::size_t, std::size_t channel) const override {
+    return {round_->queries(context_.rank(), channel), context_.rows(), context_.tensors};
+  }
 
  protected:
   explicit SourceOf(const PassContext& context) : context_(context) {}

@@ -9,7 +9,7 @@ const std::vector<int>& ReadRound::reads(int rank) const {
   rank_ = rank;
   reads_.clear();
   for (int h = 0; h < hops_.count(rank); ++h) {
-    if (hops_.rows_received(rank, h) > 0) reads_.push_back(h);
+    if (reads_any(rank, h)) reads_.push_back(h);
   }
   return reads_;
 }
@@ -29,8 +29,8 @@ Transfers ReadRound::transfers(int rank, std::size_t s) const {
   Transfers all;
   if (s < reads(rank).size()) {
     const int h = read(rank, s + 1);
-    const Index rows = hops_.rows_received(rank, h);
-    all.receive({hops_.receive_from(rank, h), rows, kv_bytes(problem(), rows)});
+    const Index rows = rows_read(rank, h);
+    all.receive({hops_.receive_from(rank, h), rows, bytes_read(rows)});
   }
   return all;
 }
@@ -54,7 +54,6 @@ void ReadKeys::start_next() {
   const Index rows = pattern::head_rows(from.receive);
   blocks_[slot] = {buffers_[slot].data(), rows, pattern::KeyRows::packed(from.receive)};
   start_read(slot, from, blocks_[slot], metrics);
-  metrics.rows_received += rows;
 }
 
 void ReadKeys::start(std::size_t s) {

@@ -17,7 +17,7 @@ namespace annulus::strategies {
 class ReadRound : public KeyRound {
  public:
   ReadRound(const Problem& round, const pattern::Partition& partition)
-      : KeyRound(round, partition), hops_(layout(), partition, pattern::From::owners) {}
+      : ReadRound(round, partition, round.layout(), 1) {}
 
   std::size_t steps(int rank) const override { return reads(rank).size() + 1; }
   std::size_t hops(int rank) const override { return std::size_t(hops_.count(rank)) + 1; }
@@ -41,7 +41,7 @@ class ReadRound : public KeyRound {
   std::array<Index, count> bytes_in_turn(int rank, BytesOf&& bytes_of) const {
     std::array<Index, count> bytes{};
     for (std::size_t i = 0; i < reads(rank).size(); ++i) {
-      bytes[i % count] = std::max(bytes[i % count], bytes_of(hops_.rows_received(rank, reads(rank)[i])));
+      bytes[i % count] = std::max(bytes[i % count], bytes_of(rows_read(rank, reads(rank)[i])));
     }
     return bytes;
   }
@@ -51,14 +51,27 @@ class ReadRound : public KeyRound {
     return std::min<Index>(count, ranks() - 1) * bytes_of(largest);
   }
   std::array<Index, slots> slot_bytes(int rank) const {
-    return bytes_in_turn<slots>(rank, [&](Index rows) { return kv_bytes(problem(), rows); });
+    return bytes_in_turn<slots>(rank, [&](Index rows) { return bytes_read(rows); });
   }
+
+ protected:
+  /// Reads of rank - direction, rank - 2 direction, ...: of those that see each other's rows by the layout `seen`.
+  ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen, int direction)
+      : KeyRound(round, partition),
+        seen_(std::move(seen)),
+        hops_(seen_, partition, pattern::From::owners, direction, int(partition.size()) - 1) {}
+
+  /// What is read at a hop, most often rows of key/value heads, and whether anything is.
+  virtual Index rows_read(int rank, int h) const { return hops_.rows_received(rank, h); }
+  virtual Index bytes_read(Index rows) const { return kv_bytes(problem(), rows); }
+  virtual bool reads_any(int rank, int h) const { return hops_.rows_received(rank, h) > 0; }
 
  private:
   /// Hops that bring a rank anything.
   const std::vector<int>& reads(int rank) const;
 
-  pattern::Hops hops_;
+  const pattern::Layout seen_;
+  const pattern::Hops hops_;
   mutable int rank_ = -1;  // asked for last
   mutable std::vector<int> reads_;
 };

@@ -12,6 +12,7 @@ void StreamKeys::start_read(std::size_t slot, const pattern::Hop& from, const Ke
   read.start(core::StoredTensor::k, head_pieces(rows, from.receive, k));
   read.start(core::StoredTensor::v, head_pieces(rows, from.receive, k + bytes / 2));
   metrics.bytes_received += bytes;
+  metrics.rows_received += into.held;
 }
 
 }  // namespace annulus::strategies

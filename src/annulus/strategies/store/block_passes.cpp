@@ -1,9 +1,8 @@
 #include "annulus/strategies/store/block_passes.hpp"
 
 #include "annulus/kernels/kept_memory.hpp"
-#include "annulus/strategies/backward_loop.hpp"
-#include "annulus/strategies/forward_loop.hpp"
 #include "annulus/strategies/keys/stream_plan.hpp"
+#include "annulus/strategies/store/query_stream.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::strategies {
@@ -40,18 +39,20 @@ core::Buffer read_rows(const Problem& problem, const Location& location, const p
   return buffer;
 }
 
+/// What it took to read the own rows of a pass counts in its first hop.
+void add_own(const core::HopMetrics& own, core::RankMetrics& metrics) {
+  metrics.hops[0].wait_seconds += own.wait_seconds;
+  metrics.hops[0].bytes_received += own.bytes_received;
+}
+
 }  // namespace
 
 BlockPasses::BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse)
-    : problem_(of_one_entry(problem)),
-      entries_(problem.shape.batch),
-      blocks_(std::move(blocks)),
-      dlse_(dlse),
-      rounds_(rounds_of(problem_)) {
+    : problem_(of_one_entry(problem)), entries_(problem.shape.batch), blocks_(std::move(blocks)), dlse_(dlse) {
   forward_ = std::make_unique<const Schedule>(read_from_store(), problem_, blocks_);
   if (!problem_.gradients) return;
-  backward_ = std::make_unique<const Schedule>(read_from_store_for_queries(), problem_, blocks_);
-  queries_ = std::make_unique<const QueryPlan>(rounds_, blocks_);
+  of_queries_ = std::make_unique<const Schedule>(read_from_store_for_queries(), problem_, blocks_);
+  of_keys_ = std::make_unique<const Schedule>(read_from_store_for_keys(dlse_), problem_, blocks_);
 }
 
 UnitCost BlockPasses::cost(int phase, Index block) const {
@@ -59,10 +60,11 @@ UnitCost BlockPasses::cost(int phase, Index block) const {
   const int rank = int(block);
   UnitCost cost;
   if (phase == 1) {
-    cost.memory_bytes = key_gradients_memory(*queries_, problem_, blocks_, rank, dlse_);
-    cost.bytes_read = kv + query_bytes_read(*queries_, problem_, blocks_, rank, dlse_);
+    const Prediction backward = of_keys_->predict(rank);
+    cost.memory_bytes = backward.memory_bytes;
+    cost.bytes_read = kv + count * query_row_bytes(problem_, dlse_) + backward.bytes_received;
     cost.bytes_written = kv;
-    cost.kept = kept_of(problem_, rows(block));
+    cost.kept = backward.kept;
     cost.products = 4;
     return cost;
   }
@@ -73,7 +75,7 @@ UnitCost BlockPasses::cost(int phase, Index block) const {
   cost.kept = forward.kept;
   cost.products = 2;
   if (!problem_.gradients) return cost;
-  const Prediction backward = backward_->predict(rank);
+  const Prediction backward = of_queries_->predict(rank);
   cost.memory_bytes = std::max(cost.memory_bytes, backward.memory_bytes);
   cost.bytes_read += backward.bytes_received + count * (problem_.query_row_bytes() + dlse_ * problem_.lse_row_bytes());
   cost.bytes_written += count * problem_.query_row_bytes();
@@ -101,31 +103,27 @@ UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& si
   tensors.q = read_rows(problem_, location, rows, "q", {StoredTensor::q}, own);
   tensors.kv = read_rows(problem_, location, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
   UnitMetrics metrics;
-  metrics.forward = run_forward(*forward_, location, tensors, progress);
-  metrics.forward->hops[0].wait_seconds += own.wait_seconds;
-  metrics.forward->hops[0].bytes_received += own.bytes_received;
+  metrics.forward = run_forward_pass(*forward_, location, tensors, progress);
+  add_own(own, *metrics.forward);
   write(StoredTensor::out, tensors.out);
   write(StoredTensor::lse, tensors.lse);
   if (problem_.statistics.entropy) write(StoredTensor::entropy, tensors.entropy);
   if (!problem_.gradients) return metrics;
   write(StoredTensor::normalizers, tensors.normalizers);
-  metrics.backward = run_dq(location, tensors, progress);
+  kernels::release_kept_memory();
+  tensors.entropy = {};
+  own = {};
+  read_late(location, tensors, own);
+  metrics.backward = run_backward_pass(*of_queries_, location, tensors, progress);
+  add_own(own, *metrics.backward);
   write(StoredTensor::dq, tensors.dq);
   return metrics;
 }
 
-core::RankMetrics BlockPasses::run_dq(const Location& location, Tensors& tensors, const Progress& progress) const {
+void BlockPasses::read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const {
   const pattern::StoredRows& rows = this->rows(location.rank());
-  core::RankMetrics metrics{rows.count(), {{}}};
-  kernels::release_kept_memory();
-  tensors.entropy = {};
-  tensors.dout = read_rows(problem_, location, rows, "dout", {StoredTensor::dout}, metrics.hops[0]);
-  if (dlse_) tensors.dlse = read_rows(problem_, location, rows, "dlse", {StoredTensor::dlse}, metrics.hops[0]);
-  BackwardComputation computation(problem_, rows, tensors, make_delta(problem_, rows.count(), tensors),
-                                  kept_of(problem_, rows), progress, Wanted::of_queries);
-  run_backward(*backward_, {problem_, blocks_, location, tensors, metrics}, computation,
-               [&] { computation.finish_queries(metrics.hops.back()); });
-  return metrics;
+  tensors.dout = read_rows(problem_, location, rows, "dout", {StoredTensor::dout}, metrics);
+  if (dlse_) tensors.dlse = read_rows(problem_, location, rows, "dlse", {StoredTensor::dlse}, metrics);
 }
 
 UnitMetrics BlockPasses::run_keys(const Location& location, core::RowSink& sink, const Progress& progress,
@@ -134,10 +132,13 @@ UnitMetrics BlockPasses::run_keys(const Location& location, core::RowSink& sink,
   kernels::release_kept_memory();
   core::HopMetrics own;
   tensors.kv = read_rows(problem_, location, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
+  tensors.q = read_rows(problem_, location, rows, "q", {StoredTensor::q}, own);
+  tensors.out = read_rows(problem_, location, rows, "out", {StoredTensor::out}, own);
+  tensors.normalizers = read_rows(problem_, location, rows, "normalizers", {StoredTensor::normalizers}, own);
+  read_late(location, tensors, own);
   UnitMetrics metrics;
-  metrics.backward = run_key_gradients(*queries_, problem_, blocks_, location, dlse_, tensors, progress);
-  metrics.backward->hops[0].wait_seconds += own.wait_seconds;
-  metrics.backward->hops[0].bytes_received += own.bytes_received;
+  metrics.backward = run_backward_pass(*of_keys_, location, tensors, progress);
+  add_own(own, *metrics.backward);
   write_rows(sink, stored(StoredTensor::dk, problem_, location), rows, tensors.dkv);
   write_rows(sink, stored(StoredTensor::dv, problem_, location), rows, tensors.dkv, tensors.dkv.bytes() / 2);
   return metrics;

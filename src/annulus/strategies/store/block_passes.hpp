@@ -10,9 +10,10 @@
 // Units of a phase are counted block after block, then entry of the batch after entry.
 #pragma once
 
+#include <memory>
 #include <optional>
 
-#include "annulus/strategies/store/key_gradients.hpp"
+#include "annulus/core/row_store.hpp"
 #include "annulus/strategies/strategy.hpp"
 
 namespace annulus::strategies {
@@ -56,15 +57,14 @@ class BlockPasses {
   UnitMetrics run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                           Tensors tensors) const;
   UnitMetrics run_keys(const Location& location, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
-  core::RankMetrics run_dq(const Location& location, Tensors& tensors, const Progress& progress) const;
+  /// Reads what a backward pass takes beside what the forward pass had.
+  void read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const;
 
   const Problem problem_;  // of one batch entry
   const Index entries_;
   const pattern::Partition blocks_;
   const bool dlse_;
-  const std::vector<Problem> rounds_;
-  std::unique_ptr<const Schedule> forward_, backward_;
-  std::unique_ptr<const QueryPlan> queries_;
+  std::unique_ptr<const Schedule> forward_, of_queries_, of_keys_;
 };
 
 }  // namespace annulus::strategies

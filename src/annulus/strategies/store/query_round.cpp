@@ -1,6 +1,9 @@
 #include "annulus/strategies/store/query_round.hpp"
 
+#include <algorithm>
 #include <queue>
+
+#include "annulus/strategies/backward_computation.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -60,42 +63,39 @@ Index count_of(const pattern::OwnerInterval& owned) {
 
 }  // namespace
 
-QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition)
-    : problem_(round),
-      partition_(partition),
-      layout_(without_mask(round.layout())),
-      hops_(layout_, partition, pattern::From::owners, -1, int(partition.size()) - 1) {}
-
-/// Under a causal mask blocks before this one see none of its keys.
-const std::vector<int>& QueryRound::reads(int block) const {
-  if (block_ == block) return reads_;
-  block_ = block;
-  reads_.clear();
-  for (int h = 0; h < hops_.count(block); ++h) {
-    if (problem_.pattern.causal && hops_.receive_from(block, h) < block) continue;
-    if (hops_.rows_received(block, h) > 0) reads_.push_back(h);
-  }
-  return reads_;
+Index query_row_bytes(const Problem& problem, bool dlse) {
+  return 3 * problem.query_row_bytes() + problem.normalizer_row_bytes() + dlse * problem.lse_row_bytes();
 }
 
-pattern::StoredRows QueryRound::rows(int block, std::size_t s) const {
+QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)
+    : ReadRound(round, partition, without_mask(round.layout()), -1), dlse_(dlse) {}
+
+/// Under a causal mask blocks before this one see none of its keys.
+bool QueryRound::reads_any(int block, int h) const {
+  return !(problem().pattern.causal && all().receive_from(block, h) < block) && all().rows_received(block, h) > 0;
+}
+
+pattern::StoredRows QueryRound::rows_of(const pattern::PackedRows& picked) {
   std::vector<core::Interval> intervals;
-  for (const pattern::OwnerInterval& owned : hops_.hop(block, reads(block)[s - 1]).receive) {
+  for (const pattern::OwnerInterval& owned : picked) {
     const std::vector<core::Interval> rows = intervals_of(owned);
     intervals.insert(intervals.end(), rows.begin(), rows.end());
   }
   return pattern::joined(intervals);
 }
 
-QueryRound::Counted QueryRound::counted(int block) const {
-  Counted counted;
-  for (std::size_t i = 0; i < reads(block).size(); ++i) {
-    Index rows = 0;
-    for (const pattern::OwnerInterval& owned : hops_.hop(block, reads(block)[i]).receive) rows += count_of(owned);
-    counted.rows += rows;
-    counted.slots[i % slots] = std::max(counted.slots[i % slots], rows);
-  }
-  return counted;
+Index QueryRound::rows_read(int block, int h) const {
+  Index rows = 0;
+  for (const pattern::OwnerInterval& owned : all().hop(block, h).receive) rows += count_of(owned);
+  return rows;
+}
+
+std::vector<Index> QueryRound::buffer_bytes(int block) const {
+  const std::array<Index, slots> bytes = slot_bytes(block);
+  const Index most = *std::max_element(bytes.begin(), bytes.end()) / query_row_bytes(problem(), dlse_);
+  const Index delta = problem().shape.batch * most * problem().shape.heads * Index(core::bytes_of(problem().precision));
+  const Index panels = backward_panels(problem(), most) - backward_panels(problem(), rows(block).count());
+  return {total(bytes) + delta + std::max<Index>(0, panels)};
 }
 
 }  // namespace annulus::strategies

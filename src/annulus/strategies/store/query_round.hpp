@@ -5,40 +5,35 @@
 // Worked example: 12 rows in 3 blocks, key row 5 in block 1 takes in queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 #pragma once
 
-#include "annulus/pattern/hops.hpp"
 #include "annulus/strategies/keys/read_round.hpp"
 
 namespace annulus::strategies {
 
-/// One of the rounds, for all blocks. Problem and partition are not copied.
-class QueryRound {
- public:
-  QueryRound(const Problem& round, const pattern::Partition& partition);
+/// Bytes of a query row with all that gradients of keys take of it: q, out, dout, normalizers and, where the store has
+/// gradients of the LSE (`dlse`), these.
+Index query_row_bytes(const Problem& problem, bool dlse);
 
-  const Problem& problem() const { return problem_; }
-  /// Step 0 works on the own queries.
-  std::size_t steps(int block) const { return reads(block).size() + 1; }
-  /// Whose queries step s > 0 works on.
-  int owner(int block, std::size_t s) const { return hops_.receive_from(block, reads(block)[s - 1]); }
-  /// The rows, ascending. Those that a head picks are read with all heads, which lie beside them; where they are more
-  /// than a quarter of the rows between them, all of these.
-  pattern::StoredRows rows(int block, std::size_t s) const;
-  static constexpr std::size_t slots = ReadRound::slots;  ///< of the i-th read in slot i mod slots
-  struct Counted {
-    Index rows = 0;                                ///< of all steps
-    std::array<Index, QueryRound::slots> slots{};  ///< the most that a slot takes
-  };
-  Counted counted(int block) const;
+/// One of the rounds, for all blocks. The keys of every step are the block's own.
+class QueryRound final : public ReadRound {
+ public:
+  QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse);
+
+  KeyBlock form(int block, std::size_t, std::size_t) const override { return own_block({}, rows(block)); }
+  /// Beside what is read: delta of a block of queries, and the larger panels of one that has more rows than the own
+  /// block.
+  std::vector<Index> buffer_bytes(int block) const override;
+
+  /// The rows of what a hop brings, ascending. Those that a head picks are read with all heads, which lie beside them;
+  /// where they are more than a quarter of the rows between them, all of these.
+  static pattern::StoredRows rows_of(const pattern::PackedRows& picked);
+  bool has_dlse() const { return dlse_; }
 
  private:
-  const std::vector<int>& reads(int block) const;
+  Index rows_read(int block, int h) const override;
+  Index bytes_read(Index rows) const override { return rows * query_row_bytes(problem(), dlse_); }
+  bool reads_any(int block, int h) const override;
 
-  const Problem& problem_;
-  const pattern::Partition& partition_;
-  const pattern::Layout layout_;  // without a mask: who sees whom, either way
-  const pattern::Hops hops_;
-  mutable int block_ = -1;  // asked for last
-  mutable std::vector<int> reads_;
+  const bool dlse_;
 };
 
 }  // namespace annulus::strategies

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/strategies/own_passes.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -32,55 +34,50 @@ std::vector<Part> parts_of(const Problem& problem, bool dlse) {
 
 }  // namespace
 
-Index query_block_row_bytes(const Problem& problem, bool dlse) {
-  Index bytes = 0;
-  for (const Part& part : parts_of(problem, dlse)) bytes += problem.shape.heads * part.head_bytes;
-  return bytes;
+QueryPlan::QueryPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, bool dlse) {
+  for (const Problem& round : rounds) rounds_.emplace_back(round, partition, dlse);
 }
 
-QueryBlock read_queries(const Problem& problem, const Location& location, pattern::StoredRows rows, bool dlse,
-                        const core::Buffer& memory, StoredRead& read) {
-  QueryBlock block{std::move(rows), {}};
-  const Index count = block.rows.count();
-  std::byte* const host =
-      read.open(location.stored_rows(), memory.data(), count * query_block_row_bytes(problem, dlse));
+std::unique_ptr<KeySource> QueryPlan::source(const PassContext& context) const {
+  return std::make_unique<StoredQueries>(context, *this);
+}
+
+QueryBlock StoredQueries::queries(std::size_t s, std::size_t channel) const {
+  if (s == 0) return ReadKeys::queries(s, channel);
+  const Block& block = queries_[(s - 1) % slots];
+  return {block.rows, block.rows, block.tensors};
+}
+
+void StoredQueries::start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
+                               core::HopMetrics& metrics) {
+  const Problem& problem = context_.problem;
+  Block& block = queries_[slot] = {QueryRound::rows_of(from.receive), {}};
+  const Index count = block.rows.count(), bytes = count * query_row_bytes(problem, plan_.round(0).has_dlse());
+  std::byte* const host = reads_[slot].open(context_.location.stored_rows(), into.data, bytes);
   Index at = 0;
-  for (const Part& part : parts_of(problem, dlse)) {
-    const StoredRowsOf from{part.tensor, location.entry(), problem.shape.heads, part.head_bytes};
-    read.start(part.tensor, row_pieces(from, block.rows, host + at));
-    block.tensors.*part.place = core::Buffer::borrowed(memory.at(at), count * from.row_bytes());
-    at += count * from.row_bytes();
+  for (const Part& part : parts_of(problem, plan_.round(0).has_dlse())) {
+    const StoredRowsOf rows{part.tensor, context_.location.entry(), problem.shape.heads, part.head_bytes};
+    reads_[slot].start(part.tensor, row_pieces(rows, block.rows, host + at));
+    block.tensors.*part.place =
+        core::Buffer::borrowed(static_cast<std::byte*>(into.data) + at, count * rows.row_bytes());
+    at += count * rows.row_bytes();
   }
-  return block;
+  metrics.bytes_received += bytes;
+  metrics.rows_received += count;
 }
 
-void QueryStream::begin(const QueryRound& round) {
-  round_ = &round;
-  started_ = 0;
-  const Index row_bytes = query_block_row_bytes(problem_, dlse_);
-  const auto rows = round.counted(location_.rank()).slots;
-  for (std::size_t i = 0; i < slots; ++i) {
-    buffers_[i] = {};
-    buffers_[i] = core::Buffer("query buffers", rows[i] * row_bytes);
-  }
+void StoredQueries::complete(std::size_t s) {
+  ReadKeys::complete(s);
+  if (s + 1 >= round_->steps(context_.rank())) return;
+  if (s > 0) queries_[(s - 1) % slots].tensors.delta = {};
+  Block& next = queries_[s % slots];
+  next.tensors.delta = make_delta(context_.problem, next.rows.count(), next.tensors);
 }
 
-/// A buffer is free again when the kernel is done with the read `slots` before.
-void QueryStream::start(std::size_t s) {
-  for (; started_ < std::min(s + ReadRound::depth, reads()); ++started_) {
-    const std::size_t slot = started_ % slots;
-    blocks_[slot] = read_queries(problem_, location_, round_->rows(location_.rank(), started_ + 1), dlse_,
-                                 buffers_[slot], reads_[slot]);
-  }
-}
-
-void QueryStream::complete(std::size_t s, core::HopMetrics& metrics) {
-  if (s >= reads()) return;
-  start(s + 1);  // the block of step s is free
-  core::timed_wait(metrics, [&] { reads_[s % slots].wait(); });
-  const Index rows = block(s + 1).rows.count();
-  metrics.rows_received += rows;
-  metrics.bytes_received += rows * query_block_row_bytes(problem_, dlse_);
+MakePlans read_from_store_for_keys(bool dlse) {
+  return [=](const std::vector<Problem>& rounds, const pattern::Partition& partition) {
+    return Plans{std::make_unique<QueryPlan>(rounds, partition, dlse), own_sums(Wanted::of_keys)};
+  };
 }
 
 }  // namespace annulus::strategies

@@ -1,52 +1,50 @@
-// Query rows read out of a store, a few blocks ahead of the kernel, with all that gradients of keys take of them.
+// dK and dV of a block's keys: the backward loop with the queries that see them read out of a store, a few blocks ahead
+// of the kernel. No sums of other keys are made, so nothing is written twice: scores are recomputed instead, 7 products
+// for all gradients (3 for dq, 4 here) where a pass that makes all at once has 5.
 #pragma once
 
-#include <deque>
-
+#include "annulus/strategies/schedule.hpp"
 #include "annulus/strategies/store/query_round.hpp"
 #include "annulus/strategies/stored_read.hpp"
 
 namespace annulus::strategies {
 
-/// q, out, dout, the normalizers and, where the store has gradients of the LSE, dlse of some rows of one batch entry.
-struct QueryBlock {
-  pattern::StoredRows rows;
-  Tensors tensors;
-};
-
-/// Bytes of a row of such a block.
-Index query_block_row_bytes(const Problem& problem, bool dlse);
-
-/// Begins to read the rows of a block into `memory`, of as many bytes as they take.
-QueryBlock read_queries(const Problem& problem, const Location& location, pattern::StoredRows rows, bool dlse,
-                        const core::Buffer& memory, StoredRead& read);
-
-/// Brings the queries of a block's steps, as ReadKeys brings keys.
-class QueryStream {
+/// All rounds, for all blocks.
+class QueryPlan final : public KeyPlan {
  public:
-  QueryStream(const Problem& problem, const Location& location, bool dlse)
-      : problem_(problem), location_(location), dlse_(dlse) {}
+  QueryPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, bool dlse);
 
-  void begin(const QueryRound& round);
-  /// Asks for the queries of step s + 1 and s + 2.
-  void start(std::size_t s);
-  /// Returns when those of step s + 1 are here.
-  void complete(std::size_t s, core::HopMetrics& metrics);
-  /// Those of step s > 0, from complete(s - 1) to complete(s).
-  QueryBlock& block(std::size_t s) { return blocks_[(s - 1) % slots]; }
+  const QueryRound& round(std::size_t i) const override { return rounds_[i]; }
+  std::unique_ptr<KeySource> source(const PassContext& context) const override;
 
  private:
-  static constexpr std::size_t slots = QueryRound::slots;
-  std::size_t reads() const { return round_->steps(location_.rank()) - 1; }
+  std::deque<QueryRound> rounds_;
+};
 
-  const Problem& problem_;
-  const Location location_;
-  const bool dlse_;
-  const QueryRound* round_ = nullptr;
-  std::size_t started_ = 0;
-  std::array<core::Buffer, slots> buffers_;
-  std::array<QueryBlock, slots> blocks_;
+/// The own keys meet the own queries, then those of other blocks.
+class StoredQueries final : public ReadKeys {
+ public:
+  StoredQueries(const PassContext& context, const QueryPlan& plan) : ReadKeys(context), plan_(plan) {}
+
+  void begin(std::size_t round) override { begin_round(plan_.round(round)); }
+  const KeyBlock* block(std::size_t, std::size_t) const override { return &own_; }
+  QueryBlock queries(std::size_t s, std::size_t channel) const override;
+  void complete(std::size_t s) override;
+
+ private:
+  void start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into, core::HopMetrics& metrics) override;
+  void end_read(std::size_t slot) override { reads_[slot].wait(); }
+
+  struct Block {
+    pattern::StoredRows rows;
+    Tensors tensors;
+  };
+  const QueryPlan& plan_;
+  std::array<Block, slots> queries_;
   std::array<StoredRead, slots> reads_;  // gone before the buffers, and reads end before they are
 };
+
+/// Sums of a block's keys alone; `dlse`: the store has gradients of the LSE.
+MakePlans read_from_store_for_keys(bool dlse);
 
 }  // namespace annulus::strategies
