@@ -12,8 +12,8 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// Computes for a rank with the rows `own_rows`. Reads q, dout, normalizers and delta (make_delta()) of the queries in hand;
-  /// frees tensors.delta at the end.
+  /// Computes for a rank with the rows `own_rows`. Reads q, dout, normalizers and delta (make_delta()) of the queries
+  /// that meet the keys; frees tensors.delta at the end.
   BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
                       core::Count expected, const Progress& progress, Wanted wanted = Wanted::all);
 
