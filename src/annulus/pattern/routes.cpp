@@ -19,13 +19,17 @@ Routes::Routes(const Layout& layout, const Partition& owners, const Partition& r
       readers_(readers),
       direction_(direction),
       reach_(std::max(reach, 0)),
-      found_(layout, owners, readers, Runs::exact),
       known_(owners.size()) {}
+
+const Readers& Routes::lookup() const {
+  if (!lookup_) lookup_.emplace(layout_, owners_, readers_, Runs::exact);
+  return *lookup_;
+}
 
 /// In the order in which the rows reach them.
 std::vector<ReaderRun> Routes::runs(int q, const Crossings& crossings) const {
   const int ranks = this->ranks();
-  std::vector<ReaderRun> all = found_.runs(q, crossings, direction_ > 0 ? reach_ : ranks - 1 - reach_);
+  std::vector<ReaderRun> all = lookup().runs(q, crossings, direction_ > 0 ? reach_ : ranks - 1 - reach_);
   std::vector<ReaderRun> ours;
   for (const ReaderRun& run : all) {
     const Index nearest = direction_ > 0 ? run.begin : run.end - 1;
@@ -61,7 +65,7 @@ std::unique_ptr<Routes::Kind> Routes::count(int q, const std::vector<ReaderRun>&
 
 const Routes::Kind& Routes::kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const {
   if (crossings.size() > named_intervals) return *singular_.emplace_back(count(q, runs));
-  std::vector<Index> key = found_.key(q, runs, crossings);
+  std::vector<Index> key = lookup().key(q, runs, crossings);
   key.push_back(Index(runs.size()));
   std::unique_ptr<Kind>& kind = kinds_[std::move(key)];
   if (!kind) kind = count(q, runs);
@@ -72,7 +76,7 @@ const Routes::Owner& Routes::owner(int q) const {
   Owner& owner = known_[std::size_t(q)];
   if (owner.known) return owner;
   owner.known = true;
-  const Crossings crossings = found_.crossings(q);
+  const Crossings crossings = lookup().crossings(q);
   if (!Readers::is_any(crossings)) return owner;
   const std::vector<ReaderRun> runs = this->runs(q, crossings);
   owner.kind = &kind(q, runs, crossings);
@@ -89,7 +93,7 @@ const Routes::Legs& Routes::legs(int q) const {
     std::rotate(recent_.begin(), found, found + 1);  // the one asked for last is the first
     return recent_.front();
   }
-  return keep(spell_out(q, runs(q, found_.crossings(q))));
+  return keep(spell_out(q, runs(q, lookup().crossings(q))));
 }
 
 const Routes::Legs& Routes::keep(Legs legs) const {

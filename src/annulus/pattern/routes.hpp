@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -52,6 +53,7 @@ class Routes {
     int owner = -1;
     std::vector<PackedRows> carried, read_until;
   };
+  const Readers& lookup() const;
   const Owner& owner(int q) const;
   static std::size_t leg(const Owner& owner, int distance);
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
@@ -66,7 +68,7 @@ class Routes {
   const Partition& readers_;
   const int direction_;
   const int reach_;
-  const Readers found_;
+  mutable std::optional<Readers> lookup_;  // made when first asked: who plans thousands of ranks may never ask
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<Kind>, HashKey> kinds_;
   mutable std::vector<std::unique_ptr<Kind>> singular_;  // of owners with more intervals than a key should name
