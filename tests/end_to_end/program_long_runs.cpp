@@ -12,7 +12,7 @@ struct Kind {
   const char* distribution;
   const char* limit;
 };
-constexpr Kind kinds[] = {{"stream", "{strategy: stream}", "2MiB"}, {"slices", "{strategy: ring}", "4MiB"}};
+constexpr Kind kinds[] = {{"stream", "{strategy: stream}", "2MiB"}, {"slices", "{strategy: ring}", "5MiB"}};
 
 class ProgramLongRuns : public ProgramTest, public testing::WithParamInterface<Kind> {
  protected:
