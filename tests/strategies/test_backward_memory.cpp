@@ -67,7 +67,8 @@ TEST(BackwardMemory, OfGradientsInOrderIsMoreWhereSumsComeHomeWhileOthersPassBy)
         if (!why_not_reproducible(*strategy, one.problem, ranks).empty()) continue;
         // Dense and causal, the rank before the last has three blocks of sums under way: in, out, and its own.
         const bool three = size.name.rfind("dense causal", 0) == 0;
-        const double limit = type == core::DType::float32 ? (three ? 2.35 : 2.2) : three ? 3.0 : 2.7;
+        // Each block of sums has what blocks of query rows have begun beside it.
+        const double limit = type == core::DType::float32 ? (three ? 3.4 : 2.6) : three ? 4.7 : 3.6;
         EXPECT_LE(ratio(*strategy, one.problem), limit)
             << strategy->name() << ", " << size.name << ", " << name_of(type);
       }

@@ -76,7 +76,8 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients) {}
 
-  Index block() const { return is_in_blocks() ? tuning::host_sum_rows : 0; }
+  /// Where lists are cut between granules alone, a granule's sum is whole: it is added as matrix units add it.
+  Index block() const { return is_in_blocks() ? tuning::host_sum_rows : operands_.by_granules ? granule : 0; }
 
   Memory start(const BackwardTask& task) const {
     Memory w = Scratch::of_this_thread().fill(
@@ -91,7 +92,7 @@ class GradientSums {
   void load_queries(const BackwardTask& task, const ChunkRows& rows, Memory& w) const {
     QueryChunk<T>& q = w.queries;
     const Index count = rows.count;
-    q.ends = rows.ends;
+    q.ends = rows.ends || !is_in_blocks();
     rows.for_each([&](Index i, Index, Index row, Index head) {
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);
