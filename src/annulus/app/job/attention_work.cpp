@@ -86,7 +86,7 @@ void AttentionWork::start_gradients() {
     gradient_inputs_.reserve(2);
     for (const StoredTensor tensor : backward_inputs(job_)) {
       core::Buffer& buffer = tensor == StoredTensor::dout ? tensors_.dout : tensors_.dlse;
-      buffer = core::Buffer(std::string(name_of(tensor)).c_str(), bytes_of(tensor));
+      buffer = core::Buffer(std::string(name_of(tensor)), bytes_of(tensor));
       start({tensor}, gradient_inputs_, buffer.at(0));
     }
   });
