@@ -106,7 +106,7 @@ TEST(CudnnAttend, GradientsOfAwkwardRows) {
     test.output_scale = 1;
     DenseDouble engine;
     expect_gradients(engine, test, 1e-3);
-    EXPECT_EQ(engine.ran.empty(), mask == Band::after);  // keys behind the query alone are our own kernels'
+    EXPECT_EQ(engine.ran.empty(), mask == Band::after);  // keys after the query alone are our own kernels'
   }
 }
 

@@ -179,7 +179,7 @@ TYPED_TEST(DeviceBackward, LargeScores) {
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   BackwardCase whole;
   whole.shape = {1, 0, 3, 1, 9};
-  constexpr Index n = 290;  // rows of two blocks; the first one is cut twice, the second one goes on behind its end
+  constexpr Index n = 290;  // rows of two blocks; the first one is cut twice, the second one does not end in it
   whole.query_rows = whole.key_rows = n;
   whole.calls.resize(1);
   whole.calls[0].runs = {{0, 0, 1, n}, {0, 0, 1, 13}, {13, 13, 1, 187}, {200, 200, 1, 90}};

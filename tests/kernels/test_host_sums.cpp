@@ -23,7 +23,7 @@ BackwardCase many_rows(Index n, bool causal, const std::vector<Index>& cuts) {
   return test;
 }
 
-/// Of the host back end in float64: the definition takes too long.
+/// Gradients by the host back end in float64, because the definition takes too long.
 kernels::ReferenceResult forward_of(BackwardCase test) {
   test.precision = Precision::float64;
   test.type = DType::float64;

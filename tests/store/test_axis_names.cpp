@@ -102,7 +102,7 @@ const auto labelled = [](std::function<void(const std::string&)> label) {
 };
 
 const Case understood[] = {
-    {"nobody says anything", square, {}, core::AxisOrder::bshd},
+    {"no word about axes", square, {}, core::AxisOrder::bshd},
     {"asked for bhsd", square, core::AxisOrder::bhsd, core::AxisOrder::bhsd},
     {"more heads than rows, asked for",
      [](const std::string& p) {

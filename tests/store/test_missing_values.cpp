@@ -24,7 +24,7 @@ class MissingValuesTest : public test::InputFileTest {
   MissingValuesTest() { settings_.dlse = "/dlse"; }
 
   void make(hid_t type, bool is_chunked = false) {
-    comm.barrier();  // nobody reads the file before
+    comm.barrier();  // no rank still reads the earlier file
     if (comm.is_root()) {
       const hid_t lse = H5Tget_size(type) == 8 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
       std::filesystem::remove(path);

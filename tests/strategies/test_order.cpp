@@ -36,7 +36,7 @@ TEST(ReproducibleOrder, DocumentsAreRefusedOnlyWhereACausalOneIsCut) {
   EXPECT_NE(find("ring_blocking")->not_reproducible(problem, 5), "") << "one is";
 }
 
-/// Up through the ranks and back down; other cuts, and keys behind the query, find no order.
+/// Up through the ranks and back down; other cuts, and keys after the query, find no order.
 TEST(ReproducibleOrder, RowsGoFromPartToPart) {
   Problem problem = make({1, 64, 4, 4, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   for (const char* name : {"ring", "rotation"}) {

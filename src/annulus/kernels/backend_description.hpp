@@ -11,7 +11,7 @@
 namespace annulus::kernels {
 
 /// What a run wants beside attention itself.
-struct Wanted {
+struct WantedOfBackend {
   core::DType type = core::DType::float32;
   core::Precision precision = core::Precision::float32;
   bool statistics = false;
@@ -50,7 +50,7 @@ struct LibraryBackend {
   /// "9.19.0", or "none: " and why this process does not have the library.
   std::string (*version)();
   /// Nothing where it takes what is wanted.
-  std::optional<Refusal> (*refuses)(const Wanted& wanted);
+  std::optional<Refusal> (*refuses)(const WantedOfBackend& wanted);
   const ComputedPairs& (*computed)();
   /// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
   std::string (*describe)();

@@ -292,7 +292,7 @@ std::string describe_pairs() {
   return all_pairs.own > 0 ? text + ", our own kernels the rest: " + all_pairs.reason : text;
 }
 
-std::optional<Refusal> refusal(const Wanted& wanted) {
+std::optional<Refusal> refusal(const WantedOfBackend& wanted) {
   if (core::bytes_of(wanted.type) != 2) {
     return Refusal{"compute.backend", fmt::format("cudnn takes tensors of float16 and bfloat16, these are {}",
                                                   core::name_of(wanted.type))};

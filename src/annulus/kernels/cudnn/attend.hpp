@@ -28,6 +28,6 @@ Index attend_backward_bytes(const core::Shape& shape, Index rows);
 /// For the back end's description (backend_description.hpp).
 const ComputedPairs& computed_pairs();
 std::string describe_pairs();
-std::optional<Refusal> refusal(const Wanted& wanted);
+std::optional<Refusal> refusal(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels::cudnn
