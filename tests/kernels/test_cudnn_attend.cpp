@@ -67,12 +67,13 @@ TEST(CudnnAttend, OwnKernelsDoWhatHasNoPlan) {
   test.fill();
   DenseDouble engine;
   engine.why_not = [](const PlanShape& shape) { return shape.queries == 16 ? "no plan of 16" : ""; };
-  const kernels::ComputedPairs before = kernels::cudnn::computed_pairs();
+  const kernels::ComputedPairs& computed = kernels::cudnn::computed_pairs();
+  const double own = computed.own, library = computed.library;
   expect_forward(engine, test, "some by our own");
   EXPECT_FALSE(engine.ran.empty());
   for (const PlanShape& shape : engine.ran) EXPECT_NE(shape.queries, 16);
-  EXPECT_EQ(kernels::cudnn::computed_pairs().own - before.own, 2.0 * 4 * 4 * 16 * 16);
-  EXPECT_GT(kernels::cudnn::computed_pairs().library, before.library);
+  EXPECT_EQ(computed.own - own, 2.0 * 4 * 4 * 16 * 16);
+  EXPECT_GT(computed.library, library);
   EXPECT_EQ((kernels::ComputedPairs{30, 10}.library_share()), 0.75);
   EXPECT_TRUE(std::isnan(kernels::ComputedPairs{}.library_share())) << "nothing was done";
   EXPECT_FALSE(kernels::cudnn::describe_pairs().starts_with("0.0 %"));

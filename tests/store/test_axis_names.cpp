@@ -94,7 +94,7 @@ struct Case {
   core::AxisOrder found;
 };
 const auto square = [](const std::string& path) { make(path, {2, 8, 8, 5}, {2, 8, 8, 5}); };
-const auto labelled = [](std::function<void(const std::string&)> label) {
+const auto labelled = [](const std::function<void(const std::string&)>& label) {
   return [label](const std::string& path) {
     square(path);
     label(path);

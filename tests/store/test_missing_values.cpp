@@ -113,8 +113,8 @@ TEST_F(MissingValuesTest, AFillValueThatOccursIsRefusedWithItsPlace) {
       make(H5T_IEEE_F32LE);
       mark(name, attribute, {-1, flat ? 30.0 : 120.0, 1e36});  // [1, 2, 2], or [1, 2, 2, 3]
       const std::string at = flat ? "30 at [1, 2, 2]" : "120 at [1, 2, 2, 3]";
-      EXPECT_EQ(error_of_reading(name),
-                path + ": dataset " + name + " holds " + at + words + attribute + "; expected a number everywhere");
+      EXPECT_EQ(error_of_reading(name), fmt::format("{}: dataset {} holds {}{}{}; expected a number everywhere", path,
+                                                    name, at, words, attribute));
     }
   }
 }
@@ -184,7 +184,9 @@ TEST_F(MissingValuesTest, OfALayer) {
   settings.layer->bq = "/bq";
   settings.layer->bo = "/bo";
   settings.train.emplace();
-  for (const auto& [marked, marked_extents] : datasets) {
+  for (const auto& dataset : datasets) {
+    const auto& marked = dataset.first;
+    const std::size_t axes = dataset.second.size();
     SCOPED_TRACE(marked);
     comm.barrier();
     if (comm.is_root()) {
@@ -198,9 +200,9 @@ TEST_F(MissingValuesTest, OfALayer) {
     mark(marked, "_FillValue", {7});
     const LayerFile file(settings, {true, true}, comm);
     std::vector<float> memory(60);
-    const auto columns = Index(marked_extents.size() == 1 ? 1 : 6);
+    const auto columns = Index(axes == 1 ? 1 : 6);
     expect_error(path, fmt::format("dataset {} holds 7 at [", marked), [&] {
-      if (marked_extents.size() == 3) return file.read({{marked, memory.data()}}, {test::share(5, comm)}, comm);
+      if (axes == 3) return file.read({{marked, memory.data()}}, {test::share(5, comm)}, comm);
       const Rectangle all{{0, 6}, {0, columns}};
       file.read_weights({{marked, all, all, memory.data()}}, comm);
     });

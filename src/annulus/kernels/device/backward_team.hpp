@@ -112,8 +112,9 @@ class BackwardTeam {
 
   /// Sums of the owned rows: dq, or dk and dv.
   struct Sums {
-    typename Tile::Output dq_or_dk[kept > 0 ? kept : 1] = {};
-    typename Tile::Output dv[kept > 0 && !owns_queries ? kept : 1] = {};
+    static constexpr int room = kept + (kept == 0);  // an array has one number at least
+    typename Tile::Output dq_or_dk[room] = {};
+    typename Tile::Output dv[owns_queries ? 1 : room] = {};
   };
 
   /// Looked-up rows of one side.
