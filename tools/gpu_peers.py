@@ -21,6 +21,11 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
 CALLS = 9
+# What gpu_check times annulus on: type, rows, heads, head size, causal.
+DENSE = [("bfloat16", n, 16, head_dim, causal) for n in (16384, 4096) for head_dim in (128, 64, 256)
+         for causal in (True, False)]
+DENSE += [("bfloat16", 65536, 8, head_dim, True) for head_dim in (128, 64)]
+DENSE += [("float16", 16384, 16, 128, True), ("float32", 16384, 16, 64, True), ("float32", 16384, 16, 128, True)]
 
 
 def tell(**facts):
@@ -66,8 +71,8 @@ def product(device, dtype, n):
     return {"seconds": seconds, "tflops": 2 * n**3 / seconds * 1e-12}
 
 
-def dense(device, backend, dtype, n, heads, head_dim):
-    """Causal attention by one of PyTorch's kernels, as a user calls it."""
+def dense(device, backend, dtype, n, heads, head_dim, causal):
+    """Attention by one of PyTorch's kernels, as a user calls it."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
@@ -76,10 +81,11 @@ def dense(device, backend, dtype, n, heads, head_dim):
 
     def forward():
         with sdpa_kernel(getattr(SDPBackend, backend)):
-            return scaled_dot_product_attention(*qkv, is_causal=True)
+            return scaled_dot_product_attention(*qkv, is_causal=causal)
 
     out = forward()
-    return rates(device, 4 * head_dim * heads * n * (n + 1) / 2, forward,
+    kept = n * (n + 1) / 2 if causal else n * n
+    return rates(device, 4 * head_dim * heads * kept, forward,
                  lambda: torch.autograd.grad(out, qkv, dout, retain_graph=True))
 
 
@@ -141,12 +147,13 @@ def main():
     for dtype in ("bfloat16", "float32"):
         attempt({"case": f"product {8192 // part}", "dtype": dtype},
                 lambda: product(device, getattr(torch, dtype), 8192 // part))
-    n = 16384 // part
-    for dtype, head_dims in (("bfloat16", (128, 64)), ("float32", (64,))):
-        for head_dim in head_dims:
-            for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION"):
-                attempt({"case": f"dense {n} D {head_dim}", "dtype": dtype, "peer": backend},
-                        lambda: dense(device, backend, getattr(torch, dtype), n, 16, head_dim))
+    for dtype, n, heads, head_dim, causal in DENSE:
+        for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION"):
+            if dtype == "float32" and backend != "EFFICIENT_ATTENTION":
+                continue
+            attempt({"case": f"dense {n // part} D {head_dim} {'causal' if causal else 'full'}", "dtype": dtype,
+                     "peer": backend},
+                    lambda: dense(device, backend, getattr(torch, dtype), n // part, heads, head_dim, causal))
     n, segments = 262144 // part, [w // part for w in (2048, 4096, 8192, 16384)]
     attempt({"case": f"dilated {n}", "dtype": "bfloat16", "peer": "composed of flash"},
             lambda: dilated(device, torch.bfloat16, n, 8, 64, segments, [1, 2, 4, 8]))

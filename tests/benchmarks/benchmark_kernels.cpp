@@ -6,7 +6,6 @@
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
-// On a GPU team_any_order_backward, too: matrix units that add to dq atomically, five products in place of seven.
 // What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
 // its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
 // bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
@@ -29,7 +28,6 @@
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/kernels/backward.hpp"
-#include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/statistics.hpp"
@@ -53,7 +51,6 @@ struct Case {
   bool products_as_stored = false;  ///< of bfloat16: products of bfloat16, not of float32
   Index dilation = 1;               ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
   Index hops = 1;                   ///< calls, each with as many of the keys
-  bool any_order = false;           ///< BackwardOperands::any_order
   bool in_blocks = false;           ///< GradientViews::begun_dk
   bool exact = false;               ///< in float64, whatever the tensors are stored as
   std::uint64_t seed = 1;           ///< of the tensors' numbers
@@ -135,8 +132,7 @@ void differentiate_once(const Case& c, const Calls& calls, const Tensors& t) {
                                            .dout = t.dout.view,
                                            .normalizers = t.normalizers.view,
                                            .delta = t.delta.view,
-                                           .scale = c.scale(),
-                                           .any_order = c.any_order};
+                                           .scale = c.scale()};
   kernels::GradientViews gradients{t.dq.view, t.dk.view, t.dv.view};
   if (c.in_blocks) gradients = {t.dq.view, t.dk.view, t.dv.view, t.begun_dk.view, t.begun_dv.view};
   for (const core::WorkList& work : calls)
@@ -296,10 +292,9 @@ void register_statistics() {
 void register_case(const Case& c) {
   const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
-                                       c.any_order   ? "any_order_backward"
-                                       : c.in_blocks ? "in_blocks_backward"
-                                       : c.backward  ? "backward"
-                                                     : "forward",
+                                       c.in_blocks  ? "in_blocks_backward"
+                                       : c.backward ? "backward"
+                                                    : "forward",
                                        c.products_as_stored ? "bfloat16_products" : core::name_of(c.type), c.n,
                                        c.head_dim, comb, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
@@ -331,8 +326,6 @@ void register_cases() {
                              .head_dim = head_dim,
                              .causal = causal,
                              .in_blocks = true});
-            if (kernels::cuda::is_built && backward && type != DType::float32 && (head_dim == 64 || head_dim == 128))
-              register_case({Backend::device, true, type, n, 8, head_dim, causal, false, 1, 1, true});
           }
         }
       }

@@ -70,16 +70,6 @@ Gradients twin_gradients(const BackwardCase& test, const BackwardAnswer& known, 
   });
 }
 
-/// The same by the blocks that make all of them at once.
-template <class Products>
-Gradients twin_gradients_at_once(const BackwardCase& test, const BackwardAnswer& known, TwinRun& how) {
-  return gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {
-    Products::with_block_of_all(test.shape.head_dim, [&](auto block) {
-      twin_attend_backward<decltype(block)>(list, test.shape, tensors, test.scale(), test.output_scale, how);
-    });
-  });
-}
-
 /// Shared memory of the largest one of the blocks for this head size.
 template <class Products>
 int backward_shared_bytes(Index head_dim) {

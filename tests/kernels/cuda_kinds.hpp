@@ -53,14 +53,6 @@ struct Kind {
       with_backward_blocks<entry + 1>(head_dim, visit);
     }
   }
-  /// The block that makes all gradients at once.
-  template <std::size_t entry = 0, class Visit>
-  static void with_block_of_all(Index head_dim, const Visit& visit) {
-    using namespace kernels::cuda;
-    constexpr TileSizes keys = key_table[entry];
-    if (head_dim <= keys.columns) return visit(BackwardBlock<Engine, Number, Adds::all, keys>{});
-    if constexpr (entry + 1 < std::size(key_table)) with_block_of_all<entry + 1>(head_dim, visit);
-  }
   static kernels::ReferenceResult twin(const WorkCase& test, TwinRun& how) {
     kernels::ReferenceResult answer;
     with_block(test.shape.head_dim, [&](auto block) { answer = twin_answer<decltype(block)>(test, how); });

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "annulus/core/storage.hpp"
@@ -39,7 +40,7 @@ class DenseDouble : public kernels::cudnn::Engine {
         double out = scores.empty() ? NAN : 0;  // nobody promises a number
         for (std::size_t j = 0; j < scores.size(); ++j)
           out += std::exp(scores[j] - largest) / sum * key(shape, shape.v, t.v, n, h, Index(j), d);
-        t.out[at * shape.head_dim + d] = float(out);
+        kernels::store_number({t.out, shape.type}, at * shape.head_dim + d, out);
       }
     });
   }
@@ -49,12 +50,11 @@ class DenseDouble : public kernels::cudnn::Engine {
     fill(workspace);
     const Index D = shape.head_dim;
     const std::size_t key_numbers = std::size_t(shape.key_rows() * D);
-    std::vector<double> dk(key_numbers), dv(key_numbers);
+    std::vector<double> dq(std::size_t(shape.rows() * D)), dk(key_numbers), dv(key_numbers);
     for_each_query(shape, [&](Index n, Index h, Index i, Index at) {
       const std::vector<double> scores = scores_of(shape, t.q, t.k, n, h, i);
       double delta = 0;
       for (Index d = 0; d < D; ++d) {
-        t.dq[at * D + d] = 0;
         delta += query(shape, shape.out, t.out, n, h, i, d) * query(shape, shape.dout, t.dout, n, h, i, d);
       }
       for (std::size_t j = 0; j < scores.size(); ++j) {
@@ -65,15 +65,15 @@ class DenseDouble : public kernels::cudnn::Engine {
         const double ds = shape.scale * p * (dp - delta);
         const std::size_t to = std::size_t(((n * shape.kv_heads + kv_of(shape, h)) * shape.keys + Index(j)) * D);
         for (Index d = 0; d < D; ++d) {
-          t.dq[at * D + d] += float(ds * key(shape, shape.k, t.k, n, h, Index(j), d));
+          dq[std::size_t(at * D + d)] += ds * key(shape, shape.k, t.k, n, h, Index(j), d);
           dk[to + std::size_t(d)] += ds * query(shape, shape.q, t.q, n, h, i, d);
           dv[to + std::size_t(d)] += p * query(shape, shape.dout, t.dout, n, h, i, d);
         }
       }
     });
-    for (std::size_t i = 0; i < key_numbers; ++i) {
-      kernels::store_number({t.dk, shape.key_gradients()}, Index(i), dk[i]);
-      kernels::store_number({t.dv, shape.key_gradients()}, Index(i), dv[i]);
+    for (const auto& [to, numbers] : {std::pair(t.dq, &dq), {t.dk, &dk}, {t.dv, &dv}}) {
+      for (std::size_t i = 0; i < numbers->size(); ++i)
+        kernels::store_number({to, shape.type}, Index(i), (*numbers)[i]);
     }
   }
 

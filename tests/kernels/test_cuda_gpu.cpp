@@ -139,26 +139,6 @@ TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
   }
 }
 
-// All gradients in one pass, where the GPU has shared memory for its blocks: else as without any_order.
-TYPED_TEST(CudaBackwardOnGpu, InAnyOrder) {
-  for (const Index head_dim : TypeParam::backward_dims) {
-    if (!can_run(backward_shared_bytes<TypeParam>(head_dim))) continue;
-    for (const BackwardCase& test :
-         {awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::upto),
-          long_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::after)}) {
-      SCOPED_TRACE("D " + std::to_string(head_dim) + ", " + std::to_string(test.query_rows) + " query rows");
-      const BackwardAnswer known = naive_backward(test);
-      const auto attend = [&](const core::WorkList& list, const BackwardTensors& tensors) {
-        kernels::BackwardOperands operands = tensors.operands(test);
-        operands.any_order = true;
-        EXPECT_TRUE(
-            kernels::cuda::attend_backward(list, test.shape, test.precision, operands, tensors.gradients(), {}));
-      };
-      expect_close(gradients_by(test, known, attend), known.gradients, TypeParam::gradient_tolerance);
-    }
-  }
-}
-
 TYPED_TEST(CudaBackwardOnGpu, LongRows) {
   this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Band::upto), "long rows");
 }
@@ -254,7 +234,7 @@ void expect_same_bits_for_any_cut(const OrderedCase& rows) {
     const BackwardCase test = rows.with(Products::type, Products::precision, cuts);
     return gradients_by(test, known, [&](const core::WorkList& list, const BackwardTensors& tensors) {
       kernels::BackwardOperands operands = tensors.operands(test);
-      operands.by_granules = operands.any_order = true;
+      operands.by_granules = true;
       EXPECT_TRUE(kernels::cuda::attend_backward(list, test.shape, test.precision, operands, tensors.gradients(), {}));
     });
   };

@@ -16,8 +16,10 @@ namespace {
 using core::Band;
 using core::Precision;
 
+/// The engine rounds out of each call, which is merged with others, to the tensors' type: to 2^-9 or 2^-12 of it.
 void expect_forward(kernels::cudnn::Engine& engine, const WorkCase& test, const std::string& what) {
-  expect_close(forward_by(engine, test), test, 1e-5, what);
+  const double of_rounding = test.type == DType::float32 ? 1e-5 : test.type == DType::float16 ? 1e-3 : 8e-3;
+  expect_close(forward_by(engine, test), test, of_rounding, 1e-5, what);
 }
 
 TEST(CudnnAttend, PairsOfManySegments) {
@@ -93,7 +95,7 @@ TEST(CudnnAttend, GradientsOfPairs) {
       test.fill_all();
       test.dlse.clear();
       DenseDouble engine;
-      expect_gradients(engine, test, kv_heads == 4 ? 3e-5 : 1e-3);  // dk and dv are float16 where heads share them
+      expect_gradients(engine, test, 1e-3);  // those of a call are float16
       EXPECT_FALSE(engine.ran.empty());
     }
   }
@@ -136,7 +138,7 @@ TEST(CudnnAttend, GradientsThatItDoesNotMakeAreOurOwn) {
   test.dlse.clear();
   DenseDouble engine;
   engine.why_not = [](const PlanShape& shape) { return shape.queries == 16 ? "no plan of 16" : ""; };
-  expect_gradients(engine, test, 3e-5);
+  expect_gradients(engine, test, 1e-3);
   EXPECT_FALSE(engine.ran.empty());
   engine.ran.clear();
   test.output_scale = 0.5;
@@ -177,8 +179,8 @@ TEST(CudnnAttend, ManyShapesAreLeftToOurOwn) {
 
 TEST(CudnnAttend, MemoryIsBounded) {
   const core::Shape shape{2, 0, 4, 2, 16};
-  EXPECT_GE(kernels::cudnn::attend_bytes(shape, 77), 4 * 2 * 77 * 4 * 16);
-  EXPECT_GE(kernels::cudnn::attend_backward_bytes(shape, 77), 4 * 2 * 77 * (4 + 2 * 2) * 16);
+  EXPECT_GE(kernels::cudnn::attend_bytes(shape, 77), 2 * 2 * 77 * 4 * 16);
+  EXPECT_GE(kernels::cudnn::attend_backward_bytes(shape, 77), 2 * 2 * 77 * (4 + 2 * 2) * 16);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST_P(CudnnOnGpu, PairsOfManySegments) {
       WorkCase test = two_pairs<WorkCase>(kv_heads, GetParam(), mask);
       test.fill();
       const kernels::ComputedPairs before = kernels::cudnn::computed_pairs();
-      expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()),
+      expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()), 1e-5,
                    "kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
       expect_by_cudnn(before);
     }
@@ -41,7 +41,7 @@ TEST_P(CudnnOnGpu, AwkwardRowsOfEveryHeadSize) {
   for (const Index head_dim : {8, 40, 64, 128, 256}) {
     for (const bool causal : {false, true}) {
       const WorkCase test = awkward_case(head_dim, GetParam(), Precision::float32, causal);
-      expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()),
+      expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()), 1e-5,
                    "D = " + std::to_string(head_dim) + (causal ? ", causal" : ""));
     }
   }

@@ -258,10 +258,6 @@ class TwinMachine {
     if (std::isnan(x)) return 0x7fffffffu;
     return (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
   }
-  template <class T>
-  void add(T* to, T x) const {
-    *to += x;
-  }
   /// Results below the normal numbers are zero.
   float exp2(float x) const { return x < -126 ? 0.0f : std::exp2(x); }
   double exp2(double x) const { return std::exp2(x); }

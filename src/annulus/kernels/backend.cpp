@@ -44,6 +44,15 @@ Backend default_backend() {
 #endif
 }
 
+Backend default_backend(const WantedOfBackend& wanted) {
+  for (const LibraryBackend& library : library_backends()) {
+    const bool keeps_order = core::why_no_fixed_order(library.backend).empty();
+    if ((keeps_order || !wanted.reproducible) && !library.refuses(wanted) && why_no_backend(library.backend).empty())
+      return library.backend;
+  }
+  return default_backend();
+}
+
 const BackendFunctions& functions_of(Backend backend) {
   if (backend == Backend::device) return device_backend;
   if (backend == Backend::cudnn) return cudnn_backend();

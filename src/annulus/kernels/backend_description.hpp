@@ -17,6 +17,7 @@ struct WantedOfBackend {
   bool statistics = false;
   bool dlse = false;              ///< gradients of the LSE
   bool scaled_gradients = false;  ///< gradients of an output that is scaled
+  bool reproducible = false;      ///< the same bits for every cut of the work
 };
 
 /// A key of the run file whose value a back end does not take, and why: "output.statistics", "cudnn makes no
@@ -60,5 +61,9 @@ struct LibraryBackend {
 const std::vector<LibraryBackend>& library_backends();
 /// nullptr where our own kernels are the back end.
 const LibraryBackend* library_of(core::Backend backend);
+
+/// What `auto` stands for: the first library that this process has and that refuses nothing of this, else our own
+/// kernels. For 16-bit tensors cuDNN is 1.5 to 2.6 times as fast as those (docs/performance.md).
+core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

@@ -27,7 +27,6 @@ struct BackwardOperands {
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< the same bits however lists are cut are asked for: no matrix units
   bool by_granules = false;      ///< the same, but lists are cut between granules alone (State)
-  bool any_order = false;        ///< dq may have other bits in each run: matrix units may add to it atomically
   core::TensorView out = {};     ///< stored as q is, where delta is dout.out and nothing else; no data: not known
 };
 

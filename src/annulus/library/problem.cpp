@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
@@ -135,8 +136,13 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.sequence);
-  problem.backend = kernels::default_backend();
   problem.gradients = options.gradients;
+  problem.backend =
+      kernels::default_backend({.type = problem.type,
+                                .precision = problem.precision,
+                                .statistics = problem.statistics.any(),
+                                .scaled_gradients = problem.gradients && problem.pattern.output_scale() != 1,
+                                .reproducible = options.reproducible});
   check_at_least("top_keys", options.top_keys, 0);
   if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);
   if (options.reproducible) {

@@ -248,6 +248,17 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
   return nodes;
 }
 
+namespace {
+
+/// What `compute.backend: auto` stands for on all ranks: our own kernels where some rank lacks a library.
+kernels::Backend agreed_backend(const kernels::WantedOfBackend& wanted, const comm::Communicator& comm) {
+  const std::vector<core::Index> found = comm.gather_all(core::Index(kernels::default_backend(wanted)));
+  const bool all_alike = std::equal(found.begin() + 1, found.end(), found.begin());
+  return all_alike ? kernels::Backend(found.front()) : kernels::default_backend();
+}
+
+}  // namespace
+
 Job make_job(const JobOptions& options, const comm::Communicator& comm) {
   return make_job(read_request(options.words, options.purpose, comm), options, comm);
 }
@@ -255,6 +266,8 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm) {
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm) {
   Job job(std::move(request));
   job.ranks = options.ranks.value_or(comm.size());
+  if (!job.run.settings.compute.backend)
+    job.problem.backend = agreed_backend(wanted_of(job.run.settings, job.problem), comm);
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
     job.problem.precision =

@@ -7,7 +7,6 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
 #include "annulus/comm/root.hpp"
-#include "annulus/kernels/backend_description.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
@@ -46,6 +45,19 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
   return problem;
 }
 
+}  // namespace
+
+kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Problem& problem) {
+  return {problem.type,
+          problem.precision,
+          problem.statistics.any(),
+          settings.input.dlse.has_value(),
+          problem.gradients && problem.pattern.output_scale() != 1,
+          problem.reproducible};
+}
+
+namespace {
+
 /// Refuses a back end that this process does not have, and what its library never computes; `verify` needs no back end.
 void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
@@ -56,9 +68,7 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   }
   const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
   if (library == nullptr) return;
-  const auto refused =
-      library->refuses({problem.type, problem.precision, problem.statistics.any(), run.settings.input.dlse.has_value(),
-                        problem.gradients && problem.pattern.output_scale() != 1});
+  const auto refused = library->refuses(wanted_of(run.settings, problem));
   if (!refused) return;
   core::fail(core::ErrorKind::usage, "{}{}: {}; expected another value, or compute.backend: auto",
              run.where(refused->key), refused->key, refused->reason);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/runfile/run_file.hpp"
 #include "annulus/store/layer_file.hpp"
@@ -50,6 +51,9 @@ struct Request {
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm);
 /// The same of a run file that every rank has read.
 Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communicator& comm);
+
+/// What the run wants of its back end.
+kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const strategies::Problem& problem);
 
 /// The strategy of this name, nullptr for `auto`. Throws Error(usage) where there is no such strategy.
 const strategies::Strategy* named_strategy(const runfile::RunFile& run);

@@ -14,8 +14,8 @@
 //
 // Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
 // forward pass (forward_memory.hpp). Each row's sums are one block's: nothing is added atomically, and the order is
-// fixed. But for Adds::all, on request: keys owned, and their part of dq added atomically where the queries are
-// (streamed_queries.hpp): five products of tiles in place of three and four.
+// fixed. (Blocks of keys that add to dq atomically need five products of tiles in place of three and four. On an H200
+// they were slower all the same with 16-bit tensors, and 1.1 to 1.2 times as fast with TF32.)
 //
 // Sums go on from the gradients, and take 16 keys at a time from the last ones down, or 16 queries at a time from the
 // first ones up, whole granules: the same bits however rows are cut into calls and tiles, if cuts are between granules
@@ -29,7 +29,6 @@
 #include "annulus/kernels/cuda/backward_memory.hpp"
 #include "annulus/kernels/cuda/engines.hpp"
 #include "annulus/kernels/cuda/shared_probabilities.hpp"
-#include "annulus/kernels/cuda/streamed_queries.hpp"
 #include "annulus/kernels/cuda/walk.hpp"
 #include "annulus/kernels/numbers.hpp"
 
@@ -79,7 +78,7 @@ class BackwardBlock {
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
-  static constexpr bool makes_all = adds == Adds::all, in_pairs = Memory::in_pairs;
+  static constexpr bool in_pairs = Memory::in_pairs;
   static constexpr int gradients = owns_queries || in_pairs ? 1 : 2;  ///< of a warp
   using Sums = typename Engine::Sums;
   using Numbers = QueryNumbers<Sum>;
@@ -128,7 +127,6 @@ class BackwardBlock {
       machine_.store(Memory::met_table(tile, 0, j), address_of(owns_queries ? t.k : t.q, facts.batch, row));
       machine_.store(Memory::met_table(tile, 1, j), address_of(owns_queries ? t.v : t.dout, facts.batch, row));
       if (!owns_queries && j <= last) numbers = numbers_of(facts.batch, row);
-      if constexpr (makes_all) machine_.store(Memory::dq_from(tile, j), sums_of(task_.gradients.dq, facts.batch, row));
       return numbers;
     }
     /// The second half of it, later: by then the numbers have come from memory. Rows that are lacking have some, too.
@@ -190,11 +188,6 @@ class BackwardBlock {
         });
         add_products(Memory::stage(tile, 0), w, sums_[0]);
         if constexpr (!owns_queries) add_products(Memory::stage(tile, 1), s, sums_[1]);
-        if constexpr (makes_all) StreamedQueries<Engine, sizes>::put(machine_, lane_, w, count_);
-      }
-      if constexpr (makes_all) {
-        machine_.barrier();
-        StreamedQueries<Engine, sizes>::add(machine_, lane_, tile, tiles_.rows_of(tile), task_.head_dim);
       }
     }
 
@@ -230,7 +223,6 @@ class BackwardBlock {
         for_each_query(tile, [&](const Numbers& query, int r, int piece, int half, int i) {
           x[r][piece][half][i] = slope(query, p[r][piece][half][i], x[r][piece][half][i]);
         });
-        if constexpr (makes_all) StreamedQueries<Engine, sizes>::put(machine_, lane_, x, count_);
       }
       add_products(Memory::stage(tile, 1 - second), x, sums_[0]);
     }

@@ -12,9 +12,8 @@ namespace annulus::kernels::cuda {
 
 using core::Index;
 
-/// Whose gradients a block adds to: of the queries that it owns, or of the keys; all: of the keys that it owns and of
-/// the queries that it meets.
-enum class Adds { dq, dk_and_dv, all };
+/// Whose gradients a block adds to: of the queries that it owns, or of the keys.
+enum class Adds { dq, dk_and_dv };
 
 template <class Sum>
 struct BackwardTask {
@@ -40,8 +39,7 @@ struct QueryNumbers {
   Sum delta;
 };
 
-/// in_pairs: with P of the rows of every two warps (backward_block.hpp). For Adds::all with dS^T, met queries x owned
-/// keys.
+/// in_pairs: with P of the rows of every two warps (backward_block.hpp).
 template <class Engine, TileSizes sizes, Adds adds>
 struct BackwardMemory {
   using Sum = typename Engine::Sum;
@@ -62,11 +60,8 @@ struct BackwardMemory {
   static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
   static constexpr Shared probabilities = (facts + int(sizeof(BackwardFacts)) + 15) / 16 * 16;  // P of one tile
   static constexpr int halves = sizes.row_tiles * met / 8;  // Sums[half] of P that a lane has
-  static constexpr Shared dq_rows =                         // addresses of dq, of three tiles
-      probabilities + (in_pairs ? sizes.warps / 2 * halves * warp_size * int(sizeof(Sums) / 2) : 0);
-  static constexpr Shared ds = (dq_rows + 3 * met * 8 + 15) / 16 * 16;  // dS^T of one tile
-  static constexpr int ds_stride = rows + 8;                            // pairs of eight rows in different banks
-  static constexpr int bytes = int(adds == Adds::all ? ds + met * ds_stride * int(sizeof(Sum)) : dq_rows);
+  static constexpr int bytes =
+      int(probabilities) + (in_pairs ? sizes.warps / 2 * halves * warp_size * int(sizeof(Sums) / 2) : 0);
 
   /// The first owned row of a warp's row tile r.
   KOKKOS_FORCEINLINE_FUNCTION static int first_row(const Lane& lane, int r) {
@@ -74,7 +69,7 @@ struct BackwardMemory {
   }
 
   static_assert(sizes.warps % warps_of_rows == 0, "warps are in pairs");
-  static_assert(probabilities % 16 == 0 && ds % 16 == 0, "they are put and taken 16 bytes at a time");
+  static_assert(probabilities % 16 == 0, "they are put and taken 16 bytes at a time");
 
   KOKKOS_FORCEINLINE_FUNCTION static Shared own_table(int which, int i) {
     return own_from + Shared((which * rows + i) * 8);
@@ -88,17 +83,10 @@ struct BackwardMemory {
   KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
     return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
   }
-  /// Also of three tiles: it is read while the table of the tile after the next one is written.
-  KOKKOS_FORCEINLINE_FUNCTION static Shared dq_from(int tile, int j) {
-    return dq_rows + Shared((tile % 3 * met + j) * 8);
-  }
   /// The lane's own `half` of P, as sums lie; the other warp of the pair has it in the same lane.
   KOKKOS_FORCEINLINE_FUNCTION static Shared probabilities_of(const Lane& lane, int half) {
     const unsigned pair = unsigned(lane.warp) / 2;
     return probabilities + ((pair * halves + unsigned(half)) * warp_size + unsigned(lane.lane)) * int(sizeof(Sums) / 2);
-  }
-  KOKKOS_FORCEINLINE_FUNCTION static Shared ds_at(int query, int key) {
-    return ds + Shared((query * ds_stride + key) * int(sizeof(Sum)));
   }
 };
 

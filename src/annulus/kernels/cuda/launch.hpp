@@ -137,14 +137,15 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
   return true;
 }
 
-/// launch_forward() with the first tile of the table that has enough columns.
+/// launch_forward() with the first tile of the table that has enough columns and that the GPU can run.
 template <template <class, int> class Engine, class Number, const auto& table, std::size_t entry = 0>
 bool launch_forward_of(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
   if constexpr (entry < std::size(table)) {
-    if (state.shape.head_dim <= table[entry].columns) {
-      return state.by_granules
-                 ? launch_forward<ForwardBlock<Engine, Number, table[entry], true>>(list, operands, state, poll)
-                 : launch_forward<ForwardBlock<Engine, Number, table[entry]>>(list, operands, state, poll);
+    if (state.shape.head_dim <= table[entry].columns &&
+        (state.by_granules
+             ? launch_forward<ForwardBlock<Engine, Number, table[entry], true>>(list, operands, state, poll)
+             : launch_forward<ForwardBlock<Engine, Number, table[entry]>>(list, operands, state, poll))) {
+      return true;
     }
     return launch_forward_of<Engine, Number, table, entry + 1>(list, operands, state, poll);
   } else {

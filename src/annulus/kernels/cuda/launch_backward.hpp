@@ -19,14 +19,6 @@ BackwardTask<Sum> backward_task(const core::Shape& shape, const BackwardOperands
   return {{}, operands, gradients, Sum(operands.scale * std::numbers::log2e), int(shape.head_dim)};
 }
 
-/// attend_backward() by blocks that own keys and add to the queries that they meet.
-template <class Block>
-bool launch_all(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
-                const GradientViews& gradients, const Poll& poll) {
-  launch_side<Block>(list, shape.batch, backward_task<typename Block::Sum>(shape, operands, gradients), poll);
-  return true;
-}
-
 /// attend_backward() by blocks that own queries, then by those that own keys.
 template <class Queries, class Keys>
 bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
@@ -39,7 +31,8 @@ bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const B
   return true;
 }
 
-/// attend_backward() with the first tiles of the tables that have enough columns; the tables are alike in that.
+/// attend_backward() with the first tiles of the tables that have enough columns and that the GPU can run; the tables
+/// are alike in that.
 template <template <class, int> class Engine, class Number, const auto& query_table, const auto& key_table,
           std::size_t entry = 0>
 bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
@@ -47,16 +40,12 @@ bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, co
   static_assert(std::size(query_table) == std::size(key_table));
   if constexpr (entry < std::size(query_table)) {
     static_assert(query_table[entry].columns == key_table[entry].columns);
-    if (shape.head_dim > query_table[entry].columns)
-      return launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients,
-                                                                                   poll);
     using Queries = BackwardBlock<Engine, Number, Adds::dq, query_table[entry]>;
     using Keys = BackwardBlock<Engine, Number, Adds::dk_and_dv, key_table[entry]>;
-    using All = BackwardBlock<Engine, Number, Adds::all, key_table[entry]>;
-    const bool wants_all = gradients.dq.data != nullptr && gradients.dk.data != nullptr;
-    if (operands.any_order && !operands.by_granules && wants_all && can_run<All>())
-      return launch_all<All>(list, shape, operands, gradients, poll);
-    return launch_blocks<Queries, Keys>(list, shape, operands, gradients, poll);
+    return (shape.head_dim <= query_table[entry].columns &&
+            launch_blocks<Queries, Keys>(list, shape, operands, gradients, poll)) ||
+           launch_backward_of<Engine, Number, query_table, key_table, entry + 1>(list, shape, operands, gradients,
+                                                                                 poll);
   } else {
     return false;
   }

@@ -14,7 +14,6 @@
 //   multiply_64(c, a, b)                          8 x 8 += 8 x 4 times 4 x 8 of float64
 //   pack<Stored>(low, high)                       two floats, rounded to nearest
 //   round_tf32(x)                                 a float rounded to nearest with 10 bits of mantissa; NaN stays NaN
-//   add(to, x)                                    *to += x in global memory, atomically
 //   exp2(x), larger(x, y)                         2^x; the larger one, of which one may be NaN
 //   from_lane_xor(x, mask), any(flag)             another lane's x; whether a lane of the warp has it
 // Matrices are loaded and multiplied by all 32 lanes of a warp together, and so are from_lane_xor and any.

@@ -101,11 +101,6 @@ class GpuMachine {
 #endif
     return rounded;
   }
-  template <class T>
-  __device__ void add(T* to, T x) const {
-    if constexpr (sizeof(T) == 4) asm volatile("red.global.add.f32 [%0], %1;\n" ::"l"(to), "f"(x) : "memory");
-    if constexpr (sizeof(T) == 8) asm volatile("red.global.add.f64 [%0], %1;\n" ::"l"(to), "d"(x) : "memory");
-  }
   __device__ float exp2(float x) const {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(x));

@@ -1,7 +1,8 @@
-// Sizes of the tiles of the tensor-core kernels, per type and head size. Numbers only; what they take is held by
-// tools/cuda_resources.txt, which of them is fastest has not been measured yet: they are chosen by what their machine
-// code asks of shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one of 8 fit into an H100's
-// multiprocessor (227 KiB, 64 K registers), if not of the largest rows.
+// Sizes of the tiles of the tensor-core kernels, per type and head size, first choices first. Numbers only; what they
+// take is held by tools/cuda_resources.txt. Those of bfloat16 and of TF32's forward pass with D = 64 are the fastest of 4
+// to 8 that were measured on an H200 with 16,384 rows. The others are chosen by what their machine code asks of shared
+// memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one of 8 fit into an H100's multiprocessor (227
+// KiB, 64 K registers), if not of the largest rows.
 //
 //   warps          of a block; each has row_tiles x 16 rows (8 in float64) of queries, or of keys where it owns those
 //   row_tiles      with two of them a piece of K or V that was read from shared memory is multiplied twice
@@ -21,8 +22,11 @@ struct TileSizes {
 
 /// For 16-bit numbers: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2, kept queries row_tiles *
 /// columns / 4, of 255. D = 128: 128 rows of queries and two stages of 64 keys take 98 KiB, two blocks on an H100.
+/// D = 256: on an H200 eight warps and 64 keys, in 197 KiB, are 1.17 times as fast as the last ones, which other GPUs
+/// take.
 inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
-                                         {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 4, 1, 32, false}};
+                                         {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 8, 1, 64, false},
+                                         {256, 4, 1, 32, false}};
 
 /// float32, as TF32 or three of it: pieces are cut in two parts then, which takes registers.
 inline constexpr TileSizes sizes_tf32[] = {

@@ -126,6 +126,8 @@ class Scratch {
     return here;
   }
   float* floats(Index count) { return static_cast<float*>(take(count * Index(sizeof(float)))); }
+  /// Numbers of the tensors' own type, of 16 bits.
+  void* numbers(Index count) { return take(2 * count); }
 
  private:
   core::Buffer memory_;
@@ -133,12 +135,12 @@ class Scratch {
 };
 
 Index forward_bytes(Index vectors, Index head_dim) {
-  return 256 + Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) + Scratch::rounded(8 * vectors);
+  return 256 + Scratch::rounded(2 * vectors * head_dim) + Scratch::rounded(4 * vectors) + Scratch::rounded(8 * vectors);
 }
 
 Index backward_bytes(Index vectors, Index key_vectors, Index head_dim) {
-  return 256 + Scratch::rounded(4 * vectors * head_dim) + Scratch::rounded(4 * vectors) +
-         2 * Scratch::rounded(4 * key_vectors * head_dim);
+  return 256 + Scratch::rounded(2 * vectors * head_dim) + Scratch::rounded(4 * vectors) +
+         2 * Scratch::rounded(2 * key_vectors * head_dim);
 }
 
 /// Waits for all that was launched, polling meanwhile.
@@ -208,7 +210,8 @@ void attend(Engine& engine, const core::WorkList& work, const Operands& operands
     const Index vectors = one.shape.rows(), D = shape.head_dim;
     for (Index entry = 0; entry < entries_of(one.call, shape); ++entry) {
       Scratch scratch(memory);
-      float *const out = scratch.floats(vectors * D), *const lse = scratch.floats(vectors);
+      void* const out = scratch.numbers(vectors * D);
+      float* const lse = scratch.floats(vectors);
       auto* const weights = static_cast<Weights*>(scratch.take(vectors * Index(sizeof(Weights))));
       engine.forward(one.shape,
                      {query_at(one.call, operands.q, entry), key_at(one.call, operands.k, entry),
@@ -216,7 +219,8 @@ void attend(Engine& engine, const core::WorkList& work, const Operands& operands
                      scratch.take(0));
       const Places places = query_places(one.call, one.shape, entry);
       launch_vectors<Space>("annulus::merge_sums", MergeSums{places, lse, states, weights});
-      launch_numbers<Space>("annulus::merge", Tuning::team_size, MergeNumbers{places, D, out, weights, states});
+      launch_numbers<Space>("annulus::merge", Tuning::team_size,
+                            MergeNumbers{places, D, {out, one.shape.type}, weights, states});
     }
     count_engine(one, entries_of(one.call, shape));
     if (poll) poll();
@@ -251,8 +255,9 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
     const Index D = shape.head_dim;
     for (Index entry = 0; entry < entries_of(call, shape); ++entry) {
       Scratch scratch(memory);
-      float *const dq = scratch.floats(plan.rows() * D), *const lse = scratch.floats(plan.rows());
-      float *const dk = scratch.floats(plan.key_rows() * D), *const dv = scratch.floats(plan.key_rows() * D);
+      void* const dq = scratch.numbers(plan.rows() * D);
+      float* const lse = scratch.floats(plan.rows());
+      void *const dk = scratch.numbers(plan.key_rows() * D), *const dv = scratch.numbers(plan.key_rows() * D);
       const Places queries = query_places(call, plan, entry), keys = key_places(call, plan, entry);
       launch_vectors<Space>("annulus::lse", LseOfNormalizers{queries, operands.normalizers, lse});
       engine.backward(
@@ -260,13 +265,13 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
           {query_at(call, operands.q, entry), key_at(call, operands.k, entry), key_at(call, operands.v, entry),
            query_at(call, operands.out, entry), query_at(call, operands.dout, entry), lse, dq, dk, dv},
           scratch.take(0));
-      const auto add = [&](const Places& places, void* from, core::DType type, const TensorView& to, float unit) {
+      const auto add = [&, type = plan.type](const Places& places, void* from, const TensorView& to, float unit) {
         launch_numbers<Space>("annulus::add_gradient", Tuning::team_size,
                               AddGradient{places, D, {from, type}, to, unit});
       };
-      add(queries, dq, core::DType::float32, gradients.dq, without_scale);
-      add(keys, dk, plan.key_gradients(), gradients.dk, without_scale);
-      add(keys, dv, plan.key_gradients(), gradients.dv, 1);
+      add(queries, dq, gradients.dq, without_scale);
+      add(keys, dk, gradients.dk, without_scale);
+      add(keys, dv, gradients.dv, 1);
     }
     count_engine({call, plan}, entries_of(call, shape));
     if (poll) poll();

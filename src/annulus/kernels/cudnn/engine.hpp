@@ -34,21 +34,20 @@ struct PlanShape {
 
   Index rows() const { return batch * heads * queries; }
   Index key_rows() const { return batch * kv_heads * keys; }
-  /// Type of dk and dv: sums over several query heads are rounded to the tensors' own type.
-  core::DType key_gradients() const { return heads > kv_heads ? type : core::DType::float32; }
 };
 
-/// Results: out (batch, heads, queries, D) and natural LSE (batch, heads, queries), float32, contiguous.
+/// Results, contiguous: out (batch, heads, queries, D) of PlanShape::type, natural LSE (batch, heads, queries) in float32.
+/// cuDNN 9.19 has plans with out or gradients in float32, too, but they write 16-bit numbers all the same.
 struct ForwardPointers {
   const void* q;
   const void* k;
   const void* v;
-  float* out;
+  void* out;
   float* lse;
 };
 
-/// out and lse are those of all keys a row sees, in this call and others. Results, contiguous: dq (batch, heads,
-/// queries, D) float32, dk and dv (batch, kv_heads, keys, D) of PlanShape::key_gradients().
+/// out and lse are those of all keys a row sees, in this call and others. Results, contiguous, of PlanShape::type: dq
+/// (batch, heads, queries, D), dk and dv (batch, kv_heads, keys, D).
 struct BackwardPointers {
   const void* q;
   const void* k;
@@ -56,7 +55,7 @@ struct BackwardPointers {
   const void* out;
   const void* dout;
   const float* lse;
-  float* dq;
+  void* dq;
   void* dk;
   void* dv;
 };

@@ -72,10 +72,9 @@ class Builder {
   void add_forward(const Tensor& q, const Tensor& k, const Tensor& v) const {
     fe::graph::SDPA_attributes attention;
     attention.set_name("attention").set_generate_stats(true).set_attn_scale(float(shape_.scale));
-    attention.set_implementation(fe::AttentionImplementation_t::COMPOSITE);  // the one with results in float32
     hide(attention);
     const auto [out, lse] = graph_.sdpa(q, k, v, attention);
-    put_out(out, out_name, shape_.heads, shape_.queries, shape_.head_dim, core::DType::float32);
+    put_out(out, out_name, shape_.heads, shape_.queries, shape_.head_dim, shape_.type);
     put_out(lse, lse_name, shape_.heads, shape_.queries, 1, core::DType::float32);
   }
   void add_backward(const Tensor& q, const Tensor& k, const Tensor& v) const {
@@ -89,9 +88,9 @@ class Builder {
     attention.set_name("gradients").set_attn_scale(float(shape_.scale));
     hide(attention);
     const auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse, attention);
-    put_out(dq, dq_name, shape_.heads, shape_.queries, shape_.head_dim, core::DType::float32);
-    put_out(dk, dk_name, shape_.kv_heads, shape_.keys, shape_.head_dim, shape_.key_gradients());
-    put_out(dv, dv_name, shape_.kv_heads, shape_.keys, shape_.head_dim, shape_.key_gradients());
+    put_out(dq, dq_name, shape_.heads, shape_.queries, shape_.head_dim, shape_.type);
+    put_out(dk, dk_name, shape_.kv_heads, shape_.keys, shape_.head_dim, shape_.type);
+    put_out(dv, dv_name, shape_.kv_heads, shape_.keys, shape_.head_dim, shape_.type);
   }
 
   template <class Attributes>

@@ -74,7 +74,7 @@ struct MergeSums {
 struct MergeNumbers {
   Places places;
   Index head_dim;
-  const float* out;
+  core::TensorView out;  ///< data and type; without gaps
   const Weights* weights;
   device::StatePointers<float> state;
 
@@ -83,7 +83,7 @@ struct MergeNumbers {
     const auto [shrink, weight] = weights[vector.at];
     float& acc = state.acc[state.at(place.batch, place.row, place.head) * head_dim + d];
     const float before = shrink == 0 ? 0.0F : shrink * acc;
-    acc = before + (weight == 0 ? 0.0F : weight * out[vector.at * head_dim + d]);
+    acc = before + (weight == 0 ? 0.0F : weight * load_number<float>(out, vector.at * head_dim + d));
   }
 };
 
