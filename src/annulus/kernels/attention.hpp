@@ -36,8 +36,9 @@ std::string why_no_products(Backend backend, core::Precision precision);
 
 /// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
 /// instruction set that is used has an instruction for them; but they leave statistics with fewer digits, so whoever
-/// wants both has to name them.
-core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics);
+/// wants both has to name them. Products of 3xtf32 for float32 on a GPU that has them, with float32's tolerance and 2.5
+/// to 3 times the rate, but where statistics or the same bits for any cut are asked for.
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool reproducible = false);
 
 /// Instruction set the host tiles use on this machine, chosen when first asked: "avx512_bf16",
 /// "avx512", "avx2" or "baseline".

@@ -101,7 +101,11 @@ void check_granules(const std::string& why_not) {
   });
 }
 
-core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics) {
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool reproducible) {
+  using core::Precision;
+  const bool on_gpu = backend == Backend::device && stored == core::DType::float32 && core::gpu_count() > 0;
+  if (on_gpu && !with_statistics && !reproducible && why_no_products(backend, Precision::three_tf32).empty())
+    return Precision::three_tf32;
   const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
   const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();
   return core::default_precision(stored, can && !with_statistics);

@@ -65,9 +65,10 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   return d;
 }
 
-core::Precision make_precision(const std::string& name, DType type, const strategies::Statistics& statistics) {
-  const kernels::Backend backend = kernels::default_backend();
-  if (name == "auto") return kernels::default_precision(backend, type, statistics.any());
+core::Precision make_precision(const Options& options, const strategies::Problem& problem) {
+  const std::string& name = options.precision;
+  if (name == "auto")
+    return kernels::default_precision(problem.backend, problem.type, problem.statistics.any(), options.reproducible);
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) == name) return precision;
   }
@@ -132,7 +133,6 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.shape = {shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
   problem.type = shape.type;
   problem.statistics = {options.entropy, options.received, options.top_keys};
-  problem.precision = make_precision(options.precision, shape.type, problem.statistics);
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.sequence);
@@ -143,6 +143,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
                                 .statistics = problem.statistics.any(),
                                 .scaled_gradients = problem.gradients && problem.pattern.output_scale() != 1,
                                 .reproducible = options.reproducible});
+  problem.precision = make_precision(options, problem);
   check_at_least("top_keys", options.top_keys, 0);
   if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);
   if (options.reproducible) {

@@ -250,11 +250,11 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
 
 namespace {
 
-/// What `compute.backend: auto` stands for on all ranks: our own kernels where some rank lacks a library.
-kernels::Backend agreed_backend(const kernels::WantedOfBackend& wanted, const comm::Communicator& comm) {
-  const std::vector<core::Index> found = comm.gather_all(core::Index(kernels::default_backend(wanted)));
-  const bool all_alike = std::equal(found.begin() + 1, found.end(), found.begin());
-  return all_alike ? kernels::Backend(found.front()) : kernels::default_backend();
+/// `found` where all ranks found the same, else `plain`, which every machine has. Collective.
+template <class Choice>
+Choice same_on_all(Choice found, Choice plain, const comm::Communicator& comm) {
+  const std::vector<core::Index> all = comm.gather_all(core::Index(found));
+  return std::equal(all.begin() + 1, all.end(), all.begin()) ? found : plain;
 }
 
 }  // namespace
@@ -266,12 +266,16 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm) {
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm) {
   Job job(std::move(request));
   job.ranks = options.ranks.value_or(comm.size());
-  if (!job.run.settings.compute.backend)
-    job.problem.backend = agreed_backend(wanted_of(job.run.settings, job.problem), comm);
+  if (!job.run.settings.compute.backend) {
+    job.problem.backend = same_on_all(kernels::default_backend(wanted_of(job.run.settings, job.problem)),
+                                      kernels::default_backend(), comm);
+  }
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
+    const Problem& p = job.problem;
     job.problem.precision =
-        kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any());
+        same_on_all(kernels::default_precision(p.backend, p.type, p.statistics.any(), p.reproducible),
+                    core::default_precision(p.type), comm);
   }
   const bool same_bits = job.problem.reproducible;
   const std::string others = same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm) : "";
