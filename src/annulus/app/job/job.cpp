@@ -272,7 +272,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
   }
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
-    const Problem& p = job.problem;
+    const strategies::Problem& p = job.problem;
     job.problem.precision =
         same_on_all(kernels::default_precision(p.backend, p.type, p.statistics.any(), p.reproducible),
                     core::default_precision(p.type), comm);
