@@ -117,9 +117,7 @@ kernels::ReferenceResult answer_by(const WorkCase& test, const Attend& attend) {
                                      test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(rows), 1234.0), lse_type, test.query_rows, shape.heads, 1);
-  kernels::device::launch_finish<Kokkos::DefaultExecutionSpace>(
-      state, {out.view, lse.view}, test.output_scale,
-      core::device_is_host() ? 1 : kernels::device::GpuTuning::team_size);
+  kernels::device::launch_finish<Kokkos::DefaultExecutionSpace>(state, {out.view, lse.view}, test.output_scale);
   return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
 }
 

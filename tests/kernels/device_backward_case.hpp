@@ -39,7 +39,7 @@ struct BackwardTensors {
 /// Gradients in the accumulation type, from the lse and delta of `known`, where attend(list, tensors) is called for
 /// each list. `in_blocks`: lists go on with the blocks of rows of those before (GradientViews).
 template <class ExecSpace, class Attend>
-Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, int team_size, const Attend& attend,
+Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, const Attend& attend,
                        bool in_blocks = true) {
   const core::Shape& shape = test.shape;
   const Index D = shape.head_dim;
@@ -69,8 +69,7 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, in
   const auto finished = [&](const DeviceTensor& sums, Index rows, Index heads, double unit) {
     const Index count = shape.batch * rows * heads * D;
     const DeviceTensor to = to_device(std::vector<double>(std::size_t(count), 1234.0), test.sums(), rows, heads, D);
-    kernels::device::launch_gradient<ExecSpace>({shape.batch, rows, heads, heads, D}, rows, sums.view, to.view, unit,
-                                                team_size);
+    kernels::device::launch_gradient<ExecSpace>({shape.batch, rows, heads, heads, D}, rows, sums.view, to.view, unit);
     return from_device(to.buffer, count, test.sums());
   };
   return {finished(t.dq, test.query_rows, shape.heads, test.scale()),
@@ -82,7 +81,7 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, in
 template <class Attend>
 Gradients gradients_by(const BackwardCase& test, const BackwardAnswer& known, const Attend& attend) {
   using Space = Kokkos::DefaultExecutionSpace;
-  return gradients_on<Space>(test, known, core::device_is_host() ? 1 : GpuTuning::team_size, attend);
+  return gradients_on<Space>(test, known, attend);
 }
 
 /// The device teams' gradients.
@@ -93,7 +92,7 @@ Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known
     kernels::device::launch_attend_backward<ExecSpace, Tuning>(list, test.shape, test.precision, t.operands(test),
                                                                t.gradients(), poll, team_size);
   };
-  return gradients_on<ExecSpace>(test, known, team_size, attend, in_blocks);
+  return gradients_on<ExecSpace>(test, known, attend, in_blocks);
 }
 
 }  // namespace annulus::test

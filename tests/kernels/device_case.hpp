@@ -142,7 +142,7 @@ struct FarRows {
 
 /// Out and lse, where attend(list, operands, state) is called for each list; the end on ExecSpace.
 template <class ExecSpace, class Attend>
-kernels::ReferenceResult answer_on(const WorkCase& test, int team_size, const Attend& attend) {
+kernels::ReferenceResult answer_on(const WorkCase& test, const Attend& attend) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
@@ -158,14 +158,14 @@ kernels::ReferenceResult answer_on(const WorkCase& test, int team_size, const At
   const DeviceTensor out = to_device(unwritten, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(rows), 1234.0), lse_type, test.query_rows, shape.heads, 1);
-  kernels::device::launch_finish<ExecSpace>(state, {out.view, lse.view}, test.output_scale, team_size);
+  kernels::device::launch_finish<ExecSpace>(state, {out.view, lse.view}, test.output_scale);
   return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
 }
 
 /// The device back end's answer on ExecSpace with the given numbers and team size.
 template <class ExecSpace, class Tuning>
 kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, const std::function<void()>& poll = {}) {
-  return answer_on<ExecSpace>(test, team_size, [&](const auto& list, const auto& operands, auto& state) {
+  return answer_on<ExecSpace>(test, [&](const auto& list, const auto& operands, auto& state) {
     kernels::device::launch_attend<ExecSpace, Tuning>(list, operands, state, poll, team_size);
   });
 }

@@ -247,7 +247,7 @@ TYPED_TEST(DeviceAttention, GoesOnFromAnyShift) {
   const Index states = test.states();
   const core::TensorView out = core::contiguous_view(state.acc.data(), test.type, test.query_rows, 4, 5);  // in place
   const DeviceTensor lse = to_device(std::vector<double>(std::size_t(states)), test.type, test.query_rows, 4, 1);
-  kernels::device::launch_finish<Space>(state, {out, lse.view}, 1, team_size);
+  kernels::device::launch_finish<Space>(state, {out, lse.view}, 1);
   const kernels::ReferenceResult expected = naive_answer(test);
   EXPECT_TRUE(close_to(from_device(state.acc, states * 5, test.type), expected.out, 1e-12));
   EXPECT_TRUE(close_to(from_device(lse.buffer, states, test.type), expected.lse, 1e-12));
@@ -275,7 +275,7 @@ TYPED_TEST(DeviceAttention, StoredRowsBeyondTwoToThe31) {
         test.list, {test.close.view, keys, keys, 1.0}, state, {}, TypeParam::team_size());
     const DeviceTensor out = to_device(std::vector<double>(test.count), test.type, test.rows, 1, test.D);
     const DeviceTensor lse = to_device(std::vector<double>(test.rows), DType::float32, test.rows, 1, 1);
-    kernels::device::launch_finish<typename TypeParam::Space>(state, {out.view, lse.view}, 1, TypeParam::team_size());
+    kernels::device::launch_finish<typename TypeParam::Space>(state, {out.view, lse.view}, 1);
     out_of[spread] = from_device(out.buffer, test.count, test.type);
   }
   EXPECT_EQ(out_of[0], out_of[1]);

@@ -324,7 +324,7 @@ TYPED_TEST(DeviceBackward, FinishedInPlaceAndInEveryType) {
                          apart = to_device(std::vector<double>(std::size_t(count), 1234.0), type, rows, heads, D);
       const DeviceTensor& to = type == sums ? from : apart;
       kernels::device::launch_gradient<typename TypeParam::Space>({2, rows, heads, heads, D}, rows, from.view, to.view,
-                                                                  0.5, TypeParam::team_size());
+                                                                  0.5);
       std::vector<double> expected = values;
       for (double& x : expected) x *= 0.5;
       EXPECT_EQ(from_device(to.buffer, count, type), rounded(expected, type));

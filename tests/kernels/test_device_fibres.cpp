@@ -42,12 +42,12 @@ TEST_P(DeviceFibres, Forward) {
         SCOPED_TRACE(fmt::format("{}, D {}, {}", core::name_of(kind.type), head_dim, causal ? "causal" : "all"));
         const WorkCase test = awkward_case(head_dim, kind.type, kind.precision, causal);
         const kernels::ReferenceResult expected = naive_answer(test);
-        const auto actual = answer_on<Space>(test, 1, [](const auto& list, const auto& operands, auto& state) {
+        const auto actual = answer_on<Space>(test, [](const auto& list, const auto& operands, auto& state) {
           launch_attend<FibreSpace, GpuTuning>(list, operands, state, {}, threads);
         });
         EXPECT_TRUE(close_to(actual.out, expected.out, core::forward_tolerance(kind.type)));
         EXPECT_TRUE(close_to(actual.lse, expected.lse, core::forward_tolerance(kind.type)));
-        const auto one = answer_on<Space>(test, 1, [](const auto& list, const auto& operands, auto& state) {
+        const auto one = answer_on<Space>(test, [](const auto& list, const auto& operands, auto& state) {
           kernels::attend(kernels::Backend::device, list, operands, state);
         });
         EXPECT_EQ(actual.out, one.out);

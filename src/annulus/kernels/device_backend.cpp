@@ -38,7 +38,7 @@ void attend_by_teams(const core::WorkList& work, const Operands& operands, State
 }
 
 void finish_by_teams(const State& state, const Finished& to, double output_scale) {
-  device::launch_finish<Space>(state, to, output_scale, Tuning::team_size);
+  device::launch_finish<Space>(state, to, output_scale);
 }
 
 void backward_by_teams(const core::WorkList& work, const core::Shape& shape, Index /*rows*/, core::Precision precision,
@@ -62,7 +62,7 @@ void gradient_by_teams(Gradient which, const core::Shape& shape, core::Precision
                        const core::TensorView& accumulator, const core::TensorView& to, double scale,
                        double output_scale) {
   const double unit = which == Gradient::dv ? output_scale : scale;
-  device::launch_gradient<Space>(shape, shape.sequence, accumulator, to, unit, Tuning::team_size);
+  device::launch_gradient<Space>(shape, shape.sequence, accumulator, to, unit);
 }
 
 }  // namespace

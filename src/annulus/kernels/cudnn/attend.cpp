@@ -14,14 +14,12 @@
 #include "annulus/kernels/cudnn/combs.hpp"
 #include "annulus/kernels/cudnn/results.hpp"
 #include "annulus/kernels/device/kept_lists.hpp"
-#include "annulus/kernels/device/tuning.hpp"
 
 namespace annulus::kernels::cudnn {
 namespace {
 
 using core::TensorView;
 using Space = Kokkos::DefaultExecutionSpace;
-using Tuning = device::TuningOf<Space>::type;
 
 // A plan takes the engine a moment to make: packed documents, all of other lengths, would be hundreds.
 constexpr std::size_t most_shapes = 64;
@@ -219,8 +217,7 @@ void attend(Engine& engine, const core::WorkList& work, const Operands& operands
                      scratch.take(0));
       const Places places = query_places(one.call, one.shape, entry);
       launch_vectors<Space>("annulus::merge_sums", MergeSums{places, lse, states, weights});
-      launch_numbers<Space>("annulus::merge", Tuning::team_size,
-                            MergeNumbers{places, D, {out, one.shape.type}, weights, states});
+      launch_numbers<Space>("annulus::merge", MergeNumbers{places, D, {out, one.shape.type}, weights, states});
     }
     count_engine(one, entries_of(one.call, shape));
     if (poll) poll();
@@ -266,8 +263,7 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
            query_at(call, operands.out, entry), query_at(call, operands.dout, entry), lse, dq, dk, dv},
           scratch.take(0));
       const auto add = [&, type = plan.type](const Places& places, void* from, const TensorView& to, float unit) {
-        launch_numbers<Space>("annulus::add_gradient", Tuning::team_size,
-                              AddGradient{places, D, {from, type}, to, unit});
+        launch_numbers<Space>("annulus::add_gradient", AddGradient{places, D, {from, type}, to, unit});
       };
       add(queries, dq, gradients.dq, without_scale);
       add(keys, dk, gradients.dk, without_scale);

@@ -34,7 +34,8 @@ struct Place {
   Index batch, row, head;
 
   KOKKOS_FUNCTION Place(const Places& places, Index at) {
-    const Index t = at % places.rows, h = at / places.rows % places.heads, n = at / places.rows / places.heads;
+    const Index of_head = quotient(at, places.rows), n = quotient(of_head, places.heads);
+    const Index t = at - of_head * places.rows, h = of_head - n * places.heads;
     batch = places.first_batch + n * places.batch_step;
     row = places.first_row + n * places.segment_step + t * places.row_stride + h * places.head_step;
     head = places.first_head + h * places.head_stride;
@@ -78,12 +79,14 @@ struct MergeNumbers {
   const Weights* weights;
   device::StatePointers<float> state;
 
-  KOKKOS_FUNCTION void operator()(const device::VectorOf& vector, int d) const {
+  KOKKOS_FUNCTION void operator()(const device::VectorOf& vector, const device::ThreadNumbers& numbers) const {
     const Place place(places, vector.at);
     const auto [shrink, weight] = weights[vector.at];
-    float& acc = state.acc[state.at(place.batch, place.row, place.head) * head_dim + d];
-    const float before = shrink == 0 ? 0.0F : shrink * acc;
-    acc = before + (weight == 0 ? 0.0F : weight * load_number<float>(out, vector.at * head_dim + d));
+    float* const acc = state.acc + state.at(place.batch, place.row, place.head) * head_dim;
+    for (Index d = numbers.first; d < head_dim; d += numbers.step) {
+      const float before = shrink == 0 ? 0.0F : shrink * acc[d];
+      acc[d] = before + (weight == 0 ? 0.0F : weight * load_number<float>(out, vector.at * head_dim + d));
+    }
   }
 };
 
@@ -109,9 +112,10 @@ struct AddGradient {
   core::TensorView sums;      ///< float32
   float unit;
 
-  KOKKOS_FUNCTION void operator()(const device::VectorOf& vector, int d) const {
-    const Index to = Place(places, vector.at).in(sums) + d;
-    static_cast<float*>(sums.data)[to] += unit * load_number<float>(gradient, vector.at * head_dim + d);
+  KOKKOS_FUNCTION void operator()(const device::VectorOf& vector, const device::ThreadNumbers& numbers) const {
+    float* const to = static_cast<float*>(sums.data) + Place(places, vector.at).in(sums);
+    for (Index d = numbers.first; d < head_dim; d += numbers.step)
+      to[d] += unit * load_number<float>(gradient, vector.at * head_dim + d);
   }
 };
 
@@ -121,14 +125,11 @@ void launch_vectors(const char* label, const Body& body) {
   Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<Index>>(0, body.places.vectors()), body);
 }
 
-/// body(vector, d) for every number of a result; of the vector only `at` means something. Does not wait.
+/// body(vector, numbers) for all numbers of a result; of the vector only `at` means something. Does not wait.
 template <class ExecSpace, class Body>
-void launch_numbers(const char* label, int team_size, const Body& body) {
-  using Team = device::VectorTeam<ExecSpace, Body>;
+void launch_numbers(const char* label, const Body& body) {
   const Places& places = body.places;
-  const Team kernel{body, places.vectors(), places.rows, places.heads, int(body.head_dim)};
-  const Index teams = core::ceil_div(kernel.vectors, Team::vectors_per_team);
-  if (teams > 0) Kokkos::parallel_for(label, typename Team::Policy(int(teams), team_size), kernel);
+  device::launch_numbers<ExecSpace>(label, places.vectors(), places.rows, places.heads, body.head_dim, body);
 }
 
 }  // namespace annulus::kernels::cudnn

@@ -21,36 +21,55 @@ namespace annulus::kernels::device {
 struct VectorOf {
   Index at, batch, row, head;
 
-  KOKKOS_FUNCTION VectorOf(Index at, Index rows, Index heads)
-      : at(at), batch(at / heads / rows), row(at / heads % rows), head(at % heads) {}
+  KOKKOS_FUNCTION VectorOf(Index at, Index rows, Index heads) : at(at) {
+    const Index of_batch = quotient(at, heads);
+    head = at - of_batch * heads;
+    batch = quotient(of_batch, rows);
+    row = of_batch - batch * rows;
+  }
   KOKKOS_FUNCTION Index in(const core::TensorView& tensor) const { return number_of(tensor, batch, row, head); }
 };
 
-/// A team takes vectors_per_team of the B * rows * heads vectors: body(vector, d) for their numbers, one thread each.
-template <class ExecSpace, class Body>
-struct VectorTeam {
-  using Policy = Kokkos::TeamPolicy<ExecSpace>;
-  static constexpr int vectors_per_team = 32;
+/// A thread's numbers of a vector: first, first + step, first + 2 step, ..., so that threads side by side touch
+/// addresses side by side.
+struct ThreadNumbers {
+  int first, step;
+};
 
+/// Threads that share a vector of `head_dim` numbers: one on hosts, on a GPU one for eight of them. Finding the
+/// vector takes it divisions, which it should not take for each number.
+template <class ExecSpace>
+int threads_of_vector(Index head_dim) {
+  using Memory = typename ExecSpace::memory_space;
+  const bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible;
+  return on_host ? 1 : int(core::ceil_div(head_dim, 8));
+}
+
+/// body(vector, numbers) for one thread's numbers of one of B * rows * heads vectors.
+template <class Body>
+struct OfThread {
   Body body;
-  Index vectors, rows, heads;
-  int head_dim;
+  Index rows, heads;
+  int threads;  ///< of a vector
 
-  KOKKOS_FUNCTION void operator()(const typename Policy::member_type& team) const {
-    const Index first = Index(team.league_rank()) * vectors_per_team;
-    const int count = vectors - first < vectors_per_team ? int(vectors - first) : vectors_per_team;
-    for_each_element(team, count, head_dim, [&](int i, int d) { body(VectorOf(first + i, rows, heads), d); });
+  KOKKOS_FUNCTION void operator()(const Index i) const {
+    const Index at = quotient(i, threads);
+    body(VectorOf(at, rows, heads), ThreadNumbers{int(i - at * threads), threads});
   }
 };
 
-/// Runs it for shape.batch * rows * shape.heads vectors; complete on return.
+/// For all numbers of `vectors` vectors; does not wait.
 template <class ExecSpace, class Body>
-void for_each_number(const char* label, const core::Shape& shape, Index rows, int team_size, const Body& body) {
-  using Team = VectorTeam<ExecSpace, Body>;
-  const Team kernel{body, shape.batch * rows * shape.heads, rows, shape.heads, int(shape.head_dim)};
-  const int teams = int(core::ceil_div(kernel.vectors, Team::vectors_per_team));
-  if (teams == 0) return;
-  Kokkos::parallel_for(label, typename Team::Policy(teams, team_size), kernel);
+void launch_numbers(const char* label, Index vectors, Index rows, Index heads, Index head_dim, const Body& body) {
+  const int threads = threads_of_vector<ExecSpace>(head_dim);
+  const Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<Index>> all(0, vectors * threads);
+  Kokkos::parallel_for(label, all, OfThread<Body>{body, rows, heads, threads});
+}
+
+/// For all numbers of shape.batch * rows * shape.heads vectors; complete on return.
+template <class ExecSpace, class Body>
+void for_each_number(const char* label, const core::Shape& shape, Index rows, const Body& body) {
+  launch_numbers<ExecSpace>(label, shape.batch * rows * shape.heads, rows, shape.heads, shape.head_dim, body);
   ExecSpace().fence();
 }
 
@@ -62,12 +81,14 @@ struct Finish {
   T output_scale;
   double exponent_bias;
 
-  KOKKOS_FUNCTION void operator()(const VectorOf& vector, int d) const {
+  KOKKOS_FUNCTION void operator()(const VectorOf& vector, const ThreadNumbers& numbers) const {
     const T l = state.l[vector.at];
     const bool empty = l == T(0);
-    const T x = empty ? T(0) : output_scale * (state.acc[vector.at * head_dim + d] / l) + T(0);  // no -0
-    store_number(to.out, vector.in(to.out) + d, x);
-    if (d == 0) finish_row(vector);
+    const T* const acc = state.acc + vector.at * head_dim;
+    const Index out = vector.in(to.out);
+    for (Index d = numbers.first; d < head_dim; d += numbers.step)
+      store_number(to.out, out + d, empty ? T(0) : output_scale * (acc[d] / l) + T(0));  // no -0
+    if (numbers.first == 0) finish_row(vector);
   }
 
  private:
@@ -93,31 +114,40 @@ struct Finish {
   }
 };
 
-/// finish() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.
+/// finish() on ExecSpace, which must reach the default execution space's memory.
 template <class ExecSpace>
-void launch_finish(const State& state, const Finished& to, double output_scale, int team_size) {
+void launch_finish(const State& state, const Finished& to, double output_scale) {
   core::with_precision(state.precision, [&](auto number) {
     using T = decltype(number);
     for_each_number<ExecSpace>(
-        "annulus::finish", state.shape, state.rows, team_size,
+        "annulus::finish", state.shape, state.rows,
         Finish<T>{pointers_of<T>(state), state.shape.head_dim, to, T(output_scale), double(state.exponent_bias)});
   });
 }
 
-/// delta = dout.out - dlse. dlse.data = nullptr: zeros.
-template <class T>
+/// delta = dout.out - dlse. dlse.data = nullptr: zeros. The threads of a vector are the lanes of a team's thread.
+template <class ExecSpace, class T>
 struct Delta {
-  core::Shape shape;
-  Index rows;
+  using Policy = Kokkos::TeamPolicy<ExecSpace>;
+  static constexpr int lanes = 8;
+
+  Index vectors, rows, heads, head_dim;
   core::TensorView out, dout, dlse, delta;
 
-  KOKKOS_FUNCTION void operator()(const Index at) const {
-    const VectorOf vector(at, rows, shape.heads);
+  KOKKOS_FUNCTION void operator()(const typename Policy::member_type& team) const {
+    const Index at = Index(team.league_rank()) * team.team_size() + team.team_rank();
+    if (at >= vectors) return;
+    const VectorOf vector(at, rows, heads);
+    const Index of_out = vector.in(out), of_dout = vector.in(dout);
     T sum = 0;
-    for (Index d = 0; d < shape.head_dim; ++d)
-      sum += load_number<T>(dout, vector.in(dout) + d) * load_number<T>(out, vector.in(out) + d);
-    if (dlse.data != nullptr) sum -= load_number<T>(dlse, vector.in(dlse));
-    store_number(delta, vector.in(delta), sum);
+    Kokkos::parallel_reduce(
+        Kokkos::ThreadVectorRange(team, int(head_dim)),
+        [&](const int d, T& part) { part += load_number<T>(dout, of_dout + d) * load_number<T>(out, of_out + d); },
+        sum);
+    Kokkos::single(Kokkos::PerThread(team), [&] {
+      if (dlse.data != nullptr) sum -= load_number<T>(dlse, vector.in(dlse));
+      store_number(delta, vector.in(delta), sum);
+    });
   }
 };
 
@@ -125,12 +155,16 @@ struct Delta {
 template <class ExecSpace>
 void launch_delta(const core::Shape& shape, Index rows, const core::TensorView& out, const core::TensorView& dout,
                   const core::TensorView& dlse, const core::TensorView& delta) {
-  const Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<Index>> all(0, shape.batch * rows * shape.heads);
-  if (delta.type == core::DType::float64) {
-    Kokkos::parallel_for("annulus::delta", all, Delta<double>{shape, rows, out, dout, dlse, delta});
-  } else {
-    Kokkos::parallel_for("annulus::delta", all, Delta<float>{shape, rows, out, dout, dlse, delta});
-  }
+  const auto launch = [&](auto number) {
+    using Body = Delta<ExecSpace, decltype(number)>;
+    const Index vectors = shape.batch * rows * shape.heads;
+    const int team_size = threads_of_vector<ExecSpace>(shape.head_dim) > 1 ? 128 / Body::lanes : 1;
+    const typename Body::Policy policy(int(core::ceil_div(vectors, team_size)), team_size, Body::lanes);
+    Kokkos::parallel_for("annulus::delta", policy,
+                         Body{vectors, rows, shape.heads, shape.head_dim, out, dout, dlse, delta});
+  };
+  if (shape.batch * rows * shape.heads == 0) return;
+  delta.type == core::DType::float64 ? launch(double{}) : launch(float{});
   ExecSpace().fence();
 }
 
@@ -138,21 +172,25 @@ void launch_delta(const core::Shape& shape, Index rows, const core::TensorView& 
 template <class T>
 struct ScaleGradient {
   core::TensorView sums, to;
+  Index head_dim;
   T unit;
 
-  KOKKOS_FUNCTION void operator()(const VectorOf& vector, int d) const {
-    store_number(to, vector.in(to) + d, unit * load_number<T>(sums, vector.in(sums) + d));
+  KOKKOS_FUNCTION void operator()(const VectorOf& vector, const ThreadNumbers& numbers) const {
+    const Index from = vector.in(sums), into = vector.in(to);
+    for (Index d = numbers.first; d < head_dim; d += numbers.step)
+      store_number(to, into + d, unit * load_number<T>(sums, from + d));
   }
 };
 
-/// to = unit * sums, (B, rows, heads, D) both, on ExecSpace, which must reach the default execution space's memory,
-/// with teams of `team_size` threads. `shape` gives B, heads and D.
+/// to = unit * sums, (B, rows, heads, D) both, on ExecSpace, which must reach the default execution space's memory.
+/// `shape` gives B, heads and D.
 template <class ExecSpace>
 void launch_gradient(const core::Shape& shape, Index rows, const core::TensorView& sums, const core::TensorView& to,
-                     double unit, int team_size) {
+                     double unit) {
   const auto scale = [&](auto number) {
     using T = decltype(number);
-    for_each_number<ExecSpace>("annulus::finish_gradient", shape, rows, team_size, ScaleGradient<T>{sums, to, T(unit)});
+    for_each_number<ExecSpace>("annulus::finish_gradient", shape, rows,
+                               ScaleGradient<T>{sums, to, shape.head_dim, T(unit)});
   };
   sums.type == core::DType::float64 ? scale(double{}) : scale(float{});
 }
