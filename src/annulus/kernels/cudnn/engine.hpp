@@ -36,8 +36,8 @@ struct PlanShape {
   Index key_rows() const { return batch * kv_heads * keys; }
 };
 
-/// Results, contiguous: out (batch, heads, queries, D) of PlanShape::type, natural LSE (batch, heads, queries) in float32.
-/// cuDNN 9.19 has plans with out or gradients in float32, too, but they write 16-bit numbers all the same.
+/// Results, contiguous: out (batch, heads, queries, D) of PlanShape::type, natural LSE (batch, heads, queries) in
+/// float32. cuDNN 9.19 has plans with out or gradients in float32, too, but they write 16-bit numbers all the same.
 struct ForwardPointers {
   const void* q;
   const void* k;

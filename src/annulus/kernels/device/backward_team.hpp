@@ -112,9 +112,8 @@ class BackwardTeam {
 
   /// Sums of the owned rows: dq, or dk and dv.
   struct Sums {
-    static constexpr int room = kept + (kept == 0);  // an array has one number at least
-    typename Tile::Output dq_or_dk[room] = {};
-    typename Tile::Output dv[owns_queries ? 1 : room] = {};
+    typename Tile::Output dq_or_dk[kept + (kept == 0)] = {};  // an array has one number at least
+    typename Tile::Output dv[owns_queries ? 1 : kept + (kept == 0)] = {};
   };
 
   /// Looked-up rows of one side.
