@@ -36,11 +36,12 @@ std::string why_no_products(Backend backend, core::Precision precision);
 
 /// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
 /// instruction set that is used has an instruction for them; but they leave statistics with fewer digits, so whoever
-/// wants both has to name them.
-core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics);
+/// wants both has to name them. `any_cut`: the same bits for any cut are wanted, which the host's matrix unit does not
+/// give, so the vectors beside it decide.
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
-/// Instruction set the host tiles use on this machine, chosen when first asked: "avx512_bf16",
-/// "avx512", "avx2" or "baseline".
+/// Instruction set the host tiles use on this machine, chosen when first asked: "amx", "avx512_bf16", "avx512", "avx2"
+/// or "baseline".
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and an even

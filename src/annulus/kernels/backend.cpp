@@ -92,8 +92,9 @@ void check_granules(const std::string& why_not) {
   });
 }
 
-core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics) {
-  const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut) {
+  const core::InstructionSet best = core::best_instruction_set(), set = any_cut ? core::vectors_beside(best) : best;
+  const bool has_instruction = set >= core::InstructionSet::avx512_bf16;
   const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();
   return core::default_precision(stored, can && !with_statistics);
 }

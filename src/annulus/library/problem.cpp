@@ -64,9 +64,10 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   return d;
 }
 
-core::Precision make_precision(const std::string& name, DType type, const strategies::Statistics& statistics) {
+core::Precision make_precision(const Options& options, DType type, const strategies::Statistics& statistics) {
   const kernels::Backend backend = kernels::default_backend();
-  if (name == "auto") return kernels::default_precision(backend, type, statistics.any());
+  const std::string& name = options.precision;
+  if (name == "auto") return kernels::default_precision(backend, type, statistics.any(), options.reproducible);
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) == name) return precision;
   }
@@ -131,7 +132,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.shape = {shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
   problem.type = shape.type;
   problem.statistics = {options.entropy, options.received, options.top_keys};
-  problem.precision = make_precision(options.precision, shape.type, problem.statistics);
+  problem.precision = make_precision(options, shape.type, problem.statistics);
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.sequence);

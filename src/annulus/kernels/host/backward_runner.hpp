@@ -29,9 +29,10 @@ struct BackwardMemory {
     operands = scratch.take<const void*>(std::max(all, rows));
     others = scratch.take<const void*>(std::max(all, rows));
     const Index strip = rows / kPerWord<T> * tiles.strip_stride;
-    strips = {words(strip), words(strip), nullptr, nullptr};
+    const bool keeps_strips = tiles.key_granule == 1;  // matrix units: dS for dQ alone
+    strips = {keeps_strips ? words(strip) : nullptr, keeps_strips ? words(strip) : nullptr, nullptr, nullptr};
     strips.ds_rows = is_pair ? words(strip) : strips.ds;
-    if (is_pair) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
+    if (is_pair && keeps_strips) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
     keys = {{words(all * layout.depth), int(count), int(all)},
             words(all / kPerWord<T> * layout.columns),
             words(all * layout.depth),
@@ -124,9 +125,9 @@ class GradientSums {
   /// Works on the chunk; tasks of higher keys are done with these rows.
   void add(Index count, Memory& w) const {
     const bool wanted = w.queries.dq != nullptr;
-    if (wanted) tiles_.load_rows(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
+    if (wanted) tiles_.load_query_sums(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
     tiles_.add_chunks(w.queries, w.keys, w.strips);
-    if (wanted) tiles_.store_rows(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
+    if (wanted) tiles_.store_query_sums(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
   }
 
   void finish(const Memory& w) const {
