@@ -197,7 +197,8 @@ BackwardCase pair_gradients(Index rows, Index keys, Index head_dim, const Band& 
 }
 
 /// Accumulators of dq, dk and dv by one unit, from normalizers and delta of the case as it is defined.
-Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult& forward, const MatrixUnit& unit) {
+Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult& forward, const MatrixUnit& unit,
+                       bool by_granules = false) {
   using Pair = kernels::host::BFloat16Pair;
   const core::Shape& shape = test.shape;
   const Index D = shape.head_dim, rows = test.query_rows, keys = test.key_rows;
@@ -215,8 +216,9 @@ Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult&
                      dv = key_like(std::vector<double>(test.v.size()), wide),
                      normalizers = to_device(normalizers_of(forward.lse), wide, rows, shape.heads, 2),
                      delta = to_device(naive_delta(test, forward), wide, rows, shape.heads, 1);
-  const kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
-                                           normalizers.view, delta.view, test.scale(), test.output_scale};
+  kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
+                                     normalizers.view, delta.view, test.scale(), test.output_scale};
+  operands.by_granules = by_granules;
   const kernels::GradientViews views{dq.view, dk.view, dv.view};
   for (const core::WorkList& list : test.calls) {
     const kernels::host::BackwardLayout<Pair> layout(*unit.backward, shape, rows);
@@ -301,6 +303,42 @@ TEST(HostMatrix, BitsAreThoseOfAnyCutBetweenGranules) {
           expect_same(cut.out, whole.out, what);
           expect_same(cut.lse, whole.lse, what);
         }
+      }
+    }
+  }
+}
+
+/// The same for gradients: keys in pieces from the last one down, rows in pieces from the first one up.
+BackwardCase gradients_between_granules(BackwardCase test, Index key_granules, Index row_granules) {
+  const core::WorkList whole = test.calls[0];
+  const Index keys = test.key_rows, rows = test.query_rows, key_step = key_granules * 32, row_step = row_granules * 32;
+  test.calls.clear();
+  for (Index key = (keys - 1) / key_step * key_step; key >= 0; key -= key_step) {
+    for (Index row = 0; row < rows; row += row_step) {
+      core::WorkList list = whole;
+      list.items[0].key.count = std::min(key_step, keys - key);
+      list.items[0].query.count = std::min(row_step, rows - row);
+      list.runs[0] = {row, row, 1, list.items[0].query.count};
+      list.runs[1] = {key, key, 1, list.items[0].key.count};
+      test.calls.push_back(list);
+    }
+  }
+  return test;
+}
+
+TEST(HostMatrix, GradientsHaveTheBitsOfAnyCutBetweenGranules) {
+  for (const Index D : {24, 64, 128}) {
+    for (const Band& band : {Band::all, Band::upto, Band::after}) {
+      const BackwardCase test = pair_gradients(1333, 555, D, band, 3);
+      const kernels::ReferenceResult forward = stored_forward(test);
+      const MatrixUnit& unit = usable_matrix_units().back();
+      const Gradients whole = gradients_by(test, forward, unit, true);
+      for (const auto& [keys, rows] : {std::pair(1, 100), std::pair(3, 5), std::pair(100, 2)}) {
+        const Gradients cut = gradients_by(gradients_between_granules(test, keys, rows), forward, unit, true);
+        const std::string what = fmt::format("D {}, band {}, {} and {} granules", D, name_of(band), keys, rows);
+        expect_same(cut.dq, whole.dq, "dq, " + what);
+        expect_same(cut.dk, whole.dk, "dk, " + what);
+        expect_same(cut.dv, whole.dv, "dv, " + what);
       }
     }
   }

@@ -115,6 +115,12 @@ std::string why_no_products(Backend backend, core::Precision precision) {
 }
 
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision) {
+  if (backend == Backend::host) {
+    if (precision != core::Precision::bfloat16)
+      return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
+    const bool has_units = core::best_instruction_set() == core::InstructionSet::amx;
+    return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());
+  }
   if (backend != Backend::device) return fmt::format("back end {} has no matrix units", core::name_of(backend));
   const std::string reason = cuda::why_no_granules(shape, stored, precision);
   return reason.empty() ? what_granules_lack(shape, stored, precision) : reason;

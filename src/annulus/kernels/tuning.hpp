@@ -38,6 +38,9 @@ inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
+/// The same of matrix units, 1.8 MiB at D = 64: keys are streamed, 256 at a time, and queries are packed less often.
+inline constexpr core::Index matrix_panel_keys = 2048;
+
 /// Query rows, times heads, that pass over a task's keys at a time. Flat: 48 and 192 lie within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
 

@@ -64,10 +64,12 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   return d;
 }
 
-core::Precision make_precision(const Options& options, DType type, const strategies::Statistics& statistics) {
-  const kernels::Backend backend = kernels::default_backend();
+/// Of a problem whose pattern is known.
+core::Precision make_precision(const Options& options, const strategies::Problem& problem) {
   const std::string& name = options.precision;
-  if (name == "auto") return kernels::default_precision(backend, type, statistics.any(), options.reproducible);
+  const bool any_cut = options.reproducible && !strategies::why_not_by_granules(problem).empty();
+  if (name == "auto")
+    return kernels::default_precision(problem.backend, problem.type, problem.statistics.any(), any_cut);
   for (const core::Precision precision : core::all_precisions) {
     if (core::name_of(precision) == name) return precision;
   }
@@ -132,11 +134,11 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.shape = {shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
   problem.type = shape.type;
   problem.statistics = {options.entropy, options.received, options.top_keys};
-  problem.precision = make_precision(options, shape.type, problem.statistics);
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.sequence);
   problem.backend = kernels::default_backend();
+  problem.precision = make_precision(options, problem);
   problem.gradients = options.gradients;
   check_at_least("top_keys", options.top_keys, 0);
   if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);

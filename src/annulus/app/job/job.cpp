@@ -257,8 +257,9 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
   job.ranks = options.ranks.value_or(comm.size());
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
-    job.problem.precision = kernels::default_precision(job.problem.backend, job.problem.type,
-                                                       job.problem.statistics.any(), job.problem.reproducible);
+    const bool any_cut = job.problem.reproducible && !strategies::why_not_by_granules(job.problem).empty();
+    job.problem.precision =
+        kernels::default_precision(job.problem.backend, job.problem.type, job.problem.statistics.any(), any_cut);
   }
   const bool same_bits = job.problem.reproducible;
   const std::string others = same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm) : "";

@@ -46,9 +46,11 @@ std::string bound_cpus() {
 
 /// Where the processor's matrix units are not used though they are there, or are asked for and are not.
 std::string note_of_matrix_units() {
-  if (core::processor_has_amx() && !core::has_amx()) return fmt::format("no amx: {}", core::why_no_amx());
-  const bool asked_for = core::best_instruction_set() == core::InstructionSet::amx;
-  return asked_for && !core::has_amx() ? fmt::format("by vectors, slow: {}", core::why_no_amx()) : "";
+  if (core::has_amx()) return "";
+  const core::InstructionSet used = core::best_instruction_set(), amx = core::InstructionSet::amx;
+  if (used == amx) return fmt::format("by vectors, slow: {}", core::why_no_amx());
+  const bool is_missed = core::processor_has_amx() && used == core::vectors_beside(amx);
+  return is_missed ? fmt::format("no amx: {}", core::why_no_amx()) : "";
 }
 
 /// Collective.

@@ -78,7 +78,10 @@ class GradientSums {
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients) {}
 
   /// Where lists are cut between granules alone, a granule's sum is whole: it is added as matrix units add it.
-  Index block() const { return is_in_blocks() ? tuning::host_sum_rows : operands_.by_granules ? granule : 0; }
+  Index block() const {
+    if (is_in_blocks()) return tuning::host_sum_rows;
+    return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;
+  }
 
   Memory start(const BackwardTask& task) const {
     Memory w = Scratch::of_this_thread().fill(
@@ -94,6 +97,7 @@ class GradientSums {
     QueryChunk<T>& q = w.queries;
     const Index count = rows.count;
     q.ends = rows.ends || !is_in_blocks();
+    q.by_granules = operands_.by_granules;
     rows.for_each([&](Index i, Index, Index row, Index head) {
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);

@@ -62,13 +62,11 @@ std::string_view why_not_matrix(const State& state) {
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   if (state.exact_sums) return "statistics need the sums of exact weights";
-  if (state.by_granules) return "granules have fewer rows";
   return "";
 }
 
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients) {
   if (operands.any_cut || gradients.begun_dk.data != nullptr) return "the same bits for any cut are asked for";
-  if (operands.by_granules) return "granules have fewer rows";
   return "";
 }
 

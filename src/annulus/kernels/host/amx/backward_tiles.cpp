@@ -34,7 +34,10 @@ class ChunkPass {
   /// The next block that meets after this one, of keys up to `end`; false: none.
   bool next_block(int& row, int& key, int end) const;
   void make_first(const Block& b);
-  void end_keys(int key);
+  void enter_keys(int key);
+  void leave_keys(int key);
+  template <class Each>
+  void for_each_sum(int key, const Each& each);
   void add_keys_seen(const Block& b);
   void add_to_queries(int first, int end);
   void add_granules(int row, int low, int high, int first);
@@ -96,19 +99,33 @@ void ChunkPass::make_first(const Block& b) {
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template load<i>(memory_.dp + i * kTileWords); });
 }
 
-/// What the chunk has given 32 keys joins their sums.
-void ChunkPass::end_keys(int key) {
+/// Calls each(sum in memory, of the chunk) for vectors of dk and dv of 32 keys.
+template <class Each>
+void ChunkPass::for_each_sum(int key, const Each& each) {
   const int columns = 2 * depth_;
   for (int tile = 0; tile < columns * 2; ++tile) {
     const std::int64_t to = (std::int64_t(key / kTileRows + tile % 2) * columns + tile / 2) * kTileWords;
     for (int i = 0; i < kTileWords; i += kLanes<float>) {
-      float *const dk = memory_.dk + tile * kTileWords + i, *const dv = memory_.dv + tile * kTileWords + i;
-      store(k_.dk + to + i, load<Floats>(k_.dk + to + i) + load<Floats>(dk));
-      store(k_.dv + to + i, load<Floats>(k_.dv + to + i) + load<Floats>(dv));
-      store(dk, Floats{});
-      store(dv, Floats{});
+      each(k_.dk + to + i, memory_.dk + tile * kTileWords + i);
+      each(k_.dv + to + i, memory_.dv + tile * kTileWords + i);
     }
   }
+}
+
+/// What a chunk gives 32 keys begins with nothing, and joins their sums when it has all been added up: many small
+/// terms keep their digits that way. Granule by granule it goes on from the sums, so that it does not matter where
+/// chunks end.
+void ChunkPass::enter_keys(int key) {
+  if (q_.by_granules)
+    for_each_sum(key, [](const float* sum, float* chunk) { store(chunk, load<Floats>(sum)); });
+  else
+    for_each_sum(key, [](const float*, float* chunk) { store(chunk, Floats{}); });
+}
+void ChunkPass::leave_keys(int key) {
+  if (q_.by_granules)
+    for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(chunk)); });
+  else
+    for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(sum) + load<Floats>(chunk)); });
 }
 
 /// The two chains of a product (tile_registers.hpp) without the terms that are not seen: a[k] * b[k] of `seen(k)`.
@@ -234,8 +251,6 @@ void ChunkPass::advance(const Block& next, const Block& now, const Block* before
 template <int kDepth>
 void ChunkPass::run() {
   const bool wants_keys = k_.dk != nullptr;
-  __builtin_memset(memory_.dk, 0, sizeof(float) * 2 * depth_ * 2 * kTileWords);
-  __builtin_memset(memory_.dv, 0, sizeof(float) * 2 * depth_ * 2 * kTileWords);
   for (int first = (k_.count - 1) / kKeptKeys * kKeptKeys; first >= 0; first -= kKeptKeys) {
     const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
     int row = -kStepRows, key = first;
@@ -243,12 +258,16 @@ void ChunkPass::run() {
     Block blocks[3] = {{}, block(row, key, first), {}};
     Block *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
     make_first(*now);
+    if (wants_keys) enter_keys(now->key);
     bool has_before = false;
     for (bool more = true; more;) {
       more = next_block(row, key, end);
       *next = more ? block(row, key, first) : *now;
       advance<kDepth>(*next, *now, has_before ? before : nullptr);
-      if (has_before && before->key != now->key) end_keys(before->key);
+      if (has_before && before->key != now->key) {
+        leave_keys(before->key);
+        enter_keys(now->key);
+      }
       Block* const free = before;
       before = now;
       now = next;
@@ -257,7 +276,7 @@ void ChunkPass::run() {
     }
     if (wants_keys) {
       add_to_keys(*before);
-      end_keys(before->key);
+      leave_keys(before->key);
     }
     if (q_.dq != nullptr) add_to_queries(first, end);
   }

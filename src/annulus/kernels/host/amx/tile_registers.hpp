@@ -79,8 +79,8 @@ ANNULUS_INLINE Floats fused(Floats a, Floats b, Floats c) {
 #endif
 }
 
-// What is done beside products is inlined between them for the matrix unit alone: vectors in its place gain nothing from
-// it, and their files would take minutes to compile.
+// What is done beside products is inlined between them for the matrix unit alone: vectors in its place gain nothing
+// from it, and their files would take minutes to compile.
 #if defined(ANNULUS_HAS_AMX)
 #define ANNULUS_INLINE_BESIDE ANNULUS_INLINE
 #else
