@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "annulus/core/amx.hpp"
+
 namespace annulus::core {
 namespace {
 
@@ -18,12 +20,27 @@ TEST(InstructionSets, NamesLeadBack) {
 
 TEST(InstructionSets, ALimitIsKeptAndNoPromise) {
   const std::vector<InstructionSet> usable = usable_instruction_sets();
-  EXPECT_EQ(best_instruction_set(), std::min(usable.back(), preferred_limit()));
+  const auto last_up_to = [&](InstructionSet most) {
+    return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });
+  };
+  EXPECT_EQ(best_instruction_set(), last_up_to(preferred_limit()));
   limit_instruction_set(InstructionSet::baseline);
   EXPECT_EQ(best_instruction_set(), InstructionSet::baseline);
   EXPECT_EQ(usable_instruction_sets(), usable) << "tests may still ask for each";
   limit_instruction_set(InstructionSet::avx512_bf16);
-  EXPECT_EQ(best_instruction_set(), usable.back()) << "a limit gives no processor what it lacks";
+  EXPECT_EQ(best_instruction_set(), last_up_to(InstructionSet::avx512_bf16)) << "it gives no processor what it lacks";
+  limit_instruction_set(InstructionSet::amx);
+  EXPECT_EQ(best_instruction_set(), InstructionSet::amx) << "vectors can do it, too";
+}
+
+TEST(InstructionSets, MatrixUnitsAreTakenWhereTheyAreAndHaveVectorsBesideThem) {
+  EXPECT_EQ(preferred_limit() == InstructionSet::amx, has_amx());
+  EXPECT_EQ(has_amx(), why_no_amx().empty());
+  EXPECT_TRUE(processor_has_amx() || !has_amx());
+  EXPECT_EQ(vectors_beside(InstructionSet::avx2), InstructionSet::avx2);
+  const std::vector<InstructionSet> usable = usable_instruction_sets();
+  EXPECT_EQ(usable.back(), InstructionSet::amx);
+  EXPECT_EQ(std::count(usable.begin(), usable.end() - 1, vectors_beside(InstructionSet::amx)), 1);
 }
 
 }  // namespace

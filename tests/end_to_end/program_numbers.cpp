@@ -143,9 +143,11 @@ TEST_F(Numbers, ResultsOfTf32AreVerifiedWithoutAGpu) {
 TEST_F(Numbers, AutoTakesProductsOfBfloat16WhereThereIsAnInstruction) {
   generate("--dtype bfloat16");
   const std::string words = " " + deck("{segments: [all], dilations: [1]}") + " --dry-run";
-  for (const char* set : {"baseline", "avx2", "avx512", "avx512_bf16"}) {
+  for (const char* set : {"baseline", "avx2", "avx512", "avx512_bf16", "amx"}) {
     const std::string program = std::string("env ANNULUS_INSTRUCTION_SET=") + set + " " + ANNULUS_PROGRAM;
-    const bool has = shell(program + " info").out.find("host, avx512_bf16 instructions") != std::string::npos;
+    const std::string info = shell(program + " info").out;
+    const bool has = info.find("host, avx512_bf16 instructions") != std::string::npos ||
+                     info.find("host, amx instructions") != std::string::npos;
     EXPECT_EQ(count(shell(program + words).out, "products of bfloat16"), has ? 1 : 0) << set;
   }
 }
@@ -234,7 +236,8 @@ TEST_F(Numbers, EveryVerbThatSpeaksOfTilesObeysTheVariable) {
   for (const std::string& words : {std::string("info"), run, run + " --dry-run", "plan " + file}) {
     const Outcome wrong = shell("env ANNULUS_INSTRUCTION_SET=sse9 " + std::string(ANNULUS_PROGRAM) + " " + words);
     EXPECT_EQ(wrong.status, 2) << words;
-    EXPECT_EQ(count(wrong.err, "ANNULUS_INSTRUCTION_SET is 'sse9', expected baseline, avx2, avx512 or avx512_bf16"), 1)
+    EXPECT_EQ(
+        count(wrong.err, "ANNULUS_INSTRUCTION_SET is 'sse9', expected baseline, avx2, avx512, avx512_bf16 or amx"), 1)
         << wrong.err;
   }
   const Outcome info = shell("env ANNULUS_INSTRUCTION_SET=baseline " + std::string(ANNULUS_PROGRAM) + " info");
@@ -265,7 +268,7 @@ TEST_F(Numbers, RanksOnDifferentMachinesUseWhatAllOfThemHave) {
   }
   const Outcome wrong = shell("env " + set + "sse9 " + ANNULUS_PROGRAM + " " + run);
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_NE(wrong.err.find("ANNULUS_INSTRUCTION_SET is \'sse9\', expected baseline, avx2, avx512 or avx512_bf16"),
+  EXPECT_NE(wrong.err.find("ANNULUS_INSTRUCTION_SET is \'sse9\', expected baseline, avx2, avx512, avx512_bf16 or amx"),
             std::string::npos)
       << wrong.err;
 }

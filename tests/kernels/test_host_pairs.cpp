@@ -1,6 +1,7 @@
 // Products of bfloat16 on the host: what they come to, by the instruction for them and without it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <random>
 
@@ -39,7 +40,9 @@ void expect_right(const BackwardCase& test, const std::string& what) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
     const kernels::ReferenceResult actual = host_answer(test, set);
     EXPECT_TRUE(close_to(actual.out, expected.out, core::forward_tolerance(DType::bfloat16))) << "out";
-    EXPECT_LE(largest_error(actual.lse, expected.lse), 0x1p-8) << "lse: sums of rounded weights";
+    // amx rounds a score to 1/128 before it rounds its weight.
+    const double lse_error = set == InstructionSet::amx ? 0x1p-8 + 0x1p-9 : 0x1p-8;
+    EXPECT_LE(largest_error(actual.lse, expected.lse), lse_error) << "lse: sums of rounded weights";
     expect_close(host_gradients(test, forward, {set}), gradients, core::gradient_tolerance(DType::bfloat16));
   }
 }
@@ -138,7 +141,10 @@ TEST(HostPairs, ErrorsAreThoseOfAPlainComputation) {
 }
 
 // The sets that compute the same: avx512 without the instruction and with it.
-bool has_the_instruction() { return usable_instruction_sets().back() == InstructionSet::avx512_bf16; }
+bool has_the_instruction() {
+  const auto usable = usable_instruction_sets();
+  return std::find(usable.begin(), usable.end(), InstructionSet::avx512_bf16) != usable.end();
+}
 
 TEST(HostPairs, TheInstructionAndTwoMultiplyAddsHaveTheSameBits) {
   if (!has_the_instruction()) return;  // nothing to compare; the model below says what bits those are
@@ -190,6 +196,7 @@ TEST(HostPairs, SumsAreThoseOfTheScalarModel) {
   std::mt19937 random(7);
   for (const InstructionSet set : usable_instruction_sets()) {
     for (const int spread : {2, 20, 60, 126}) {
+      if (set == InstructionSet::amx) continue;  // 32 at a time: HostMatrix
       // Without a fused multiply-add a product below the normal numbers is lost before it is added.
       if (set == InstructionSet::baseline && spread == 126) continue;
       for (const Index rows : {1, 2, 7, 24, 131}) {
@@ -233,7 +240,7 @@ TEST(HostPairs, OtherTensorsAndTheDeviceAreRefused) {
 }
 
 TEST(HostPairs, AreTakenByThemselvesWhereTheInstructionIsButNotForStatistics) {
-  const bool has_instruction = core::best_instruction_set() == InstructionSet::avx512_bf16;
+  const bool has_instruction = core::best_instruction_set() >= InstructionSet::avx512_bf16;
   for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
     EXPECT_EQ(kernels::default_precision(kernels::Backend::host, type, false),
               core::default_precision(type, has_instruction));

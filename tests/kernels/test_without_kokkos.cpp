@@ -20,7 +20,7 @@ TEST(WithoutKokkos, StatesOfNoRowsAreMade) {
 
 TEST(WithoutKokkos, ABackEndSaysWhetherItWorksByGranules) {
   EXPECT_EQ(why_no_granules(Backend::host, shape, core::DType::bfloat16, core::Precision::float32),
-            "back end host has no matrix units");
+            "the host's matrix units have no products of float32");
   core::Shape wide = shape;
   wide.head_dim = 320;
   EXPECT_EQ(why_no_granules(Backend::device, wide, core::DType::bfloat16, core::Precision::float32),

@@ -3,19 +3,33 @@
 #include <algorithm>
 #include <atomic>
 
+#include "annulus/core/amx.hpp"
+
 namespace annulus::core {
 namespace {
 
 constexpr int none = -1;
 std::atomic<int> limit{none};
 
-}  // namespace
-
-InstructionSet preferred_limit() {
+InstructionSet fastest_vectors() {
 #if defined(__x86_64__)
   if (__builtin_cpu_is("intel")) return InstructionSet::avx512;
 #endif
   return InstructionSet::avx512_bf16;
+}
+
+/// The last usable one that is no better than `most`.
+InstructionSet best_up_to(InstructionSet most) {
+  static const std::vector<InstructionSet> usable = usable_instruction_sets();
+  return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });
+}
+
+}  // namespace
+
+InstructionSet preferred_limit() { return has_amx() ? InstructionSet::amx : fastest_vectors(); }
+
+InstructionSet vectors_beside(InstructionSet set) {
+  return set == InstructionSet::amx ? best_up_to(fastest_vectors()) : set;
 }
 
 std::string_view name_of(InstructionSet set) {
@@ -28,6 +42,8 @@ std::string_view name_of(InstructionSet set) {
       return "avx512";
     case InstructionSet::avx512_bf16:
       return "avx512_bf16";
+    case InstructionSet::amx:
+      return "amx";
   }
   return "";
 }
@@ -43,13 +59,12 @@ std::vector<InstructionSet> usable_instruction_sets() {
   if (avx512) usable.push_back(InstructionSet::avx512);
   if (avx512 && __builtin_cpu_supports("avx512bf16")) usable.push_back(InstructionSet::avx512_bf16);
 #endif
+  usable.push_back(InstructionSet::amx);
   return usable;
 }
 
 InstructionSet best_instruction_set() {
-  static const InstructionSet best = usable_instruction_sets().back();
-  if (limit == none) return std::min(best, preferred_limit());
-  return std::min(best, InstructionSet(limit.load()));
+  return best_up_to(limit == none ? preferred_limit() : InstructionSet(limit.load()));
 }
 
 void limit_instruction_set(InstructionSet most) { limit = int(most); }

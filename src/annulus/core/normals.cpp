@@ -65,6 +65,7 @@ __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"))) void fill_avx512(c
 
 void fill_normals(const Normals& normals, Interval numbers, void* to, InstructionSet set) {
 #if defined(__x86_64__)
+  set = vectors_beside(set);
   if (set >= InstructionSet::avx512) return fill_avx512(normals, numbers, to);
   if (set == InstructionSet::avx2) return fill_avx2(normals, numbers, to);
 #endif

@@ -19,7 +19,8 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
   });
   check_products(backend, state.precision, operands.q.type);
   if (work.empty()) return;
-  if (state.by_granules) check_granules(cuda::why_not_attend(operands, state));
+  const bool by_host = backend == Backend::host && core::has_own_products(state.precision);
+  if (state.by_granules && !by_host) check_granules(cuda::why_not_attend(operands, state));
   functions_of(backend).attend(work, operands, state, poll);
 }
 

@@ -37,11 +37,12 @@ std::string why_no_products(Backend backend, core::Precision precision);
 /// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
 /// instruction set that is used has an instruction for them; but they leave statistics with fewer digits, so whoever
 /// wants both has to name them. Products of 3xtf32 for float32 on a GPU that has them, with float32's tolerance and 2.5
-/// to 3 times the rate, but where statistics or the same bits for any cut are asked for.
-core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool reproducible = false);
+/// to 3 times the rate, but not with statistics. `any_cut`: the same bits for any cut are wanted, not only for those
+/// between granules. Matrix units do not give that: on a host the vectors beside them decide.
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
-/// Instruction set the host tiles use on this machine, chosen when first asked: "avx512_bf16",
-/// "avx512", "avx2" or "baseline".
+/// Instruction set the host tiles use on this machine, chosen when first asked: "amx", "avx512_bf16", "avx512", "avx2"
+/// or "baseline".
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head): with s2 = scale * log2(e) * q.k over the keys seen so far and an even
@@ -92,12 +93,14 @@ class State {
   bool by_granules = false;
 };
 
-/// Keys (or queries, backward) that matrix units add in one step: a product of 16-bit numbers is so deep.
+/// Keys (or queries, backward) that a GPU's matrix units add in one step: a product of 16-bit numbers is so deep.
 inline constexpr core::Index granule = 16;
+/// Those of a back end's matrix units; the host's are AMX.
+constexpr core::Index granule_of(Backend backend) { return backend == Backend::host ? 32 : granule; }
 
 /// Why results of such a problem cannot be made granule by granule on this machine's GPU, all gradients included, or
-/// not at all where there is no GPU and the build has no kernels for one; empty: they can.
-/// "head size 320 is more than 256".
+/// not at all where there is no GPU and the build has no kernels for one; empty: they can. On the host it takes
+/// products of bfloat16 and the instruction set amx. "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that are to have the same bits for any cut: weights below 2^-174 of the heaviest one,

@@ -101,12 +101,13 @@ void check_granules(const std::string& why_not) {
   });
 }
 
-core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool reproducible) {
+core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut) {
   using core::Precision;
   const bool on_gpu = backend == Backend::device && stored == core::DType::float32 && core::gpu_count() > 0;
-  if (on_gpu && !with_statistics && !reproducible && why_no_products(backend, Precision::three_tf32).empty())
+  if (on_gpu && !with_statistics && !any_cut && why_no_products(backend, Precision::three_tf32).empty())
     return Precision::three_tf32;
-  const bool has_instruction = core::best_instruction_set() == core::InstructionSet::avx512_bf16;
+  const core::InstructionSet best = core::best_instruction_set(), set = any_cut ? core::vectors_beside(best) : best;
+  const bool has_instruction = set >= core::InstructionSet::avx512_bf16;
   const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();
   return core::default_precision(stored, can && !with_statistics);
 }
@@ -127,6 +128,12 @@ std::string why_no_products(Backend backend, core::Precision precision) {
 }
 
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision) {
+  if (backend == Backend::host) {
+    if (precision != core::Precision::bfloat16)
+      return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
+    const bool has_units = core::best_instruction_set() == core::InstructionSet::amx;
+    return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());
+  }
   if (backend != Backend::device) return fmt::format("back end {} has no matrix units", core::name_of(backend));
   const std::string reason = cuda::why_no_granules(shape, stored, precision);
   return reason.empty() ? what_granules_lack(shape, stored, precision) : reason;

@@ -40,7 +40,9 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
   check(operands, gradients, precision);
   check_products(backend, precision, operands.q.type);
   if (work.empty()) return;
-  if (operands.by_granules) check_granules(cuda::why_not_attend_backward(shape, precision, operands, gradients));
+  const bool by_host = backend == Backend::host && core::has_own_products(precision);
+  if (operands.by_granules && !by_host)
+    check_granules(cuda::why_not_attend_backward(shape, precision, operands, gradients));
   functions_of(backend).attend_backward(work, shape, rows, precision, operands, gradients, poll);
 }
 

@@ -11,9 +11,17 @@ inline constexpr core::Index host_tile_bytes = 256 * 1024;
 /// Keys of a tile at most: with the rows of a task, about 10 ms of work lie between two polls.
 inline constexpr core::Index host_tile_keys = 192;
 
+/// The same of matrix units (AMX), which are ten times as fast and stand beside caches of 2 MiB: 256 KiB cost 2 % at
+/// D = 64 and 5 % at D = 128, 1 MiB gains nothing (4096 rows, full).
+inline constexpr core::Index matrix_tile_bytes = 512 * 1024;
+inline constexpr core::Index matrix_tile_keys = 4096;
+
 /// Packed queries and accumulators of one task: 2048 rows at D = 64, 1024 at D = 128 in float32. 512 KiB cost 2 % at
 /// D = 64 and 4 % at D = 128 (AVX2, causal, 4096 rows): keys are packed once more for each task.
 inline constexpr core::Index host_panel_bytes = 1024 * 1024;
+
+/// The same before matrix units: half of this costs 4 % (4096 rows, D = 64 and 128), where packing weighs more.
+inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
 /// Query rows of a task, times heads, at least, where there are too few tasks for the threads: packing a key takes
 /// about as long as 5 to 10 query rows need for it.
@@ -30,8 +38,15 @@ inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
+/// The same of matrix units, 1.8 MiB at D = 64: keys are streamed, 256 at a time, and queries are packed less often.
+inline constexpr core::Index matrix_panel_keys = 2048;
+
 /// Query rows, times heads, that pass over a task's keys at a time. Flat: 48 and 192 lie within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
+
+/// The same of matrix units: packed operands, dq and dS of so many rows stay in the second-level cache while a task's
+/// keys pass by, 800 at D = 64 and 512 at D = 128.
+inline constexpr core::Index matrix_chunk_bytes = 1024 * 1024;
 
 /// Query rows, by comb index, of a block whose terms a key adds up before they join its sum. This one changes bits: the
 /// errors of 8,192 and 65,536 terms are least near the square root of their number, and a chunk of one head is a block.

@@ -27,12 +27,13 @@ core::Buffer made(const core::Buffer& there, const std::string& name, Index byte
 
 std::string why_not_by_granules(const Problem& problem) {
   if (problem.statistics.any()) return "statistics need the sums of exact weights";
-  return pattern::why_no_grid(problem.pattern, kernels::granule);
+  return pattern::why_no_grid(problem.pattern, kernels::granule_of(problem.backend));
 }
 
 void make_reproducible(Problem& problem, bool wanted, bool has_units) {
   problem.reproducible = wanted;
-  problem.granule = wanted && has_units && why_not_by_granules(problem).empty() ? kernels::granule : 1;
+  const bool by_granules = wanted && has_units && why_not_by_granules(problem).empty();
+  problem.granule = by_granules ? kernels::granule_of(problem.backend) : 1;
 }
 
 std::vector<Problem> rounds_of(const Problem& problem) {

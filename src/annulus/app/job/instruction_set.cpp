@@ -16,7 +16,7 @@ void obey_variable() {
   const auto set = core::instruction_set_called(name);
   if (!set) {
     core::fail(core::ErrorKind::usage,
-               "the environment variable {} is '{}', expected baseline, avx2, avx512 or avx512_bf16",
+               "the environment variable {} is '{}', expected baseline, avx2, avx512, avx512_bf16 or amx",
                instruction_set_variable, name);
   }
   core::limit_instruction_set(*set);

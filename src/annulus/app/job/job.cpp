@@ -273,9 +273,10 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
-    job.problem.precision =
-        same_on_all(kernels::default_precision(p.backend, p.type, p.statistics.any(), p.reproducible),
-                    core::default_precision(p.type), comm);
+    const bool on_host = p.backend == kernels::Backend::host;
+    const bool any_cut = p.reproducible && !(on_host && strategies::why_not_by_granules(p).empty());
+    job.problem.precision = same_on_all(kernels::default_precision(p.backend, p.type, p.statistics.any(), any_cut),
+                                        core::default_precision(p.type), comm);
   }
   const bool same_bits = job.problem.reproducible;
   const std::string others = same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm) : "";

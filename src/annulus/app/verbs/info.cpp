@@ -14,6 +14,8 @@
 #include "annulus/comm/staging.hpp"
 #include "annulus/comm/transport.hpp"
 #include "annulus/comm/window_room.hpp"
+#include "annulus/core/amx.hpp"
+#include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/backend_description.hpp"
@@ -42,6 +44,15 @@ std::string bound_cpus() {
   return text;
 }
 
+/// Where the processor's matrix units are not used though they are there, or are asked for and are not.
+std::string note_of_matrix_units() {
+  if (core::has_amx()) return "";
+  const core::InstructionSet used = core::best_instruction_set(), amx = core::InstructionSet::amx;
+  if (used == amx) return fmt::format("by vectors, slow: {}", core::why_no_amx());
+  const bool is_missed = core::processor_has_amx() && used == core::vectors_beside(amx);
+  return is_missed ? fmt::format("no amx: {}", core::why_no_amx()) : "";
+}
+
 /// Collective.
 void print_info(const comm::Communicator& comm) {
   const std::string instruction_set_note = agree_on_instruction_set(comm);
@@ -56,9 +67,10 @@ void print_info(const comm::Communicator& comm) {
   line("mpi", comm::mpi_library());
   const std::string pmi = slurm_pmi(comm::mpi_library());
   line("slurm", pmi.empty() ? "srun, with the site's own --mpi" : "srun --mpi=" + pmi);
+  const std::string note = !instruction_set_note.empty() ? instruction_set_note : note_of_matrix_units();
   line("tiles", kernels::default_backend() == kernels::Backend::host
                     ? fmt::format("host, {} instructions{}", kernels::host_instruction_set(),
-                                  instruction_set_note.empty() ? "" : " (" + instruction_set_note + ")")
+                                  note.empty() ? "" : " (" + note + ")")
                     : "device");
   line("transfers", comm::transfers());
   const std::string forbidden = comm::why_no_single_copy();

@@ -52,6 +52,7 @@ struct ScoreKeys {
 ///   factors  [capacity]               of dout, or of P: factor * output_scale
 ///   finite                            all added numbers are: the 0 of a pair that does not meet takes them out
 ///   ends                              the last row is the last one of a block (GradientViews)
+///   by_granules                       matrix units: terms join dk and dv 32 rows at a time, not chunk by chunk
 template <class T>
 struct QueryChunk : ScoreRows<T> {
   T* dout;
@@ -62,6 +63,7 @@ struct QueryChunk : ScoreRows<T> {
   Number<T>* factors;
   bool finite;
   bool ends;
+  bool by_granules;
 };
 
 ///   values    [panel][depth][NR]       like the keys

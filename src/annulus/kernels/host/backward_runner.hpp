@@ -29,9 +29,10 @@ struct BackwardMemory {
     operands = scratch.take<const void*>(std::max(all, rows));
     others = scratch.take<const void*>(std::max(all, rows));
     const Index strip = rows / kPerWord<T> * tiles.strip_stride;
-    strips = {words(strip), words(strip), nullptr, nullptr};
+    const bool keeps_strips = tiles.key_granule == 1;  // matrix units: dS for dQ alone
+    strips = {keeps_strips ? words(strip) : nullptr, keeps_strips ? words(strip) : nullptr, nullptr, nullptr};
     strips.ds_rows = is_pair ? words(strip) : strips.ds;
-    if (is_pair) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
+    if (is_pair && keeps_strips) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
     keys = {{words(all * layout.depth), int(count), int(all)},
             words(all / kPerWord<T> * layout.columns),
             words(all * layout.depth),
@@ -77,7 +78,10 @@ class GradientSums {
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients) {}
 
   /// Where lists are cut between granules alone, a granule's sum is whole: it is added as matrix units add it.
-  Index block() const { return is_in_blocks() ? tuning::host_sum_rows : operands_.by_granules ? granule : 0; }
+  Index block() const {
+    if (is_in_blocks()) return tuning::host_sum_rows;
+    return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;
+  }
 
   Memory start(const BackwardTask& task) const {
     Memory w = Scratch::of_this_thread().fill(
@@ -93,6 +97,7 @@ class GradientSums {
     QueryChunk<T>& q = w.queries;
     const Index count = rows.count;
     q.ends = rows.ends || !is_in_blocks();
+    q.by_granules = operands_.by_granules;
     rows.for_each([&](Index i, Index, Index row, Index head) {
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);
@@ -124,9 +129,9 @@ class GradientSums {
   /// Works on the chunk; tasks of higher keys are done with these rows.
   void add(Index count, Memory& w) const {
     const bool wanted = w.queries.dq != nullptr;
-    if (wanted) tiles_.load_rows(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
+    if (wanted) tiles_.load_query_sums(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
     tiles_.add_chunks(w.queries, w.keys, w.strips);
-    if (wanted) tiles_.store_rows(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
+    if (wanted) tiles_.store_query_sums(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
   }
 
   void finish(const Memory& w) const {

@@ -27,16 +27,23 @@ alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = 
 template <class T>
 struct ForwardLayout {
   ForwardLayout(const TileFunctions<T>& tiles, Index head_dim, const TileSizes& sizes)
-      : depth(core::ceil_div(head_dim, kPerWord<T>)),
-        columns(core::ceil_div(head_dim, tiles.column_step) * tiles.column_step),
+      : depth(whole_steps(core::ceil_div(head_dim, kPerWord<T>), tiles.forward_depth_step)),
+        columns(whole_steps(head_dim, tiles.column_step)),
         tile_keys(sizes.keys),
         max_rows(sizes.rows) {
+    const bool has_granules = tiles.key_granule > 1;
+    const Index most_bytes = has_granules ? tuning::matrix_tile_bytes : tuning::host_tile_bytes,
+                most_keys = has_granules ? tuning::matrix_tile_keys : tuning::host_tile_keys,
+                panel_bytes = has_granules ? tuning::matrix_panel_bytes : tuning::host_panel_bytes;
     const Index strip = tiles.strip_keys, row_bytes = (depth + columns) * Index(sizeof(Number<T>)),
                 key_bytes = (depth + columns / kPerWord<T>)*Index(sizeof(T));
-    const Index fitting = std::min(tuning::host_tile_bytes / key_bytes, tuning::host_tile_keys);
+    const Index fitting = std::min(most_bytes / key_bytes, most_keys);
     if (tile_keys == 0) tile_keys = std::max<Index>(1, fitting / strip) * strip;
-    if (max_rows == 0) max_rows = std::max<Index>(1, tuning::host_panel_bytes / row_bytes);
+    if (has_granules) tile_keys = whole_steps(tile_keys, strip);
+    if (max_rows == 0) max_rows = std::max<Index>(1, panel_bytes / row_bytes);
   }
+  static Index whole_steps(Index count, Index step) { return core::ceil_div(count, step) * step; }
+
   Index depth;  // words of a row
   Index columns;
   Index tile_keys;  // keys of a tile
@@ -95,7 +102,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     load_rows(task, w);
-    for (Index first = task.key_begin; first < task.key_end; first += layout_.tile_keys) {
+    for (Index first = first_tile(task); first < task.key_end; first += layout_.tile_keys) {
       load_keys(task, first, w);
       tiles_.add_tile[w.panels.score_sum != nullptr](w.panels, w.tile, w.scores);
       poll();
@@ -106,6 +113,15 @@ class ForwardRunner {
  private:
   using Work = ForwardMemory<T>;
   using N = Number<T>;
+
+  /// Where the first tile of keys begins: with a whole granule, even if not all its rows exist or are seen. Granules
+  /// are counted from the first row of the piece, which is its last position.
+  ///   granules of 32, 70 keys: they begin at positions -26, 6 and 38
+  Index first_tile(const Task& task) const {
+    const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
+    const Index missing = core::ceil_div(keys, step) * step - keys;
+    return (task.key_begin + missing) / step * step - missing;
+  }
 
   N score_factor() const { return N(operands_.scale * std::numbers::log2e); }
 
@@ -181,8 +197,8 @@ class ForwardRunner {
     tiles_.store_columns(w.panels.acc, w.rows, w.panels.head_dim, rows);
   }
 
-  /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see. A piece is
-  /// walked upwards in t, so the addresses are filled in from the last one.
+  /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see; positions
+  /// below 0 are zeros. A piece is walked upwards in t, so the addresses are filled in from the last one.
   void load_keys(const Task& task, Index first, Work& w) const {
     const WorkItem& item = work_.items[task.item];
     const Index count = std::min(layout_.tile_keys, task.key_end - first);
@@ -190,7 +206,10 @@ class ForwardRunner {
     const void** const values = keys + count;
     RowWalk walk(work_, item.key);
     walk.skip(item.key.count - first - count);
-    for (Index j = count; j-- > 0;) {
+    const Index before = std::clamp<Index>(-first, 0, count);
+    std::fill_n(keys, before, zero_row);
+    std::fill_n(values, before, zero_row);
+    for (Index j = count; j-- > before;) {
       const Index row = walk.next().row;
       keys[j] = address(operands_.k, task.batch, row, item.kv_head);
       values[j] = address(operands_.v, task.batch, row, item.kv_head);

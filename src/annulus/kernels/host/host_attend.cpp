@@ -19,15 +19,34 @@ void check_head_dim(const core::Shape& shape) {
                 [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
 }
 
+/// The tables of the two passes for words T: of the set amx those of the matrix unit for products of bfloat16.
+template <class T>
+const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit,
+                                   const TileFunctions<BFloat16Pair>* MatrixUnit::*pass) {
+  const TileFunctions<T>& vectors = tiles_of<T>(set);
+  if constexpr (kPerWord < T >> 1) {
+    if (set == InstructionSet::amx && on_matrix_unit) return *(usable_matrix_units().back().*pass);
+  }
+  return vectors;
+}
+template <class T>
+const TileFunctions<T>& forward_tiles(InstructionSet set, bool on_matrix_unit) {
+  return pass_tiles<T>(set, on_matrix_unit, &MatrixUnit::forward);
+}
+template <class T>
+const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit) {
+  return pass_tiles<T>(set, on_matrix_unit, &MatrixUnit::backward);
+}
+
 /// Runs the tasks that own keys; make_sums(tiles, layout) is what is made of their pairs (KeyTasks).
 template <class MakeSums>
 void run_key_tasks(const char* label, const WorkList& work, const core::Shape& shape, Index rows,
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,
-                   const MakeSums& make_sums) {
+                   bool on_matrix_unit, const MakeSums& make_sums) {
   check_head_dim(shape);
   with_words(precision, [&](auto number) {
     using T = decltype(number);
-    const auto& tiles = tiles_of<T>(set);
+    const auto& tiles = backward_tiles<T>(set, on_matrix_unit);
     const BackwardLayout<T> layout(tiles, shape, rows);
     const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
     const auto sums = make_sums(tiles, layout);
@@ -43,7 +62,8 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
                  InstructionSet set, const TileSizes& sizes) {
   check_head_dim(state.shape);
   with_words(state.precision, [&](auto number) {
-    ForwardRunner<decltype(number)> runner(tiles_of<decltype(number)>(set), work, operands, state, sizes);
+    const auto& tiles = forward_tiles<decltype(number)>(set, why_not_matrix(state).empty());
+    ForwardRunner<decltype(number)> runner(tiles, work, operands, state, sizes);
     const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads());
     run_on_threads("annulus::attend", Index(tasks.size()), poll,
                    [&](Index i, const auto& poll_here, const auto&) { runner.run(tasks[i], poll_here); });
@@ -52,12 +72,15 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
 
 Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
   if (rows == 0) return 0;
+  const auto bytes = [&](const auto& tiles) {
+    const ForwardLayout layout(tiles, shape.head_dim, {});
+    const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
+    return Scratch::bytes_of(
+        [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true); });
+  };
   return threads() * with_words(precision, [&](auto number) {
-           const auto& tiles = tiles_of<decltype(number)>(set);
-           const ForwardLayout layout(tiles, shape.head_dim, {});
-           const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
-           return Scratch::bytes_of(
-               [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true); });
+           using T = decltype(number);
+           return std::max(bytes(forward_tiles<T>(set, false)), bytes(forward_tiles<T>(set, true)));
          });
 }
 
@@ -65,14 +88,14 @@ void host_attend_backward(const WorkList& work, const core::Shape& shape, Index 
                           const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set) {
   run_key_tasks(
-      "annulus::attend_backward", work, shape, rows, precision, poll, set,
+      "annulus::attend_backward", work, shape, rows, precision, poll, set, why_not_matrix(operands, gradients).empty(),
       [&](const auto& tiles, const auto& layout) { return GradientSums(tiles, layout, work, operands, gradients); });
 }
 
 void host_attend_statistics(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                             const StatisticOperands& operands, const StatisticViews& statistics,
                             const std::function<void()>& poll, InstructionSet set) {
-  run_key_tasks("annulus::attend_statistics", work, shape, rows, precision, poll, set,
+  run_key_tasks("annulus::attend_statistics", work, shape, rows, precision, poll, set, false,
                 [&](const auto& tiles, const auto& layout) {
                   return ProbabilitySums(tiles, layout, work, shape, rows, operands, statistics);
                 });
@@ -90,11 +113,13 @@ Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index s
 
 Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Precision precision, bool in_blocks,
                                  InstructionSet set) {
+  const auto bytes = [&](const auto& tiles) {
+    const BackwardLayout layout(tiles, shape, rows);
+    return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks); });
+  };
   return threads() * with_words(precision, [&](auto number) {
-           const auto& tiles = tiles_of<decltype(number)>(set);
-           const BackwardLayout layout(tiles, shape, rows);
-           return Scratch::bytes_of(
-               [&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks); });
+           using T = decltype(number);
+           return std::max(bytes(backward_tiles<T>(set, false)), bytes(backward_tiles<T>(set, !in_blocks)));
          });
 }
 

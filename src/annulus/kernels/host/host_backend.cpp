@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "annulus/core/amx.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/backend.hpp"
 
@@ -31,6 +32,7 @@ const TileFunctions<T>& tiles_of(InstructionSet set) {
   const auto usable = usable_instruction_sets();
   core::require(std::find(usable.begin(), usable.end(), set) != usable.end(),
                 [&] { return fmt::format("this processor or build has no {} tiles", name_of(set)); });
+  set = core::vectors_beside(set);
 #if defined(ANNULUS_HAS_X86_TILES)
   if (set == InstructionSet::avx512_bf16)
     return pick<T>(avx512::float_tiles, avx512::double_tiles, avx512_bf16::pair_tiles);
@@ -38,6 +40,34 @@ const TileFunctions<T>& tiles_of(InstructionSet set) {
   if (set == InstructionSet::avx2) return pick<T>(avx2::float_tiles, avx2::double_tiles, avx2::pair_tiles);
 #endif
   return pick<T>(baseline::float_tiles, baseline::double_tiles, baseline::pair_tiles);
+}
+
+const std::vector<MatrixUnit>& usable_matrix_units() {
+  static const std::vector<MatrixUnit> usable = [] {
+    std::vector<MatrixUnit> units{
+        {"baseline", &amx_baseline::forward_tiles, &amx_baseline::backward_tiles, amx_baseline::multiply}};
+#if defined(ANNULUS_HAS_X86_TILES)
+    if (core::vectors_beside(InstructionSet::amx) >= InstructionSet::avx2)
+      units.push_back({"avx2", &amx_avx2::forward_tiles, &amx_avx2::backward_tiles, amx_avx2::multiply});
+#endif
+#if defined(ANNULUS_HAS_AMX_TILES)
+    if (core::has_amx()) units.push_back({"amx", &amx::forward_tiles, &amx::backward_tiles, amx::multiply});
+#endif
+    return units;
+  }();
+  return usable;
+}
+
+std::string_view why_not_matrix(const State& state) {
+  if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
+  if (state.score_sum.bytes() > 0) return "the entropy is asked for";
+  if (state.exact_sums) return "statistics need the sums of exact weights";
+  return "";
+}
+
+std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients) {
+  if (operands.any_cut || gradients.begun_dk.data != nullptr) return "the same bits for any cut are asked for";
+  return "";
 }
 
 template const TileFunctions<float>& tiles_of<float>(InstructionSet);

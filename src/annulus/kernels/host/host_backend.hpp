@@ -16,9 +16,24 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The table of words T: float, double or BFloat16Pair. Throws Error where the set is not usable here.
+/// The table of words T: float, double or BFloat16Pair. Of amx that of the vectors beside it. Throws Error where the
+/// set is not usable here.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
+
+/// Who does the products of the set amx: the processor's matrix unit, or vectors in its place.
+struct MatrixUnit {
+  std::string_view name;  ///< "amx", "avx2", "baseline"
+  const TileFunctions<BFloat16Pair>*forward, *backward;
+  MultiplyTiles multiply;
+};
+/// Those of this machine, slowest first; all give the same bits.
+const std::vector<MatrixUnit>& usable_matrix_units();
+
+/// Why attend() of such states is for vectors even in the set amx; empty: the matrix unit can do it.
+/// "the same bits for any cut are asked for".
+std::string_view why_not_matrix(const State& state);
+std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
 
 /// Calls visit(Word{}) with the words that products of this precision are taken of.
 template <class Visit>

@@ -11,7 +11,9 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdint>
 
+#include "annulus/core/amx.hpp"
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 
@@ -69,14 +71,40 @@ ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
 #endif
 #undef ANNULUS_PEAK
 
+#if defined(ANNULUS_HAS_AMX_TILES)
+/// Four sums take turns, from registers that nothing is loaded into.
+__attribute__((target("amx-tile"))) double amx_pairs(long rounds) {
+  struct {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } const configuration;
+  asm volatile("ldtilecfg %0" ::"m"(configuration));
+  for (long n = 0; n < rounds; ++n) {
+    asm volatile(
+        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::
+            : "memory");
+  }
+  asm volatile("tilerelease" ::: "memory");
+  return 0;
+}
+#endif
+
 struct Loop {
   double (*run)(long rounds);
   int lanes;
   int flop = 2 * 12 * lanes;  // of a round
+  long rounds = 1000000;
 };
 /// Without an instruction for them, pairs are multiplied by two multiply-adds of float: the peak is the same.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
+#if defined(ANNULUS_HAS_AMX_TILES)
+  if (set == InstructionSet::amx && precision == core::Precision::bfloat16 && core::has_amx())
+    return Loop{amx_pairs, 16, 4 * 2 * 16 * 16 * 32, 40000};
+#endif
+  set = core::vectors_beside(set);
 #if defined(__x86_64__)
   if (set == InstructionSet::avx512_bf16 && precision == core::Precision::bfloat16)
     return Loop{avx512_pairs, 16, 4 * 24 * 16};
@@ -89,7 +117,7 @@ Loop loop_of(InstructionSet set, core::Precision precision) {
 
 /// The peak rate of the calling thread: the best of a few short runs.
 double peak_of_thread(const Loop& loop) {
-  constexpr long rounds = 1000000;
+  const long rounds = loop.rounds;
   const double gflop = 1e-9 * loop.flop * double(rounds);
   double best = 0;
   for (int repeat = 0; repeat < 3; ++repeat) {

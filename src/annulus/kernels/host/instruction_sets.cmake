@@ -10,12 +10,15 @@ file(GLOB host_sources CONFIGURE_DEPENDS ${host_dir}/host_*.cpp)
 target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
-# annulus_host_tiles(NAME flag...): tiles.cpp, backward_tiles.cpp and statistic_tiles.cpp in the namespace NAME. -O3 in
-# every build type but an unoptimised one; the tiles are arithmetic without bounds of their own, and tests in a debug
-# build should not take minutes.
+# annulus_host_tiles(NAME flag...): tiles.cpp, backward_tiles.cpp and statistic_tiles.cpp in the namespace NAME, or the
+# files of amx/. -O3 in every build type but an unoptimised one; the tiles are arithmetic without bounds of their own,
+# and tests in a debug build should not take minutes.
 function(annulus_host_tiles NAME)
-  add_library(annulus_tiles_${NAME} OBJECT ${host_dir}/tiles.cpp ${host_dir}/backward_tiles.cpp
-    ${host_dir}/statistic_tiles.cpp)
+  set(sources ${host_dir}/tiles.cpp ${host_dir}/backward_tiles.cpp ${host_dir}/statistic_tiles.cpp)
+  if(NAME MATCHES "^amx")
+    set(sources ${host_dir}/amx/forward_tiles.cpp ${host_dir}/amx/backward_tiles.cpp)
+  endif()
+  add_library(annulus_tiles_${NAME} OBJECT ${sources})
   target_link_libraries(annulus_tiles_${NAME} PRIVATE annulus_options)
   target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
   # GCC warns of vectors wider than the machine's as arguments (all functions that take them are inlined) and of the
@@ -27,6 +30,8 @@ function(annulus_host_tiles NAME)
 endfunction()
 
 annulus_host_tiles(baseline)
+# The set amx: vectors in place of the matrix unit here, with the same bits on every processor.
+annulus_host_tiles(amx_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)
   annulus_host_tiles(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl)
@@ -34,4 +39,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx512_bf16 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16)
   target_compile_definitions(annulus_tiles_avx512_bf16 PRIVATE ANNULUS_ONLY_PAIRS=1)
   target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_X86_TILES=1)
+  annulus_host_tiles(amx_avx2 -mavx2 -mfma -mf16c)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-mamx-bf16 annulus_compiler_has_amx)
+  if(annulus_compiler_has_amx)
+    annulus_host_tiles(amx -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512vbmi -mavx512bf16
+      -mamx-tile -mamx-bf16)
+    target_compile_definitions(annulus_tiles_amx PRIVATE ANNULUS_HAS_AMX=1)
+    target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_AMX_TILES=1)
+  endif()
 endif()

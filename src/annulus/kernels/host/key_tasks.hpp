@@ -27,8 +27,12 @@ struct BackwardLayout {
         (2 * depth + columns / kPerWord<T>)*Index(sizeof(T)) + 2 * columns * Index(sizeof(Number<T>));
     const Index fitting = tuning::host_key_panel_bytes / key_bytes,
                 wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
-    max_keys = std::max<Index>(1, std::max(fitting, wanted) / tiles.backward_key_step) * tiles.backward_key_step;
-    const Index most = std::min(rows * shape.group(), tuning::host_query_chunk);
+    const Index keys = tiles.key_granule > 1 ? tuning::matrix_panel_keys : std::max(fitting, wanted);
+    max_keys = std::max<Index>(1, keys / tiles.backward_key_step) * tiles.backward_key_step;
+    const Index row_bytes =
+                    (4 * depth + tiles.strip_stride / 2) * Index(sizeof(T)) + columns * Index(sizeof(Number<T>)),
+                chunk = tiles.key_granule > 1 ? tuning::matrix_chunk_bytes / row_bytes : tuning::host_query_chunk;
+    const Index most = std::min(rows * shape.group(), chunk);
     chunk_rows = core::ceil_div(most, tiles.backward_row_step) * tiles.backward_row_step;
   }
   Index head_dim;

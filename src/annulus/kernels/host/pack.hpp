@@ -203,17 +203,17 @@ void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   }
 }
 
-/// Where row i of accumulators begins in [group][column][kGroupRows].
-template <class T, class Number>
+/// Where row i of accumulators begins in [group][column][kGroup].
+template <int kGroup, class Number>
 ANNULUS_INLINE Number* group_row(Number* groups, std::int64_t i, int columns) {
-  return groups + i / kGroupRows<T> * kGroupRows<T> * columns + i % kGroupRows<T>;
+  return groups + i / kGroup * kGroup * columns + i % kGroup;
 }
 
-template <class T>
+template <class T, int kGroup = kGroupRows<T>, int kStep = kColumnStep>
 void load_columns(const T* const* rows, std::int64_t count, std::int64_t padded, int head_dim, T* groups) {
   constexpr int n = kLanes<T>;
   static constexpr T none[kMaxHeadDim] = {};
-  const int columns = round_up(head_dim, kColumnStep);
+  const int columns = round_up(head_dim, kStep);
   for (std::int64_t first = 0; first < padded; first += n) {
     const void* some[n];
     bool empty = true;
@@ -225,25 +225,27 @@ void load_columns(const T* const* rows, std::int64_t count, std::int64_t padded,
     for (std::int64_t next = first + n; next < first + 2 * n && next < count; ++next) {
       if (rows[next] != nullptr) prefetch_rows<T>(reinterpret_cast<const void* const*>(rows + next), 1, head_dim);
     }
-    T* const to = group_row<T>(groups, first, columns);
+    T* const to = group_row<kGroup>(groups, first, columns);
     for (int d = 0; d < columns; d += n) {
       Vec<T> a[n] = {};
       if (!empty) load_transposed<T, T>(some, d, head_dim, a);
-      for (int i = 0; i < n && d + i < columns; ++i) store(to + (d + i) * kGroupRows<T>, a[i]);
+      for (int i = 0; i < n && d + i < columns; ++i) store(to + (d + i) * kGroup, a[i]);
     }
   }
 }
 
-template <class T>
+template <class T, int kGroup = kGroupRows<T>, int kStep = kColumnStep>
 void store_columns(const T* groups, std::int64_t count, int head_dim, T* const* rows) {
   constexpr int n = kLanes<T>;
-  const int columns = round_up(head_dim, kColumnStep);
+  const int columns = round_up(head_dim, kStep);
   for (std::int64_t first = 0; first < count; first += n) {
-    const T* const from = group_row<T>(groups, first, columns);
+    const T* const from = group_row<kGroup>(groups, first, columns);
+    for (std::int64_t next = first + n; next < first + 2 * n && next < count; ++next)
+      for (int d = 0; d < head_dim; d += 64 / int(sizeof(T))) __builtin_prefetch(rows[next] + d, 1, 2);
     for (int d = 0; d < head_dim; d += n) {
       Vec<T> a[n];
 #pragma GCC unroll 16
-      for (int i = 0; i < n; ++i) a[i] = d + i < columns ? load<Vec<T>>(from + (d + i) * kGroupRows<T>) : Vec<T>{};
+      for (int i = 0; i < n; ++i) a[i] = d + i < columns ? load<Vec<T>>(from + (d + i) * kGroup) : Vec<T>{};
       transpose<T>(a);
       for (int i = 0; i < n && first + i < count; ++i) store_some(rows[first + i] + d, a[i], head_dim - d);
     }

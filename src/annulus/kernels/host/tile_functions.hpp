@@ -54,6 +54,7 @@ struct QueryPanels {
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 ///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
 ///   values  [column][capacity]      zero beyond D; a word is a number of a key, or of two that follow each other
+/// (The set amx has both in tiles, see amx/pack_tiles.hpp.)
 ///   finite                          all values are: the weight 0 of a key that a row does not see takes it out
 template <class T>
 struct KeyTile {
@@ -75,17 +76,19 @@ struct RowFactors {
 /// The operations of one instruction set on words T. Rows are given as addresses of their first number.
 template <class T>
 struct TileFunctions {
-  int group_rows;         // G
-  int query_block;        // W
-  int row_block;          // MR
-  int column_block;       // NR, two vectors: backward, columns of a slab, or keys of a panel
-  int key_step;           // forward tiles have room for a multiple of this many keys
-  int strip_keys;         // keys that a group takes at a time
-  int depth_step;         // backward: words of a row are padded to a multiple of this
-  int column_step;        // forward: columns of values and accumulators are padded to a multiple of this
-  int backward_row_step;  // query rows of a chunk are padded to a multiple of this
-  int backward_key_step;  // and its keys of this: the least common multiple of MR and NR
-  int strip_stride;       // of P and dS
+  int group_rows;              // G
+  int query_block;             // W
+  int row_block;               // MR
+  int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
+  int key_step;                // forward tiles have room for a multiple of this many keys
+  int strip_keys;              // keys that a group takes at a time
+  int key_granule = 1;         // forward: keys that one instruction adds; granules count from the piece's first row
+  int forward_depth_step = 1;  // forward: words of a row are padded to a multiple of this
+  int depth_step;              // backward: words of a row are padded to a multiple of this
+  int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
+  int backward_row_step;       // query rows of a chunk are padded to a multiple of this
+  int backward_key_step;       // and its keys of this: the least common multiple of MR and NR
+  int strip_stride;            // of P and dS
 
   // For a storage type that is not packed into words T there is nothing: pairs are made of bfloat16 only, and what they
   // are packed with as a factor is left out.
@@ -117,6 +120,10 @@ struct TileFunctions {
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);
   void (*store_rows)(const Number<T>* blocks, std::int64_t count, int head_dim, Number<T>* const* rows);
+  /// The same of dq, which matrix units keep by columns.
+  void (*load_query_sums)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
+                          Number<T>* sums);
+  void (*store_query_sums)(const Number<T>* sums, std::int64_t count, int head_dim, Number<T>* const* rows);
 
   /// Forward: adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys
   /// numbers. [1] is for panels with a score_sum.
@@ -154,5 +161,22 @@ extern const TileFunctions<BFloat16Pair> pair_tiles;
 namespace avx512_bf16 {
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512_bf16
+
+/// C += A B as the matrix unit has it, all of them tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
+using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
+
+// The set amx: for matrix units, and in the same bits for vectors. Each table has what its pass needs.
+namespace amx {
+extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
+extern const MultiplyTiles multiply;
+}  // namespace amx
+namespace amx_avx2 {
+extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
+extern const MultiplyTiles multiply;
+}  // namespace amx_avx2
+namespace amx_baseline {
+extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
+extern const MultiplyTiles multiply;
+}  // namespace amx_baseline
 
 }  // namespace annulus::kernels::host

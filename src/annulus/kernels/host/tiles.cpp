@@ -372,6 +372,8 @@ consteval TileFunctions<T> table_of() {
                             .store_columns = store_columns<Number<T>>,
                             .load_rows = load_rows<Number<T>>,
                             .store_rows = store_rows<Number<T>>,
+                            .load_query_sums = load_rows<Number<T>>,
+                            .store_query_sums = store_rows<Number<T>>,
                             .add_tile = {add_tile<T, false>, add_tile<T, true>},
                             .add_chunks = add_chunks<T>,
                             .add_statistics = add_statistics<T>,

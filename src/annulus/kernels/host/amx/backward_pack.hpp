@@ -1,0 +1,80 @@
+// Operands of the backward pass on the matrix unit, and its sums from and to memory; see QueryChunk and KeyChunk.
+#pragma once
+
+#include "annulus/kernels/host/amx/pack_tiles.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// Columns are padded to whole depth tiles, two tiles of columns each.
+constexpr int padded_columns(int head_dim) { return depth_tiles(head_dim) * kProductDepth; }
+
+/// Rows of K (or V) as first operands of S^T (or dP^T); see pack_keys().
+inline void pack_key_panels(const void* const* rows, std::int64_t count, int head_dim, float, BFloat16Pair* to) {
+  pack_keys(rows, int(count), head_dim, to);
+}
+
+/// K as first operand of dQ^T: [32 keys][column tile][16 columns][16 words of keys].
+inline bool pack_key_columns(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
+                             BFloat16Pair* to) {
+  FiniteCheck<BFloat16Pair> finite;
+  const int columns = padded_columns(head_dim);
+  for (int first = 0; first < count; first += kProductDepth)
+    for (int d = 0; d < columns; d += kTileRows, to += kTileWords) pack_columns(rows + first, d, head_dim, finite, to);
+  return finite.holds();
+}
+
+/// Q (or dout) as second operand of S^T (or dP^T): [32 rows][word][32 rows]. Returns whether all numbers are finite.
+inline bool pack_query_words(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
+                             BFloat16Pair* to) {
+  pack_side_by_side<BFloat16Pair, BFloat16Bits, kStepRows, kTileRows>(rows, count, head_dim, 1, to);
+  FiniteCheck<BFloat16Pair> finite;
+  const std::int64_t words = std::int64_t(count) * depth_tiles(head_dim) * kTileRows;
+  for (std::int64_t i = 0; i < words; i += kLanes<float>) finite.take(load<Pairs>(to + i));
+  return finite.holds();
+}
+
+/// Q (or dout) as second operand of dK (or dV): [32 rows][column tile][16 words of rows][16 columns].
+inline bool pack_query_rows(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
+                            BFloat16Pair* to) {
+  constexpr int n = kLanes<float>;
+  const int columns = padded_columns(head_dim);
+  for (int first = 0; first < count; first += kProductDepth)
+    for (int d = 0; d < columns; d += kTileRows)
+      for (int pair = 0; pair < kTileRows; ++pair)
+        for (int v = 0; v < kTileRows; v += n, to += n) {
+          const auto* const even = static_cast<const BFloat16Bits*>(rows[first + 2 * pair]);
+          const auto* const odd = static_cast<const BFloat16Bits*>(rows[first + 2 * pair + 1]);
+          store(to, pair_up(odd, even, d + v, head_dim));
+        }
+  return true;  // pack_query_words() has looked
+}
+
+/// Row i of sums of dK (or dV), [16 keys][column tile][16 keys][16 columns], begins here; tiles follow one another.
+template <class N>
+ANNULUS_INLINE N* key_sum_row(N* sums, std::int64_t i, int columns) {
+  return sums + i / kTileRows * kTileRows * columns + i % kTileRows * kTileRows;
+}
+inline void load_key_sums(const float* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
+                          float* sums) {
+  constexpr int n = kLanes<float>, ahead = 8;
+  const int columns = padded_columns(head_dim);
+  for (std::int64_t i = 0; i < padded; ++i) {
+    if (i + ahead < count) prefetch_rows<float>(reinterpret_cast<const void* const*>(rows + i + ahead), 1, head_dim);
+    float* const to = key_sum_row(sums, i, columns);
+    for (int d = 0; d < columns; d += n) {
+      const int rest = i < count && d < head_dim ? head_dim - d : 0;
+      store(to + d / kTileRows * kTileWords + d % kTileRows,
+            rest > 0 ? load_some_as<float>(rows[i] + d, rest) : Floats{});
+    }
+  }
+}
+inline void store_key_sums(const float* sums, std::int64_t count, int head_dim, float* const* rows) {
+  constexpr int n = kLanes<float>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float* const from = key_sum_row(sums, i, padded_columns(head_dim));
+    for (int d = 0; d < head_dim; d += n)
+      store_some(rows[i] + d, load<Floats>(from + d / kTileRows * kTileWords + d % kTileRows), head_dim - d);
+  }
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,184 @@
+// The backward pass on the matrix unit, block by block of 32 keys and 32 rows. As in the forward pass keys are rows of
+// a tile and queries its columns: S^T = K Q^T and dP^T = V dout^T. So P^T and dS^T leave the vectors as the first
+// operands of dV += P^T dout and dK += dS^T Q. dS is written once more for dQ^T += K^T dS, which comes later for many
+// blocks.
+#pragma once
+
+#include "annulus/kernels/host/amx/backward_pack.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// Keys and rows of a block.
+constexpr int kBlockKeys = 32;
+constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
+/// Keys whose dS is kept until dQ takes it in: words of a row of them, by two.
+constexpr int kKeptKeys = 256;
+
+/// What a block reads and writes: 44 KiB of the first-level cache at D = 128.
+struct BlockMemory {
+  /// [2 tiles of keys][2 halves of rows][16 keys][16 rows]
+  alignas(64) float scores[kBlockKeys * kStepRows];
+  alignas(64) float dp[kBlockKeys * kStepRows];
+  /// [2 tiles of keys][16 keys][32 rows]
+  alignas(64) std::uint16_t p[kBlockKeys * kStepRows];
+  alignas(64) std::uint16_t ds[kBlockKeys * kStepRows];
+  /// What the chunk's rows have given these keys: [column tile][2 tiles of keys][16 keys][16 columns]. It joins the
+  /// sums when they have all been seen (GradientViews says why).
+  alignas(64) float dk[kBlockKeys * kMaxHeadDim];
+  alignas(64) float dv[kBlockKeys * kMaxHeadDim];
+};
+
+struct Block {
+  const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][16 keys][16 words]
+  const BFloat16Pair *queries, *dout;              // [depth][32]
+  const BFloat16Pair *added_queries, *added_dout;  // [column tile][16 words][16 columns]
+  BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows]
+  const float *shift, *delta, *factors;            // [32]
+  const int *begin, *end;                          // [32] keys of the chunk that rows see
+  int key, row;                                    // the first ones
+  bool is_masked;                                  // some row does not see all of the keys
+};
+
+/// p = 2^x for x that is NaN or at most a little more than 0: errors of 1e-4 are small beside the rounding to bfloat16.
+/// floor(x) goes into the exponent; below 2^-126 is 0.
+ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
+  x = larger(broadcast(-200.f), x);
+#if defined(__AVX512F__)
+  const Floats whole = _mm512_roundscale_ps(x, kTowardsMinusInfinity), r = x - whole;
+#else
+  Floats whole;
+  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(x[i]);
+  const Floats r = x - whole;
+#endif
+  Floats p = fused(broadcast(0.077067043f), r, broadcast(0.22764499f));
+  p = fused(fused(p, r, broadcast(0.69511679f)), r, broadcast(1.f));
+#if defined(__AVX512F__)
+  return _mm512_scalef_ps(p, whole);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) {
+    const bool is_infinite = whole[i] == kInfinity<float>;  // then p is NaN, and VSCALEFPS has it so
+    const int power = whole[i] < 200 ? int(whole[i]) : 200, half = power / 2, rest = power - half;
+    const float first = bits_as<float>(std::uint32_t(half + 127) << 23),
+                second = bits_as<float>(std::uint32_t(rest + 127) << 23);
+    p[i] = is_infinite ? kInfinity<float> : p[i] * first * second;
+  }
+  return p;
+#endif
+}
+
+/// Two vectors of 16 numbers each, [v], rounded, side by side: `low` in front.
+ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&low)[kTileVectors],
+                                  const Floats (&high)[kTileVectors]) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kTileVectors; ++v) {
+    const Rounded both(high[v], low[v]);
+#if defined(__AVX512BF16__)
+    store(to, both.rows);
+#else
+    both.store_rows(to + kTileRows + v * kLanes<float>, to + v * kLanes<float>);
+#endif
+  }
+}
+
+/// P and dS of pair number u of the block's keys (of 16), all rows.
+template <int u, bool kMasked>
+ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory, Floats factor) {
+  constexpr int n = kLanes<float>, at = (u / 8 * kHalves * kTileRows + u % 8 * 2) * kTileRows;
+  Floats p[2][kHalves][kTileVectors], ds[2][kHalves][kTileVectors];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+#pragma GCC unroll 2
+    for (int h = 0; h < kHalves; ++h)
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v) {
+        const int row = h * kTileRows + v * n, from = at + (h * kTileRows + i) * kTileRows + v * n;
+        const Floats score = load<Floats>(memory.scores + from), dp = load<Floats>(memory.dp + from);
+        Floats weight = exp2_of_difference(fused(score, factor, -load_unaligned<Floats>(b.shift + row)));
+        weight = weight * load_unaligned<Floats>(b.factors + row);
+        Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
+        if constexpr (kMasked) {
+          using Ints = Vec<std::int32_t>;
+          const Ints key = Ints{} + (b.key + 2 * u + i);
+          const auto seen = (key >= load_unaligned<Ints>(b.begin + row)) & (key < load_unaligned<Ints>(b.end + row));
+          weight = seen ? weight : Floats{};
+          slope = seen ? slope : Floats{};
+        }
+        p[i][h][v] = weight;
+        ds[i][h][v] = slope;
+      }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    store_rounded(memory.p + (2 * u + i) * kStepRows, p[i][0], p[i][1]);
+    store_rounded(memory.ds + (2 * u + i) * kStepRows, ds[i][0], ds[i][1]);
+  }
+#pragma GCC unroll 2
+  for (int h = 0; h < kHalves; ++h)
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v)
+      store(b.kept_ds + h * kTileWords + u * kTileRows + v * n, Rounded(ds[1][h][v], ds[0][h][v]).pairs());
+}
+
+/// Three things at once, as in the forward pass: dV and dK take in `before`, whose P and dS are in memory; P and dS of
+/// `now` take their place, made of its S^T and dP^T; those of `next` take their place, in turn. dP^T stays in registers
+/// 0 to 3 until the next call. Products of D = 64: 16, 8 and 8, the first 24 beside 16 pairs of keys. kAdds: with the
+/// first 16.
+template <int kDepth, bool kMasked, bool kAdds>
+__attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& memory, const Block& next,
+                                             const Block& now, const Block& before, float score_factor) {
+  constexpr int sums = kAdds ? 8 * kDepth : 0, until = sums + 4 * kDepth, units = kBlockKeys / 2;
+  const Floats factor = broadcast(score_factor);
+  const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
+    constexpr int begin = i * units / until, end = i < until ? (i + 1) * units / until : begin;
+    times<end - begin>([&]<int u>()
+                           ANNULUS_INLINE_MEMBER { weigh_block_pair<begin + u, kMasked>(now, memory, factor); });
+  };
+  times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles.template store<i>(memory.dp + i * kTileWords); });
+  if constexpr (kAdds) {
+    times<2>([&]<int t>() ANNULUS_INLINE_MEMBER {
+      tiles.template load<4 + t>(memory.p + t * 2 * kTileWords);
+      tiles.template load<6 + t>(memory.ds + t * 2 * kTileWords);
+    });
+    times<2 * kDepth>([&]<int d>() ANNULUS_INLINE_MEMBER {
+      tiles.template stream<2>(before.added_dout + d * kTileWords);
+      tiles.template stream<3>(before.added_queries + d * kTileWords);
+      times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
+        tiles.template load<i % 2>((i < 2 ? memory.dv : memory.dk) + (d * 2 + i % 2) * kTileWords);
+        tiles.template multiply<i % 2, 4 + i, 2 + i / 2>();
+        // A store that waits for its product would fill the scheduler: it comes after the next product.
+        if constexpr (i > 0) {
+          tiles.template store<1 - i % 2>((i < 3 ? memory.dv : memory.dk) + (d * 2 + 1 - i % 2) * kTileWords);
+        } else if constexpr (d > 0) {
+          tiles.template store<1>(memory.dk + (d * 2 - 1) * kTileWords);
+        }
+        beside.template operator()<d * 4 + i>();
+      });
+    });
+  }
+  const auto make = [&]<int first>(const BFloat16Pair* a, const BFloat16Pair* b) ANNULUS_INLINE_MEMBER {
+    times<kDepth>([&]<int k>() ANNULUS_INLINE_MEMBER {
+      const BFloat16Pair* const words = b + k * kTileRows * kStepRows;
+      const auto product = [&]<int i>() ANNULUS_INLINE_MEMBER {
+        if constexpr (k == 0) {  // what the register holds goes to memory first
+          if constexpr (first == sums && kAdds && i == 1)
+            tiles.template store<1>(memory.dk + (4 * kDepth - 1) * kTileWords);
+          if constexpr (first > sums) tiles.template store<i>(memory.scores + i * kTileWords);
+          tiles.template zero<i>();
+        }
+        tiles.template multiply<i, 4 + i / 2, 6 + i % 2>();
+        beside.template operator()<first + k * 4 + i>();
+      };
+      tiles.template stream<4>(a + k * kTileWords);
+      tiles.template stream<6>(words, kGroupStride);
+      product.template operator()<0>();
+      tiles.template stream<7>(words + kTileRows, kGroupStride);
+      product.template operator()<1>();
+      tiles.template stream<5>(a + (kDepth + k) * kTileWords);
+      product.template operator()<2>();
+      product.template operator()<3>();
+    });
+  };
+  make.template operator()<sums>(next.keys, next.queries);
+  make.template operator()<sums + 4 * kDepth>(next.values, next.dout);
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

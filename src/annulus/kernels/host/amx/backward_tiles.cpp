@@ -1,0 +1,326 @@
+// The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): a chunk of rows before
+// the keys of a task, 32 keys after 32 keys, which stay while blocks of 32 rows pass by.
+#include "annulus/kernels/host/amx/backward_step.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+namespace {
+
+using Pair = BFloat16Pair;
+
+/// One chunk of rows before a task's keys.
+class ChunkPass {
+ public:
+  ANNULUS_INLINE_MEMBER ChunkPass(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
+      : q_(q), k_(k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
+
+  template <int kDepth>
+  void run();
+
+ private:
+  /// Some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
+  bool meet(int row, int key) const {
+    return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
+           q_.begin[row] < q_.end[row + kStepRows - 1];
+  }
+  bool is_masked(int row, int key) const {
+    return q_.begin[row + kStepRows - 1] > key || q_.end[row] < key + kBlockKeys;
+  }
+  /// dS of a block of rows and keys, of those kept from key number `first` on.
+  Pair* kept_ds(int row, int key, int first) const {
+    return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
+  }
+  Block block(int row, int key, int first) const;
+  /// The next block that meets after this one, of keys up to `end`; false: none.
+  bool next_block(int& row, int& key, int end) const;
+  void make_first(const Block& b);
+  void enter_keys(int key);
+  void leave_keys(int key);
+  template <class Each>
+  void for_each_sum(int key, const Each& each);
+  void add_keys_seen(const Block& b);
+  void add_to_queries(int first, int end);
+  void add_granules(int row, int low, int high, int first);
+  void add_queries_seen(int row, int key, int first) const;
+  void add_to_keys(const Block& b);
+  template <int kDepth>
+  void advance(const Block& next, const Block& now, const Block* before);
+
+  const QueryChunk<Pair>& q_;
+  const KeyChunk<Pair>& k_;
+  Pair* const kept_;
+  const int depth_;
+  TileRegisters tiles_;
+  BlockMemory memory_;
+};
+
+Block ChunkPass::block(int row, int key, int first) const {
+  const std::int64_t words = depth_ * kTileRows, keys = key * words, rows = row * words;
+  return {k_.keys + keys,
+          k_.values + keys,
+          q_.queries + rows,
+          q_.dout + rows,
+          q_.added_queries + rows,
+          q_.added_dout + rows,
+          kept_ds(row, key, first),
+          q_.shift + row,
+          q_.delta + row,
+          q_.factors + row,
+          q_.begin + row,
+          q_.end + row,
+          key,
+          row,
+          is_masked(row, key)};
+}
+
+bool ChunkPass::next_block(int& row, int& key, int end) const {
+  for (; key < end; key += kBlockKeys, row = -kStepRows) {
+    for (row += kStepRows; row < q_.rows; row += kStepRows)
+      if (meet(row, key)) return true;
+  }
+  return false;
+}
+
+/// S^T and dP^T of the first block, with nothing beside.
+void ChunkPass::make_first(const Block& b) {
+  const auto make = [&](const Pair* a, const Pair* words, float* to) {
+    for (int i = 0; i < 4; ++i) {
+      tiles_.zero<0>();
+      for (int k = 0; k < depth_; ++k) {
+        tiles_.load<4>(a + (i / 2 * depth_ + k) * kTileWords);
+        tiles_.load<6>(words + k * kTileRows * kStepRows + i % 2 * kTileRows, kGroupStride);
+        tiles_.multiply<0, 4, 6>();
+      }
+      tiles_.store<0>(to + i * kTileWords);
+    }
+  };
+  make(b.keys, b.queries, memory_.scores);
+  make(b.values, b.dout, memory_.dp);
+  times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template load<i>(memory_.dp + i * kTileWords); });
+}
+
+/// Calls each(sum in memory, of the chunk) for vectors of dk and dv of 32 keys.
+template <class Each>
+void ChunkPass::for_each_sum(int key, const Each& each) {
+  const int columns = 2 * depth_;
+  for (int tile = 0; tile < columns * 2; ++tile) {
+    const std::int64_t to = (std::int64_t(key / kTileRows + tile % 2) * columns + tile / 2) * kTileWords;
+    for (int i = 0; i < kTileWords; i += kLanes<float>) {
+      each(k_.dk + to + i, memory_.dk + tile * kTileWords + i);
+      each(k_.dv + to + i, memory_.dv + tile * kTileWords + i);
+    }
+  }
+}
+
+/// What a chunk gives 32 keys begins with nothing, and joins their sums when it has all been added up: many small
+/// terms keep their digits that way. Granule by granule it goes on from the sums, so that it does not matter where
+/// chunks end.
+void ChunkPass::enter_keys(int key) {
+  if (q_.by_granules)
+    for_each_sum(key, [](const float* sum, float* chunk) { store(chunk, load<Floats>(sum)); });
+  else
+    for_each_sum(key, [](const float*, float* chunk) { store(chunk, Floats{}); });
+}
+void ChunkPass::leave_keys(int key) {
+  if (q_.by_granules)
+    for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(chunk)); });
+  else
+    for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(sum) + load<Floats>(chunk)); });
+}
+
+/// The two chains of a product (tile_registers.hpp) without the terms that are not seen: a[k] * b[k] of `seen(k)`.
+template <class A, class B, class Seen>
+float product_of_seen(const A& a, const B& b, const Seen& seen) {
+  float chains[2] = {};
+  for (int k = 0; k < kProductDepth; ++k)
+    if (seen(k)) chains[k % 2] = __builtin_fmaf(a(k), b(k), chains[k % 2]);
+  return chains[0] + chains[1];
+}
+float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u); }
+float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
+
+/// dV and dK where rows of dout or Q are not finite: the 0 of a pair that does not meet would not take them out.
+void ChunkPass::add_keys_seen(const Block& b) {
+  for (int key = 0; key < kBlockKeys; ++key) {
+    const auto seen = [&](int row) { return b.begin[row] <= b.key + key && b.key + key < b.end[row]; };
+    for (int column = 0; column < 2 * depth_ * kTileRows; ++column) {
+      const int tile = column / kTileRows, d = column % kTileRows,
+                to = (tile * 2 + key / kTileRows) * kTileWords + key % kTileRows * kTileRows + d;
+      const auto add = [&](float* sums, const std::uint16_t* a, const Pair* words) {
+        sums[to] += product_of_seen(
+            [&](int row) { return wide(a[key * kStepRows + row]); },
+            [&](int row) { return half_of(words[tile * kTileWords + row / 2 * 16 + d], row % 2); }, seen);
+      };
+      add(memory_.dv, memory_.p, b.added_dout);
+      add(memory_.dk, memory_.ds, b.added_queries);
+    }
+  }
+}
+
+/// dQ of 32 rows where K is not finite, of 32 keys.
+void ChunkPass::add_queries_seen(int row, int key, int first) const {
+  const int columns = 2 * depth_ * kTileRows;
+  const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
+  for (int i = 0; i < kStepRows; ++i) {
+    const auto seen = [&](int j) { return q_.begin[row + i] <= key + j && key + j < q_.end[row + i]; };
+    for (int column = 0; column < columns; ++column) {
+      const Pair* const words = keys + column / kTileRows * kTileWords + column % kTileRows * kTileRows;
+      q_.dq[row * columns + column * kStepRows + i] += product_of_seen(
+          [&](int j) { return half_of(words[j / 2], j % 2); },
+          [&](int j) { return half_of(ds[i / kTileRows * kTileWords + j / 2 * kTileRows + i % kTileRows], j % 2); },
+          seen);
+    }
+  }
+}
+
+/// dQ^T of 32 rows takes in keys [low, high), from the last 32 to the first; sums stay in registers.
+void ChunkPass::add_granules(int row, int low, int high, int first) {
+  const int columns = 2 * depth_;
+  float* to = q_.dq + row * columns * kTileRows;
+  for (int d = 0; d < columns; d += 2, to += 2 * kTileRows * kStepRows) {
+    times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
+      tiles_.template load<i>(to + i / 2 * kTileRows * kStepRows + i % 2 * kTileRows, kGroupStride);
+    });
+    for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
+      const Pair *const a = k_.key_rows + (key / kBlockKeys * columns + d) * kTileWords, *const b =
+                                                                                             kept_ds(row, key, first);
+      tiles_.load<4>(a);
+      tiles_.stream<6>(b);
+      tiles_.multiply<0, 4, 6>();
+      tiles_.stream<7>(b + kTileWords);
+      tiles_.multiply<1, 4, 7>();
+      tiles_.load<5>(a + kTileWords);
+      tiles_.multiply<2, 5, 6>();
+      tiles_.multiply<3, 5, 7>();
+    }
+    times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
+      tiles_.template store<i>(to + i / 2 * kTileRows * kStepRows + i % 2 * kTileRows, kGroupStride);
+    });
+  }
+}
+
+/// dQ of all rows takes in the keys [first, end) whose dS is kept.
+void ChunkPass::add_to_queries(int first, int end) {
+  for (int row = 0; row < q_.rows; row += kStepRows) {
+    int low = end, high = first;
+    for (int key = first; key < end; key += kBlockKeys) {
+      if (!meet(row, key)) continue;
+      low = at_most(low, key);
+      high = key + kBlockKeys;
+    }
+    if (k_.finite) {
+      if (low < high) add_granules(row, low, high, first);
+      continue;
+    }
+    for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
+      if (is_masked(row, key))
+        add_queries_seen(row, key, first);
+      else
+        add_granules(row, key, key + kBlockKeys, first);
+    }
+  }
+}
+
+/// dV and dK take in the block whose P and dS are in memory, with nothing beside.
+void ChunkPass::add_to_keys(const Block& b) {
+  if (!q_.finite && b.is_masked) return add_keys_seen(b);
+  for (int tile = 0; tile < 2 * depth_ * 2; ++tile) {
+    const auto add = [&](float* sums, const std::uint16_t* a, const Pair* words) {
+      tiles_.load<0>(sums + tile * kTileWords);
+      tiles_.load<4>(a + tile % 2 * 2 * kTileWords);
+      tiles_.load<2>(words + tile / 2 * kTileWords);
+      tiles_.multiply<0, 4, 2>();
+      tiles_.store<0>(sums + tile * kTileWords);
+    };
+    add(memory_.dv, memory_.p, b.added_dout);
+    add(memory_.dk, memory_.ds, b.added_queries);
+  }
+}
+
+template <int kDepth>
+void ChunkPass::advance(const Block& next, const Block& now, const Block* before) {
+  const bool by_hand = before != nullptr && !q_.finite && before->is_masked;
+  if (by_hand) add_keys_seen(*before);
+  if (before == nullptr || by_hand)
+    return (now.is_masked ? advance_block<kDepth, true, false>
+                          : advance_block<kDepth, false, false>)(tiles_, memory_, next, now, now, q_.score_factor);
+  (now.is_masked ? advance_block<kDepth, true, true> : advance_block<kDepth, false, true>)(tiles_, memory_, next, now,
+                                                                                           *before, q_.score_factor);
+}
+
+template <int kDepth>
+void ChunkPass::run() {
+  const bool wants_keys = k_.dk != nullptr;
+  for (int first = (k_.count - 1) / kKeptKeys * kKeptKeys; first >= 0; first -= kKeptKeys) {
+    const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
+    int row = -kStepRows, key = first;
+    if (!next_block(row, key, end)) continue;
+    Block blocks[3] = {{}, block(row, key, first), {}};
+    Block *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
+    make_first(*now);
+    if (wants_keys) enter_keys(now->key);
+    bool has_before = false;
+    for (bool more = true; more;) {
+      more = next_block(row, key, end);
+      *next = more ? block(row, key, first) : *now;
+      advance<kDepth>(*next, *now, has_before ? before : nullptr);
+      if (has_before && before->key != now->key) {
+        leave_keys(before->key);
+        enter_keys(now->key);
+      }
+      Block* const free = before;
+      before = now;
+      now = next;
+      next = free;
+      has_before = wants_keys;
+    }
+    if (wants_keys) {
+      add_to_keys(*before);
+      leave_keys(before->key);
+    }
+    if (q_.dq != nullptr) add_to_queries(first, end);
+  }
+}
+
+template <int kDepth>
+void add_chunks_of(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips) {
+  ChunkPass(q, k, strips).run<kDepth>();
+}
+
+using AddChunks = void (*)(const QueryChunk<Pair>&, const KeyChunk<Pair>&, const Strips<Pair>&);
+constexpr AddChunks kAddChunks[] = {add_chunks_of<1>, add_chunks_of<2>, add_chunks_of<3>, add_chunks_of<4>,
+                                    add_chunks_of<5>, add_chunks_of<6>, add_chunks_of<7>, add_chunks_of<8>};
+static_assert(sizeof kAddChunks / sizeof kAddChunks[0] == kMaxHeadDim / kProductDepth);
+
+void add_chunks(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips) {
+  const DenormalsAreZero as_the_matrix_unit_has_it(true);
+  kAddChunks[depth_tiles(q.head_dim) - 1](q, k, strips);
+}
+
+consteval TileFunctions<Pair> table_of() {
+  constexpr int bfloat16 = 3;
+  TileFunctions<Pair> table = {};
+  table.row_block = kTileRows;
+  table.column_block = kProductDepth;
+  table.key_granule = kProductDepth;
+  table.depth_step = kTileRows;
+  table.backward_row_step = kStepRows;
+  table.backward_key_step = kBlockKeys;
+  table.strip_stride = kKeptKeys;
+  table.pack_transposed[bfloat16] = pack_key_panels;
+  table.pack_row_slabs[bfloat16] = pack_query_words;
+  table.pack_slabs[bfloat16] = pack_query_rows;
+  table.pack_descending_slabs[bfloat16] = pack_key_columns;
+  table.load_rows = load_key_sums;
+  table.store_rows = store_key_sums;
+  table.load_query_sums = load_columns<float, kStepRows, kProductDepth>;
+  table.store_query_sums = store_columns<float, kStepRows, kProductDepth>;
+  table.add_chunks = add_chunks;
+  return table;
+}
+
+}  // namespace
+
+constinit const TileFunctions<Pair> backward_tiles = table_of();
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,184 @@
+// The forward pass on the matrix unit, step by step: S^T = K Q^T and O^T += V^T P^T of 64 keys and 32 rows. Keys are
+// rows of a tile and queries its columns. So P^T leaves the softmax as the second operand that O^T takes, and nothing
+// goes across lanes.
+#pragma once
+
+#include "annulus/kernels/host/amx/pack_tiles.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// A group of rows before a step of keys. m, l and accumulators of the rows are where the panels have them.
+struct Step {
+  const BFloat16Pair* keys;     // [4][depth tile][16 keys][16 words]
+  const BFloat16Pair* values;   // [column tile][2 products][16 columns][16 words]
+  const BFloat16Pair* queries;  // [depth][32]
+  float* acc;                   // [columns][32]
+  float* sum;                   // [32]
+  float* max;                   // [32]
+  std::int64_t row;             // number of the group's first row
+  int first_key;                // number of the step's first key in its tile of keys
+  bool is_masked;               // some row does not see all of the keys
+};
+
+/// A weight of 1 for every key of a product, in 16 columns: rows sum up what their weights are rounded to.
+struct Ones {
+  alignas(64) std::uint16_t number[2 * kTileWords];
+  consteval Ones() : number() {
+    for (std::uint16_t& x : number) x = 0x3f80;
+  }
+};
+constexpr Ones kOnes;
+
+/// Register 1 (0, too, with more than two depth tiles) still holds a tile that goes to `to`: it is stored when the
+/// next product is on its way. A store that waits for its product would fill the scheduler, and nothing after it could
+/// start.
+struct LateStore {
+  float* to;
+  long stride;
+};
+
+template <int kDepthTiles>
+constexpr bool kTwoLate = kDepthTiles > 2;
+
+template <int kColumnTiles>
+constexpr int kDepthOf = (kColumnTiles + 1) / 2;
+
+/// Four by two tiles of S^T into `scores`.
+ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, int depth, float* scores) {
+  for (int t = 0; t < 4; ++t)
+    for (int h = 0; h < kHalves; ++h) {
+      tiles.zero<0>();
+      for (int k = 0; k < depth; ++k) {
+        tiles.load<2>(step.keys + (t * depth + k) * kTileWords);
+        tiles.load<4>(step.queries + k * kTileRows * kStepRows + h * kTileRows, kGroupStride);
+        tiles.multiply<0, 2, 4>();
+      }
+      tiles.store<0>(scores + (t * kHalves + h) * kTileWords);
+    }
+}
+
+/// One tile of O^T (or l, where its 16 columns are one) takes in the step's two products.
+ANNULUS_INLINE void add_values_plainly(TileRegisters& tiles, const BFloat16Pair* values, int product_stride,
+                                       const BFloat16Pair* weights, float* to, long stride) {
+  tiles.load<0>(to, stride);
+  tiles.load<2>(values);
+  tiles.load<3>(values + product_stride);
+  tiles.load<4>(weights);
+  tiles.load<6>(weights + kHalves * kTileWords);
+  tiles.multiply<0, 2, 4>();
+  tiles.multiply<0, 3, 6>();
+  tiles.store<0>(to, stride);
+}
+ANNULUS_INLINE const BFloat16Pair* ones() {
+  return static_cast<const BFloat16Pair*>(static_cast<const void*>(kOnes.number));
+}
+ANNULUS_INLINE void add_sums_plainly(TileRegisters& tiles, const Step& step, const BFloat16Pair* weights) {
+  for (int h = 0; h < kHalves; ++h)
+    add_values_plainly(tiles, ones(), 0, weights + h * kTileWords, step.sum + h * kTileRows, 0);
+}
+ANNULUS_INLINE void add_step_plainly(TileRegisters& tiles, const Step& step, int columns, const BFloat16Pair* weights) {
+  for (int d = 0; d < columns; ++d)
+    for (int h = 0; h < kHalves; ++h)
+      add_values_plainly(tiles, step.values + d * 2 * kTileWords, kTileWords, weights + h * kTileWords,
+                         step.acc + d * kTileRows * kStepRows + h * kTileRows, kGroupStride);
+  add_sums_plainly(tiles, step, weights);
+}
+
+/// Writes what registers still hold, so that all scores are in memory.
+ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late) {
+  if (two) tiles.store<0>(late.to - kTileWords, late.stride);
+  tiles.store<1>(late.to, late.stride);
+}
+
+/// Three things at once, interleaved in the source: O^T takes in the keys of `before`, whose weights are in memory; the
+/// weights of `now` take their place, made of the scores in memory; scores of `next` take the place of those. The
+/// matrix unit and the vectors work side by side: neither waits for the other within the step. Products of D = 64:
+///   0 ... 19   O^T and l, 5 tiles of columns x 2 halves of rows x 2 products
+///   20 ... 35  S^T, 4 tiles of keys x 2 halves x 2 depth tiles; 32 pairs of keys are weighed beside all 36
+/// Returns whether some weight of `now` needs care.
+template <int kColumnTiles>
+__attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory, const Step& next, const Step& now,
+                                       const Step& before, float factor, LateStore& late_store) {
+  constexpr int depth = kDepthOf<kColumnTiles>, value_products = 4 * (kColumnTiles + 1),
+                all = value_products + 8 * depth;
+  constexpr int units = kStepKeys / 2;
+  Weigher weigher = weigher_of(now.max, factor);
+  LateStore late = late_store;
+  float* const scores = memory.scores;
+  // Product number i is on its way: its share of the weights.
+  const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
+    constexpr int begin = i * units / all, end = (i + 1) * units / all;
+    times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });
+  };
+
+  times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles.template load<4 + i>(memory.weights + i * kTileWords); });
+  if constexpr (kTwoLate<depth>) tiles.template store<0>(late.to - kTileWords);
+  times<kColumnTiles + 1>([&]<int d>() ANNULUS_INLINE_MEMBER {
+    constexpr bool is_sum = d == kColumnTiles;
+    if constexpr (is_sum) {
+      tiles.template load<2>(ones());
+      tiles.template load<3>(ones());
+    } else {
+      tiles.template stream<2>(before.values + d * 2 * kTileWords);
+      tiles.template stream<3>(before.values + (d * 2 + 1) * kTileWords);
+    }
+    times<kHalves>([&]<int h>() ANNULUS_INLINE_MEMBER {
+      float* const to = is_sum ? before.sum + h * kTileRows : before.acc + d * kTileRows * kStepRows + h * kTileRows;
+      constexpr long stride = is_sum ? 0 : kGroupStride;
+      tiles.template load<h>(to, stride);
+      tiles.template multiply<h, 2, 4 + h>();
+      beside.template operator()<d * 4 + h * 2>();
+      tiles.template multiply<h, 3, 6 + h>();
+      tiles.template store<1 - h>(late.to, late.stride);
+      beside.template operator()<d * 4 + h * 2 + 1>();
+      late = {to, stride};
+    });
+  });
+
+  const auto queries = [&](int k, int h)
+                           ANNULUS_INLINE_MEMBER { return next.queries + k * kTileRows * kStepRows + h * kTileRows; };
+  if constexpr (!kTwoLate<depth>) {  // all of Q in registers
+    times<depth * kHalves>([&]<int i>() ANNULUS_INLINE_MEMBER {
+      tiles.template load<4 + i>(queries(i / kHalves, i % kHalves), kGroupStride);
+    });
+    times<4>([&]<int t>() ANNULUS_INLINE_MEMBER {
+      times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {
+        tiles.template stream<2 + k>(next.keys + (t * depth + k) * kTileWords);
+      });
+      times<kHalves>([&]<int h>() ANNULUS_INLINE_MEMBER {
+        tiles.template zero<h>();
+        times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {
+          tiles.template multiply<h, 2 + k, 4 + kHalves * k + h>();
+          beside.template operator()<value_products + (t * kHalves + h) * depth + k>();
+        });
+        tiles.template store<1 - h>(late.to, late.stride);
+        late = {scores + (t * kHalves + h) * kTileWords, 64};
+      });
+    });
+  } else {  // two tiles of rows side by side: each tile of K, which comes from further away, is read once
+    times<4>([&]<int t>() ANNULUS_INLINE_MEMBER {
+      constexpr int to = t % 2 ? 0 : 2;
+      times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {
+        constexpr int key = k % 2 ? 7 : 4, product = value_products + (t * depth + k) * kHalves;
+        if constexpr (k == 0) {
+          tiles.template zero<to>();
+          tiles.template zero<to + 1>();
+        }
+        tiles.template stream<key>(next.keys + (t * depth + k) * kTileWords);
+        tiles.template load<5>(queries(k, 0), kGroupStride);
+        tiles.template multiply<to, key, 5>();
+        beside.template operator()<product>();
+        tiles.template load<6>(queries(k, 1), kGroupStride);
+        tiles.template multiply<to + 1, key, 6>();
+        if constexpr (t == 0 && k == 0) tiles.template store<1>(late.to, late.stride);
+        if constexpr (t > 0 && k < 2) tiles.template store<2 - to + k>(scores + ((t - 1) * kHalves + k) * kTileWords);
+        beside.template operator()<product + 1>();
+      });
+    });
+    late = {scores + 7 * kTileWords, 64};
+  }
+  late_store = late;
+  return needs_care(weigher);
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,75 @@
+// From rows in memory to operands of the matrix unit. First operands: 16 rows of 16 words; second ones: 16 words of 16
+// columns, here as 32 columns side by side (pack_side_by_side).
+#pragma once
+
+#include "annulus/kernels/host/amx/tile_registers.hpp"
+#include "annulus/kernels/host/amx/weights.hpp"
+#include "annulus/kernels/host/pack.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// Products that one score takes: tiles of 32 numbers of a row.
+constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) / kProductDepth; }
+/// Tiles of 16 columns of the values.
+constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
+
+/// Keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond head_dim, and from
+/// the last key up to whole steps.
+ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16Pair* to) {
+  constexpr int n = kLanes<float>;
+  const int depth = depth_tiles(head_dim);
+  for (int k = 0; k < depth; ++k)
+    for (int w = 0; w < kTileRows; w += n)
+      store(to + k * kTileWords + w, load_words<BFloat16Pair>(row, k * kTileRows + w, head_dim));
+}
+inline void pack_keys(const void* const* rows, int count, int head_dim, BFloat16Pair* keys) {
+  constexpr int ahead = 8;
+  static constexpr BFloat16Bits none[kMaxHeadDim] = {};
+  const int depth = depth_tiles(head_dim);
+  for (int i = 0; i < round_up(count, kStepKeys); ++i) {
+    if (i + ahead < count) prefetch_rows<BFloat16Bits>(rows + i + ahead, 1, head_dim);
+    const auto* const row = i < count ? static_cast<const BFloat16Bits*>(rows[i]) : none;
+    pack_key_row(row, head_dim, keys + i / kTileRows * depth * kTileWords + i % kTileRows * kTileRows);
+  }
+}
+
+/// 32 rows become 16 columns from number d on: [16 columns][16 words], a word of the rows 2 i and 2 i + 1.
+ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, FiniteCheck<BFloat16Pair>& finite,
+                                 BFloat16Pair* to) {
+  constexpr int n = kLanes<float>;
+  for (int column = 0; column < kTileRows; column += n)
+    for (int pair = 0; pair < kTileRows; pair += n) {
+      Floats a[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) {
+        const auto* const even = static_cast<const BFloat16Bits*>(rows[2 * (pair + i)]);
+        const auto* const odd = static_cast<const BFloat16Bits*>(rows[2 * (pair + i) + 1]);
+        const Pairs words = pair_up(odd, even, d + column, head_dim);
+        finite.take(words);
+        a[i] = bits_as<Floats>(words);
+      }
+      transpose<float>(a);
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) store(to + (column + i) * kTileRows + pair, a[i]);
+    }
+}
+
+/// Values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of keys]; zero beyond head_dim
+/// and from the last key up to a whole step. Returns whether all numbers are finite.
+inline bool pack_value_tiles(const void* const* rows, int count, int head_dim, int /*capacity*/, BFloat16Pair* values) {
+  static constexpr BFloat16Bits none[kMaxHeadDim] = {};
+  FiniteCheck<BFloat16Pair> finite;
+  const int columns = column_tiles(head_dim);
+  for (int first = 0; first < count; first += kStepKeys, values += columns * 2 * kTileWords) {
+    const void* some[kStepKeys];
+    for (int i = 0; i < kStepKeys; ++i) some[i] = first + i < count ? rows[first + i] : none;
+    if (first + 2 * kStepKeys <= count) prefetch_rows<BFloat16Bits>(rows + first + kStepKeys, kStepKeys, head_dim);
+    for (int d = 0; d < columns; ++d)
+      for (int product = 0; product < 2; ++product)
+        pack_columns(some + product * kProductDepth, d * kTileRows, head_dim, finite,
+                     values + (d * 2 + product) * kTileWords);
+  }
+  return finite.holds();
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,163 @@
+// The matrix unit: eight tile registers of 16 rows of 64 bytes, and the product of two that is added to a third.
+// Two classes of the same name and with the same results, bit for bit: Intel's AMX, or vectors in its place.
+//
+// What TDPBF16PS computes. A has 16 rows of 16 words, B 16 words of 16 columns; a word is two numbers of bfloat16. To
+// c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of multiply-adds that start
+// from +0, one of the even halves and one of the odd ones:
+//   c + (even + odd)      rounded to nearest even; denormal numbers are 0, as operands and as results
+// Held against the instruction on 48 million numbers: all equal (NaN may have other bits). Rounding upwards or flushing
+// in MXCSR changes nothing there; here the caller has denormals switched off (DenormalsAreZero).
+#pragma once
+
+#include "annulus/kernels/host/pairs.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// Rows of a tile, and words of its rows.
+constexpr int kTileRows = 16;
+/// Words (or float numbers) of a tile.
+constexpr int kTileWords = kTileRows * kTileRows;
+/// Keys (or numbers of a row) that one product adds.
+constexpr int kProductDepth = 32;
+/// Vectors of 16 numbers.
+constexpr int kTileVectors = kTileRows / kLanes<float>;
+
+#if defined(ANNULUS_HAS_AMX)
+
+/// The registers of the calling thread, configured as long as this lives: every register all of a tile. Given back at
+/// the end, or context switches and signal frames would go on saving them.
+class TileRegisters {
+ public:
+  ANNULUS_INLINE_MEMBER TileRegisters() {
+    struct {
+      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      std::uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } const configuration;
+    asm volatile("ldtilecfg %0" ::"m"(configuration));
+  }
+  ANNULUS_INLINE_MEMBER ~TileRegisters() { asm volatile("tilerelease" ::: "memory"); }
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+
+  // "memory": tiles are read and written without the compiler's knowledge (GCC 12's intrinsics do not tell it either),
+  // and the order in the source is the schedule.
+  template <int t>
+  ANNULUS_INLINE_MEMBER void zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(t) : "memory");
+  }
+  /// Rows lie `stride` bytes apart; with a stride of 0 all rows are one.
+  template <int t>
+  ANNULUS_INLINE_MEMBER void load(const void* from, long stride = 64) {
+    asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
+  }
+  /// The same of what is read once: it does not displace what is read again from the first-level cache.
+  template <int t>
+  ANNULUS_INLINE_MEMBER void stream(const void* from, long stride = 64) {
+    asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
+  }
+  template <int t>
+  ANNULUS_INLINE_MEMBER void store(void* to, long stride = 64) {
+    asm volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(t), "r"(to), "r"(stride) : "memory");
+  }
+  /// C += A B
+  template <int c, int a, int b>
+  ANNULUS_INLINE_MEMBER void multiply() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b) : "memory");
+  }
+};
+
+#endif
+
+/// a * b + c, rounded once on every processor.
+ANNULUS_INLINE Floats fused(Floats a, Floats b, Floats c) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return fma(a, b, c);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+#endif
+}
+
+// What is done beside products is inlined between them for the matrix unit alone: vectors in its place gain nothing
+// from it, and their files would take minutes to compile.
+#if defined(ANNULUS_HAS_AMX)
+#define ANNULUS_INLINE_BESIDE ANNULUS_INLINE
+#else
+#define ANNULUS_INLINE_BESIDE __attribute__((noinline)) static
+#endif
+
+#if !defined(ANNULUS_HAS_AMX)
+
+/// 16 rows of 16 words.
+using Tile = std::uint32_t[kTileRows][kTileRows];
+
+/// C += A B
+__attribute__((noinline)) static void add_tile_product(const Tile& a, const Tile& b, Tile& c) {
+  constexpr int n = kLanes<float>;
+  for (int row = 0; row < kTileRows; ++row) {
+    Floats even[kTileVectors] = {}, odd[kTileVectors] = {};
+    for (int k = 0; k < kTileRows; ++k) {
+      const Pairs number = broadcast(BFloat16Pair{a[row][k]});
+      for (int v = 0; v < kTileVectors; ++v) {
+        const Pairs column = load<Pairs>(b[k] + v * n);
+        even[v] = fused(even_halves(number), even_halves(column), even[v]);
+        odd[v] = fused(odd_halves(number), odd_halves(column), odd[v]);
+      }
+    }
+    for (int v = 0; v < kTileVectors; ++v) store(c[row] + v * n, load<Floats>(c[row] + v * n) + (even[v] + odd[v]));
+  }
+}
+
+__attribute__((noinline)) static void load_tile(Tile& tile, const void* from, long stride) {
+  for (int row = 0; row < kTileRows; ++row)
+    __builtin_memcpy(tile[row], static_cast<const char*>(from) + row * stride, sizeof tile[row]);
+}
+__attribute__((noinline)) static void store_tile(const Tile& tile, void* to, long stride) {
+  for (int row = 0; row < kTileRows; ++row)
+    __builtin_memcpy(static_cast<char*>(to) + row * stride, tile[row], sizeof tile[row]);
+}
+
+class TileRegisters {
+ public:
+  ANNULUS_INLINE_MEMBER TileRegisters() {}
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+
+  template <int t>
+  ANNULUS_INLINE_MEMBER void zero() {
+    __builtin_memset(words_[t], 0, sizeof words_[t]);
+  }
+  template <int t>
+  ANNULUS_INLINE_MEMBER void load(const void* from, long stride = 64) {
+    load_tile(words_[t], from, stride);
+  }
+  template <int t>
+  ANNULUS_INLINE_MEMBER void stream(const void* from, long stride = 64) {
+    load<t>(from, stride);
+  }
+  template <int t>
+  ANNULUS_INLINE_MEMBER void store(void* to, long stride = 64) const {
+    store_tile(words_[t], to, stride);
+  }
+  template <int c, int a, int b>
+  ANNULUS_INLINE_MEMBER void multiply() {
+    add_tile_product(words_[a], words_[b], words_[c]);
+  }
+
+ private:
+  alignas(64) Tile words_[8];
+};
+
+#endif
+
+/// Calls f<0>(), ..., f<count - 1>() of a lambda, in this order: tile registers are named in the instruction.
+template <int kCount, int i = 0, class F>
+ANNULUS_INLINE void times(const F& f) {
+  if constexpr (i < kCount) {
+    f.template operator()<i>();
+    times<kCount, i + 1>(f);
+  }
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,162 @@
+// Scores become weights of the softmax in bfloat16, to which they are rounded anyway: 2^x by fixed point and a table.
+//
+// With m an even integer, x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
+// rounds the score to a multiple of 1/128 and leaves in the low half of x
+//   8 bits  floor(x), the exponent of the weight as bfloat16 has it
+//   7 bits  f, of which 2^(f / 128) - 1 makes the mantissa: f less what a table of 128 bytes says
+// Rounding does not depend on m (rule K: rescaling by a power of two stays exact). Weights below 2^-126 count as 0. A
+// weight that reaches 2 leaves bits where there may be none, and so do NaN and scores that cannot be done this way: all
+// x are or'ed and looked at once for a step.
+#pragma once
+
+#include "annulus/kernels/host/amx/tile_registers.hpp"
+#include "annulus/kernels/host/online_softmax.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// A step of the forward pass: so many keys before a group of rows. Scores are four by two tiles then.
+constexpr int kStepKeys = 64;
+constexpr int kStepRows = 32;
+/// Bytes from one line of 32 rows to the next: queries [word][32 rows], accumulators [column][32 rows].
+constexpr long kGroupStride = kStepRows * 4;
+constexpr int kHalves = kStepRows / kTileRows;  // tiles of rows
+
+/// What a step reads and writes again and again: 12 KiB of the first-level cache.
+struct StepMemory {
+  /// [4 tiles of keys][2 halves][16 keys][16 rows]
+  alignas(64) float scores[kStepKeys * kStepRows];
+  /// [2 products][2 halves][16 pairs of keys][16 rows]
+  alignas(64) BFloat16Pair weights[kStepKeys * kStepRows / 2];
+};
+
+/// f - 128 (2^(f / 128) - 1), rounded.
+struct MantissaTable {
+  alignas(64) std::uint8_t less[128];
+  consteval MantissaTable() : less() {
+    double power = 1;
+    for (int f = 0; f < 128; ++f, power *= 1.0054299011128028) less[f] = std::uint8_t(f - int(128 * (power - 1) + 0.5));
+  }
+};
+constexpr MantissaTable kMantissas;
+
+constexpr float kFixedPoint = 65536;
+/// The shift of m = 0.
+constexpr float kOrigin = kFixedPoint + 127;
+/// All x of weights below 2 have these bits ...
+constexpr std::uint32_t kCleanBits = 0x47800000;
+/// ... in these places.
+constexpr std::uint32_t kCleanMask = 0xffffc000;
+/// Beyond this |m| has no exact shift. Such rows get NaN for one, so that the careful way is taken for them.
+constexpr float kLargestShift = 0x1p22f;
+
+using Bits = Vec<std::uint32_t>;
+
+/// Rows of a group that become weights: shifts, and all x that were seen.
+struct Weigher {
+  Floats factor, shift[kHalves][kTileVectors];
+  Bits seen[kHalves];
+};
+
+/// Rows that have seen no key (m = -inf) see none in this step: any shift will do.
+ANNULUS_INLINE Floats shift_of(Floats m) {
+  const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
+  const Floats exact = (m > largest) | (m < -largest) ? broadcast(__builtin_nanf("")) : kOrigin - m;
+  return m > none ? exact : m == none ? broadcast(kOrigin) : exact;
+}
+
+ANNULUS_INLINE Weigher weigher_of(const float* m, float factor) {
+  Weigher w;
+  w.factor = broadcast(factor);
+#pragma GCC unroll 2
+  for (int h = 0; h < kHalves; ++h) {
+    w.seen[h] = Bits{} + kCleanBits;
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v)
+      w.shift[h][v] = shift_of(load<Floats>(m + h * kTileRows + v * kLanes<float>));
+  }
+  return w;
+}
+
+/// Whether the maximum of a row has to rise, or something is no number.
+ANNULUS_INLINE bool needs_care(const Weigher& w) {
+  const Bits other = ((w.seen[0] | w.seen[1]) ^ kCleanBits) & kCleanMask;
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask(bits_as<__m512i>(other), bits_as<__m512i>(other)) != 0;
+#else
+  bool any = false;
+  for (int i = 0; i < kLanes<float>; ++i) any |= other[i] != 0;
+  return any;
+#endif
+}
+
+/// Weights of two keys in fixed point, that of `low` in the low half of a word.
+ANNULUS_INLINE Pairs weights_of(Floats low, Floats high) {
+#if defined(__AVX512VBMI__)
+  const __m512i x = bits_as<__m512i>(low), y = bits_as<__m512i>(high), table = load<__m512i>(kMantissas.less),
+                rest = load<__m512i>(kMantissas.less + 64),
+                upwards = _mm512_broadcast_i32x4(_mm_setr_epi32(0x0100ffff, 0x0504ffff, 0x0908ffff, 0x0d0cffff));
+  const __m512i moved = _mm512_shuffle_epi8(y, upwards);
+  const __m512i word = _mm512_ternarylogic_epi32(x, _mm512_set1_epi32(0xffff), moved, 0xea);  // x & 0xffff | moved
+  constexpr __mmask64 low_bytes = 0x5555555555555555;
+  return bits_as<Pairs>(_mm512_sub_epi16(word, _mm512_maskz_permutex2var_epi8(low_bytes, table, word, rest)));
+#else
+  const Bits word = (bits_as<Bits>(low) & 0xffffu) | bits_as<Bits>(high) << 16;
+  Bits less;
+  for (int i = 0; i < kLanes<float>; ++i)
+    less[i] = kMantissas.less[word[i] & 127] | std::uint32_t(kMantissas.less[word[i] >> 16 & 127]) << 16;
+  return word - less;
+#endif
+}
+
+/// Weights of pair number u of the step's keys (of 32), all rows.
+template <int u>
+ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
+  constexpr int n = kLanes<float>;
+  const Floats none = broadcast(kFixedPoint);
+#pragma GCC unroll 2
+  for (int h = 0; h < kHalves; ++h)
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) {
+      const float* const scores = memory.scores + (u / 8 * kHalves + h) * kTileWords + u % 8 * 32 + v * n;
+      BFloat16Pair* const to = memory.weights + (u / 16 * kHalves + h) * kTileWords + u % 16 * 16 + v * n;
+      const Floats low = larger(none, fused(load<Floats>(scores), w.factor, w.shift[h][v]));
+      const Floats high = larger(none, fused(load<Floats>(scores + kTileRows), w.factor, w.shift[h][v]));
+#if defined(__AVX512F__)
+      w.seen[h] = bits_as<Bits>(
+          _mm512_ternarylogic_epi32(bits_as<__m512i>(w.seen[h]), bits_as<__m512i>(low), bits_as<__m512i>(high), 0xfe));
+#else
+      w.seen[h] |= bits_as<Bits>(low) | bits_as<Bits>(high);
+#endif
+      store(to, weights_of(low, high));
+    }
+}
+
+/// x of one score that weigh_pair() may not be able to do: an overflown one shares the row's weight, NaN stays NaN.
+ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
+  const float scaled = score * factor;
+  if (scaled != scaled) return scaled;
+  if (m > kLargestShift || m < -kLargestShift) {
+    const float x = (scaled < kLargest<float> ? scaled : kLargest<float>)-m + kOrigin;
+    return m == -kInfinity<float> || x < kFixedPoint ? kFixedPoint : x;
+  }
+  const float x = __builtin_fmaf(score, factor, kOrigin - m);
+  return x < kFixedPoint ? kFixedPoint : x;
+}
+
+/// Weights of the whole step where weigh_pair() cannot be trusted; no maximum has to rise. The same bits otherwise.
+__attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
+  for (int u = 0; u < kStepKeys / 2; ++u)
+    for (int row = 0; row < kStepRows; ++row) {
+      const int h = row / kTileRows, i = row % kTileRows;
+      const float* const scores = memory.scores + (u / 8 * kHalves + h) * kTileWords + u % 8 * 32 + i;
+      std::uint32_t word = 0;
+      for (int half = 0; half < 2; ++half) {
+        const float x = careful_fixed_point(scores[half * kTileRows], factor, m[row]);
+        const std::uint32_t low = bits_as<std::uint32_t>(x) & 0xffffu;
+        word |= (x == x ? low - kMantissas.less[low & 127] : 0x7fc0u) << half * 16;
+      }
+      memory.weights[(u / 16 * kHalves + h) * kTileWords + u % 16 * 16 + i] = BFloat16Pair{word};
+    }
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET
