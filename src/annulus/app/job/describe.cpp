@@ -73,6 +73,8 @@ std::string describe_bits(const Job& job) {
     text += fmt::format(", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
                         unit > job.problem.shape.sequence ? "between documents alone"
                                                           : fmt::format("at multiples of {} of a document", unit));
+  } else if (job.why_no_granules.empty()) {
+    text += fmt::format(", without matrix units: {}", strategies::why_not_by_granules(job.problem));
   }
   return text;
 }

@@ -10,7 +10,8 @@
 // Words that are pairs keep what they are made of: Q, G and the row's factor are left out of the panels then,
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
 //   dV += P^T dout    dK += dS^T q    dQ += dS K
-// with P and dS rounded to bfloat16 for the last three, and accumulators of dk hold dk / scale.
+// with P and dS rounded to bfloat16 for the last three, and accumulators of dk hold dk / scale. The set amx has its
+// panels in tiles: see amx/backward_pack.hpp.
 #pragma once
 
 #include "annulus/kernels/host/words.hpp"

@@ -49,6 +49,36 @@ inline bool pack_query_rows(const void* const* rows, int count, int head_dim, in
   return true;  // pack_query_words() has looked
 }
 
+/// Where row i of 32 stands in dQ^T and in the dS that it is made of: words of two keys come out of their rows in this
+/// order, with one instruction for 16 of them. Rows 0 to 3, 8 to 11, 16 to 19 and 24 to 27 first.
+constexpr int place_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
+
+/// The rows of a group in their places; beyond the last one `none`.
+template <class T>
+struct PlacedRows {
+  T* rows[kStepRows];
+  PlacedRows(T* const* from, std::int64_t count, T* none) {
+    for (int i = 0; i < kStepRows; ++i) rows[place_of_row(i)] = i < count ? from[i] : none;
+  }
+};
+/// Sums of dQ^T, [32 rows][column][32 places].
+inline void load_query_sums(const float* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
+                            float* sums) {
+  const std::int64_t group = std::int64_t(padded_columns(head_dim)) * kStepRows;
+  for (std::int64_t first = 0; first < padded; first += kStepRows, sums += group) {
+    const PlacedRows<const float> placed(rows + first, count - first, nullptr);
+    load_columns<float, kStepRows, kProductDepth>(placed.rows, kStepRows, kStepRows, head_dim, sums);
+  }
+}
+inline void store_query_sums(const float* sums, std::int64_t count, int head_dim, float* const* rows) {
+  float nobodys[kMaxHeadDim];
+  const std::int64_t group = std::int64_t(padded_columns(head_dim)) * kStepRows;
+  for (std::int64_t first = 0; first < count; first += kStepRows, sums += group) {
+    const PlacedRows<float> placed(rows + first, count - first, nobodys);
+    store_columns<float, kStepRows, kProductDepth>(sums, kStepRows, head_dim, placed.rows);
+  }
+}
+
 /// Row i of sums of dK (or dV), [16 keys][column tile][16 keys][16 columns], begins here; tiles follow one another.
 template <class N>
 ANNULUS_INLINE N* key_sum_row(N* sums, std::int64_t i, int columns) {

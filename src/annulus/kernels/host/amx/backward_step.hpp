@@ -32,7 +32,7 @@ struct Block {
   const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][16 keys][16 words]
   const BFloat16Pair *queries, *dout;              // [depth][32]
   const BFloat16Pair *added_queries, *added_dout;  // [column tile][16 words][16 columns]
-  BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows]
+  BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows], see place_of_row()
   const float *shift, *delta, *factors;            // [32]
   const int *begin, *end;                          // [32] keys of the chunk that rows see
   int key, row;                                    // the first ones
@@ -66,18 +66,31 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
 #endif
 }
 
-/// Two vectors of 16 numbers each, [v], rounded, side by side: `low` in front.
-ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&low)[kTileVectors],
-                                  const Floats (&high)[kTileVectors]) {
+/// A row of 32 numbers, [half][v], rounded.
+ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][kTileVectors]) {
 #pragma GCC unroll 4
   for (int v = 0; v < kTileVectors; ++v) {
-    const Rounded both(high[v], low[v]);
+    const Rounded both(x[1][v], x[0][v]);
 #if defined(__AVX512BF16__)
     store(to, both.rows);
 #else
     both.store_rows(to + kTileRows + v * kLanes<float>, to + v * kLanes<float>);
 #endif
   }
+}
+
+/// The rounded dS of two keys, 32 rows each, in words of both: row number i at place_of_row(i) of 32.
+ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, const std::uint16_t* high) {
+#if defined(__AVX512BW__)
+  const auto x = load<__m512i>(low), y = load<__m512i>(high);
+  store(to, _mm512_unpacklo_epi16(x, y));
+  store(to + kTileWords, _mm512_unpackhi_epi16(x, y));
+#else
+  for (int row = 0; row < kStepRows; ++row) {
+    const int place = place_of_row(row);
+    to[place / kTileRows * kTileWords + place % kTileRows].bits = low[row] | std::uint32_t(high[row]) << 16;
+  }
+#endif
 }
 
 /// P and dS of pair number u of the block's keys (of 16), all rows.
@@ -108,14 +121,11 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
       }
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
-    store_rounded(memory.p + (2 * u + i) * kStepRows, p[i][0], p[i][1]);
-    store_rounded(memory.ds + (2 * u + i) * kStepRows, ds[i][0], ds[i][1]);
+    store_rounded(memory.p + (2 * u + i) * kStepRows, p[i]);
+    store_rounded(memory.ds + (2 * u + i) * kStepRows, ds[i]);
   }
-#pragma GCC unroll 2
-  for (int h = 0; h < kHalves; ++h)
-#pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v)
-      store(b.kept_ds + h * kTileWords + u * kTileRows + v * n, Rounded(ds[1][h][v], ds[0][h][v]).pairs());
+  const std::uint16_t* const rounded = memory.ds + 2 * u * kStepRows;
+  store_key_pairs(b.kept_ds + u * kTileRows, rounded, rounded + kStepRows);
 }
 
 /// Three things at once, as in the forward pass: dV and dK take in `before`, whose P and dS are in memory; P and dS of

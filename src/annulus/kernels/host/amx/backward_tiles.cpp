@@ -163,12 +163,13 @@ void ChunkPass::add_queries_seen(int row, int key, int first) const {
   const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
   for (int i = 0; i < kStepRows; ++i) {
     const auto seen = [&](int j) { return q_.begin[row + i] <= key + j && key + j < q_.end[row + i]; };
+    const int place = place_of_row(i);
+    const Pair* const of_row = ds + place / kTileRows * kTileWords + place % kTileRows;
     for (int column = 0; column < columns; ++column) {
       const Pair* const words = keys + column / kTileRows * kTileWords + column % kTileRows * kTileRows;
-      q_.dq[row * columns + column * kStepRows + i] += product_of_seen(
-          [&](int j) { return half_of(words[j / 2], j % 2); },
-          [&](int j) { return half_of(ds[i / kTileRows * kTileWords + j / 2 * kTileRows + i % kTileRows], j % 2); },
-          seen);
+      q_.dq[row * columns + column * kStepRows + place] +=
+          product_of_seen([&](int j) { return half_of(words[j / 2], j % 2); },
+                          [&](int j) { return half_of(of_row[j / 2 * kTileRows], j % 2); }, seen);
     }
   }
 }
@@ -313,8 +314,8 @@ consteval TileFunctions<Pair> table_of() {
   table.pack_descending_slabs[bfloat16] = pack_key_columns;
   table.load_rows = load_key_sums;
   table.store_rows = store_key_sums;
-  table.load_query_sums = load_columns<float, kStepRows, kProductDepth>;
-  table.store_query_sums = store_columns<float, kStepRows, kProductDepth>;
+  table.load_query_sums = load_query_sums;
+  table.store_query_sums = store_query_sums;
   table.add_chunks = add_chunks;
   return table;
 }
