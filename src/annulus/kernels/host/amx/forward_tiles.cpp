@@ -122,7 +122,8 @@ void Pass::hide_unseen(const Step& step, float* scores) const {
     for (int key = 0; key < kStepKeys; ++key) {
       float* const score = column + key / kTileRows * kHalves * kTileWords + key % kTileRows * kTileRows;
       const Vec<std::int32_t> number = Vec<std::int32_t>{} + key;
-      store(score, (number >= begin) & (number < end) ? load<Floats>(score) : broadcast(-kInfinity<float>));
+      const auto is_seen = (number >= begin) & (number < end);
+      store(score, is_seen ? load<Floats>(score) : broadcast(-kInfinity<float>));
     }
   }
 }
@@ -267,20 +268,15 @@ void add_tile_of(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile) {
 void add_tile_plainly(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile) { Pass(panels, tile).run_plainly(); }
 
 using AddTile = void (*)(const QueryPanels<Pair>&, const KeyTile<Pair>&);
-struct AddTileOf {
-  AddTile of[kMaxHeadDim / kTileRows];
-  consteval AddTileOf() : of() { fill<1>(); }
-  template <int kColumnTiles>
-  consteval void fill() {
-    of[kColumnTiles - 1] = add_tile_of<kColumnTiles>;
-    if constexpr (kColumnTiles * kTileRows < kMaxHeadDim) fill<kColumnTiles + 1>();
-  }
-};
-constexpr AddTileOf kAddTile;
+constexpr AddTile kAddTile[] = {add_tile_of<1>,  add_tile_of<2>,  add_tile_of<3>,  add_tile_of<4>,
+                                add_tile_of<5>,  add_tile_of<6>,  add_tile_of<7>,  add_tile_of<8>,
+                                add_tile_of<9>,  add_tile_of<10>, add_tile_of<11>, add_tile_of<12>,
+                                add_tile_of<13>, add_tile_of<14>, add_tile_of<15>, add_tile_of<16>};
+static_assert(sizeof kAddTile / sizeof kAddTile[0] == kMaxHeadDim / kTileRows);
 
 void add_tile(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile, float*) {
   const DenormalsAreZero as_the_matrix_unit_has_it(true);
-  (tile.finite ? kAddTile.of[column_tiles(panels.head_dim) - 1] : add_tile_plainly)(panels, tile);
+  (tile.finite ? kAddTile[column_tiles(panels.head_dim) - 1] : add_tile_plainly)(panels, tile);
 }
 
 /// C += A B, for tests.

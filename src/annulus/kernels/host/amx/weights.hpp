@@ -60,7 +60,8 @@ struct Weigher {
 /// Rows that have seen no key (m = -inf) see none in this step: any shift will do.
 ANNULUS_INLINE Floats shift_of(Floats m) {
   const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
-  const Floats exact = (m > largest) | (m < -largest) ? broadcast(__builtin_nanf("")) : kOrigin - m;
+  const auto is_beyond = (m > largest) | (m < -largest);
+  const Floats exact = is_beyond ? broadcast(__builtin_nanf("")) : kOrigin - m;
   return m > none ? exact : m == none ? broadcast(kOrigin) : exact;
 }
 
