@@ -13,7 +13,6 @@ namespace {
 
 using core::DType;
 using test::add_attribute;
-using test::common_error;
 
 const std::vector<std::string> tensors{"/q", "/k", "/v", "/dout", "/dlse"};
 const core::Shape shape{2, 7, 3, 3, 4};

@@ -196,7 +196,7 @@ void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   }
 }
 
-Case make(std::string name, core::Shape shape, pattern::Pattern pattern, pattern::Documents documents = {},
+Case make(const std::string& name, core::Shape shape, pattern::Pattern pattern, pattern::Documents documents = {},
           core::DType type = core::DType::float32) {
   Case one = make_case(name, shape, std::move(pattern), std::move(documents), type);
   one.problem.reproducible = true;
