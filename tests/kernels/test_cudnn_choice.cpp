@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annulus/core/error.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/cudnn/choice.hpp"
 #include "annulus/kernels/cudnn/plans.hpp"
 #include "support/attention_case.hpp"
@@ -82,6 +83,19 @@ TEST(CudnnChoice, BackwardWantsOutAndNothingMore) {
 }
 
 // Where there is none, its absence is told and nothing else happens.
+TEST(CudnnChoice, AutoTakesItWhereItRefusesNothing) {
+  using kernels::Backend, kernels::default_backend;
+  const Backend own = default_backend();
+  const Backend best = kernels::why_no_backend(Backend::cudnn).empty() ? Backend::cudnn : own;
+  EXPECT_EQ(default_backend({.type = DType::bfloat16}), best);
+  EXPECT_EQ(default_backend({.type = DType::float16}), best);
+  EXPECT_EQ(default_backend({.type = DType::float32}), own);
+  EXPECT_EQ(default_backend({.type = DType::bfloat16, .statistics = true}), own);
+  EXPECT_EQ(default_backend({.type = DType::bfloat16, .dlse = true}), own);
+  EXPECT_EQ(default_backend({.type = DType::bfloat16, .scaled_gradients = true}), own);
+  EXPECT_EQ(default_backend({.type = DType::bfloat16, .reproducible = true}), own);
+}
+
 TEST(CudnnChoice, SaysWhyThereIsNone) {
   const std::string reason = kernels::cudnn::why_no_cudnn();
   if (!kernels::cudnn::is_built()) {

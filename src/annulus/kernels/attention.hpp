@@ -36,9 +36,8 @@ std::string why_no_products(Backend backend, core::Precision precision);
 
 /// What `auto` means for tensors of this type: products of bfloat16 for bfloat16 where the back end takes them and the
 /// instruction set that is used has an instruction for them; but they leave statistics with fewer digits, so whoever
-/// wants both has to name them. Products of 3xtf32 for float32 on a GPU that has them, with float32's tolerance and 2.5
-/// to 3 times the rate, but not with statistics. `any_cut`: the same bits for any cut are wanted, not only for those
-/// between granules. Matrix units do not give that: on a host the vectors beside them decide.
+/// wants both has to name them. `any_cut`: the same bits for any cut are wanted, not only for those between granules.
+/// The host's matrix unit does not give that, so the vectors beside it decide.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// Instruction set the host tiles use on this machine, chosen when first asked: "amx", "avx512_bf16", "avx512", "avx2"

@@ -102,10 +102,6 @@ void check_granules(const std::string& why_not) {
 }
 
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut) {
-  using core::Precision;
-  const bool on_gpu = backend == Backend::device && stored == core::DType::float32 && core::gpu_count() > 0;
-  if (on_gpu && !with_statistics && !any_cut && why_no_products(backend, Precision::three_tf32).empty())
-    return Precision::three_tf32;
   const core::InstructionSet best = core::best_instruction_set(), set = any_cut ? core::vectors_beside(best) : best;
   const bool has_instruction = set >= core::InstructionSet::avx512_bf16;
   const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();

@@ -63,7 +63,7 @@ const std::vector<LibraryBackend>& library_backends();
 const LibraryBackend* library_of(core::Backend backend);
 
 /// What `auto` stands for: the first library that this process has and that refuses nothing of this, else our own
-/// kernels. For 16-bit tensors cuDNN is 1.5 to 2.6 times as fast as those (docs/performance.md).
+/// kernels. For 16-bit tensors cuDNN is up to 2.3 times as fast as those (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

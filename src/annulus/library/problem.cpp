@@ -65,11 +65,10 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   return d;
 }
 
-/// Of a problem whose pattern and back end are known.
+/// The problem's pattern and back end are known by now.
 core::Precision make_precision(const Options& options, const strategies::Problem& problem) {
   const std::string& name = options.precision;
-  const bool on_host = problem.backend == kernels::Backend::host;
-  const bool any_cut = options.reproducible && !(on_host && strategies::why_not_by_granules(problem).empty());
+  const bool any_cut = options.reproducible && !strategies::why_not_by_granules(problem).empty();
   if (name == "auto")
     return kernels::default_precision(problem.backend, problem.type, problem.statistics.any(), any_cut);
   for (const core::Precision precision : core::all_precisions) {

@@ -250,11 +250,11 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
 
 namespace {
 
-/// `found` where all ranks found the same, else `plain`, which every machine has. Collective.
-template <class Choice>
-Choice same_on_all(Choice found, Choice plain, const comm::Communicator& comm) {
-  const std::vector<core::Index> all = comm.gather_all(core::Index(found));
-  return std::equal(all.begin() + 1, all.end(), all.begin()) ? found : plain;
+/// What `compute.backend: auto` stands for: our own kernels unless all ranks have the library. Collective.
+kernels::Backend agreed_backend(const kernels::WantedOfBackend& wanted, const comm::Communicator& comm) {
+  const std::vector<core::Index> all = comm.gather_all(core::Index(kernels::default_backend(wanted)));
+  const bool is_same = std::equal(all.begin() + 1, all.end(), all.begin());
+  return is_same ? kernels::Backend(all.front()) : kernels::default_backend();
 }
 
 }  // namespace
@@ -266,17 +266,13 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm) {
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm) {
   Job job(std::move(request));
   job.ranks = options.ranks.value_or(comm.size());
-  if (!job.run.settings.compute.backend) {
-    job.problem.backend = same_on_all(kernels::default_backend(wanted_of(job.run.settings, job.problem)),
-                                      kernels::default_backend(), comm);
-  }
+  if (!job.run.settings.compute.backend)
+    job.problem.backend = agreed_backend(wanted_of(job.run.settings, job.problem), comm);
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
-    const bool on_host = p.backend == kernels::Backend::host;
-    const bool any_cut = p.reproducible && !(on_host && strategies::why_not_by_granules(p).empty());
-    job.problem.precision = same_on_all(kernels::default_precision(p.backend, p.type, p.statistics.any(), any_cut),
-                                        core::default_precision(p.type), comm);
+    const bool any_cut = p.reproducible && !strategies::why_not_by_granules(p).empty();
+    job.problem.precision = kernels::default_precision(p.backend, p.type, p.statistics.any(), any_cut);
   }
   const bool same_bits = job.problem.reproducible;
   const std::string others = same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm) : "";

@@ -1,8 +1,9 @@
 // Sizes of the tiles of the tensor-core kernels, per type and head size, first choices first. Numbers only; what they
-// take is held by tools/cuda_resources.txt. Those of bfloat16 and of TF32's forward pass with D = 64 are the fastest of
-// 4 to 8 that were measured on an H200 with 16,384 rows. The others are chosen by what their machine code asks of
-// shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one of 8 fit into an H100's multiprocessor
-// (227 KiB, 64 K registers), if not of the largest rows.
+// take is held by tools/cuda_resources.txt. Those of 16-bit numbers with D = 64 and 128, forward with D = 256, and of
+// TF32's forward pass with D = 64 are the fastest of 3 to 7 that were measured in bfloat16 and float32 on an H200 with
+// 16,384 rows. The others are chosen by what their machine code asks of shared memory (tools/cuda_loops.py), and so
+// that two blocks of 4 warps or one of 8 fit into an H100's multiprocessor (227 KiB, 64 K registers), if not of the
+// largest rows.
 //
 //   warps          of a block; each has row_tiles x 16 rows (8 in float64) of queries, or of keys where it owns those
 //   row_tiles      with two of them a piece of K or V that was read from shared memory is multiplied twice

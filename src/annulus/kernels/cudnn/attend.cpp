@@ -280,7 +280,9 @@ Index attend_bytes(const core::Shape& shape, Index rows) {
 }
 
 Index attend_backward_bytes(const core::Shape& shape, Index rows) {
-  const Index vectors = shape.batch * rows * shape.heads, workspace = 4 * vectors * (shape.head_dim + 1);
+  // What was seen of it on a GPU: dq in float32, and where query heads share keys dk and dv of each query head, too.
+  const Index vectors = shape.batch * rows * shape.heads, sums = shape.heads > shape.kv_heads ? 3 : 1;
+  const Index workspace = 4 * vectors * (sums * shape.head_dim + 1);
   return backward_bytes(vectors, shape.batch * rows * shape.kv_heads, shape.head_dim) + workspace;
 }
 

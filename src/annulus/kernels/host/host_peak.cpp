@@ -11,10 +11,10 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstdint>
 
 #include "annulus/core/amx.hpp"
 #include "annulus/core/instruction_set.hpp"
+#include "annulus/kernels/host/amx/tile_configuration.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 
 namespace annulus::kernels {
@@ -74,12 +74,7 @@ ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
 #if defined(ANNULUS_HAS_AMX_TILES)
 /// Four sums take turns, from registers that nothing is loaded into.
 __attribute__((target("amx-tile"))) double amx_pairs(long rounds) {
-  struct {
-    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    std::uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } const configuration;
-  asm volatile("ldtilecfg %0" ::"m"(configuration));
+  asm volatile("ldtilecfg %0" ::"m"(host::full_tiles));
   for (long n = 0; n < rounds; ++n) {
     asm volatile(
         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"

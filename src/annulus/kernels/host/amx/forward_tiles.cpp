@@ -47,7 +47,7 @@ class Walk {
       end_ = within(panels_.end[row]);
       if (begin >= end_) continue;
       whole_begin_ = within(panels_.begin[row]);
-      // Keys beyond the tile's last one are zeros that nobody sees.
+      // Keys beyond the tile's last one are zeros that no row sees.
       whole_end_ = within(panels_.end[last]);
       const int number = begin / kStepKeys;
       step_.keys = tile_.keys + std::int64_t(number) * key_words_;
@@ -187,7 +187,7 @@ void Pass::run() {
   if (walk.is_done()) return;
   Step steps[3] = {walk.step(), walk.step(), {}};
   Step *before = &steps[0], *now = &steps[1], *next = &steps[2];
-  // The first round adds the values of its own step with weights of 0, the last one makes scores that nobody takes.
+  // The first round adds the values of its own step with weights of 0, the last one makes scores that are not used.
   __builtin_memset(memory_.weights, 0, sizeof memory_.weights);
   add_scores_plainly(tiles_, *now, depth_, memory_.scores);
   LateStore late = none;

@@ -9,6 +9,7 @@
 // in MXCSR changes nothing there; here the caller has denormals switched off (DenormalsAreZero).
 #pragma once
 
+#include "annulus/kernels/host/amx/tile_configuration.hpp"
 #include "annulus/kernels/host/pairs.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
@@ -28,14 +29,7 @@ constexpr int kTileVectors = kTileRows / kLanes<float>;
 /// the end, or context switches and signal frames would go on saving them.
 class TileRegisters {
  public:
-  ANNULUS_INLINE_MEMBER TileRegisters() {
-    struct {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } const configuration;
-    asm volatile("ldtilecfg %0" ::"m"(configuration));
-  }
+  ANNULUS_INLINE_MEMBER TileRegisters() { asm volatile("ldtilecfg %0" ::"m"(full_tiles)); }
   ANNULUS_INLINE_MEMBER ~TileRegisters() { asm volatile("tilerelease" ::: "memory"); }
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;

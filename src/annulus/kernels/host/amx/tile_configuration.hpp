@@ -1,0 +1,18 @@
+// How AMX's tile registers are configured: plain data, since files with other compiler flags include it.
+#pragma once
+
+#include <cstdint>
+
+namespace annulus::kernels::host {
+
+/// Palette 1: eight registers, each 16 rows of 64 bytes.
+struct TileConfiguration {
+  std::uint8_t palette, start_row, reserved[14];
+  std::uint16_t bytes_per_row[16];
+  std::uint8_t rows[16];
+};
+inline constexpr TileConfiguration full_tiles{
+    1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+static_assert(sizeof full_tiles == 64);
+
+}  // namespace annulus::kernels::host
