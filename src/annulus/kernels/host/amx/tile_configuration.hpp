@@ -11,8 +11,8 @@ struct TileConfiguration {
   std::uint16_t bytes_per_row[16];
   std::uint8_t rows[16];
 };
-inline constexpr TileConfiguration full_tiles{
-    1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+/// Not inline: each file has its own, as of all that lies in memory (instruction_sets.cmake).
+constexpr TileConfiguration full_tiles{1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 static_assert(sizeof full_tiles == 64);
 
 }  // namespace annulus::kernels::host
