@@ -32,8 +32,8 @@ void check_input(const RunFile& run) {
   }
   if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
   if (!generate) return;
-  for (const auto& [key, dataset] : {std::pair("input.documents", input.documents), {"input.dlse", input.dlse}}) {
-    if (dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
+  for (const auto& [key, dataset] : {std::pair("input.documents", &input.documents), {"input.dlse", &input.dlse}}) {
+    if (*dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
   }
   if (input.axes == core::AxisOrder::bhsd) {
     refuse(run, "input.axes", "input.axes: bhsd needs input.file: it says how its datasets lie");
