@@ -132,7 +132,9 @@ TEST(ReferenceBackward, EqualsDifferencesOfTheForward) {
         EXPECT_TRUE(test::close_to(g.dq, differences(problem, 0), 1e-9)) << "dq, " << what;
         EXPECT_TRUE(test::close_to(g.dk, differences(problem, 1), 1e-9)) << "dk, " << what;
         EXPECT_TRUE(test::close_to(g.dv, differences(problem, 2), 1e-9)) << "dv, " << what;
-        if (causal) EXPECT_TRUE(test::close_to(g.dsink, differences(problem, 3), 1e-9)) << "dsink, " << what;
+        if (causal) {
+          EXPECT_TRUE(test::close_to(g.dsink, differences(problem, 3), 1e-9)) << "dsink, " << what;
+        }
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 
+#include "annulus/core/error.hpp"
 #include "annulus/core/tolerance.hpp"
 #include "kernels/awkward_case.hpp"
 #include "support/tolerance.hpp"

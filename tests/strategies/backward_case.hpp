@@ -72,7 +72,9 @@ inline void check_backward(const Strategy& strategy, const Case& one, const Trut
       << "dq";
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 0), own(expected.dk), tolerance)) << "dk";
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 1), own(expected.dv), tolerance)) << "dv";
-  if (problem.sink) EXPECT_TRUE(test::close_to(dsink_of(tensors), expected.dsink, tolerance)) << "dsink";
+  if (problem.sink) {
+    EXPECT_TRUE(test::close_to(dsink_of(tensors), expected.dsink, tolerance)) << "dsink";
+  }
 }
 
 }  // namespace annulus::strategies

@@ -95,7 +95,9 @@ void check(const Case& one, Index block_rows, bool dlse) {
   expect(StoredTensor::dq, gradients.dq, problem.type, limit);
   expect(StoredTensor::dk, gradients.dk, problem.type, limit);
   expect(StoredTensor::dv, gradients.dv, problem.type, limit);
-  if (problem.sink) EXPECT_TRUE(test::close_to(dsink, gradients.dsink, limit)) << "dsink";
+  if (problem.sink) {
+    EXPECT_TRUE(test::close_to(dsink, gradients.dsink, limit)) << "dsink";
+  }
 }
 
 /// Every case with blocks of one row, of some, and of all, in turn.

@@ -1,8 +1,8 @@
 // Sink logits: of every head one more key, of value 0, that every row sees which sees any key.
 //
-// With its score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided by that
-// sum. A running softmax takes the key when all others have been added, because only then is it known which rows have
-// seen one; whoever added them, and in how many passes, does not matter. P of all other keys follow from lse, and
+// With its score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided by
+// that sum. A running softmax takes the key when all others have been added, because only then is it known which rows
+// have seen one; whoever added them, and in how many passes, does not matter. P of all other keys follow from lse, and
 //   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (its value is 0, and so is dP)
 #pragma once
 

@@ -92,8 +92,8 @@ class LongRun {
   /// Units that were finished when this launch began.
   Index found_finished() const;
 
-  /// After the last claim(). Where all units are finished: adds dsink and the record and gives the file its final name; true on
-  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
+  /// After the last claim(). Where all units are finished: adds dsink and the record and gives the file its final name;
+  /// true on every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
   /// why_unfinished() then says so in words, with what to do. `record` is called on every rank. Collective.
   bool complete(const std::function<store::Record()>& record);
   /// After complete(): a stop was asked for on some rank, and units are left. The same on every rank.

@@ -149,8 +149,8 @@ void add_statistics(const Request& request, std::vector<store::TensorSpec>& all)
   add("top_weights", core::lse_type(type));
 }
 
-/// Attention alone has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer has y, and with gradients dx
-/// and those of all weights, dwq ...
+/// Attention alone has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer has y, and with
+/// gradients dx and those of all weights, dwq ...
 std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);

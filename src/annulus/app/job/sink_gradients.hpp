@@ -1,6 +1,6 @@
-// Gradients of sink logits of a run in units: each unit adds to those of its heads, exactly (kernels/exact_sum.hpp), and
-// what it adds stands in the journal beside the word that it is finished. So dsink has the same bits however often the
-// run was interrupted, and in whatever order units were made.
+// Gradients of sink logits of a run in units: each unit adds to those of its heads, exactly (kernels/exact_sum.hpp),
+// and what it adds stands in the journal beside the word that it is finished. So dsink has the same bits however often
+// the run was interrupted, and in whatever order units were made.
 #pragma once
 
 #include <cstdint>
