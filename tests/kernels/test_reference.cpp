@@ -273,6 +273,7 @@ ReferenceResult direct_formula(const test::AttentionCase& problem) {
           weights.push_back(double(times) * std::exp(problem.pattern.scale * score));
           sum += weights.back();
         }
+        if (sum > 0 && !problem.pattern.sink.empty()) sum += std::exp(problem.pattern.sink[std::size_t(h)]);
         for (Index d = 0; d < s.head_dim; ++d) {
           double out = 0;
           for (Index p = 0; p < s.sequence; ++p) {
@@ -300,12 +301,38 @@ TEST(Reference, EqualsTheDirectFormula) {
         problem.pattern.semantics = semantics;
         problem.pattern.causal = causal;
         problem.pattern.documents = documents;
-        const ReferenceResult expected = direct_formula(problem), actual = problem.reference();
-        EXPECT_TRUE(test::close_to(actual.out, expected.out, 1e-13));
-        EXPECT_TRUE(test::close_to(actual.lse, expected.lse, 1e-13));
+        for (const auto& sink : {std::vector<double>{}, {0.5, -3, 7, -infinity, 0, 1}}) {
+          problem.pattern.sink = sink;
+          const ReferenceResult expected = direct_formula(problem), actual = problem.reference();
+          EXPECT_TRUE(test::close_to(actual.out, expected.out, 1e-13));
+          EXPECT_TRUE(test::close_to(actual.lse, expected.lse, 1e-13));
+        }
       }
     }
   }
+}
+
+// Row 0 sees itself with weight e^0 = 1, value 6; its sink ln 2 has weight 2: out = 6 / 3, lse = ln 3, P = 1/3 and 2/3.
+// Row 1 is in no comb and sees nothing, not even its sink.
+TEST(Reference, SinkOfARowThatSeesAKey) {
+  ReferencePattern pattern;
+  pattern.pairs = {{2, 2}};
+  pattern.sink = {std::log(2.0)};
+  const core::Shape shape{1, 2, 1, 1, 1};
+  const std::vector<double> q{0}, k{5}, v{6};
+  std::vector<double> out{1};
+  double lse = 0;
+  ReferenceRow row(pattern, shape, 0, 0, q), keyless(pattern, shape, 0, 1, q);
+  row.add(0, k, v);
+  row.finish(out, lse);
+  EXPECT_NEAR(out[0], 2, 1e-15);
+  EXPECT_NEAR(lse, std::log(3.0), 1e-15);
+  EXPECT_NEAR(row.entropy(), std::log(3.0) / 3 + 2.0 / 3 * std::log(1.5), 1e-15);
+  keyless.add(0, k, v);
+  keyless.finish(out, lse);
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(lse, -infinity);
+  EXPECT_EQ(keyless.entropy(), 0);
 }
 
 }  // namespace

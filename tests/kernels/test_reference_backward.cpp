@@ -80,8 +80,11 @@ TEST(ReferenceBackward, RowsWithoutKeysGiveAndGetZeros) {
 }
 
 /// sum(dout * out) + sum(dlse * lse) over the rows that see a key.
-double loss(const test::AttentionCase& problem, const Numbers& q, const Numbers& k, const Numbers& v) {
-  const ReferenceResult r = reference_forward(problem.shape, problem.pattern, q, k, v);
+double loss(const test::AttentionCase& problem, const Numbers& q, const Numbers& k, const Numbers& v,
+            const Numbers& sink) {
+  ReferencePattern pattern = problem.pattern;
+  pattern.sink = sink;
+  const ReferenceResult r = reference_forward(problem.shape, pattern, q, k, v);
   const Numbers dout = problem.dout(), dlse = problem.dlse();
   double sum = std::inner_product(dout.begin(), dout.end(), r.out.begin(), 0.0);
   for (std::size_t i = 0; i < dlse.size(); ++i) sum += std::isinf(r.lse[i]) ? 0.0 : dlse[i] * r.lse[i];
@@ -90,15 +93,15 @@ double loss(const test::AttentionCase& problem, const Numbers& q, const Numbers&
 
 // Central differences of every input number, extrapolated (error of order step^4): exact to about 1e-11 here.
 Numbers differences(const test::AttentionCase& problem, int which) {
-  Numbers inputs[] = {problem.q(), problem.k(), problem.v()};
+  Numbers inputs[] = {problem.q(), problem.k(), problem.v(), problem.pattern.sink};
   Numbers slopes;
   for (double& x : inputs[which]) {
     const double middle = x;
     const auto slope = [&](double step) {
       x = middle + step;
-      const double above = loss(problem, inputs[0], inputs[1], inputs[2]);
+      const double above = loss(problem, inputs[0], inputs[1], inputs[2], inputs[3]);
       x = middle - step;
-      const double below = loss(problem, inputs[0], inputs[1], inputs[2]);
+      const double below = loss(problem, inputs[0], inputs[1], inputs[2], inputs[3]);
       x = middle;
       return (above - below) / (2 * step);
     };
@@ -122,12 +125,16 @@ TEST(ReferenceBackward, EqualsDifferencesOfTheForward) {
         problem.pattern.group_scale = semantics == ReferenceSemantics::grouped;
         problem.pattern.causal = causal;
         problem.pattern.documents = documents;
+        problem.pattern.sink = causal ? Numbers{0.5, -1, 2, 0} : Numbers{};
         const ReferenceGradients g = problem.reference_gradients(true);
         const std::string what = std::to_string(int(semantics)) + (causal ? " causal " : " ") +
                                  std::to_string(documents.size()) + " documents";
         EXPECT_TRUE(test::close_to(g.dq, differences(problem, 0), 1e-9)) << "dq, " << what;
         EXPECT_TRUE(test::close_to(g.dk, differences(problem, 1), 1e-9)) << "dk, " << what;
         EXPECT_TRUE(test::close_to(g.dv, differences(problem, 2), 1e-9)) << "dv, " << what;
+        if (causal) {
+          EXPECT_TRUE(test::close_to(g.dsink, differences(problem, 3), 1e-9)) << "dsink, " << what;
+        }
       }
     }
   }

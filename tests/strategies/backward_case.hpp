@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "annulus/kernels/sink.hpp"
 #include "forward_case.hpp"
 
 namespace annulus::strategies {
@@ -44,6 +45,8 @@ inline std::vector<double> key_gradient(const Tensors& tensors, const Problem& p
   return {both.begin() + which * each, both.begin() + (which + 1) * each};
 }
 
+inline std::vector<double> dsink_of(const Tensors& tensors) { return kernels::sink_gradients_of(tensors.sink_sums); }
+
 inline void check_backward(const Strategy& strategy, const Case& one, const Truth& truth,
                            const comm::Communicator& comm, bool with_dlse) {
   SCOPED_TRACE(std::string(strategy.name()) + ", " + one.name + (with_dlse ? ", dlse" : ""));
@@ -69,6 +72,9 @@ inline void check_backward(const Strategy& strategy, const Case& one, const Trut
       << "dq";
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 0), own(expected.dk), tolerance)) << "dk";
   EXPECT_TRUE(test::close_to(key_gradient(tensors, problem, rows.count(), 1), own(expected.dv), tolerance)) << "dv";
+  if (problem.sink) {
+    EXPECT_TRUE(test::close_to(dsink_of(tensors), expected.dsink, tolerance)) << "dsink";
+  }
 }
 
 }  // namespace annulus::strategies

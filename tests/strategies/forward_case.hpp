@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "annulus/core/memory.hpp"
 #include "annulus/strategies/strategy.hpp"
@@ -23,7 +25,13 @@ struct Case {
   std::uint64_t seed = 1;
 
   AttentionCase numbers() const {
-    return {problem.shape, test::reference_pattern(problem.layout(), problem.scale), problem.type, seed, 1};
+    kernels::ReferencePattern pattern = test::reference_pattern(problem.layout(), problem.scale);
+    for (Index h = 0; problem.sink && h < problem.shape.heads; ++h) pattern.sink.push_back(sink_of(h));
+    return {problem.shape, pattern, problem.type, seed, 1};
+  }
+  /// Below, among and above the scores, and none.
+  static double sink_of(Index head) {
+    return std::array{0.5, 3.25, -std::numeric_limits<double>::infinity(), -6.0, 25.0}[std::size_t(head % 5)];
   }
 };
 
@@ -51,6 +59,7 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
   core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
   core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
   core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
+  tensors.sink = numbers.pattern.sink;
   return tensors;
 }
 

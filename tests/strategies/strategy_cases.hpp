@@ -108,6 +108,17 @@ inline std::vector<Case> device_cases() {
   return {one, filled};
 }
 
+/// Some of all of these with sink logits: GQA, documents, several pairs, rows without keys, filled-in keys.
+inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in) {
+  std::vector<Case> some;
+  for (std::size_t i = 0; i < cases.size(); i += one_in) {
+    some.push_back(cases[i]);
+    some.back().problem.sink = true;
+    some.back().name += ", sinks";
+  }
+  return some;
+}
+
 /// 60 settings of its own for every rank count.
 inline std::vector<Case> random_cases() {
   const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
@@ -122,6 +133,15 @@ inline std::vector<Case> random_cases() {
                   drawn.layout.pattern, drawn.layout.documents);
     one.seed = random();
     cases.push_back(one);
+  }
+  return cases;
+}
+
+inline std::vector<Case> sink_cases() {
+  std::vector<Case> cases = with_sinks(semantics_cases(), 3);
+  for (const auto& more : {with_sinks(awkward_cases(), 1), with_sinks(storage_cases(), 1),
+                           with_sinks(device_cases(), 1), with_sinks(random_cases(), 4)}) {
+    cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;
 }

@@ -31,6 +31,8 @@ TEST(Backward, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Backward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
+TEST(Backward, Sinks) { check_all(sink_cases()); }
+
 TEST(Backward, RandomSettings) { check_all(random_cases()); }
 
 /// The same cases with gradients that are to have the same bits for every number of ranks: their cost is predicted,
@@ -57,6 +59,8 @@ TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 
 // Without panels of the host's kernels, which the prediction of memory leaves room for.
 TEST(BackwardInOrder, DeviceTilesServeEveryStrategyToo) { check_reproducible(device_cases()); }
+
+TEST(BackwardInOrder, Sinks) { check_reproducible(sink_cases()); }
 
 TEST(BackwardInOrder, RandomSettings) { check_reproducible(random_cases()); }
 

@@ -3,7 +3,9 @@
 // stands the same one without `reproducible`, which must fail somewhere: a comparison that cannot fail shows nothing.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "annulus/kernels/sink.hpp"
 #include "annulus/strategies/strategy.hpp"
 #include "forward_case.hpp"
 
@@ -14,9 +16,10 @@ using pattern::Partition;
 using pattern::PartitionKind;
 
 /// out, lse, entropy, dq and the other statistics of some rows, (B, rows, heads x bytes) each, and dkv (2, B, rows, K/V
-/// heads x bytes), as stored.
+/// heads x bytes), as stored; dsink (H) of all rows.
 struct Bits {
   std::vector<std::byte> out, lse, entropy, dq, dkv, received, top_rows, top_weights;
+  std::vector<double> dsink = {};
   bool operator==(const Bits&) const = default;
 };
 
@@ -50,6 +53,7 @@ struct Stored {
     const auto v = test::to_storage(numbers.v(), problem.type);
     kv.insert(kv.end(), v.begin(), v.end());
     dout = test::to_storage(numbers.dout(), problem.type);
+    sink = numbers.pattern.sink;
   }
 
   Bits compute(const Strategy& strategy, const Partition& partition, const comm::Communicator& comm,
@@ -62,6 +66,7 @@ struct Stored {
     Tensors tensors;
     tensors.q = on_device(rows_of(q, s.batch, s.sequence, rows));
     tensors.kv = on_device(rows_of(kv, 2 * s.batch, s.sequence, rows));
+    tensors.sink = sink;
     strategy.forward(problem, partition, comm, tensors, {});
     if (problem.statistics.need_pass())
       run_statistics_pass(*strategy.statistics_schedule(problem, partition), comm, tensors, {});
@@ -69,9 +74,9 @@ struct Stored {
       tensors.dout = on_device(rows_of(dout, s.batch, s.sequence, rows));
       strategy.backward(problem, partition, comm, tensors, {});
     }
-    return {bytes_of(tensors.out),      bytes_of(tensors.lse),        bytes_of(tensors.entropy),
-            bytes_of(tensors.dq),       bytes_of(tensors.dkv),        bytes_of(tensors.received),
-            bytes_of(tensors.top_rows), bytes_of(tensors.top_weights)};
+    return {bytes_of(tensors.out),      bytes_of(tensors.lse),         bytes_of(tensors.entropy),
+            bytes_of(tensors.dq),       bytes_of(tensors.dkv),         bytes_of(tensors.received),
+            bytes_of(tensors.top_rows), bytes_of(tensors.top_weights), kernels::sink_gradients_of(tensors.sink_sums)};
   }
   /// The whole result, computed by this rank alone.
   Bits alone() const {
@@ -90,7 +95,8 @@ struct Stored {
             rows_of(whole.dkv, 2 * s.batch, s.sequence, rows),
             own(whole.received),
             own(whole.top_rows),
-            own(whole.top_weights)};
+            own(whole.top_weights),
+            whole.dsink};
   }
 
   static core::Buffer on_device(const std::vector<std::byte>& bytes) {
@@ -101,6 +107,7 @@ struct Stored {
 
   Problem problem;
   std::vector<std::byte> q, kv, dout;
+  std::vector<double> sink;
 };
 
 /// Every rank draws the same cuts; some ranks may get no rows.
@@ -134,6 +141,7 @@ void expect_same_bits(const Stored& stored, const Bits& whole, const Way& way, c
   EXPECT_TRUE(found.dq == expected.dq) << "dq";
   EXPECT_TRUE(found.dkv == expected.dkv) << "dk or dv";
   EXPECT_TRUE(found.received == expected.received) << "received";
+  EXPECT_EQ(found.dsink, expected.dsink);
   EXPECT_TRUE(found.top_rows == expected.top_rows && found.top_weights == expected.top_weights) << "top";
 }
 
@@ -162,7 +170,7 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
 
 /// Of how many cases results differ without `reproducible`.
 struct Differing {
-  Index out = 0, entropy = 0, dq = 0, dkv = 0, received = 0;
+  Index out = 0, entropy = 0, dq = 0, dkv = 0, received = 0, dsink = 0;
 };
 
 /// Compares this rank's rows, then those of an ordinary ring with an ordinary rank alone.
@@ -180,15 +188,21 @@ void compare(const Case& one, std::mt19937_64& random, const comm::Communicator&
   differing.received += found.received != expected.received;
   differing.dq += found.dq != expected.dq;
   differing.dkv += found.dkv != expected.dkv;
+  differing.dsink += found.dsink != expected.dsink;
 }
 
-/// Runs the cases; at more than one rank some must differ without `reproducible`.
+/// Runs the cases, every other one with sinks; at more than one rank some must differ without `reproducible`.
 void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(seed);
   Differing differing;
-  for (const Case& one : cases) compare(one, random, comm, differing);
-  for (const Index one : {differing.out, differing.entropy, differing.dq, differing.dkv, differing.received}) {
+  bool has_sink = true;
+  for (Case one : cases) {
+    one.problem.sink = std::exchange(has_sink, !has_sink);
+    compare(one, random, comm, differing);
+  }
+  for (const Index one :
+       {differing.out, differing.entropy, differing.dq, differing.dkv, differing.received, differing.dsink}) {
     const Index everywhere = comm.sum(one);
     if (comm.size() > 1) {
       EXPECT_GT(everywhere, 0) << "nothing differs without `reproducible` either: this test shows nothing";

@@ -9,12 +9,13 @@
 namespace annulus::strategies {
 namespace {
 
-/// P (B, H, S, S) by the definition, summed over the pairs; filled-in keys have their share of lse and no place here.
+/// P (B, H, S, S) by the definition, summed over the pairs; filled-in keys and sinks have their share of lse and no
+/// place here.
 struct Probabilities {
   explicit Probabilities(const Case& one) : shape(one.problem.shape) {
     const core::Shape& s = shape;
     const AttentionCase numbers = one.numbers();
-    const kernels::ReferencePattern pattern = test::reference_pattern(one.problem.layout(), one.problem.scale);
+    const kernels::ReferencePattern pattern = numbers.pattern;
     const kernels::ReferenceResult forward = numbers.reference();
     const Index n = s.sequence, D = s.head_dim;
     p.resize(std::size_t(s.batch * s.heads * n * n));
@@ -42,6 +43,8 @@ struct Probabilities {
             received[std::size_t((b * n + y) * s.heads + h)] += weight;
             mean += weight * score;
           }
+          const double sink = one.problem.sink ? Case::sink_of(h) : 0, weight = std::exp(sink - lse[at]);
+          if (one.problem.sink && !std::isinf(sink)) mean += weight * sink;
           entropy[at] = std::isinf(lse[at]) ? 0 : lse[at] - mean;
         }
       }
@@ -168,6 +171,8 @@ TEST(Statistics, AwkwardShapes) { check_all(awkward_cases()); }
 TEST(Statistics, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Statistics, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
+
+TEST(Statistics, Sinks) { check_all(sink_cases()); }
 
 TEST(Statistics, RandomSettings) { check_all(random_cases()); }
 

@@ -28,8 +28,8 @@ MemoryStore store_of(const Problem& problem, const AttentionCase& numbers, bool 
   return store;
 }
 
-/// Computes a unit and holds what it takes against what was said.
-void run_unit(const BlockPasses& passes, int phase, Index unit, MemoryStore& store) {
+/// Computes a unit and holds what it takes against what was said; returns what it adds to the sinks' gradients.
+std::vector<std::int64_t> run_unit(const BlockPasses& passes, int phase, Index unit, MemoryStore& store) {
   SCOPED_TRACE("phase " + std::to_string(phase) + ", unit " + std::to_string(unit));
   const UnitCost cost = passes.cost(phase, passes.block_of(unit));
   const core::RowTraffic before = store.traffic();
@@ -48,19 +48,23 @@ void run_unit(const BlockPasses& passes, int phase, Index unit, MemoryStore& sto
   EXPECT_EQ(received, cost.bytes_read);
   EXPECT_EQ(metrics.forward ? metrics.forward->total().kept : cost.kept, cost.kept);
   EXPECT_EQ(metrics.backward.has_value(), passes.phases() == 2);
+  return metrics.sink_sums;
 }
 
-/// All units of each phase, the last ones first.
-MemoryStore compute(const Problem& problem, const AttentionCase& numbers, bool dlse, Index block_rows) {
+/// All units of each phase, the last ones first; `dsink` becomes the sinks' gradients.
+MemoryStore compute(const Problem& problem, const AttentionCase& numbers, bool dlse, Index block_rows,
+                    std::vector<double>& dsink) {
   Problem cut = problem;
   cut.block_size = block_rows;
   MemoryStore store = store_of(problem, numbers, dlse);
-  const BlockPasses passes(problem, find("stream")->partition(cut, 1), dlse);
+  const BlockPasses passes(problem, find("stream")->partition(cut, 1), dlse, numbers.pattern.sink);
   const Index blocks = core::ceil_div(problem.shape.sequence, block_rows);
   EXPECT_TRUE(problem.granule == 1 ? passes.blocks() == blocks : passes.blocks() <= blocks) << passes.blocks();
+  std::vector<std::int64_t> sums;
   for (int phase = 0; phase < passes.phases(); ++phase) {
-    for (Index unit = passes.units(); unit-- > 0;) run_unit(passes, phase, unit, store);
+    for (Index unit = passes.units(); unit-- > 0;) kernels::add_words(run_unit(passes, phase, unit, store), sums);
   }
+  dsink = kernels::sink_gradients_of(sums);
   for (const auto& [tensor, stored] : store.all()) {
     EXPECT_TRUE(std::all_of(stored.written.begin(), stored.written.end(), [](int times) { return times == 1; }))
         << name_of(tensor) << " is not whole";
@@ -78,7 +82,8 @@ void check(const Case& one, Index block_rows, bool dlse) {
                (one.problem.reproducible ? ", reproducible" : ""));
   const Problem& problem = one.problem;
   const Truth truth(one);
-  const MemoryStore store = compute(problem, truth.numbers, dlse, block_rows);
+  std::vector<double> dsink;
+  const MemoryStore store = compute(problem, truth.numbers, dlse, block_rows, dsink);
   const auto expect = [&](StoredTensor tensor, const std::vector<double>& expected, core::DType type, double limit) {
     EXPECT_TRUE(test::close_to(numbers_of(store, tensor, type), expected, limit)) << name_of(tensor);
   };
@@ -90,6 +95,9 @@ void check(const Case& one, Index block_rows, bool dlse) {
   expect(StoredTensor::dq, gradients.dq, problem.type, limit);
   expect(StoredTensor::dk, gradients.dk, problem.type, limit);
   expect(StoredTensor::dv, gradients.dv, problem.type, limit);
+  if (problem.sink) {
+    EXPECT_TRUE(test::close_to(dsink, gradients.dsink, limit)) << "dsink";
+  }
 }
 
 /// Every case with blocks of one row, of some, and of all, in turn.
@@ -106,7 +114,7 @@ void check_all(const std::vector<Case>& cases, bool gradients) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases = semantics_cases();
-  for (const auto& more : {awkward_cases(), storage_cases(), device_cases(), random_cases()}) {
+  for (const auto& more : {awkward_cases(), storage_cases(), device_cases(), random_cases(), sink_cases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;
@@ -145,6 +153,7 @@ void expect_bits(const Case& one, const std::vector<Index>& blocks) {
   SCOPED_TRACE(one.name);
   const AttentionCase numbers = one.numbers();
   std::map<StoredTensor, std::vector<std::byte>> alone;
+  std::vector<double> dsink_alone, dsink;
   {
     Tensors tensors;
     compute_alone(one.problem, numbers, tensors);
@@ -159,11 +168,13 @@ void expect_bits(const Case& one, const std::vector<Index>& blocks) {
     keep(StoredTensor::dq, tensors.dq, 0, 1);
     keep(StoredTensor::dk, tensors.dkv, 0, 2);
     keep(StoredTensor::dv, tensors.dkv, 1, 2);
+    dsink_alone = dsink_of(tensors);
   }
   for (const Index rows : blocks) {
     SCOPED_TRACE("blocks of " + std::to_string(rows));
-    const MemoryStore store = compute(one.problem, numbers, false, rows);
+    const MemoryStore store = compute(one.problem, numbers, false, rows, dsink);
     for (const auto& [tensor, bytes] : alone) EXPECT_EQ(store.bytes(tensor), bytes) << name_of(tensor);
+    EXPECT_EQ(dsink, dsink_alone);
   }
 }
 
@@ -175,7 +186,7 @@ TEST(Stream, ReproducibleBitsDependOnNoBlocks) {
                     {pattern::Semantics::longnet, {{16, 1}, {48, 3}, {pattern::whole_document, 4}}, causal, false},
                     {0, 30, 30, 83}, type);
       one.problem.gradients = one.problem.reproducible = true;
-      one.problem.statistics.entropy = true;
+      one.problem.statistics.entropy = one.problem.sink = true;
       expect_bits(one, {1, 7, 30, 41, 83});
     }
   }

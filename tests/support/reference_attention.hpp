@@ -40,11 +40,12 @@ inline ReferenceResult reference_forward(const core::Shape& shape, const Referen
   return result;
 }
 
-/// dq (B, S, H, D), dk and dv (B, S, Hkv, D).
+/// dq (B, S, H, D), dk and dv (B, S, Hkv, D); of the sinks (H), zeros where the pattern has none.
 struct ReferenceGradients {
   std::vector<double> dq;
   std::vector<double> dk;
   std::vector<double> dv;
+  std::vector<double> dsink = {};
 };
 
 namespace detail {
@@ -70,6 +71,7 @@ inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
 /// asks for it, else 1, and out = g sum_p P v_p:
 ///   delta = dout.out - dlse       dS = P (g dout.v - delta)
 ///   dq = scale sum_p dS k         dk = scale sum_x dS q         dv = g sum_x P dout
+/// A sink is a key of value 0, and its score is its parameter: dsink = sum_x dS = -sum_x P delta.
 inline ReferenceGradients reference_backward(const core::Shape& shape, const ReferencePattern& pattern,
                                              const std::vector<double>& q, const std::vector<double>& k,
                                              const std::vector<double>& v, const std::vector<double>& dout,
@@ -84,11 +86,13 @@ inline ReferenceGradients reference_backward(const core::Shape& shape, const Ref
   gradients.dq.resize(q.size());
   gradients.dk.resize(k.size());
   gradients.dv.resize(v.size());
+  gradients.dsink.resize(std::size_t(H));
   for (Index row = 0; row < shape.batch * S * H; ++row) {  // (batch, row, head) in memory order
     const Index h = row % H, x = row / H % S, b = row / H / S;
     const Index at = row * D;
     const double lse = forward.lse[row];
     const double delta = dot(vector(dout, at), vector(forward.out, at)) - (dlse.empty() ? 0.0 : dlse[row]);
+    if (!pattern.sink.empty() && !std::isinf(lse)) gradients.dsink[h] -= std::exp(pattern.sink[h] - lse) * delta;
     const core::Interval document = document_of(pattern, S, x);
     const core::Interval keys = key_range(pattern, S, H, h, x);
     for (Index p = keys.begin; p < keys.end; ++p) {

@@ -140,16 +140,24 @@ std::vector<double> Communicator::gather_to_root(const std::vector<double>& valu
   return all;
 }
 
-void Communicator::add_up(std::vector<double>& values) const {
-  if (is_alone()) return;
+namespace {
+
+template <class Number>
+void add_up_numbers(std::vector<Number>& values, MPI_Datatype type, MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return;
   constexpr std::size_t most = std::size_t(1) << 24;  // per message: counts are ints, and MPI may keep a copy
   for (std::size_t begin = 0; begin < values.size(); begin += most) {
     const int count = int(std::min(most, values.size() - begin));
     run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, values.data() + begin, count, MPI_DOUBLE, MPI_SUM, comm_, request);
+      return MPI_Iallreduce(MPI_IN_PLACE, values.data() + begin, count, type, MPI_SUM, comm, request);
     });
   }
 }
+
+}  // namespace
+
+void Communicator::add_up(std::vector<double>& values) const { add_up_numbers(values, MPI_DOUBLE, comm_); }
+void Communicator::add_up(std::vector<Index>& values) const { add_up_numbers(values, MPI_INT64_T, comm_); }
 
 std::string Communicator::broadcast(const std::string& from_root) const {
   if (is_alone()) return from_root;

@@ -64,6 +64,7 @@ class Communicator {
   std::vector<double> gather_to_root(const std::vector<double>& values) const;
   /// Every number becomes its sum over the ranks, which give equally many.
   void add_up(std::vector<double>& values) const;
+  void add_up(std::vector<Index>& values) const;
   std::string broadcast(const std::string& from_root) const;
 
  private:

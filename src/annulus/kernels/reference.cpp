@@ -156,17 +156,28 @@ void ReferenceRow::add(Index p, std::span<const double> k, std::span<const doubl
   for (std::size_t d = 0; d < acc_.size(); ++d) acc_[d] += weight * v[d];
 }
 
+ReferenceRow::Totals ReferenceRow::totals() const {
+  const double sink = pattern_.sink.empty() ? -std::numeric_limits<double>::infinity() : pattern_.sink.at(head_);
+  if (sum_ == 0 || std::isinf(sink)) return {max_, sum_, scores_, 1};
+  const double largest = std::max(max_, sink), shrink = std::exp(max_ - largest), weight = std::exp(sink - largest);
+  return {largest, shrink * sum_ + weight, shrink * scores_ + weight * sink, shrink};
+}
+
 void ReferenceRow::finish(std::span<double> out, double& lse) const {
   if (sum_ == 0) {
     std::fill(out.begin(), out.end(), 0.0);
     lse = -std::numeric_limits<double>::infinity();
     return;
   }
-  const double divisor = sum_ * (pattern_.group_scale ? double(pattern_.pairs.size()) : 1.0);
-  for (std::size_t d = 0; d < acc_.size(); ++d) out[d] = acc_[d] / divisor;
-  lse = max_ + std::log(sum_);
+  const Totals all = totals();
+  const double divisor = all.sum * (pattern_.group_scale ? double(pattern_.pairs.size()) : 1.0);
+  for (std::size_t d = 0; d < acc_.size(); ++d) out[d] = all.shrink * acc_[d] / divisor;
+  lse = all.max + std::log(all.sum);
 }
 
-double ReferenceRow::entropy() const { return sum_ == 0 ? 0 : max_ + std::log(sum_) - scores_ / sum_; }
+double ReferenceRow::entropy() const {
+  const Totals all = totals();
+  return sum_ == 0 ? 0 : all.max + std::log(all.sum) - all.scores / all.sum;
+}
 
 }  // namespace annulus::kernels

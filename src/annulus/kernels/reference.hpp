@@ -35,6 +35,9 @@ struct ReferencePattern {
   double scale = 1;                         ///< scores are scale * q.k
   bool group_scale = false;                 ///< out (not lse) is divided by the number of pairs
   std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
+  /// Of each query head the score of one more key, of value 0, that a row sees if it sees any other; finite or -inf (no
+  /// such key). Empty: none.
+  std::vector<double> sink = {};
 };
 
 /// Rows of the document that holds row x of S.
@@ -85,10 +88,17 @@ class ReferenceRow {
   /// Writes the output vector (D) and the log-sum-exp: zeros and -inf when no key counted.
   void finish(std::span<double> out, double& lse) const;
 
-  /// -sum P ln P over the multiset, filled-in keys included, in nats: lse less the mean score; 0 when no key counted.
+  /// -sum P ln P over the multiset, filled-in keys and the sink included, in nats: lse less the mean score; 0 when no
+  /// key counted.
   double entropy() const;
 
  private:
+  /// The sums below with the sink among the keys, on a scale of their own: shrink * acc_ is that of the values.
+  struct Totals {
+    double max, sum, scores, shrink;
+  };
+  Totals totals() const;
+
   const ReferencePattern& pattern_;
   core::Index heads_;
   core::Index head_;

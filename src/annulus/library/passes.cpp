@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -11,6 +12,9 @@
 #include "annulus/core/arithmetic.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/storage.hpp"
+#include "annulus/core/with_type.hpp"
+#include "annulus/kernels/sink.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/library/plan_identity.hpp"
 #include "annulus/library/strided_copy.hpp"
@@ -58,6 +62,7 @@ class Turn {
 struct Kept {
   core::Buffer numbers;
   std::string identity;  ///< of the plan and rank that made them
+  std::vector<double> sink;
 };
 
 /// A caller's progress, which also hears of work between two steps, with the share of the last one.
@@ -165,6 +170,46 @@ class Pass {
     library::copy(contiguous(const_cast<void*>(made), to.type, to.extents), to);
   }
 
+  /// Extents of sink logits.
+  std::array<Index, 4> heads() const { return {1, 1, plan_.shape.heads, 1}; }
+
+  /// Sink logits (H); collective. Throws the same Error(usage) on every rank where one has NaN or infinity among them,
+  /// or other ones.
+  std::vector<double> take_sink(const Tensor& from) const {
+    if (!plan_.problem.sink) return {};
+    std::vector<double> logits;
+    comm::agree(comm(), [&] {
+      const core::Buffer buffer("sink", library::bytes_of(from));
+      library::copy(from, contiguous(buffer.data(), from.type, from.extents));
+      std::vector<std::byte> bytes(std::size_t(buffer.bytes()));
+      core::copy_to_host(bytes.data(), buffer.data(), buffer.bytes());
+      core::with_type(from.type, [&](auto number) {
+        const auto* numbers = reinterpret_cast<const decltype(number)*>(bytes.data());
+        for (Index h = 0; h < plan_.shape.heads; ++h) logits.push_back(core::load_as<double>(numbers[h]));
+      });
+      for (std::size_t h = 0; h < logits.size(); ++h) {
+        if (std::isfinite(logits[h]) || logits[h] < 0) continue;
+        core::fail(ErrorKind::usage, "{}: sink[{}] is {}, expected finite numbers, or -inf for a head without a sink",
+                   name_, h, logits[h]);
+      }
+    });
+    library::check_same(name_, fmt::format("sink logits {}\n", fmt::join(logits, " ")), comm());
+    return logits;
+  }
+  /// Their gradients, of whatever type is wanted.
+  void give_dsink(const std::vector<std::int64_t>& sums, const Tensor& to) const {
+    if (to.data == nullptr) return;
+    const std::vector<double> gradients = kernels::sink_gradients_of(sums);
+    std::vector<std::byte> bytes(gradients.size() * core::bytes_of(to.type));
+    core::with_type(to.type, [&](auto number) {
+      auto* numbers = reinterpret_cast<decltype(number)*>(bytes.data());
+      for (std::size_t h = 0; h < gradients.size(); ++h) core::store_as(numbers[h], gradients[h]);
+    });
+    const core::Buffer there("sink", Index(bytes.size()));
+    core::copy_to_device(there.data(), bytes.data(), there.bytes());
+    give(there.data(), to);
+  }
+
   const MadePlan& plan() const { return plan_; }
   const comm::Communicator& comm() const { return comm_.inner(); }
 
@@ -188,6 +233,7 @@ std::vector<Argument> arguments_of(const Pass& pass, const ForwardTensors& t) {
                             {"v", t.v, pass.extents(s.kv_heads, s.value_dim), s.type},
                             {"out", t.out, pass.extents(s.heads, s.value_dim), s.type, true},
                             {"lse", t.lse, pass.extents(s.heads, 1), lse, true}};
+  if (pass.plan().problem.sink) all.push_back({"sink", t.sink, pass.heads(), t.sink.type});
   if (wanted.entropy) all.push_back({"entropy", t.statistics.entropy, pass.extents(s.heads, 1), lse, true});
   if (wanted.received) {
     all.push_back({"received", t.statistics.received, pass.extents(s.heads, 1), DType::float64, true});
@@ -206,8 +252,15 @@ std::vector<Argument> arguments_of(const Pass& pass, const BackwardTensors& t) {
                             {"v", t.v, values, s.type},       {"out", t.out, outs, s.type},
                             {"dout", t.dout, outs, s.type},   {"dq", t.dq, queries, s.type, true},
                             {"dk", t.dk, keys, s.type, true}, {"dv", t.dv, values, s.type, true}};
+  if (t.dsink.data != nullptr) all.push_back({"dsink", t.dsink, pass.heads(), core::lse_type(s.type), true});
   if (t.dlse.data != nullptr) all.push_back({"dlse", t.dlse, pass.extents(s.heads, 1), core::lse_type(s.type)});
   return all;
+}
+
+/// Refuses sink logits, or their gradients, that the plan knows nothing of.
+void check_sink(const char* pass, const char* name, const MadePlan& plan, const Tensor& given) {
+  if (plan.problem.sink || given.data == nullptr) return;
+  core::fail(ErrorKind::usage, "{}: {} is given, and the plan has no sink logits, expected Pattern::sink", pass, name);
 }
 
 /// Whether a backward pass can be made with what a forward pass kept.
@@ -247,6 +300,7 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   const Turn turn("attention");
   const Pass pass("attention", comm, plan);
   pass.check_plan();
+  check_sink("attention", "sink", pass.plan(), given.sink);
   pass.check(arguments_of(pass, given));
   strategies::check_ranks(*pass.plan().forward, pass.plan().backward.get(), pass.comm());
   strategies::Tensors tensors;
@@ -255,6 +309,7 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   tensors.out = pass.place(given.out);
   tensors.lse = pass.place(given.lse);
   tensors.entropy = pass.place(given.statistics.entropy);
+  tensors.sink = pass.take_sink(given.sink);
   ProgressAdapter adapter(progress);
   tensors.poll = adapter.poll();
   run_forward_pass(*pass.plan().forward, pass.comm(), tensors, adapter.steps());
@@ -262,7 +317,7 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   Pass::give(tensors.lse.data(), given.lse);
   make_statistics(pass, tensors, given.statistics, adapter.steps());
   if (!pass.plan().problem.gradients) return {};
-  return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here()}));
+  return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here(), tensors.sink}));
 }
 
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers, const BackwardTensors& given,
@@ -272,10 +327,12 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.check_plan();
   const auto* kept = static_cast<const Kept*>(normalizers.kept().get());
   comm::agree(pass.comm(), [&] { check_normalizers(pass, kept); });
+  check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
   pass.check(arguments_of(pass, given));
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);
   pass.take_keys(given.k, given.v, tensors);
+  tensors.sink = kept->sink;
   pass.take(given.out, "out", tensors.lent.out, tensors.out);
   pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
@@ -286,6 +343,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   run_backward_pass(*pass.plan().backward, pass.comm(), tensors, adapter.steps());
   Pass::give(tensors.dq.data(), given.dq);
   Pass::give(tensors.dkv.data(), given.dk);
+  pass.give_dsink(tensors.sink_sums, given.dsink);
   if (tensors.dkv.bytes() > 0) Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
 }
 

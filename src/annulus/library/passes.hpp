@@ -41,11 +41,13 @@ struct Statistics {
 ///   q            (B, S_p, H, D)     k (B, S_p, Hkv, D)     v (B, S_p, Hkv, Dv)
 ///   out          (B, S_p, H, Dv)    written
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key
+///   sink         (1, 1, H, 1)      of any type, finite or -inf, where Pattern::sink says so; the same on every rank
 ///   statistics   written, those that the plan asks for
 /// Written tensors overlap no other one.
 struct ForwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
   Statistics statistics = {};
+  Tensor sink = {};
 };
 
 /// Attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them; complete on
@@ -60,9 +62,10 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
                     const Progress& progress = {});
 
 /// As above; dout lies as out, dq, dk and dv as q, k and v. dlse (B, S_p, H, 1), the gradient of lse in its type, may
-/// be missing: zeros. dq, dk, dv are written.
+/// be missing: zeros. dq, dk, dv are written, and dsink (1, 1, H, 1), in the type of lse, if it is given: the gradient
+/// of the forward pass's sink over the rows of all ranks, on each of them.
 struct BackwardTensors {
-  Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {};
+  Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
 };
 
 /// Gradients of a plan made with Options::gradients; `normalizers` and out are the forward pass's of the same q, k and

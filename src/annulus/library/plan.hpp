@@ -45,6 +45,7 @@ struct Pattern {
   std::vector<Index> documents = {};  ///< 0 = d0 <= d1 <= ... = S: rows [d0, d1), [d1, d2) ... do not see each other
   std::optional<double> scale = {};   ///< of q.k; none: 1 / sqrt(D)
   bool group_scale = false;           ///< grouped only: out is divided by the number of pairs
+  bool sink = false;  ///< rows that see a key see one more, of value 0: ForwardTensors::sink has its scores
 };
 
 /// How it is computed, in the words of the run file (docs/run-file.md).

@@ -41,6 +41,7 @@ std::string identity_of(const MadePlan& plan) {
   add("scale", p.scale);  // all digits
   add("documents", fmt::format("at {} offsets, of fingerprint {:x}", p.documents.size(),
                                hash_of(fmt::format("{}", fmt::join(p.documents, " ")))));
+  add("sink logits", p.sink);
   add("strategy", plan.strategy_name);
   add("partition", plan.partition_name);
   add("block_size", p.block_size);

@@ -138,6 +138,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.sequence);
+  problem.sink = pattern.sink;
   problem.gradients = options.gradients;
   problem.backend =
       kernels::default_backend({.type = problem.type,

@@ -27,18 +27,24 @@ void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<doub
 }  // namespace
 
 void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
-               double* out, double* lse, const Progress& progress) {
+               double* out, double* lse, const Progress& progress, const Tensor& sink) {
   const core::DefaultArithmeticOnHost arithmetic;
   const Shape& s = plan.shape();
-  library::check("reference", 0,
-                 {{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
-                  {"k", k, {s.batch, s.sequence, s.kv_heads, s.head_dim}, s.type},
-                  {"v", v, {s.batch, s.sequence, s.kv_heads, s.value_dim}, s.type}});
+  std::vector<library::Argument> arguments{{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
+                                           {"k", k, {s.batch, s.sequence, s.kv_heads, s.head_dim}, s.type},
+                                           {"v", v, {s.batch, s.sequence, s.kv_heads, s.value_dim}, s.type}};
+  if (plan.made().problem.sink) arguments.push_back({"sink", sink, {1, 1, s.heads, 1}, sink.type});
+  library::check("reference", 0, arguments);
   for (const Index row : rows) {
     if (row >= 0 && row < s.sequence) continue;
     core::fail(ErrorKind::usage, "reference: there is no row {}, expected 0 to {}", row, s.sequence - 1);
   }
-  const kernels::ReferencePattern pattern = strategies::reference_pattern(plan.made().problem);
+  kernels::ReferencePattern pattern = strategies::reference_pattern(plan.made().problem);
+  for (Index h = 0; plan.made().problem.sink && h < s.heads; ++h) {
+    std::vector<double> logit(1);
+    load(sink, 0, 0, h, logit);
+    pattern.sink.push_back(logit[0]);
+  }
   const core::Shape& shape = plan.made().problem.shape;
   const Index count = Index(rows.size()), dim = s.head_dim;
   const auto make_row = [&](const Index i) {

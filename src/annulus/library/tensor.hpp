@@ -50,18 +50,20 @@ constexpr DType dtype_of() {
 #endif
 }
 
-/// A View (B, rows, heads, D), or (B, rows, heads), of any layout. The View has to outlive its use.
+/// A View (B, rows, heads, D), or (B, rows, heads), or (heads), of any layout. The View has to outlive its use.
 template <class View>
 Tensor tensor(const View& view) {
-  static_assert(View::Rank == 4 || View::Rank == 3, "annulus: a tensor is (B, rows, heads, D) or (B, rows, heads)");
+  static_assert(View::Rank == 4 || View::Rank == 3 || View::Rank == 1,
+                "annulus: a tensor is (B, rows, heads, D) or (B, rows, heads), of sink logits (heads)");
   static_assert(Kokkos::SpaceAccessibility<Kokkos::DefaultExecutionSpace, typename View::memory_space>::accessible,
                 "annulus: the default execution space cannot reach this View's memory");
   using Number = typename View::non_const_value_type;
   static_assert(!std::is_void_v<decltype(dtype_of<Number>())>, "annulus: no type of tensors");
   Tensor described{const_cast<Number*>(view.data()), dtype_of<Number>(), {1, 1, 1, 1}, {1, 1, 1, 1}, view.label()};
+  constexpr unsigned first = View::Rank == 1 ? 2 : 0;
   for (unsigned i = 0; i < unsigned(View::Rank); ++i) {
-    described.extents[i] = Index(view.extent(i));
-    described.strides[i] = Index(view.stride(i));
+    described.extents[first + i] = Index(view.extent(i));
+    described.strides[first + i] = Index(view.stride(i));
   }
   return described;
 }

@@ -32,7 +32,8 @@ void check_input(const RunFile& run) {
   }
   if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
   if (!generate) return;
-  for (const auto& [key, dataset] : {std::pair("input.documents", &input.documents), {"input.dlse", &input.dlse}}) {
+  for (const auto& [key, dataset] :
+       {std::pair("input.documents", &input.documents), {"input.dlse", &input.dlse}, {"input.sink", &input.sink}}) {
     if (*dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
   }
   if (input.axes == core::AxisOrder::bhsd) {
@@ -60,6 +61,9 @@ void complete_layer(RunFile& run) {
     if (given(run, key)) refuse(run, key, "{} is not read with a section layer", key);
   }
   if (run.settings.input.dlse) refuse(run, "input.dlse", "input.dlse is not read with a section layer");
+  if (run.settings.input.sink) {
+    refuse(run, "input.sink", "input.sink: a layer's attention has no sink logits, expected none");
+  }
   LayerSettings& layer = *run.settings.layer;
   if (layer.kv_heads == 0) layer.kv_heads = layer.heads;
   if (layer.heads % layer.kv_heads != 0) {

@@ -19,6 +19,7 @@ struct FileContents {
   core::AxisOrder order = core::AxisOrder::bshd;  ///< as input.axes says, or the file; else bshd
   Index width = 0;                                ///< E: numbers of a row of x, with a layer
   pattern::Documents documents;                   ///< {0, n} when input.documents is none
+  std::vector<double> sink = {};                  ///< (H) sink logits; empty when input.sink is none
 };
 
 class InputFile {
@@ -28,6 +29,7 @@ class InputFile {
   core::AxisOrder order() const { return contents_.order; }
   Index width() const { return contents_.width; }
   const pattern::Documents& documents() const { return contents_.documents; }
+  const std::vector<double>& sink() const { return contents_.sink; }
 
   /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in their types;
   /// collective: every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors

@@ -125,8 +125,8 @@ void Journal::take(const std::string& line) {
     words >> unit.phase >> unit.unit >> id;
     claims_[unit] = id;
   } else if (word == "done") {
-    words >> unit.phase >> unit.unit;
-    done_.insert(unit);
+    words >> unit.phase >> unit.unit >> std::ws;
+    std::getline(words, done_[unit]);
   } else if (word == "stop") {
     words >> id;
     stopped_.insert(id);
@@ -139,6 +139,12 @@ void Journal::take(const std::string& line) {
 
 Index Journal::done_in(Index phase) const {
   return Index(std::distance(done_.lower_bound({phase, 0}), done_.lower_bound({phase + 1, 0})));
+}
+
+std::vector<std::string> Journal::notes() const {
+  std::vector<std::string> all;
+  for (const auto& [unit, note] : done_) all.push_back(note);
+  return all;
 }
 
 bool Journal::is_claimed(const UnitName& unit) const {

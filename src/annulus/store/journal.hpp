@@ -8,7 +8,8 @@
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process that takes units; while it lives it holds the lock on a byte that follows from ID
 //   claim PHASE UNIT ID    it works on this one
-//   done PHASE UNIT        its numbers are in the part file, and on disk
+//   done PHASE UNIT NOTE   its numbers are in the part file, and on disk; of the unit there is to know what NOTE says,
+//                          if anything
 //   stop LAUNCH            the processes of this launch shall take no more
 //   record                 the part file is being completed by HDF5
 //
@@ -89,6 +90,8 @@ class Journal {
   bool is_done(const UnitName& unit) const { return done_.contains(unit); }
   Index done_in(Index phase) const;
   Index done() const { return Index(done_.size()); }
+  /// What was noted with the finished units, in their order.
+  std::vector<std::string> notes() const;
   /// The process that works on a unit, if it lives.
   bool is_claimed(const UnitName& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
@@ -115,7 +118,7 @@ class Journal {
   bool recording_ = false;
   std::map<std::uint64_t, JournalOwner> owners_;
   std::map<UnitName, std::uint64_t> claims_;
-  std::set<UnitName> done_;
+  std::map<UnitName, std::string> done_;  // with the notes
   std::set<std::uint64_t> stopped_;
   std::uint64_t self_ = 0;
   std::optional<ByteLock> alive_, completing_;

@@ -133,7 +133,13 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
     fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extents[heads], k.extents[heads]);
   }
   if (dout) check_gradients(*dout, dlse, q);
-  return {{q.extents()[0], q.rows(), q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order, 0, {}};
+  FileContents contents{
+      {q.extents()[0], q.rows(), q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order, 0, {}};
+  if (input.sink) {
+    const std::string to_fit = fmt::format("q {} of {} heads", q.found.shape_text(), q.heads());
+    contents.sink = read_sink(file, *input.file, *input.sink, q.heads(), to_fit);
+  }
+  return contents;
 }
 
 }  // namespace

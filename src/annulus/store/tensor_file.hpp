@@ -8,7 +8,7 @@ namespace annulus::store {
 
 class TensorFile : public InputFile {
  public:
-  /// Checks the file and its datasets q, k, v (documents; with `gradients` dout and dlse) against each other;
+  /// Checks the file and its datasets q, k, v (documents, sink; with `gradients` dout and dlse) against each other;
   /// collective. Throws the same Error(failure) on every rank, naming file, dataset, what was found and what was
   /// expected.
   TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "annulus/kernels/sink.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -94,6 +96,20 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
   return delta;
 }
 
+void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors) {
+  if (!problem.sink) return;
+  const auto view = [&](const core::Buffer& buffer, Index numbers) {
+    return core::contiguous_view(buffer.data(), problem.sum_type(), rows, problem.shape.heads, numbers);
+  };
+  tensors.sink_sums =
+      kernels::sink_gradient(problem.shape, rows, tensors.sink, view(tensors.normalizers, kernels::normalizer_numbers),
+                             view(tensors.delta, 1));
+}
+
+Index sink_sum_bytes(const Problem& problem) {
+  return problem.sink ? kernels::sink_gradient_bytes(problem.shape.heads) : 0;
+}
+
 BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
                                          core::Count expected, const Progress& progress, Wanted wanted)
     : SumComputation(problem, own_rows, tensors, expected, progress, wanted != Wanted::of_queries),
@@ -183,8 +199,8 @@ Index backward_work(const Problem& problem, Index rows, Index extra, Wanted want
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
   // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
-  return backward_panels(problem, rows) +
-         std::max(query_sums + key_sums + std::max({delta + extra, dq, one_row}), after_dq + key_sums + dkv);
+  return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),
+                                                    after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});
 }
 
 Index backward_memory(const Problem& problem, Index rows, Index extra) {

@@ -10,6 +10,10 @@ namespace annulus::strategies {
 /// normalizers or dout are not there.
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors);
 
+/// Makes tensors.sink_sums, the gradients of the sink logits, of `rows` rows; where there are such logits. Reads
+/// normalizers and delta.
+void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
+
 class BackwardComputation final : public SumComputation {
  public:
   /// Computes for a rank with the rows `own_rows`. Reads q, dout, normalizers and delta (make_delta()) of the queries
@@ -35,6 +39,8 @@ class BackwardComputation final : public SumComputation {
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
+/// Bytes that make_sink_sums() takes meanwhile.
+Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads, q, kv, out, normalizers, dout, dlse, and of lse.

@@ -6,6 +6,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/filled_keys.hpp"
+#include "annulus/kernels/sink.hpp"
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/filled_keys.hpp"
 
@@ -17,6 +18,8 @@ Index state_bytes(const Problem& problem, Index rows) {
 }
 
 Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
+
+Index sink_bytes(const Problem& problem) { return problem.sink ? kernels::add_sink_bytes(problem.shape.heads) : 0; }
 
 Index output_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * problem.output_row_bytes();
@@ -115,6 +118,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
 void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   core::timed_compute(metrics, [&] {
+    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // which of its rows have seen a key is known now
     if (first_ == 0) {
       if (!problem_.is_in_place())
         tensors_.out = made(tensors_.out, "out", s.batch * held_ * problem_.query_row_bytes());
@@ -175,14 +179,14 @@ Index forward_memory(const Problem& problem, Index rows, Index blocks, Index ext
   const Index largest = std::min(rows, core::ceil_div(rows, blocks) + unit);
   // Out and lse are made by the first block.
   return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
-         state_bytes(problem, largest);
+         state_bytes(problem, largest) + sink_bytes(problem);
 }
 
 Index local_memory(const Problem& problem, Index rows, Index extra) {
   // In place, out is the states' accumulator.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
   return input_bytes(problem, rows) + state_bytes(problem, rows) + kernel_memory(problem, rows) +
-         std::max(extra, output_bytes(problem, rows) - out);
+         std::max({extra, output_bytes(problem, rows) - out, sink_bytes(problem)});
 }
 
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

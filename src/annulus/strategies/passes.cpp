@@ -23,16 +23,28 @@ core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& loc
   return run_forward(schedule, location, tensors, progress);
 }
 
-core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
+namespace {
+
+core::RankMetrics run_backward_rows(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress) {
-  if (schedule.has_groups()) return run_backward_heads(schedule, location.comm(), tensors, progress);
   const Problem& problem = schedule.problem();
   const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
   tensors.delta = make_delta(problem, rows.count(), tensors);
+  if (schedule.sums()->wanted() != Wanted::of_keys) make_sink_sums(problem, rows.count(), tensors);
   BackwardComputation computation(problem, rows, tensors, kept_of(problem, rows), progress, schedule.sums()->wanted());
   run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { computation.finish(metrics.hops.back()); });
+  return metrics;
+}
+
+}  // namespace
+
+core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
+                                    const Progress& progress) {
+  core::RankMetrics metrics = schedule.has_groups() ? run_backward_heads(schedule, location.comm(), tensors, progress)
+                                                    : run_backward_rows(schedule, location, tensors, progress);
+  if (location.has_ranks() && schedule.problem().sink) location.comm().add_up(tensors.sink_sums);
   return metrics;
 }
 

@@ -16,10 +16,10 @@ core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& loc
                                    const Progress& progress);
 
 /// Makes dq and dkv of this rank's rows, or the one of them that SumPlan::wanted() names, from q, kv, out, normalizers,
-/// dout and, where it is given, dlse, all of which are only read; collective. Gradients are summed, and travel between
-/// ranks, in the problem's precision; the same run twice gives the same bits unless the strategy says otherwise. In the
-/// metrics hop h counts the K/V rows that it brings and the gradients of these rows, kept triples as in the forward
-/// pass. Throws core::Error.
+/// dout and, where it is given, dlse, all of which are only read; where there are sink logits, sink_sums, too;
+/// collective. Gradients are summed, and travel between ranks, in the problem's precision; the same run twice gives the
+/// same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it brings and the
+/// gradients of these rows, kept triples as in the forward pass. Throws core::Error.
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress);
 

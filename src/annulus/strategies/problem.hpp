@@ -1,9 +1,11 @@
 // What a strategy is given: the problem, and this rank's tensors.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "annulus/comm/row_block.hpp"
 #include "annulus/core/buffer.hpp"
@@ -60,6 +62,7 @@ struct Problem {
   Index granule = 1;                                ///< comb rows added in one step then: see make_reproducible()
   bool gradients = false;  ///< backward() comes after forward(), too: see why_not_reproducible()
   Statistics statistics = {};
+  bool sink = false;                             ///< rows see one more key, whose score is in Tensors::sink
   Sums sums = Sums::gradients;                   ///< of the pass with sums that this is about
   core::Interval pairs{0, pattern::every_pair};  ///< of the pattern, to work on: those of a pass
 
@@ -164,6 +167,13 @@ struct Tensors {
   core::Buffer received = {};     ///< (B, rows, H) float64, made by the statistics' pass
   core::Buffer top_rows = {};     ///< (B, rows, H, top_keys) int64, global rows; -1: none
   core::Buffer top_weights = {};  ///< (B, rows, H, top_keys) in the type of lse; 0 where there is none
+
+  /// Scores (H) of the keys of kernels/sink.hpp, where Problem::sink says that there are such; read by forward() and
+  /// backward().
+  std::vector<double> sink = {};
+  /// Their gradients as exact sums (H, kernels::exact_words) over all rows of all ranks, made by backward(); of a block
+  /// of rows in a store, over those.
+  std::vector<std::int64_t> sink_sums = {};
 
   core::Buffer dout = {};   ///< (B, rows, H, D), read by backward()
   core::Buffer delta = {};  ///< (B, rows, H) of the problem's precision, dout . out - dlse; there during backward()

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/core/tolerance.hpp"
+#include "annulus/store/layer_file.hpp"
 #include "annulus/verify/gradients.hpp"
 #include "annulus/verify/rows.hpp"
 #include "annulus/verify/statistics.hpp"
@@ -18,6 +19,18 @@ double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core:
   const core::DType sums = core::rounding_of(input.precision);
   return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});
 }
+
+namespace {
+
+Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& comm) {
+  const store::DatasetInfo& info = file.at("dsink");
+  const store::Rectangle all{{0, info.extents.at(0)}, {0, 1}};
+  std::vector<std::byte> numbers(std::size_t(all.count()) * bytes_of(info.type));
+  store::read_parts(file, {{"dsink", all, all, numbers.data()}}, comm);
+  return to_double(numbers, info.type);
+}
+
+}  // namespace
 
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm) {
   const std::vector<Index> rows = sample_rows(input, sample.rows);
@@ -69,6 +82,9 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     add_statistic("top_weights", top.weights);
   }
   if (sums.gradients) add("dq", core::gradient_tolerance, dq);
+  if (sums.gradients && sample.file != nullptr && !input.pattern.sink.empty()) {
+    add("dsink", core::gradient_tolerance, compare_dsink(input, sample.result, read_dsink(*sample.file, comm), comm));
+  }
   if (!has_sums) return findings;
   const char* const names = !sums.gradients ? "received" : sums.received ? "dk, dv, received" : "dk, dv";
   if (viewers == Viewers::nowhere) {

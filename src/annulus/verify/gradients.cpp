@@ -229,6 +229,35 @@ Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const s
   return dq.deviation;
 }
 
+Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
+                        const comm::Communicator& comm) {
+  const Shape& s = input.shape;
+  const auto heads = std::size_t(s.heads);
+  Numbers sums(2 * heads);  // and of the squares of their terms
+  comm::agree(comm, [&] {
+    const Interval mine = core::even_part(s.sequence, comm.size(), comm.rank());
+    const Index step = read_steps(input, s.heads * s.head_dim).rows;
+    for (Index begin = mine.begin; begin < mine.end; begin += step) {
+      const Interval chunk{begin, std::min(begin + step, mine.end)};
+      const Numbers lse = result("lse", chunk);
+      const Numbers delta = deltas(input, chunk, input.rows(TensorId::dout, chunk), result("out", chunk));
+      for (std::size_t i = 0; i < lse.size(); ++i) {
+        if (std::isinf(lse[i])) continue;
+        const double term = -std::exp(input.pattern.sink[i % heads] - lse[i]) * delta[i];
+        sums[i % heads] += term;
+        sums[heads + i % heads] += term * term;
+      }
+    }
+  });
+  comm.add_up(sums);
+  Deviation dsink;
+  for (std::size_t h = 0; h < heads; ++h) {
+    dsink.compare(
+        found[h], sums[h], [&] { return fmt::format("[{}]", h); }, std::sqrt(sums[heads + h]));
+  }
+  return dsink;
+}
+
 KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys,
                            KeySums sums, Viewers viewers, const ShareShown& shown) {
   if (viewers == Viewers::nowhere) return {};

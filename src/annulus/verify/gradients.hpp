@@ -65,6 +65,11 @@ inline constexpr Index recomputed_rows = 256;
 /// Rows of dq of a result against the definition, for recomputed query rows. On this rank alone.
 Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries);
 
+/// dsink of a result against the sum by the definition over all rows, whose lse and out are the result's: it is of all
+/// rows, so that no part of them can tell. Collective.
+Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
+                        const comm::Communicator& comm);
+
 /// Where lse and out of the queries that see a key come from; nowhere: what these sum up is not looked at.
 enum class Viewers { recomputed, from_result, nowhere };
 

@@ -40,7 +40,9 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
     : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd),
       settings_(settings),
       gradients_(problem.gradients) {
-  if (file) file_ = file->inspected();
+  if (!file) return;
+  file_ = file->inspected();
+  pattern.sink = file->sink();
 }
 
 Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {

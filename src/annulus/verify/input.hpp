@@ -51,7 +51,7 @@ class VerifyInput {
 /// From a file or a seed.
 class AttentionInput : public VerifyInput {
  public:
-  /// `file` has been looked at with settings.file; none where the tensors are generated.
+  /// `file` has been looked at with settings.file; none where the tensors are generated. Sink logits are the file's.
   AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
                  const std::optional<store::TensorFile>& file);
 

@@ -26,10 +26,10 @@ RANK = whole(0, INT_MOST)
 
 
 @functools.lru_cache(maxsize=64)
-def core_plan(extents, kind, settings, ranks, gradients):
-    """The plan of (B, S, H, Hkv, D) numbers of this type."""
+def core_plan(extents, kind, settings, ranks, gradients, sink=False):
+    """The plan of (B, S, H, Hkv, D) numbers of this type, with sink logits or without."""
     options = {key: getattr(settings, key) for key in ("strategy", "partition", "precision", "reproducible", "top_keys")}
-    options |= {"gradients": gradients, "entropy": "entropy" in settings.statistics,
+    options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
                 "received": "received" in settings.statistics}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
@@ -82,12 +82,13 @@ def _canonical(array, axes, name):
 class Call:
     """One attention: arrays in the order (B, S, heads, D), and the plan for them."""
 
-    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, **threads):
+    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, **threads):
         self.comm = core_communicator(comm)
         self.settings, self.axes, self.kind = settings, axes, q
         problem = extents = None
         try:
             self.threads, extents = threads_of_call(**threads), self._take(q, k, v)
+            self._take_sink(sink, extents[2])
         except AnnulusError as error:
             if self.comm.size == 1:
                 raise
@@ -96,7 +97,7 @@ class Call:
             extents = self._of_all_ranks(comm, problem, extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[1])
-        self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients)
+        self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients, sink is not None)
 
     def _take(self, q, k, v):
         """The arrays of this rank; returns (B, S, H, Hkv, D)."""
@@ -113,9 +114,20 @@ class Call:
                                    f"({batch}, {rows}, {self.k.shape[2]}, {dim})")
         return batch, rows, heads, self.k.shape[2], dim
 
+    def _take_sink(self, sink, heads):
+        """Sink logits (H), for the core as (1, 1, H)."""
+        self.sink = self.given_sink = None
+        if sink is None:
+            return
+        self.given_sink = taken(sink, "sink")
+        if self.given_sink.numbers.shape != (heads,):
+            raise AnnulusError(f"sink is {self.given_sink.numbers.shape}, expected ({heads},): a number for each head of q")
+        self.sink = self.given_sink.numbers[None, None]
+
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. Every rank raises what one found."""
         rest = None if problem else (*extents[:1], *extents[2:], self.type, self.settings)
+        rest = rest and rest + ("sink",) * (self.sink is not None)
         said = comm.allgather((problem, rest, None if problem else extents[1]))
         for rank, (found, _, _) in enumerate(said):
             if found:
@@ -153,25 +165,27 @@ class Call:
             lists = (*self.q.shape[:3], self.settings.top_keys)
             told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
             told["top_weights"], core["top_weights"] = self.empty(lists, self.lse_type)
-        kept = _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, progress=progress,
-                             **self.threads)
+        kept = _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, sink=self.sink,
+                             progress=progress, **self.threads)
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def backward(self, kept, out, dout, dlse=None, progress=None):
-        """dq, dk and dv for the caller; out, dout and dlse in his order of axes."""
+        """dq, dk and dv for the caller, and dsink where there are sink logits; out, dout and dlse in his order of axes."""
         def core(array, name):
             found = taken(array, name)
             return found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers
         made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
+        dsink = None if self.sink is None else self.given_sink.empty(self.sink.shape[2:], self.lse_type)
         _core.backward(self.comm, self.plan, kept, self.q, self.k, self.v, core(out, "out"), core(dout, "dout"),
-                       None if dlse is None else core(dlse, "dlse"), *[pair[1] for pair in made], progress, **self.threads)
-        return [self.turned(pair[0]) for pair in made]
+                       None if dlse is None else core(dlse, "dlse"), *[pair[1] for pair in made],
+                       None if dsink is None else dsink[1][None, None], progress, **self.threads)
+        return [self.turned(pair[0]) for pair in made] + ([] if dsink is None else [dsink[0]])
 
 
-@checked(q=anything, k=anything, v=anything, axes=ORDER, comm=anything, progress=PROGRESS, threads=THREADS,
-         **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
+@checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
+         threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-              group_scale=False, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
+              group_scale=False, sink=None, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
               partition="contiguous", precision="auto", reproducible=False, progress=None,
               threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
@@ -188,6 +202,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
+    sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, of value 0, whose score is
+        sink[h]; -inf: none for this head.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
     axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
         where k has more heads than rows.
@@ -213,7 +229,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     """
     settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, statistics, top_keys,
                            strategy, partition, precision, reproducible)
-    out, lse, told, _ = Call(q, k, v, settings, axes, comm, threads=threads).forward(progress)
+    out, lse, told, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
     return (out, lse, told) if told else (out, lse)
 
 
@@ -275,17 +291,17 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     return Plan(core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings_of(**words), ranks, False))
 
 
-@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER)
-def reference(q, k, v, *, rows=None, axes=None, **words):
+@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)
+def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     """attention() by its definition, in float64, a row at a time and slow; of all rows, or of those named.
 
     Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
     """
-    call = Call(q, k, v, settings_of(**words)._replace(statistics=(), top_keys=0), axes)
+    call = Call(q, k, v, settings_of(**words)._replace(statistics=(), top_keys=0), axes, sink=sink)
     batch, sequence, heads, dim = call.q.shape
     rows = list(range(sequence)) if rows is None else list(rows)
     out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
-    _core.reference(call.plan, call.q, call.k, call.v, rows, out, lse)
+    _core.reference(call.plan, call.q, call.k, call.v, rows, out, lse, call.sink)
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
 
 

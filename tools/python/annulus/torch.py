@@ -12,15 +12,15 @@ from annulus.processors import THREADS
 
 
 class _Attention(torch.autograd.Function):
-    """(q, k, v) -> (out, lse), both differentiable."""
+    """(q, k, v, sink or None) -> (out, lse), both differentiable."""
 
     @staticmethod
-    def forward(ctx, q, k, v, settings, axes, comm, progress, threads):
-        call = Call(q, k, v, settings, axes, comm, gradients=any(ctx.needs_input_grad[:3]), **threads)
+    def forward(ctx, q, k, v, sink, settings, axes, comm, progress, threads):
+        call = Call(q, k, v, settings, axes, comm, gradients=any(ctx.needs_input_grad[:4]), sink=sink, **threads)
         out, lse, _, kept = call.forward(progress)
-        if any(ctx.needs_input_grad[:3]):
+        if any(ctx.needs_input_grad[:4]):
             # The arrays are taken again in backward(): saved tensors are freed, checked for changes and offloaded there.
-            ctx.save_for_backward(q, k, v, out)
+            ctx.save_for_backward(q, k, v, out, sink)
             ctx.set_materialize_grads(False)  # of lse there is none as a rule
             ctx.again = (settings, axes, comm, threads)
             ctx.kept = kept
@@ -29,17 +29,19 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dout, dlse):
-        q, k, v, out = ctx.saved_tensors
+        q, k, v, out, sink = ctx.saved_tensors
         settings, axes, comm, threads = ctx.again
         dout = torch.zeros_like(out) if dout is None else dout
-        call = Call(q, k, v, settings, axes, comm, gradients=True, **threads)
-        return *call.backward(ctx.kept, out, dout, dlse), None, None, None, None, None
+        call = Call(q, k, v, settings, axes, comm, gradients=True, sink=sink, **threads)
+        made = call.backward(ctx.kept, out, dout, dlse)
+        dsink = None if sink is None else made.pop().to(sink.dtype)
+        return *made, dsink, None, None, None, None, None
 
 
 @torch.compiler.disable
-@checked(q=dense, k=dense, v=dense, axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS, threads=THREADS)
-def dilated_attention(q, k, v, *, axes=None, comm=None, return_lse=False, progress=None, threads=None, **words):
-    """annulus.attention() of PyTorch's tensors, with gradients; words as there (but statistics).
+@checked(q=dense, k=dense, v=dense, sink=optional(dense), axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS, threads=THREADS)
+def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=False, progress=None, threads=None, **words):
+    """annulus.attention() of PyTorch's tensors, with gradients, of sink (H), too; words as there (but statistics).
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
     Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (mpi4py's) the tensors
@@ -54,7 +56,7 @@ def dilated_attention(q, k, v, *, axes=None, comm=None, return_lse=False, progre
     if settings.statistics:
         raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
     wanted = {"threads": threads, "suggested": torch.get_num_threads()}
-    out, lse = _Attention.apply(q, k, v, settings, axes, comm, progress, wanted)
+    out, lse = _Attention.apply(q, k, v, sink, settings, axes, comm, progress, wanted)
     return (out, lse) if return_lse else out
 
 

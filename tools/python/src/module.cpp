@@ -33,7 +33,8 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
   shape.head_dim = extents.at(4);
   shape.type = dtype_called(type);
   shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
-  const Pattern pattern{segments, dilations, causal, semantics, documents, scale, group_scale};
+  const Pattern pattern{segments,  dilations, causal,      semantics,
+                        documents, scale,     group_scale, nb::cast<bool>(options["sink"])};
   Options chosen;
   chosen.strategy = nb::cast<std::string>(options["strategy"]);
   chosen.partition = nb::cast<std::string>(options["partition"]);
@@ -53,12 +54,13 @@ Tensor tensor_or_none(const OutOrNone& array, const char* name) { return array ?
 Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k,
                         const InArray& v, const OutArray& out, const OutArray& lse, const OutOrNone& entropy,
                         const OutOrNone& received, const OutOrNone& top_weights, const OutOrNone& top_rows,
-                        const nb::object& progress, int threads, int suggested) {
+                        const std::optional<InArray>& sink, const nb::object& progress, int threads, int suggested) {
   ForwardTensors tensors{tensor_of(q, "q"), tensor_of(k, "k"), tensor_of(v, "v"), tensor_of(out, "out"),
                          tensor_of(lse, "lse")};
   tensors.statistics.entropy = tensor_or_none(entropy, "entropy");
   tensors.statistics.received = tensor_or_none(received, "received");
   tensors.statistics.top_weights = tensor_or_none(top_weights, "top_weights");
+  if (sink) tensors.sink = tensor_of(*sink, "sink");
   if (top_rows) tensors.statistics.top_rows = static_cast<Index*>(top_rows->data());
   Normalizers kept;
   run([&](const Progress& tell) { kept = forward(comm, plan, tensors, tell); }, progress, {threads, suggested});
@@ -68,20 +70,23 @@ Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArra
 void run_backward(const Communicator& comm, const Plan& plan, const Normalizers& kept, const InArray& q,
                   const InArray& k, const InArray& v, const InArray& out, const InArray& dout,
                   const std::optional<InArray>& dlse, const OutArray& dq, const OutArray& dk, const OutArray& dv,
-                  const nb::object& progress, int threads, int suggested) {
-  const BackwardTensors tensors{
-      tensor_of(q, "q"),     tensor_of(k, "k"),       tensor_of(v, "v"),
-      tensor_of(out, "out"), tensor_of(dout, "dout"), dlse ? tensor_of(*dlse, "dlse") : Tensor{},
-      tensor_of(dq, "dq"),   tensor_of(dk, "dk"),     tensor_of(dv, "dv")};
+                  const OutOrNone& dsink, const nb::object& progress, int threads, int suggested) {
+  const BackwardTensors tensors{tensor_of(q, "q"),       tensor_of(k, "k"),
+                                tensor_of(v, "v"),       tensor_of(out, "out"),
+                                tensor_of(dout, "dout"), dlse ? tensor_of(*dlse, "dlse") : Tensor{},
+                                tensor_of(dq, "dq"),     tensor_of(dk, "dk"),
+                                tensor_of(dv, "dv"),     tensor_or_none(dsink, "dsink")};
   run([&](const Progress& tell) { backward(comm, plan, kept, tensors, tell); }, progress, {threads, suggested});
 }
 
 void run_reference(const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
-                   const std::vector<Index>& rows, const OutArray& out, const OutArray& lse) {
+                   const std::vector<Index>& rows, const OutArray& out, const OutArray& lse,
+                   const std::optional<InArray>& sink) {
+  const Tensor tsink = sink ? tensor_of(*sink, "sink") : Tensor{};
   const Tensor tq = tensor_of(q, "q"), tk = tensor_of(k, "k"), tv = tensor_of(v, "v");
   auto* const to = static_cast<double*>(out.data());
   auto* const to_lse = static_cast<double*>(lse.data());
-  run([&](const Progress& tell) { reference(plan, tq, tk, tv, rows, to, to_lse, tell); }, nb::none());
+  run([&](const Progress& tell) { reference(plan, tq, tk, tv, rows, to, to_lse, tell, tsink); }, nb::none());
 }
 
 /// What annulus.info() says of threads and processors.
@@ -153,11 +158,12 @@ NB_MODULE(_core, m) {
   m.def("plan", make_plan, "extents"_a, "type"_a, "segments"_a, "dilations"_a, "causal"_a, "semantics"_a, "documents"_a,
         "scale"_a.none(), "group_scale"_a, "ranks"_a, "options"_a);
   m.def("forward", run_forward, "comm"_a, "plan"_a, "q"_a, "k"_a, "v"_a, "out"_a, "lse"_a, "entropy"_a.none(),
-        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "progress"_a.none(), "threads"_a = 0,
-        "suggested"_a = 0);
+        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "sink"_a.none(), "progress"_a.none(),
+        "threads"_a = 0, "suggested"_a = 0);
   m.def("backward", run_backward, "comm"_a, "plan"_a, "normalizers"_a, "q"_a, "k"_a, "v"_a, "out"_a, "dout"_a,
-        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "progress"_a.none(), "threads"_a = 0, "suggested"_a = 0);
-  m.def("reference", run_reference, "plan"_a, "q"_a, "k"_a, "v"_a, "rows"_a, "out"_a, "lse"_a);
+        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "dsink"_a.none(), "progress"_a.none(), "threads"_a = 0,
+        "suggested"_a = 0);
+  m.def("reference", run_reference, "plan"_a, "q"_a, "k"_a, "v"_a, "rows"_a, "out"_a, "lse"_a, "sink"_a.none());
   m.def("set_threads", set_threads, "count"_a);
   m.def("check_threads", check_threads, "count"_a);
   m.def("info", threads_and_processors);

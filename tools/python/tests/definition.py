@@ -16,12 +16,16 @@ def often(rows, heads, pattern, documents=None):
     return torch.from_numpy(counts)
 
 
-def composed(q, k, v, counts, scale=None):
-    """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; no row may see nothing."""
+def composed(q, k, v, counts, scale=None, sink=None):
+    """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; no row may see nothing. sink (H): scores of one
+    more key of value 0."""
     group = q.shape[2] // k.shape[2]
     k, v = (x.repeat_interleave(group, dim=2) for x in (k, v))
     scores = torch.einsum("bxhd,bphd->bhxp", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores + counts.to(q.dtype).log()
+    if sink is not None:
+        scores = torch.cat((scores, sink.to(q.dtype)[None, :, None, None].expand(*scores.shape[:3], 1)), -1)
+        v = torch.nn.functional.pad(v, (0, 0, 0, 0, 0, 1))
     lse = scores.logsumexp(-1)
     return torch.einsum("bhxp,bphd->bxhd", scores.softmax(-1), v), lse.transpose(1, 2)
 

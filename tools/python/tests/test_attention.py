@@ -33,11 +33,12 @@ def error(found, expected):
     return abs(found - expected).max() / max(1, abs(expected).max())
 
 
-def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SEGMENTS, dilations=DILATIONS):
+def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SEGMENTS, dilations=DILATIONS, sink=None):
     """The same of PyTorch's own operations in float64."""
     import torch
+    sink = None if sink is None else torch.from_numpy(np.asarray(sink, np.float64))
     counts = often(q.shape[1], q.shape[2], pattern_of(segments, dilations, causal), documents)
-    return [x.numpy() for x in composed(*[torch.from_numpy(np.asarray(x, np.float64)) for x in (q, k, v)], counts, scale)]
+    return [x.numpy() for x in composed(*[torch.from_numpy(np.asarray(x, np.float64)) for x in (q, k, v)], counts, scale, sink)]
 
 
 # In this pattern every row sees itself: heads of offset 0 in pair 1.
@@ -68,6 +69,42 @@ def test_every_setting_gives_the_definition(words):
     assert annulus.verify(q, k, v, out, lse, rows=37, **words)
     out[0, 3, 1, 2] += 1e-6
     assert not annulus.verify(q, k, v, out, lse, rows=37, **words)
+
+
+@pytest.mark.parametrize("kind", TOLERANCE)
+@pytest.mark.parametrize("sink_kind", ["float64", "float32", "bfloat16"])
+def test_sink_logits(kind, sink_kind):
+    q, k, v = arrays(kind)
+    sink = np.array([0.5, -np.inf, 3, -2]).astype(ml_dtypes.bfloat16 if sink_kind == "bfloat16" else sink_kind)
+    out, lse = annulus.attention(q, k, v, sink=sink, **WORDS)
+    expected = by_composition(q, k, v, sink=sink)
+    assert error(out, expected[0]) <= TOLERANCE[kind]
+    assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"]}.get(kind, 1e-5)
+    assert annulus.verify(q, k, v, out, lse, sink=sink, **WORDS)
+    assert not annulus.verify(q, k, v, out, lse, **WORDS)
+    without = annulus.attention(q, k, v, **WORDS)
+    assert np.array_equal(out[:, :, 1], without[0][:, :, 1]) and not np.array_equal(out[:, :, 0], without[0][:, :, 0])
+
+
+def test_sink_logits_of_rows_without_keys():
+    q, k, v = arrays("float64")
+    words = {"segments": [8], "dilations": [2]}
+    out, lse = annulus.attention(q, k, v, sink=np.zeros(4), **words)
+    keyless = np.isinf(annulus.attention(q, k, v, **words)[1])
+    assert keyless.any() and np.array_equal(np.isinf(lse), keyless) and (out[keyless] == 0).all()
+
+
+@pytest.mark.parametrize("sink, message", [
+    (np.zeros(3), r"sink is \(3,\), expected \(4,\): a number for each head of q"),
+    (np.zeros((1, 4)), r"sink is \(1, 4\), expected \(4,\)"),
+    (np.array([0, 1, np.nan, 2]), r"sink\[2\] is nan, expected finite numbers, or -inf for a head without a sink"),
+    (np.array([0, np.inf, 0, 2]), r"sink\[1\] is inf, expected finite numbers"),
+    (np.zeros(4, int), "sink has numbers of type int64, expected float64"),
+    ([0, 0, 0, 0], "sink is a list, expected an array"),
+])
+def test_sink_logits_that_are_none(sink, message):
+    with pytest.raises(annulus.AnnulusError, match=message):
+        annulus.attention(*arrays(), sink=sink)
 
 
 def test_defaults_are_dense_attention():

@@ -32,6 +32,32 @@ def test_gradcheck(semantics, causal):
         documents=[0, 5, 12] if semantics != "torchscale" else None, **PAIRS), tensors())
 
 
+@pytest.mark.parametrize("semantics", ["longnet", "grouped", "torchscale"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradcheck_of_sink_logits(semantics, causal):
+    def both(q, k, v, sink):
+        out, lse = dilated_attention(q, k, v, sink=sink, causal=causal, semantics=semantics, return_lse=True, **PAIRS)
+        return out, torch.where(torch.isinf(lse), 0, lse)
+    sink = torch.tensor([0.5, -1, 2, 0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(both, (*tensors(), sink))
+    fixed = tensors(grad=False)
+    assert torch.autograd.gradcheck(lambda sink: dilated_attention(*fixed, sink=sink, **PAIRS), sink)
+
+
+def test_sink_logits_in_other_types():
+    q, k, v = tensors(torch.float32)
+    counts = often(12, 4, pattern_of(*PAIRS.values(), True))
+    sink = torch.tensor([0.5, -1, 2, 0], dtype=torch.bfloat16, requires_grad=True)
+    weight = torch.linspace(-1, 1, q.numel()).reshape(q.shape)
+    (dilated_attention(q, k, v, sink=sink, causal=True, **PAIRS) * weight).sum().backward()
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v, sink)]
+    (composed(*exact[:3], counts, sink=exact[3])[0] * weight.double()).sum().backward()
+    assert sink.grad.dtype == torch.bfloat16 and (sink.grad.double() - exact[3].grad).abs().max() <= 2e-2
+    assert (q.grad.double() - exact[0].grad).abs().max() <= 3e-5
+    out = scaled_dot_product_attention(*[x.transpose(1, 2) for x in (q, k, v)], enable_gqa=True, sink=sink)
+    assert torch.allclose(out.transpose(1, 2), dilated_attention(q, k, v, sink=sink))
+
+
 @pytest.mark.parametrize("kind, tolerance", [(torch.float32, 3e-5), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
 def test_gradients_in_other_types(kind, tolerance):
     counts = often(12, 4, pattern_of(*PAIRS.values(), True))

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/app/job/input_tensors.hpp"
+#include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/row_reading.hpp"
@@ -39,6 +40,10 @@ AttentionWork::AttentionWork(const Job& job, core::RowSource& source, const comm
       source_(source),
       comm_(comm),
       slice_(job.slice.value_or(strategies::slice_of(job.problem.shape, strategies::whole_of(job.problem.shape), 0))) {
+  if (job.problem.sink) {
+    const core::Interval heads = heads_of(StoredTensor::q);
+    tensors_.sink.assign(job.sink().begin() + heads.begin, job.sink().begin() + heads.end);
+  }
   for (const PassKind pass : passes_of(job.problem)) {
     schedules_[pass] = schedule_of(job, pass);
     const strategies::Schedule* sums = pass == PassKind::forward ? nullptr : schedules_[pass].get();
@@ -179,6 +184,7 @@ report::LseFindings AttentionWork::write_outputs(store::RowWriter* file) {
 }
 
 void AttentionWork::write_gradients(store::RowWriter* file) {
+  if (job_.problem.sink) sink_note_ = app::sink_note(heads_of(StoredTensor::q).begin, tensors_.sink_sums);
   strategies::Tensors gradients;
   gradients.dq = std::move(tensors_.dq);
   gradients.dkv = std::move(tensors_.dkv);

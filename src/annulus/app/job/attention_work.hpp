@@ -23,6 +23,7 @@ class AttentionWork : public Work {
   report::LseFindings write_outputs(store::RowWriter* file) override;
   void read_gradients() override;
   void write_gradients(store::RowWriter* file) override;
+  std::string sink_note() const override { return sink_note_; }
   bool share_inputs(const Work& other) override;
   Index input_bytes() const override;
   void drop_results() override;
@@ -71,6 +72,7 @@ class AttentionWork : public Work {
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // of the passes that are made
   strategies::Tensors tensors_;
   std::vector<Input> inputs_, gradient_inputs_;  // that are being read
+  std::string sink_note_;
   bool reads_ahead_ = false;
   core::RowSource::Ticket last_ = 0;  // 0: nothing is being read
   Index beside_ = 0;

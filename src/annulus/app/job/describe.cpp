@@ -18,6 +18,7 @@ std::string describe_pattern(const Problem& problem) {
     const bool all = pair.segment == pattern::whole_document;
     text += fmt::format(" ({}, {})", all ? "all" : std::to_string(pair.segment), pair.dilation);
   }
+  if (problem.sink) text += ", sinks";
   if (problem.documents.size() > 2) text += fmt::format(", {} documents", problem.documents.size() - 1);
   return text;
 }

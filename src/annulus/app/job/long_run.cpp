@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "annulus/app/job/run_identity.hpp"
+#include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
@@ -45,8 +46,9 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
   std::vector<store::PartTensor> all;
   const auto add = [&](const store::TensorSpec& spec, bool is_scratch) {
     const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
-    const std::optional<core::DType> memory =
-        job.layer ? problem.type : strategies::memory_type_of(problem, tensor.value());
+    const std::optional<core::DType> memory = job.layer ? problem.type
+                                              : tensor  ? strategies::memory_type_of(problem, *tensor)
+                                                        : spec.type.dtype();  // dsink
     all.push_back({spec, memory.value_or(store::bits_of_int64), is_scratch});
   };
   for (const store::TensorSpec& spec : job.results) add(spec, false);
@@ -122,7 +124,8 @@ struct LongRun::State {
   store::OutputFile output;
   store::FileRows rows;
   Index found_finished = 0;
-  Index claimed = 0;  // of a run that keeps nothing, whose journal has no units
+  Index claimed = 0;                    // of a run that keeps nothing, whose journal has no units
+  std::vector<std::string> sink_notes;  // of such a run
   std::size_t phase = 0;
   bool stopped = false;
 
@@ -196,8 +199,10 @@ void LongRun::State::put_origins() {
   }
   store::PartFile* part = output.part();
   if (part == nullptr || cuts.phases.size() == 1) return;
-  for (const store::PartTensor& tensor : tensors)
-    rows.put(*core::stored_tensor(tensor.spec.name), part->place(tensor.spec.name));
+  for (const store::PartTensor& tensor : tensors) {
+    const std::optional<StoredTensor> stored = core::stored_tensor(tensor.spec.name);
+    if (stored) rows.put(*stored, part->place(tensor.spec.name));
+  }
 }
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<store::TensorSpec> scratch,
@@ -297,14 +302,15 @@ std::optional<Unit> LongRun::claim() {
   }
 }
 
-void LongRun::finish(const Unit& unit) {
+void LongRun::finish(const Unit& unit, const std::string& sink_note) {
   State& s = *state_;
   s.output.part()->flush();
   s.check_input();
+  s.sink_notes.push_back(sink_note);
   if (!s.keeps) return s.output.part()->write_borders();
   store::Journal::Turn turn(s.journal());
   s.output.part()->write_borders();
-  turn.write(fmt::format("done {} {}", unit.phase, unit.index));
+  turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
   turn.flush();
 }
 
@@ -328,8 +334,9 @@ std::optional<Unit> LongRun::claim_together() {
   return Unit{std::size_t(found.at(0)), found.at(1)};
 }
 
-void LongRun::finish_together(const Unit& unit) {
+void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
   State& s = *state_;
+  s.sink_notes.push_back(sink_note);
   comm::agree(s.comm, [&] {
     if (s.keeps && s.output.part()->has_borders()) {  // of rows that this rank wrote on its own
       const store::Journal::Turn turn(s.journal());
@@ -341,7 +348,7 @@ void LongRun::finish_together(const Unit& unit) {
   if (!s.keeps) return;
   comm::on_root(s.comm, [&] {
     store::Journal::Turn turn(s.journal());
-    turn.write(fmt::format("done {} {}", unit.phase, unit.index));
+    turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
     turn.flush();
   });
 }
@@ -365,6 +372,10 @@ bool LongRun::complete(const std::function<store::Record()>& record) {
     return true;
   }
   s.rows.forget();
+  if (s.job.problem.sink && s.job.problem.gradients) {
+    write_dsink(
+        s.job, [&] { return s.keeps ? s.journal().notes() : s.sink_notes; }, s.output, s.comm);
+  }
   s.output.publish(record());
   return true;
 }

@@ -68,15 +68,16 @@ class LongRun {
   /// The next unit for this rank; none: all are finished or in other ranks' hands, or a stop was asked for. Waits where
   /// a phase cannot begin yet. Local.
   std::optional<Unit> claim();
-  /// The unit is computed and written: flushes what this rank wrote, then notes it in the journal. Local.
-  void finish(const Unit& unit);
+  /// The unit is computed and written: flushes what this rank wrote, then notes it in the journal, with what
+  /// sink_gradients.hpp has to say of it. Local.
+  void finish(const Unit& unit, const std::string& sink_note = "");
 
   // One unit after another, by all ranks together (a whole run, passes):
 
   /// The same for all ranks together: the same unit on each; collective.
   std::optional<Unit> claim_together();
   /// Collective.
-  void finish_together(const Unit& unit);
+  void finish_together(const Unit& unit, const std::string& sink_note = "");
 
   // Numbers:
 
@@ -91,8 +92,8 @@ class LongRun {
   /// Units that were finished when this launch began.
   Index found_finished() const;
 
-  /// After the last claim(). Where all units are finished: adds the record and gives the file its final name; true on
-  /// every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
+  /// After the last claim(). Where all units are finished: adds dsink and the record and gives the file its final name;
+  /// true on every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
   /// why_unfinished() then says so in words, with what to do. `record` is called on every rank. Collective.
   bool complete(const std::function<store::Record()>& record);
   /// After complete(): a stop was asked for on some rank, and units are left. The same on every rank.

@@ -32,6 +32,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
     problem.documents = {0, problem.shape.sequence};
   }
   problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
+  problem.sink = settings.input.sink.has_value();
   problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
   problem.pattern = settings.attention.pattern;
   problem.backend = settings.compute.backend.value_or(kernels::default_backend());
@@ -148,8 +149,8 @@ void add_statistics(const Request& request, std::vector<store::TensorSpec>& all)
   add("top_weights", core::lse_type(type));
 }
 
-/// Attention alone has out, lse and statistics, and with gradients dq, dk and dv. A layer has y, and with gradients dx
-/// and those of all weights, dwq ...
+/// Attention alone has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer has y, and with
+/// gradients dx and those of all weights, dwq ...
 std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);
@@ -172,6 +173,7 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   add("dq", shape.heads);
   add("dk", shape.kv_heads);
   add("dv", shape.kv_heads);
+  if (request.problem.sink) all.push_back({"dsink", core::lse_type(request.problem.type), {shape.heads}, "head"});
   return all;
 }
 

@@ -39,6 +39,11 @@ struct Request {
   strategies::Problem problem;                  ///< with a section layer its attention
   std::optional<layer::LayerProblem> layer;
   std::vector<store::TensorSpec> results;  ///< datasets of the result of `run`
+  /// Sink logits of all heads; empty: none.
+  const std::vector<double>& sink() const {
+    static const std::vector<double> none;
+    return input ? input->sink() : none;
+  }
   /// Set where this is one slice of a larger request: `problem` is then the slice alone, `results` the whole request's.
   std::optional<strategies::Slice> slice;
 

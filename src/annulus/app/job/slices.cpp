@@ -21,7 +21,7 @@ std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
   return made;
 }
 
-void SlicedRun::compute(Index i, Tally& tally) {
+std::string SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
   const bool has_several = job_.slice_count() > 1;
   if (!now || now->number != i) {
@@ -41,6 +41,7 @@ void SlicedRun::compute(Index i, Tally& tally) {
   if (has_several)
     kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
   app::compute(now->job, *now->work, steps, comm_, tally);
+  return now->work->sink_note();
 }
 
 Cuts cuts_of(const Job& job) {
@@ -79,10 +80,10 @@ WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tal
   {
     SlicedRun slices(job, comm, run.source(), run.output());
     while (const std::optional<Unit> unit = run.claim_together()) {
-      slices.compute(unit->index, tally);
+      const std::string sink_note = slices.compute(unit->index, tally);
       const comm::Scope scope("the flushing of a unit");
       core::Span flushing("flush", core::SpanKind::file);
-      run.finish_together(*unit);
+      run.finish_together(*unit, sink_note);
       tally.write_seconds += flushing.close();
     }
   }

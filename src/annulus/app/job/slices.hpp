@@ -17,8 +17,8 @@ class SlicedRun {
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
-  /// Slice i from input to result, collective. Slice i + 1 is taken to come next.
-  void compute(Index i, Tally& tally);
+  /// Slice i from input to result, collective. Slice i + 1 is taken to come next. Returns Work::sink_note().
+  std::string compute(Index i, Tally& tally);
 
  private:
   struct Prepared {

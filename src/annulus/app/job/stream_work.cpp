@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "annulus/app/job/run_identity.hpp"
+#include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/core/storage.hpp"
@@ -94,7 +95,7 @@ void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetr
 }  // namespace
 
 StreamWork::StreamWork(const Job& job)
-    : job_(job), passes_(job.problem, job.partition, job.run.settings.input.dlse.has_value()) {}
+    : job_(job), passes_(job.problem, job.partition, job.run.settings.input.dlse.has_value(), job.sink()) {}
 
 Cuts StreamWork::cuts() const {
   return {"stream",
@@ -111,9 +112,9 @@ std::vector<store::TensorSpec> StreamWork::scratch() const {
 
 void StreamWork::run(LongRun& long_run, const strategies::Progress& progress) {
   while (const std::optional<Unit> unit = long_run.claim()) {
-    compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
+    const std::string note = compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
     const comm::BlockingScope inside("the flushing of a block's results");
-    long_run.finish(*unit);
+    long_run.finish(*unit, note);
   }
   metrics_.read = long_run.source().traffic();
   if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
@@ -128,8 +129,8 @@ void StreamWork::run_without_file(const comm::Communicator& comm, const strategi
   metrics_.read = source.traffic();
 }
 
-void StreamWork::compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
-                         const strategies::Progress& progress) {
+std::string StreamWork::compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
+                                const strategies::Progress& progress) {
   const int phase = int(unit.phase);
   const Index block = passes_.block_of(unit.index), units = passes_.units() * passes_.phases();
   const std::string name =
@@ -148,6 +149,7 @@ void StreamWork::compute(const Unit& unit, core::RowSource& source, core::RowSin
   metrics_.predicted_bytes = std::max(metrics_.predicted_bytes, passes_.cost(phase, block).memory_bytes);
   add(made.forward, phase, metrics_.forward);
   add(made.backward, phase, metrics_.backward);
+  return made.sink_sums.empty() ? "" : sink_note(0, made.sink_sums);
 }
 
 }  // namespace annulus::app

@@ -34,9 +34,9 @@ class StreamWork {
   const StreamMetrics& metrics() const { return metrics_; }
 
  private:
-  /// `sink`: nullptr drops results.
-  void compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
-               const strategies::Progress& progress);
+  /// `sink`: nullptr drops results. Returns the unit's sink_note().
+  std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
+                      const strategies::Progress& progress);
 
   const Job& job_;
   const strategies::BlockPasses passes_;

@@ -42,6 +42,8 @@ class Work {
   virtual report::LseFindings write_outputs(store::RowWriter* file) = 0;
   virtual void read_gradients() = 0;
   virtual void write_gradients(store::RowWriter* file) = 0;
+  /// What the unit adds to the gradients of sink logits, to be noted with it; empty: nothing. After write_gradients().
+  virtual std::string sink_note() const { return ""; }
 
   /// Takes the inputs of a work that has read the same rows of the same tensors, gradients as well; false: it cannot.
   virtual bool share_inputs(const Work& other) = 0;

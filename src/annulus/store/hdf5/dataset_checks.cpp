@@ -1,7 +1,10 @@
 #include "annulus/store/hdf5/dataset_checks.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
@@ -81,21 +84,44 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
        fmt::join(extents, ", "), to_fit);
 }
 
+std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
+                              const std::string& to_fit) {
+  const FoundDataset found = look_at(file, path, name, "(heads)", "input.sink names it");
+  check_extents(found, {heads}, to_fit);
+  const DatasetId dataset = open_dataset(file, path, name);
+  std::vector<double> logits(std::size_t(heads), 0);
+  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                            static_cast<void*>(logits.data())),
+             "{}: reading failed", found.where);
+  for (std::size_t h = 0; h < logits.size(); ++h) {
+    if (std::isfinite(logits[h]) || logits[h] < 0) continue;
+    fail(ErrorKind::failure, "{} holds {} at [{}], expected finite numbers, or -inf for a head without a sink",
+         found.where, logits[h], h);
+  }
+  return logits;
+}
+
 FileContents agreed_contents(const std::string& path, const std::optional<std::string>& documents,
                              const comm::Communicator& comm, const std::function<FileContents(hid_t)>& look) {
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
     const FileId file = open_alone(path, false);
-    const auto [s, type, order, width, none] = look(file);
-    std::vector<Index> numbers{s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, Index(type), Index(order), width};
+    const auto [s, type, order, width, none, sink] = look(file);
+    std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,        s.head_dim,
+                               Index(type), Index(order), width,   Index(sink.size())};
+    for (const double logit : sink) numbers.push_back(std::bit_cast<Index>(logit));
     const pattern::Documents offsets = read_documents(file, path, documents, s.sequence);
     numbers.insert(numbers.end(), offsets.begin(), offsets.end());
     return numbers;
   });
+  const auto sink = seen.begin() + 9, offsets = sink + seen[8];
+  std::vector<double> logits;
+  std::transform(sink, offsets, std::back_inserter(logits), [](Index bits) { return std::bit_cast<double>(bits); });
   return {{seen[0], seen[1], seen[2], seen[3], seen[4]},
           core::DType(seen[5]),
           core::AxisOrder(seen[6]),
           seen[7],
-          {seen.begin() + 8, seen.end()}};
+          {offsets, seen.end()},
+          logits};
 }
 
 }  // namespace annulus::store

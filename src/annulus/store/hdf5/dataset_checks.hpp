@@ -31,6 +31,11 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 /// Throws Error(failure) unless the dataset has these extents: "..., expected (1, 8, 4) to fit q (1, 8, 4, 64)".
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
+/// The sink logits (heads) in a dataset of floats. Throws Error(failure) where they are not so many ("... to fit
+/// TO_FIT"), or NaN or infinity is among them.
+std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
+                              const std::string& to_fit);
+
 /// Rank 0 opens the file and looks (`look` leaves out the documents); all ranks learn what it found; collective. Throws
 /// the same Error(failure) on every rank.
 FileContents agreed_contents(const std::string& path, const std::optional<std::string>& documents,

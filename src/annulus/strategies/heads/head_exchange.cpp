@@ -79,6 +79,7 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
   core::RankMetrics metrics{own_rows, {{}}};
   core::HopMetrics exchanged;
   tensors.delta = make_delta(problem, own_rows, tensors);
+  make_sink_sums(problem, own_rows, tensors);
   Tensors narrow;
   core::timed_wait(exchanged, "all-to-all", [&] { narrow = member.group.take_backward_heads(member.inside, tensors); });
   tensors.delta = {};

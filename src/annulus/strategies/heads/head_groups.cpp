@@ -130,6 +130,10 @@ Index HeadGroup::memory(Index narrow_memory) const {
 Tensors HeadGroup::take_heads(const comm::Communicator& group, const Tensors& own) const {
   Tensors narrow;
   narrow.poll = own.poll;
+  if (whole_.sink) {
+    const auto first = own.sink.begin() + core::even_part(whole_.shape.heads, Index(members_.size()), rank_).begin;
+    narrow.sink.assign(first, first + narrow_.shape.heads);
+  }
   narrow.q = core::Buffer("q", array_bytes(q_.narrow));
   narrow.kv = core::Buffer("kv", array_bytes(kv_.narrow));
   comm::alltoall_pieces(group, at(q_.own, own.q), q_.heads_of, at(q_.narrow, narrow.q), q_.rows_of);
@@ -198,6 +202,7 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index sums = own_sums > 0 ? own_sums : received;
   return backward_inputs(whole_, rows) +
          std::max({narrow_inputs + delta + array_bytes(delta_.own), narrow_inputs + narrow_work,
+                   array_bytes(delta_.own) + sink_sum_bytes(whole_),
                    panels + narrow_sums + dq + std::max(narrow_dq, received),
                    panels + dq + std::max(received + own_sums, sums + dkv)});
 }

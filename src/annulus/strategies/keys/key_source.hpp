@@ -20,6 +20,7 @@ class Location {
 
   /// Number of the part.
   int rank() const { return rank_; }
+  bool has_ranks() const { return comm_ != nullptr; }
   const comm::Communicator& comm() const { return *comm_; }
   core::RowSource& stored_rows() const { return *rows_; }
   /// Batch entry of the store that is batch entry 0 of the problem.

@@ -47,8 +47,12 @@ void add_own(const core::HopMetrics& own, core::RankMetrics& metrics) {
 
 }  // namespace
 
-BlockPasses::BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse)
-    : problem_(of_one_entry(problem)), entries_(problem.shape.batch), blocks_(std::move(blocks)), dlse_(dlse) {
+BlockPasses::BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse, std::vector<double> sink)
+    : problem_(of_one_entry(problem)),
+      entries_(problem.shape.batch),
+      blocks_(std::move(blocks)),
+      dlse_(dlse),
+      sink_(std::move(sink)) {
   forward_ = std::make_unique<const Schedule>(read_from_store(), problem_, blocks_);
   if (!problem_.gradients) return;
   of_queries_ = std::make_unique<const Schedule>(read_from_store_for_queries(), problem_, blocks_);
@@ -88,6 +92,7 @@ UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, cor
   const Location location(int(block_of(unit)), entry_of(unit), source);
   Tensors tensors;
   tensors.poll = poll;
+  tensors.sink = sink_;
   return phase == 0 ? run_queries(location, sink, progress, std::move(tensors))
                     : run_keys(location, sink, progress, std::move(tensors));
 }
@@ -115,6 +120,7 @@ UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& si
   own = {};
   read_late(location, tensors, own);
   metrics.backward = run_backward_pass(*of_queries_, location, tensors, progress);
+  metrics.sink_sums = std::move(tensors.sink_sums);
   add_own(own, *metrics.backward);
   write(StoredTensor::dq, tensors.dq);
   return metrics;

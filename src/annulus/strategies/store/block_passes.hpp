@@ -30,12 +30,13 @@ struct UnitCost {
 /// What a unit measured; a backward pass where it made gradients.
 struct UnitMetrics {
   std::optional<core::RankMetrics> forward, backward;
+  std::vector<std::int64_t> sink_sums = {};  ///< of its queries (Tensors::sink_sums)
 };
 
 class BlockPasses {
  public:
-  /// The store has gradients of the LSE where `dlse`.
-  BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse);
+  /// The store has gradients of the LSE where `dlse`. `sink` as Tensors::sink.
+  BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse, std::vector<double> sink = {});
 
   Index blocks() const { return Index(blocks_.size()); }
   const pattern::StoredRows& rows(Index block) const { return blocks_[std::size_t(block)]; }
@@ -64,6 +65,7 @@ class BlockPasses {
   const Index entries_;
   const pattern::Partition blocks_;
   const bool dlse_;
+  const std::vector<double> sink_;
   std::unique_ptr<const Schedule> forward_, of_queries_, of_keys_;
 };
 
