@@ -28,7 +28,9 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
                                           : ReferenceSemantics::longnet;
   made.pairs.clear();
   for (std::size_t i = 0; i < test.pattern.segments.size(); ++i) {
-    made.pairs.push_back({test.pattern.segments[i], test.pattern.dilations[i]});
+    const Segment& segment = test.pattern.segments[i];
+    made.pairs.push_back({segment.rows, test.pattern.dilations[i]});
+    if (segment.window) made.pairs.back().window = {segment.window->left, segment.window->right, segment.window->first};
   }
   made.causal = test.pattern.causal;
   made.scale = test.pattern.scale.value_or(1 / std::sqrt(double(test.shape.head_dim)));

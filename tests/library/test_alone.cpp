@@ -15,6 +15,7 @@ namespace annulus::test {
 namespace {
 
 const Shape small{.sequence = 40, .heads = 4, .kv_heads = 2, .head_dim = 8};
+const Pattern windows{.segments = {Window{9, 3, 4}, 8, Window{.left = 2, .right = 1}}, .dilations = {1, 2, 5}};
 const Pattern dilated{.segments = {8, all}, .dilations = {1, 3}, .causal = true};
 
 bool mpi_was_started() {
@@ -33,9 +34,11 @@ TEST(LibraryAlone, NeedsNoMpi) {
     Options options;
     options.strategy = name;
     options.gradients = options.entropy = true;
-    LibraryCase test{name, small, dilated, options};
-    test.options.entropy = false;
-    expect_definition(test, alone);
+    for (const Pattern& pattern : {dilated, windows}) {
+      LibraryCase test{name, small, pattern, options};
+      test.options.entropy = false;
+      expect_definition(test, alone);
+    }
   }
   EXPECT_FALSE(mpi_was_started());
 }
@@ -160,6 +163,12 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: there are 1 segments and 2 dilations, expected one of each per pair");
   EXPECT_EQ(refusal(good, {.segments = {-4}, .dilations = {1}}),
             "plan: segments[0] is -4, expected 1 or more, or annulus::all (0)");
+  EXPECT_EQ(refusal(good, {.segments = {all, Window{3, -1}}, .dilations = {1, 1}}),
+            "plan: segments[1] is a window of left 3, right -1, first 0, expected 0 to 1000000000000");
+  EXPECT_EQ(refusal(good, {.segments = {Window{3, 0, 2}}, .dilations = {2}}),
+            "plan: segments: pair 1, {window: [3, 0], first: 2}: first needs dilation 1, which is 2");
+  EXPECT_EQ(refusal(good, {.segments = {Window{3, 0}}, .dilations = {1}, .semantics = "torchscale"}),
+            "plan: segments: pair 1, {window: [3, 0]}: torchscale has no windows, expected rows or all");
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {0}}), "plan: dilations[0] is 0, expected 1 or more");
   EXPECT_EQ(refusal(good, {.semantics = "longnets"}),
             "plan: semantics is 'longnets', expected one of " + test::words_of(pattern::semantics_table));

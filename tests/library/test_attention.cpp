@@ -32,6 +32,23 @@ TEST(LibraryAttention, EveryStrategyInEveryLayout) {
   }
 }
 
+TEST(LibraryAttention, WindowsWithEveryStrategy) {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const bool causal : {true, false}) {
+    const Pattern windows{.segments = {Window{12, 3, 4}, 8, Window{.left = 2, .right = 1}},
+                          .dilations = {1, 2, 5},
+                          .causal = causal,
+                          .documents = {0, 9, 37}};
+    for (const strategies::Strategy* one : strategies::available()) {
+      Options options;
+      options.strategy = one->name();
+      options.gradients = true;
+      expect_definition({fmt::format("{}, windows{}", one->name(), causal ? ", causal" : ""), small, windows, options},
+                        comm);
+    }
+  }
+}
+
 TEST(LibraryAttention, EveryTypeInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : core::all_dtypes) {
@@ -295,6 +312,9 @@ TEST(LibraryAttention, TellsEveryRankOfAnotherRanksPlan) {
   pattern.segments.push_back(3);
   pattern.dilations.push_back(1);
   expect(Plan(small, pattern, ranks, ring), "segments 8 all 3", "segments 8 all");
+  pattern = dilated;
+  pattern.segments[0] = Window{3, 5, 2};  // causal: nothing on the right
+  expect(Plan(small, pattern, ranks, ring), "segments {window: [3, 0], first: 2} all", "segments 8 all");
   pattern = dilated;
   pattern.scale = 0.5;
   expect(Plan(small, pattern, ranks, ring), "scale 0.5", fmt::format("scale {}", 1 / std::sqrt(5.0)));

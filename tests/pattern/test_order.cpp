@@ -18,16 +18,15 @@ using KeyOrder = std::map<std::tuple<Index, Index, Index>, std::vector<Index>>;
 
 /// Appends the keys of one call of the kernel: in each item from the last to the first, as the kernel walks them.
 void append_call(const Layout& layout, const StoredRows& queries, const KeyRows& keys, Band part, KeyOrder& order) {
-  const auto lists = work_lists(layout, queries, keys, part);
-  for (std::size_t pair = 0; pair < lists.size(); ++pair) {
-    const core::WorkList& list = lists[pair];
+  const Index pair = layout.pairs.begin;  // the only one
+  for (const core::WorkList& list : work_lists(layout, queries, keys, part)) {
     for (const core::WorkItem& item : list.items) {
       for (Index a = 0; a < item.query.runs; ++a) {
         const core::Run& q = list.runs[std::size_t(item.query.first_run + a)];
         for (Index i = 0; i < q.count * item.head_count; ++i) {
           const Index row = q.row + i / item.head_count * q.stride, t = q.t + i / item.head_count;
           const Index head = item.head_first + i % item.head_count * item.head_stride;
-          std::vector<Index>& met = order[{Index(pair), test::global_row(queries, row), head}];
+          std::vector<Index>& met = order[{pair, test::global_row(queries, row), head}];
           for (Index b = item.key.runs; b-- > 0;) {
             const core::Run& k = list.runs[std::size_t(item.key.first_run + b)];
             for (Index j = k.count; j-- > 0;) {

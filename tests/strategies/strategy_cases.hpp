@@ -51,10 +51,35 @@ inline std::vector<Case> semantics_cases() {
   return cases;
 }
 
+/// Windows: causal and not, dilated, with first rows, of more rows than a rank or a document has, beside segments.
+inline std::vector<Case> window_cases() {
+  using pattern::Semantics, pattern::Window;
+  const Index all = pattern::whole_document;
+  const pattern::Documents documents{0, 11, 11, 40, 53};
+  return {
+      make_case("window, causal", {2, 97, 4, 2, 12}, {Semantics::longnet, {{all, 1, Window{9, 0}}}, true, false}),
+      make_case("window over ranks", {1, 90, 4, 1, 24}, {Semantics::longnet, {{all, 1, Window{50, 7}}}, false, false}),
+      make_case("dilated window, documents", {1, 53, 6, 2, 8},
+                {Semantics::paper, {{all, 3, Window{2, 4}}}, false, false}, documents),
+      make_case("window and segments", {1, 64, 6, 3, 8},
+                {Semantics::longnet, {{16, 1}, {all, 2, Window{5, 0}}, {all, 4}}, true, false}),
+      make_case("window and first rows, causal", {1, 71, 4, 2, 16},
+                {Semantics::longnet, {{all, 1, Window{6, 0, 3}}}, true, false}),
+      make_case("window and first rows, documents", {1, 53, 4, 2, 16},
+                {Semantics::longnet, {{all, 1, Window{3, 2, 30}}, {8, 2}}, false, false}, documents),
+      make_case("windows of groups", {1, 60, 5, 5, 8},
+                {Semantics::grouped, {{all, 1, Window{4, 1}}, {all, 2, Window{3, 3}}, {8, 2}}, false, true}),
+      make_case("window of fewer rows than ranks", {2, 3, 2, 1, 5},
+                {Semantics::longnet, {{all, 1, Window{1, 1, 1}}}, false, false}),
+      make_case("window of a row, dilation above n", {1, 29, 2, 2, 8},
+                {Semantics::longnet, {{all, 50, Window{1, 1}}, {all, 1, Window{0, 0}}}, false, false}),
+  };
+}
+
 inline std::vector<Case> awkward_cases() {
   using pattern::Semantics;
   const Index all = pattern::whole_document;
-  return {
+  std::vector<Case> cases{
       make_case("one row", {1, 1, 1, 1, 1}, {Semantics::longnet, {{}}, true, false}),
       make_case("fewer rows than ranks", {2, 3, 2, 1, 5}, {Semantics::paper, {{2, 1}, {all, 2}}, false, false}),
       make_case("n prime, batch 3", {3, 97, 4, 2, 31}, {Semantics::longnet, {{32, 1}, {64, 4}}, true, false}),
@@ -68,6 +93,8 @@ inline std::vector<Case> awkward_cases() {
       make_case("more filled in than there", {2, 35, 3, 1, 24},
                 {Semantics::torchscale, {{33, 1}, {all, 8}}, false, false}),
   };
+  for (Case& one : window_cases()) cases.push_back(std::move(one));
+  return cases;
 }
 
 inline std::vector<Case> storage_cases() {

@@ -49,6 +49,22 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
             "output.top_keys: lists of 28147497671065");
 }
 
+TEST(ProblemChecks, WindowsThatCannotBe) {
+  const auto with = [](Semantics semantics, pattern::Pair pair) {
+    return [=](Problem& p) {
+      p.pattern.semantics = semantics;
+      p.pattern.pairs[1] = pair;
+    };
+  };
+  const Index all = pattern::whole_document;
+  EXPECT_EQ(objection(with(Semantics::longnet, {all, 3, pattern::Window{4, 0}})), "");
+  EXPECT_EQ(objection(with(Semantics::grouped, {all, 1, pattern::Window{4, 0, 2}})), "");
+  EXPECT_EQ(objection(with(Semantics::longnet, {all, 3, pattern::Window{4, 0, 2}})),
+            "attention.segments: pair 2, {window: [4, 0], first: 2}: first needs dilation 1, which is 3");
+  EXPECT_EQ(objection(with(Semantics::torchscale, {all, 1, pattern::Window{4, 0}})),
+            "attention.segments: pair 2, {window: [4, 0]}: torchscale has no windows, expected rows or all");
+}
+
 TEST(ProblemChecks, DisplacedRowsOfOneDocumentAndOfSeveral) {
   const auto displaced = [](Problem& p) {
     p.pattern.semantics = Semantics::torchscale;

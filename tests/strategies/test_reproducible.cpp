@@ -275,6 +275,22 @@ TEST(Reproducible, MoreRowsThanATileAndOnePair) {
               3);
 }
 
+TEST(Reproducible, Windows) {
+  using pattern::Window;
+  std::vector<Case> cases;
+  for (const bool causal : {false, true}) {
+    const auto add = [&](const char* name, std::vector<pattern::Pair> pairs, const pattern::Documents& documents) {
+      cases.push_back(make(fmt::format("{}{}", name, causal ? ", causal" : ""), {1, 240, 4, 2, 24},
+                           {Semantics::longnet, std::move(pairs), causal, false}, documents));
+    };
+    add("a few rows", {{all, 1, Window{20, 3}}}, {});
+    add("over ranks, dilated", {{all, 2, Window{70, 50}}}, {});
+    add("with first rows", {{all, 1, Window{33, 30, 90}}}, {});
+    add("several, documents", {{all, 1, Window{12, 12, 5}}, {40, 3}, {all, 3, Window{6, 40}}}, {0, 20, 20, 150, 240});
+  }
+  compare_all(cases, 8);
+}
+
 TEST(Reproducible, RandomSettings) {
   const std::uint64_t seed = 20261121;
   std::mt19937_64 random(seed);
@@ -329,9 +345,15 @@ std::vector<Case> granule_cases() {
     add("two pairs", {1, 270, 6, 2, 16}, {{96, 1}, {all, 3}}, one, core::DType::bfloat16);
     add("documents", {2, 270, 2, 2, 64}, {{64, 2}, {all, 1}}, several, core::DType::float16);
     add("dense", {1, 210, 2, 1, 8}, {{}}, one, core::DType::float64);
+    const pattern::Window near{40, 20}, near_and_first{33, 5, 21};
+    add("windows", {1, 270, 4, 2, 16}, {{all, 1, near_and_first}, {all, 3, near}}, several, core::DType::bfloat16);
     add("documents dealt whole", {1, 420, 4, 2, 16}, {{64, 2}, {all, 1}}, dealt, core::DType::bfloat16);
     if (cases.back().problem.backend == core::Backend::host) {  // matrix units of hosts
       add("products of bfloat16", {1, 270, 4, 2, 40}, {{128, 2}, {}}, one, core::DType::bfloat16);
+      cases.back().problem.precision = core::Precision::bfloat16;
+      cases.back().problem.granule = kernels::granule_of(core::Backend::host);
+      add("windows, products of bfloat16", {1, 270, 4, 2, 40}, {{all, 1, near_and_first}, {all, 2, near}}, one,
+          core::DType::bfloat16);
       cases.back().problem.precision = core::Precision::bfloat16;
       cases.back().problem.granule = kernels::granule_of(core::Backend::host);
     }

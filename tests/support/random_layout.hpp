@@ -34,7 +34,10 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   kernels::ReferencePattern words;
   words.semantics = kernels::ReferenceSemantics(int(layout.pattern.semantics));
   words.pairs.clear();
-  for (const pattern::Pair& pair : layout.pattern.pairs) words.pairs.push_back({pair.segment, pair.dilation});
+  for (const pattern::Pair& pair : layout.pattern.pairs) {
+    words.pairs.push_back({pair.segment, pair.dilation});
+    if (pair.window) words.pairs.back().window = {pair.window->left, pair.window->right, pair.window->first};
+  }
   words.causal = layout.pattern.causal;
   words.scale = scale;
   words.group_scale = layout.pattern.group_scale;
@@ -50,8 +53,15 @@ inline pattern::Pattern without_displacement(pattern::Pattern pattern) {
   return pattern;
 }
 
-/// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, 1-4 documents, empty ones
-/// too.
+/// A window of up to n rows on either side, or of none, or of more rows than there are; with r = 1 often the first rows.
+inline pattern::Window draw_window(std::mt19937_64& random, Index n, Index dilation) {
+  const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
+  const auto limit = [&] { return draw(0, 3) == 0 ? draw(0, n + 3) : draw(0, n / (2 * dilation) + 1); };
+  return {limit(), limit(), dilation == 1 && draw(0, 1) == 0 ? draw(1, n / 2 + 2) : 0};
+}
+
+/// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, windows, 1-4 documents, empty
+/// ones too.
 inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   RandomLayout drawn;
@@ -68,6 +78,10 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   for (Index i = 0; i < pairs; ++i) {
     const Index segment = draw(0, 3) == 0 ? pattern::whole_document : draw(1, drawn.n + 5);
     layout.pattern.pairs.push_back({segment, draw(0, 2) == 0 ? 1 : draw(1, 9)});
+    pattern::Pair& pair = layout.pattern.pairs.back();
+    if (layout.pattern.semantics == pattern::Semantics::torchscale || draw(0, 2) > 0) continue;
+    pair.segment = pattern::whole_document;
+    pair.window = draw_window(random, drawn.n, pair.dilation);
   }
   layout.pattern = without_displacement(layout.pattern);
   layout.documents = {0, drawn.n};
@@ -83,7 +97,7 @@ inline std::string describe(const RandomLayout& drawn) {
                      std::to_string(layout.kv_heads) + ", " + std::string(name_of(layout.pattern.semantics)) +
                      (layout.pattern.causal ? ", causal" : "") + ", pairs";
   for (const auto& pair : layout.pattern.pairs) {
-    text += " (" + std::to_string(pair.segment) + ", " + std::to_string(pair.dilation) + ")";
+    text += " (" + pattern::segment_text(pair) + ", " + std::to_string(pair.dilation) + ")";
   }
   text += ", documents";
   for (const Index border : layout.documents) text += " " + std::to_string(border);

@@ -13,7 +13,8 @@ strategies::Problem problem(bool causal) {
   problem.type = core::DType::float64;
   problem.precision = core::Precision::float64;
   problem.scale = 0.4;
-  problem.pattern.pairs = {{8, 1}, {pattern::whole_document, 3}};
+  problem.pattern.pairs = {
+      {8, 1}, {pattern::whole_document, 3}, {pattern::whole_document, 1, pattern::Window{3, 2, 2}}};
   problem.pattern.causal = causal;
   problem.documents = {0, 37};
   problem.gradients = true;

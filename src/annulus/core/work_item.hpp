@@ -81,11 +81,16 @@ struct WorkItem {
 };
 
 /// One pair of a pattern as one head sees it: row y of a document is picked where y mod segment mod dilation = offset.
-/// An offset of -1: the head takes no part in the pair.
+/// An offset of -1: the head takes no part in the pair. Or a window (offset 0): row x sees rows y with x - y = j
+/// dilation, -right <= j <= left, and those before row `first`.
 struct HeadPair {
   Index segment = 1;
   Index dilation = 1;
   Index offset = 0;
+  bool is_window = false;
+  Index left = 0;
+  Index right = 0;
+  Index first = 0;
 };
 
 /// Items that may be worked on in any order and at the same time: no two of them share a (query row, head).

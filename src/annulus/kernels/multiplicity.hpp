@@ -1,4 +1,4 @@
-// How often a key counts for a query row: once for each pair of the pattern in which both are picked.
+// How often a key counts for a query row: once for each pair of the pattern in which the row sees it.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -7,26 +7,29 @@
 
 namespace annulus::kernels {
 
-/// The rows that a pair picks in the segment of one of them: first, first + dilation, ... before `end`; rows of a
-/// document, counted from its start.
+/// The rows that a pair picks in the segment of one of them: first, first + dilation, ... before `end`, and those before
+/// `below`; rows of a document, counted from its start.
 struct PickedRows {
   core::Index first = 0;
   core::Index end = 0;
   core::Index dilation = 1;
+  core::Index below = 0;
 
   KOKKOS_INLINE_FUNCTION bool contain(core::Index y) const {
-    return y >= first && y < end && (y - first) % dilation == 0;
+    return y < below || (y >= first && y < end && (y - first) % dilation == 0);
   }
 };
 
-/// What the pair picks where row x is; contains x if the pair picks it.
+/// What the pair picks where row x is; contains x if the pair picks it. Of a window what row x sees, itself included.
 KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
   if (pair.offset < 0) return {};
+  if (pair.is_window)
+    return {x - pair.left * pair.dilation, x + pair.right * pair.dilation + 1, pair.dilation, pair.first};
   const core::Index begin = x / pair.segment * pair.segment;
   return {begin + pair.offset, begin + pair.segment, pair.dilation};
 }
 
-/// Pairs of one head in which rows x and y are picked in the same segment; with y = x the most there are for any y.
+/// Pairs of one head in which row x sees row y; with y = x the most there are for any y.
 /// Worked example: pairs (4, 1) and (8, 2) at offset 0: rows 6 and 4 meet in both, rows 6 and 5 in the first, rows 6
 /// and 0 in the second.
 KOKKOS_INLINE_FUNCTION int multiplicity(const core::HeadPair* of_head, core::Index pairs, core::Index x,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace annulus::kernels {
 namespace {
@@ -11,13 +12,30 @@ using core::Index;
 using core::Interval;
 
 /// One pair as one head sees it: row y (counted from its document's start) is picked when (y mod segment) mod dilation
-/// is `offset`.
+/// is `offset`; a window picks all rows.
 struct HeadPair {
   Index segment;
   Index dilation;
   Index offset;
+  std::optional<ReferenceWindow> window;
 
-  bool picks(Index y) const { return y % segment % dilation == offset; }
+  bool picks(Index y) const { return window || y % segment % dilation == offset; }
+  /// Whether row x sees row p, rows counted from their document's start.
+  bool shows(Index x, Index p) const {
+    if (!window) return x / segment == p / segment && picks(x) && picks(p);
+    if ((window->mirrored ? x : p) < window->first) return true;
+    const Index steps = (x - p) / dilation;
+    return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
+  }
+  /// The same for very many rows: a window's rows, every `dilation`-th of these, and its document's first rows.
+  Interval window_of(Index x, Index rows) const {
+    return {x - std::min(window->left, x / dilation) * dilation,
+            x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};
+  }
+  Interval first_of(Index x, Index rows) const {
+    if (window->mirrored) return {0, x < window->first ? rows : 0};
+    return {0, std::min(window->first, rows)};
+  }
 };
 
 /// The `grouped` semantics cuts H heads into G consecutive groups, the first H mod G of them one larger.
@@ -50,11 +68,21 @@ void for_each_pair(const ReferencePattern& pattern, Index heads, Index head, Int
     if (pattern.semantics == ReferenceSemantics::grouped && !in_group(head, heads, count, i)) continue;
     const ReferencePair pair = pattern.pairs[i];
     const Index segment = pair.segment <= 0 ? document.size() : pair.segment;
-    visit(HeadPair{segment, pair.dilation, offset_of(pattern.semantics, i, pair.dilation, heads, head)});
+    visit(HeadPair{segment, pair.dilation, offset_of(pattern.semantics, i, pair.dilation, heads, head), pair.window});
   }
 }
 
 }  // namespace
+
+ReferencePattern mirrored(ReferencePattern pattern) {
+  pattern.causal = false;
+  for (ReferencePair& pair : pattern.pairs) {
+    if (!pair.window) continue;
+    std::swap(pair.window->left, pair.window->right);
+    pair.window->mirrored = !pair.window->mirrored;
+  }
+  return pattern;
+}
 
 Interval document_of(const ReferencePattern& pattern, Index sequence, Index x) {
   if (pattern.documents.empty()) return {0, sequence};
@@ -70,8 +98,7 @@ Index multiplicity(const ReferencePattern& pattern, Index heads, Index head, Ind
   const Index key = p - document.begin;
   Index pairs = 0;
   for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
-    const bool same_segment = query / pair.segment == key / pair.segment;
-    if (same_segment && pair.picks(query) && pair.picks(key)) ++pairs;
+    if (pair.shows(query, key)) ++pairs;
   });
   return pairs;
 }
@@ -81,7 +108,7 @@ Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index 
   const Index query = x - document.begin, rows = document.size();
   Index filled = 0;
   for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
-    if (!pair.picks(query)) return;
+    if (pair.window || !pair.picks(query)) return;
     const Index length = std::min(pair.segment, rows);
     const Index first = query / length * length, end = std::min(first + length, rows);
     // Every slot of the padded segment, one after another: is there a row in it?
@@ -101,6 +128,11 @@ Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads,
     // Search inwards from both ends of the segment; x itself is picked, so both searches end.
     Index first = query / pair.segment * pair.segment;
     Index last = pattern.causal ? query : std::min(first + pair.segment, document.size()) - 1;
+    if (pair.window) {
+      const Interval window = pair.window_of(query, document.size()), some = pair.first_of(query, document.size());
+      first = some.empty() ? window.begin : 0;
+      last = std::min(last, std::max(some.end, window.end) - 1);
+    }
     while (!pair.picks(first)) ++first;
     while (!pair.picks(last)) --last;
     hull = {std::min(hull.begin, document.begin + first), std::max(hull.end, document.begin + last + 1)};
@@ -116,7 +148,13 @@ std::vector<RowRun> key_runs(const ReferencePattern& pattern, Index sequence, In
     if (!pair.picks(query)) return;
     const Index begin = query / pair.segment * pair.segment;
     const Index end = pattern.causal ? query + 1 : std::min(begin + pair.segment, document.size());
-    runs.push_back({document.begin + begin + pair.offset, document.begin + end, pair.dilation});
+    if (!pair.window) {
+      runs.push_back({document.begin + begin + pair.offset, document.begin + end, pair.dilation});
+      return;
+    }
+    const Interval window = pair.window_of(query, document.size()), some = pair.first_of(query, document.size());
+    if (!some.empty()) runs.push_back({document.begin, document.begin + std::min(some.end, end), 1});
+    runs.push_back({document.begin + window.begin, document.begin + std::min(window.end, end), pair.dilation});
   });
   return runs;
 }

@@ -8,6 +8,7 @@
 // the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, else 0.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,10 +23,21 @@ enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 /// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
 inline constexpr core::Index whole_document = 0;
 
-/// Segment length in rows (<= 0: whole_document) and dilation rate.
+/// A pair whose segments are no segments but a window: row x sees row p of its document where x - p = j * dilation for a
+/// whole number j with -right <= j <= left, and where p, counted from the document's start, is below `first`.
+/// `mirrored`: in the last words x stands for p; see mirrored().
+struct ReferenceWindow {
+  core::Index left = 0;
+  core::Index right = 0;
+  core::Index first = 0;
+  bool mirrored = false;
+};
+
+/// Segment length in rows (<= 0: whole_document) and dilation rate; or a window and dilation rate.
 struct ReferencePair {
   core::Index segment = whole_document;
   core::Index dilation = 1;
+  std::optional<ReferenceWindow> window = {};
 };
 
 struct ReferencePattern {
@@ -40,11 +52,14 @@ struct ReferencePattern {
   std::vector<double> sink = {};
 };
 
+/// The pattern, not causal, in which row p sees row x where in this one, were it not causal, x sees p.
+ReferencePattern mirrored(ReferencePattern pattern);
+
 /// Rows of the document that holds row x of S.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
-/// Number of pairs in which rows x (query) and p (key) are both picked in the same segment of the same document; 0
-/// where causal hides p. x and p count from the start of the sequence, `document` is x's.
+/// Number of pairs in which rows x (query) and p (key) are both picked in the same segment of the same document, or p
+/// lies in the window of x; 0 where causal hides p. x and p count from the start of the sequence, `document` is x's.
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 

@@ -35,10 +35,28 @@ struct Shape {
   bool more_heads_than_rows = false;
 };
 
+/// In place of a segment: row x sees the rows x - j r of its document, r the pair's dilation, for -right <= j <= left,
+/// whichever heads read. With r = 1 it sees the first rows of the document, too, each once.
+struct Window {
+  Index left = 0;
+  Index right = 0;  ///< causal: as if 0
+  Index first = 0;  ///< rows
+};
+
+/// Rows of a segment, all, or a window.
+struct Segment {
+  Segment(Index rows) : rows(rows) {}
+  Segment(const Window& window) : window(window) {}
+
+  Index rows = all;
+  std::optional<Window> window = {};
+};
+
 /// Which rows meet (docs/semantics of `annulus list`): pair i cuts every document into segments of segments[i] rows, in
-/// which every dilations[i]-th row sees every such row. Without more it is dense attention.
+/// which every dilations[i]-th row sees every such row; or it is a window. Without more it is dense attention.
+/// Worked example: 4096 rows before each row, itself, and the first 4 rows: {.segments = {Window{4096, 0, 4}}}.
 struct Pattern {
-  std::vector<Index> segments{all};
+  std::vector<Segment> segments{all};
   std::vector<Index> dilations{1};
   bool causal = false;
   std::string semantics = "longnet";  ///< a name of `annulus list`: longnet, paper, grouped, torchscale

@@ -30,7 +30,7 @@ std::string identity_of(const MadePlan& plan) {
   add("type", core::name_of(p.type));
   std::vector<std::string> segments, dilations;
   for (const pattern::Pair& pair : p.pattern.pairs) {
-    segments.push_back(pair.segment == pattern::whole_document ? "all" : std::to_string(pair.segment));
+    segments.push_back(pattern::segment_text(pair));
     dilations.push_back(std::to_string(pair.dilation));
   }
   add("segments", fmt::format("{}", fmt::join(segments, " ")));

@@ -12,6 +12,8 @@ namespace {
 constexpr Index most_head_dim = 256;      // of the host's tiles, and of the run file
 constexpr Index most_kv_heads_yet = 256;  // more than any model has; short sequences of fewer heads are common
 
+constexpr Index most_window = 1'000'000'000'000;  // rows, as in the run file
+
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
   core::fail(ErrorKind::usage, "plan: {}", fmt::format(format, std::forward<Args>(args)...));
@@ -32,6 +34,15 @@ auto value_called(const std::string& name, const Table& table, const char* argum
   refuse("{} is '{}', expected one of {}", argument, name, names);
 }
 
+pattern::Window make_window(std::size_t i, const Window& asked, bool causal) {
+  for (const Index rows : {asked.left, asked.right, asked.first}) {
+    if (rows >= 0 && rows <= most_window) continue;
+    refuse("segments[{}] is a window of left {}, right {}, first {}, expected 0 to {}", i, asked.left, asked.right,
+           asked.first, most_window);
+  }
+  return {asked.left, causal ? 0 : asked.right, asked.first};
+}
+
 pattern::Pattern make_pattern(const Pattern& asked) {
   pattern::Pattern made;
   if (asked.segments.size() != asked.dilations.size() || asked.segments.empty()) {
@@ -40,11 +51,11 @@ pattern::Pattern make_pattern(const Pattern& asked) {
   }
   made.pairs.clear();
   for (std::size_t i = 0; i < asked.segments.size(); ++i) {
-    if (asked.segments[i] < 0) {
-      refuse("segments[{}] is {}, expected 1 or more, or annulus::all (0)", i, asked.segments[i]);
-    }
+    const Segment& segment = asked.segments[i];
+    if (segment.rows < 0) refuse("segments[{}] is {}, expected 1 or more, or annulus::all (0)", i, segment.rows);
     if (asked.dilations[i] < 1) refuse("dilations[{}] is {}, expected 1 or more", i, asked.dilations[i]);
-    made.pairs.push_back({asked.segments[i], asked.dilations[i]});
+    made.pairs.push_back({segment.rows, asked.dilations[i]});
+    if (segment.window) made.pairs.back().window = make_window(i, *segment.window, asked.causal);
   }
   made.semantics = value_called(asked.semantics, pattern::semantics_table, "semantics");
   made.causal = asked.causal;

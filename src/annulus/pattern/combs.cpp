@@ -13,19 +13,43 @@ Interval indices_within(const Comb& comb, Interval rows) {
   return {first_at(rows.begin), std::max(first_at(rows.begin), first_at(rows.end))};
 }
 
-std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads) {
+std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads, Index rows) {
   const Index r = pattern.pairs[std::size_t(pair)].dilation;
   std::vector<UsedOffset> used;
-  // Grouped semantics has a single offset per pair; the others use offsets 0, 1, ... without gaps, at most one per
-  // head.
-  const bool grouped = pattern.semantics == Semantics::grouped;
+  // A window uses all offsets. Else grouped semantics has a single offset per pair; the others use offsets 0, 1, ...
+  // without gaps, at most one per head.
+  const bool is_window = pattern.pairs[std::size_t(pair)].window.has_value();
+  const bool grouped = pattern.semantics == Semantics::grouped && !is_window;
   const Index first = grouped ? pair % r : 0;
-  const Index last = grouped ? first : std::min(r, heads) - 1;
+  const Index last = grouped ? first : std::min(r, is_window ? rows : heads) - 1;
   for (Index offset = first; offset <= last; ++offset) {
     const HeadSet set = heads_at_offset(pattern, pair, offset, heads);
     if (set.count > 0) used.push_back({offset, set});
   }
   return used;
+}
+
+std::vector<Sight> sights_of(const Pair& pair, bool causal) {
+  constexpr Index unbounded = core::Band::unbounded;
+  const core::Band mask = causal ? core::Band::upto : core::Band::all;
+  if (!pair.window) return {{mask}};
+  const auto& [left, right, first, viewers] = *pair.window;
+  std::vector<Sight> all;
+  if (first > 0 && !causal) all.push_back({{-right - 1, unbounded}, first});
+  all.push_back({core::overlap(mask, {left, right})});
+  if (first > 0) all.push_back({core::overlap(mask, {unbounded, -left - 1}), first});
+  return all;
+}
+
+void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges) {
+  const Index begin = std::max<Index>(t.begin - band.left, 0) / granule * granule;
+  const Interval reach = core::intersect({begin, t.end + band.right}, {0, comb.count});
+  if (reach.empty()) return;
+  if (!ranges.empty() && reach.begin <= ranges.back().end) {
+    ranges.back().end = std::max(ranges.back().end, reach.end);
+  } else {
+    ranges.push_back(reach);
+  }
 }
 
 Interval document_of(const Documents& documents, Index row) {

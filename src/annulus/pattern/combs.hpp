@@ -8,10 +8,16 @@
 //   segment 0..7   offset 0 (heads 0, 1): rows 0 2 4 6     offset 1 (heads 2, 3): rows 1 3 5 7
 //   segment 8..9   offset 0 (heads 0, 1): row  8           offset 1 (heads 2, 3): row  9
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
+//
+// A window of dilation r is r combs of the whole document, offsets 0 ... r - 1, all heads at each of them: what a row
+// sees of its comb is a band of comb indices. Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7
+// 10 ... and sees t = 1 2 3.
 #pragma once
 
+#include <limits>
 #include <vector>
 
+#include "annulus/core/work_item.hpp"
 #include "annulus/pattern/pattern.hpp"
 
 namespace annulus::pattern {
@@ -36,13 +42,35 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// Offsets of pair `pair` that have at least one of `heads` heads; at most min(dilation, heads) of them, ascending.
-std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads);
+/// Offsets of pair `pair` that have at least one of `heads` heads, ascending; at most min(dilation, heads) of them, of a
+/// window all that have a row among `rows` rows.
+std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
+                                     Index rows = std::numeric_limits<Index>::max());
+
+/// A part of what rows see through a pair: keys inside the band, of those with comb indices below `keys`.
+struct Sight {
+  core::Band band;
+  Index keys = std::numeric_limits<Index>::max();
+};
+
+/// The parts of what rows see through a pair, which have no key in common and are not empty, in the order in which a
+/// row takes keys in (order of keys: Problem's rounds_of()). A segment and a window have one; `first` has the rows
+/// before the window apart from it, and without causality those after it. Every part's item has rows of its own, so
+/// that parts cannot share a work list.
+/// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
+/// t_query - t_key >= 2.
+std::vector<Sight> sights_of(const Pair& pair, bool causal);
+
+/// Appends the comb indices that queries with indices `t` see through the band, from the start of a granule on, to
+/// `ranges`, which stay ascending and apart where those of one call after another begin at the same index or after it.
+/// The other way round, with the band's limits exchanged, it gives the queries that see keys.
+void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// The document [begin, end) that holds global row `row`.
 Interval document_of(const Documents& documents, Index row);
 
-/// The segment of `pair` that holds global row `row`: never reaches over the borders of the row's document.
+/// The segment of `pair` that holds global row `row`: never reaches over the borders of the row's document. Of a window
+/// it is the document.
 Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 
 /// Rows of `segment` picked by dilation `dilation` at `offset`; empty where the offset lies after the segment's end.

@@ -7,7 +7,8 @@ namespace annulus::pattern {
 
 KeptCounts::KeptCounts(const Layout& layout) : causal_(layout.pattern.causal), documents_(layout.documents) {
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
-    const std::vector<UsedOffset> used = used_offsets(layout.pattern, i, layout.heads);
+    // Of a window one offset stands for all: they have the same heads.
+    const std::vector<UsedOffset> used = used_offsets(layout.pattern, i, layout.heads, 1);
     PairHeads heads{layout.pattern.pairs[std::size_t(i)], used.empty() ? 0 : used.front().offset, {0}};
     for (const UsedOffset& one : used) {
       heads.heads_below.push_back(heads.heads_below.back() + intersect(one.heads, layout.query_heads()).count);
@@ -36,7 +37,35 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
   return kept;
 }
 
+namespace {
+
+/// Sum over x in [0, rows) of min(x div r, most). Worked example: 7 rows, r = 2, most 2: 0 0 1 1 2 2 2 are 8.
+Count limited_sum(Index rows, Index r, Index most) {
+  if (rows <= 0) return 0;
+  const auto whole = [most](Count blocks) {  // of min(b, most) for b = 0 ... blocks - 1
+    const Count rising = std::min<Count>(blocks, Count(most) + 1);
+    return rising * (rising - 1) / 2 + (blocks - rising) * most;
+  };
+  const Index blocks = rows / r;
+  return r * whole(blocks) + Count(rows % r) * std::min(blocks, most);
+}
+
+}  // namespace
+
+Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
+  const auto& [left, right, first, viewers] = *pair.window;
+  const Index r = pair.dilation, some = std::min(first, length);
+  // Themselves, the window, and of the first rows x - left before it.
+  Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, some);
+  if (causal_) return kept;
+  kept += limited_sum(length, r, right) - limited_sum(length - y, r, right);
+  // Row x sees `beyond` - x of the first rows after its window.
+  const Count beyond = std::max<Index>(0, some - right - 1), rest = beyond - std::min<Count>(y, beyond);
+  return kept + (beyond * (beyond + 1) - rest * (rest + 1)) / 2;
+}
+
 Count KeptCounts::in_document(const PairHeads& heads, Index length, Index y) const {
+  if (heads.pair.window) return heads.heads_in(heads.first_offset, heads.first_offset + 1) * in_window(heads.pair, length, y);
   const Index w = heads.pair.segment == whole_document ? length : std::min(heads.pair.segment, length);
   if (w == 0) return 0;
   const Index whole = y / w, rest = y - whole * w;

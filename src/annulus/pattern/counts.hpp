@@ -35,6 +35,9 @@ class KeptCounts {
 
     Index heads_in(Index begin, Index end) const;  ///< heads whose offset lies in [begin, end)
   };
+  /// Keys that the rows before row `y` of a document of `length` rows see through a window, for one head: row x has x
+  /// div r rows of its comb before it and (length - 1 - x) div r after it.
+  Count in_window(const Pair& pair, Index length, Index y) const;
   /// Counts the rows before row `y` of a segment, or of a document, of `length` rows.
   Count in_segment(const PairHeads& heads, Index length, Index y) const;
   Count in_document(const PairHeads& heads, Index length, Index y) const;

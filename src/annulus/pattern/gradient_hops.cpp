@@ -43,6 +43,17 @@ PackedRows without(const PackedRows& packed, const PackedRows& next) {
   });
 }
 
+/// Rows of `packed` that `next` does not have: of one pair's pieces, which a window shows to the next ranks in part.
+PackedRows difference(PackedRows packed, const PackedRows& next) {
+  for (OwnerInterval& owned : packed) {
+    const OwnerInterval* same = interval_of(next, owned.rows);
+    for (std::size_t kv = 0; same != nullptr && kv < owned.heads.size(); ++kv)
+      owned.heads[kv] = difference(owned.heads[kv], same->heads[kv]);
+  }
+  std::erase_if(packed, is_empty);
+  return packed;
+}
+
 }  // namespace
 
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read) { return touched(next, read); }
@@ -104,8 +115,8 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   hop.owner = wrap(rank - s, ranks);
   hop.reader = wrap(rank + s, ranks);
   hop.send_forward = carried(hop.owner, s + 1);
-  if (s > 0) hop.send_back = without(carried(hop.owner, s), hop.send_forward);
-  if (s > 0) hop.receive_back = without(carried(rank, s), carried(rank, s + 1));
+  if (s > 0) hop.send_back = difference(carried(hop.owner, s), hop.send_forward);
+  if (s > 0) hop.receive_back = difference(carried(rank, s), carried(rank, s + 1));
   if (s + 1 < ranks) hop.receive_forward = carried(wrap(rank - s - 1, ranks), s + 1);
   return hop;
 }

@@ -25,58 +25,62 @@ Interval hull_of(const Comb& comb, Interval window) {
   return {comb.row(window.begin), comb.row(window.end - 1) + 1};
 }
 
-/// Appends the runs of those comb indices in `window` that the query rows hold.
-RowMap append_queries(const Comb& comb, const StoredRows& rows, Interval window, std::vector<Run>& runs) {
+/// Comb indices that matter: ascending, apart from one another.
+using Ranges = std::vector<Interval>;
+
+/// Appends the runs of those comb indices in `ranges` that the query rows hold.
+RowMap append_queries(const Comb& comb, const StoredRows& rows, const Ranges& ranges, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
-  const Interval hull = hull_of(comb, window);
-  for (std::size_t i = rows.first_behind(hull.begin); i < rows.intervals().size(); ++i) {
-    const Interval& stored = rows.intervals()[i];
-    if (stored.begin >= hull.end) break;
-    const Interval t = core::intersect(indices_within(comb, stored), window);
-    if (t.empty()) continue;
-    runs.push_back({t.begin, rows.stored_begin(i) + comb.row(t.begin) - stored.begin, comb.stride, t.size()});
-    map.runs += 1;
-    map.count += t.size();
+  for (const Interval& range : ranges) {
+    const Interval hull = hull_of(comb, range);
+    for (std::size_t i = rows.first_behind(hull.begin); i < rows.intervals().size(); ++i) {
+      const Interval& stored = rows.intervals()[i];
+      if (stored.begin >= hull.end) break;
+      const Interval t = core::intersect(indices_within(comb, stored), range);
+      if (t.empty()) continue;
+      runs.push_back({t.begin, rows.stored_begin(i) + comb.row(t.begin) - stored.begin, comb.stride, t.size()});
+      map.runs += 1;
+      map.count += t.size();
+    }
   }
   return map;
 }
 
-/// Appends the runs of those comb indices in `window` that the block holds for key/value head `kv`. A piece that is
+/// Appends the runs of those comb indices in `ranges` that the block holds for key/value head `kv`. A piece that is
 /// read lies inside one stored range (strided_ranges.hpp); one that lies in none was not sent, because nobody here
 /// reads it.
-RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, Interval window, std::vector<Run>& runs) {
+RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges& ranges, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
-  const Interval hull = hull_of(comb, window);
-  for (std::size_t i = keys.first_behind(hull.begin); i < keys.owned().size(); ++i) {
-    if (keys.owned()[i].rows.begin >= hull.end) break;
-    const Interval t = core::intersect(indices_within(comb, keys.owned()[i].rows), window);
-    if (t.empty()) continue;
-    const KeyRows::StoredRange* stored = keys.find(i, kv, piece_of(comb, t));
-    if (stored == nullptr) continue;
-    const StridedRange& range = stored->range;
-    const Index stride = t.size() > 1 ? comb.stride / range.stride : 1;
-    runs.push_back({t.begin, stored->stored + (comb.row(t.begin) - range.first) / range.stride, stride, t.size()});
-    map.runs += 1;
-    map.count += t.size();
+  for (const Interval& wanted : ranges) {
+    const Interval hull = hull_of(comb, wanted);
+    for (std::size_t i = keys.first_behind(hull.begin); i < keys.owned().size(); ++i) {
+      if (keys.owned()[i].rows.begin >= hull.end) break;
+      const Interval t = core::intersect(indices_within(comb, keys.owned()[i].rows), wanted);
+      if (t.empty()) continue;
+      const KeyRows::StoredRange* stored = keys.find(i, kv, piece_of(comb, t));
+      if (stored == nullptr) continue;
+      const StridedRange& range = stored->range;
+      const Index stride = t.size() > 1 ? comb.stride / range.stride : 1;
+      runs.push_back({t.begin, stored->stored + (comb.row(t.begin) - range.first) / range.stride, stride, t.size()});
+      map.runs += 1;
+      map.count += t.size();
+    }
   }
   return map;
-}
-
-/// First and last + 1 comb index of a piece.
-Interval hull(const RowMap& map, const std::vector<Run>& runs) {
-  const Run& first = runs[std::size_t(map.first_run)];
-  const Run& last = runs[std::size_t(map.first_run + map.runs - 1)];
-  return {first.t, last.t + last.count};
 }
 
 /// Pieces, whose runs may be stored apart, begin with a granule and end with one, or where nobody sees the rest.
 /// Worked example: runs {16, 1}, {17, 15} and {64, 16} (t and count) are the pieces 16 ... 31 and 64 ... 79.
-void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule, Interval window) {
+void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule,
+                    const Ranges& ranges) {
+  const auto ends_range = [&](Index t) {
+    return std::any_of(ranges.begin(), ranges.end(), [t](const Interval& range) { return range.end == t; });
+  };
   const Run* run = runs.data() + map.first_run;
   for (const Run* const all = run + map.runs; run != all;) {
     Interval piece{run->t, run->t};
     for (; run != all && run->t == piece.end; ++run) piece.end += run->count;
-    core::require(piece.begin % granule == 0 && (piece.end % granule == 0 || piece.end == window.end), [&] {
+    core::require(piece.begin % granule == 0 && (piece.end % granule == 0 || ends_range(piece.end)), [&] {
       return fmt::format(
           "rows {} to {}, every {}, are cut inside a granule of {}: they are number {} to {} of their comb",
           comb.row(piece.begin), comb.row(piece.end - 1), comb.stride, granule, piece.begin, piece.end - 1);
@@ -84,49 +88,70 @@ void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>&
   }
 }
 
-/// Comb indices from the start of the granule of `begin` on up to `end`, of those that the comb has.
-Interval window_of(const Comb& comb, Index granule, Index begin, Index end) {
-  return core::intersect({std::max<Index>(begin, 0) / granule * granule, end}, {0, comb.count});
-}
+/// Makes the items of one list: what query rows see of a block of keys in the combs that it is asked for.
+class ItemMaker {
+ public:
+  ItemMaker(const Layout& layout, const StoredRows& queries, const KeyRows& keys, const Sight& sight, WorkList& list)
+      : layout_(layout), queries_(queries), keys_(keys), sight_(sight), list_(list) {}
 
-/// Adds the item of one comb, of the document that begins at row `document`, and one key/value head, heads as the share
-/// numbers them. Rows that a band leaves without a partner are left out. Worked example: with `upto` queries before the
-/// first key and keys after the last query, with `after` queries from the last key on and keys up to the first query.
-void append_item(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads, Index kv,
-                 const StoredRows& queries, const KeyRows& keys, const Band& band, WorkList& list) {
-  const std::size_t mark = list.runs.size();
-  Interval query_window{0, comb.count}, key_window{0, comb.count};
-  if (band != Band::all) {
-    const RowMap all_queries = append_queries(comb, queries, query_window, list.runs);
-    const RowMap all_keys = append_keys(comb, keys, kv, key_window, list.runs);
-    if (all_queries.count > 0 && all_keys.count > 0) {
-      const Interval asked = hull(all_queries, list.runs), there = hull(all_keys, list.runs);
-      query_window = window_of(comb, layout.granule, there.begin - band.right, there.end + band.left);
-      key_window = window_of(comb, layout.granule, asked.begin - band.left, asked.end + band.right);
+  /// Adds the items of one comb, of the document that begins at row `document`: one per key/value head that its query
+  /// heads, those of the share, read.
+  void append(const Comb& comb, Index document, const HeadSet& heads) {
+    for_each_key_head(layout_, heads, [&](Index kv, const HeadSet& served) { append(comb, document, kv, served); });
+  }
+
+ private:
+  /// The same of one key/value head, heads as the share numbers them.
+  void append(const Comb& comb, Index document, Index kv, const HeadSet& heads) {
+    const std::size_t mark = list_.runs.size();
+    if (!find_ranges(comb, kv)) return;
+    const RowMap query = append_queries(comb, queries_, query_ranges_, list_.runs);
+    const RowMap key = append_keys(comb, keys_, kv, key_ranges_, list_.runs);
+    if (query.count == 0 || key.count == 0) {
+      list_.runs.resize(mark);
+      return;
     }
-    list.runs.resize(mark);
+    if (layout_.granule > 1) {
+      check_granules(comb, query, list_.runs, layout_.granule, query_ranges_);
+      check_granules(comb, key, list_.runs, layout_.granule, key_ranges_);
+    }
+    list_.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, sight_.band, comb.base - document,
+                           comb.stride, document});
   }
-  const RowMap query = append_queries(comb, queries, query_window, list.runs);
-  const RowMap key = append_keys(comb, keys, kv, key_window, list.runs);
-  if (query.count == 0 || key.count == 0) {
-    list.runs.resize(mark);
-    return;
-  }
-  if (layout.granule > 1) {
-    check_granules(comb, query, list.runs, layout.granule, query_window);
-    check_granules(comb, key, list.runs, layout.granule, key_window);
-  }
-  list.items.push_back(
-      {query, key, kv, heads.first, heads.stride, heads.count, band, comb.base - document, comb.stride, document});
-}
 
-/// Adds the items of one comb: one per key/value head that its query heads, those of the share, read.
-void append_items(const Layout& layout, const Comb& comb, Index document, const HeadSet& heads,
-                  const StoredRows& queries, const KeyRows& keys, const Band& band, WorkList& list) {
-  for_each_key_head(layout, heads, [&](Index kv, const HeadSet& served) {
-    append_item(layout, comb, document, served, kv, queries, keys, band, list);
-  });
-}
+  /// Rows that the band leaves without a partner are left out: first keys that no query sees, then queries that see
+  /// none of the others. False where nobody sees anything. Worked example: with `upto` keys after the last query and
+  /// queries before the first key, with `after` keys up to the first query and queries from the last key on.
+  bool find_ranges(const Comb& comb, Index kv) {
+    const std::size_t mark = list_.runs.size();
+    const Band& band = sight_.band;
+    const Interval seen{0, std::min(comb.count, sight_.keys)};
+    query_ranges_.assign(1, {0, comb.count});
+    key_ranges_.assign(1, seen);
+    if (band == Band::all) return true;
+    reach_of(comb, append_queries(comb, queries_, query_ranges_, list_.runs), band, key_ranges_);
+    for (Interval& range : key_ranges_) range = core::intersect(range, seen);
+    list_.runs.resize(mark);
+    reach_of(comb, append_keys(comb, keys_, kv, key_ranges_, list_.runs), {band.right, band.left}, query_ranges_);
+    list_.runs.resize(mark);
+    return !query_ranges_.empty();
+  }
+
+  void reach_of(const Comb& comb, const RowMap& map, const Band& band, Ranges& ranges) const {
+    ranges.clear();
+    for (Index i = 0; i < map.runs; ++i) {
+      const Run& run = list_.runs[std::size_t(map.first_run + i)];
+      append_reach(comb, {run.t, run.t + run.count}, band, layout_.granule, ranges);
+    }
+  }
+
+  const Layout& layout_;
+  const StoredRows& queries_;
+  const KeyRows& keys_;
+  const Sight sight_;
+  WorkList& list_;
+  Ranges query_ranges_, key_ranges_;
+};
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.
 Count causal_count(Interval query, Interval key) {
@@ -158,28 +183,56 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift
 
 }  // namespace
 
+namespace {
+
+/// The items of one pair, in the list of one of its parts.
+void append_pair(const Layout& layout, Index i, const std::vector<UsedOffset>& offsets, const StoredRows& queries,
+                 const KeyRows& keys, const Sight& sight, WorkList& list) {
+  const Pair& pair = layout.pattern.pairs[std::size_t(i)];
+  const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
+  ItemMaker items(layout, queries, keys, sight, list);
+  Index done = 0;  // segments of one interval may reach into the next one
+  for (const Interval& rows : queries.intervals()) {
+    // Only segments that reach the keys matter; those of other rows would be enumerated for nothing.
+    const Index from = std::max(rows.begin, done);
+    for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
+      done = segment.end;
+      if (core::intersect(segment, key_hull).empty()) continue;
+      const Index document = document_of(layout.documents, segment.begin).begin;
+      for (const UsedOffset& used : offsets)
+        items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
+    }
+  }
+}
+
+}  // namespace
+
+Interval viewers_of(const Pair& pair, const Layout& layout, Interval document, Interval rows) {
+  const auto& [left, right, first, viewers] = *pair.window;
+  const Index n = layout.documents.back(), r = pair.dilation;
+  const auto apart = [&](Index combs) { return combs > n / r ? n : combs * r; };
+  rows = core::intersect(rows, document);
+  Interval all{rows.begin - (layout.pattern.causal ? 0 : apart(right)), rows.end + apart(left + layout.granule - 1)};
+  const bool in_first = rows.begin < document.begin + first;
+  if (in_first || viewers > 0) all.end = document.end;
+  if ((in_first && !layout.pattern.causal) || viewers > 0) all.begin = document.begin;
+  return core::intersect(all, document);
+}
+
 std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries, const KeyRows& keys,
                                  const Band& part) {
-  std::vector<WorkList> lists(layout.pattern.pairs.size());
-  const Band band = core::overlap(layout.pattern.causal ? Band::upto : Band::all, part);
-  if (queries.count() == 0 || keys.count() == 0 || band.left + band.right < 0) return lists;
-  const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
-  for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
+  std::vector<WorkList> lists;
+  const bool any = queries.count() > 0 && keys.count() > 0;
+  for (Index i = 0; i < Index(layout.pattern.pairs.size()); ++i) {
+    const bool is_used = any && i >= layout.used_pairs().begin && i < layout.used_pairs().end;
     const Pair& pair = layout.pattern.pairs[std::size_t(i)];
-    const std::vector<UsedOffset> offsets = used_offsets(layout.pattern, i, layout.heads);
-    Index done = 0;  // segments of one interval may reach into the next one
-    for (const Interval& rows : queries.intervals()) {
-      // Only segments that reach the keys matter; those of other rows would be enumerated for nothing.
-      const Index from = std::max(rows.begin, done);
-      for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
-        done = segment.end;
-        if (core::intersect(segment, key_hull).empty()) continue;
-        const Index document = document_of(layout.documents, segment.begin).begin;
-        for (const UsedOffset& used : offsets) {
-          append_items(layout, comb_of(segment, pair.dilation, used.offset), document, used.heads, queries, keys, band,
-                       lists[std::size_t(i)]);
-        }
-      }
+    std::vector<UsedOffset> offsets;
+    if (is_used) offsets = used_offsets(layout.pattern, i, layout.heads, layout.documents.back());
+    for (Sight sight : sights_of(pair, layout.pattern.causal)) {
+      WorkList& list = lists.emplace_back();
+      sight.band = core::overlap(sight.band, part);
+      if (is_used && sight.band.left + sight.band.right >= 0)
+        append_pair(layout, i, offsets, queries, keys, sight, list);
     }
   }
   return lists;

@@ -37,6 +37,10 @@ struct Layout {
   Interval key_heads() const { return heads_read(query_heads(), group()); }
 };
 
+/// Rows [begin, end) of `document` whose queries may see keys of `rows` through a pair that is a window.
+/// Worked example: causal, left 2, r = 3: keys [6, 10) are seen by rows [6, 16), by row 15 the key 9.
+Interval viewers_of(const Pair& pair, const Layout& layout, Interval document, Interval rows);
+
 /// Calls visit(kv, served) for every K/V head that some of `heads` read and that the share includes: `kv` and the heads
 /// `served` that read it as the share numbers them.
 template <class Visit>
@@ -53,8 +57,8 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
   }
 }
 
-/// All work that a block storing `keys` makes possible for a rank storing `queries`: one list per pair, in the order of
-/// the pairs, empty for pairs that are not to be worked on. Inside a list no (query row, head) appears twice. Comb
+/// All work that a block storing `keys` makes possible for a rank storing `queries`: one list for each part of a pair
+/// (sights_of()), in the order of the pairs, empty for pairs that are not to be worked on. Inside a list no (query row, head) appears twice. Comb
 /// indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides altogether are
 /// left out.
 ///

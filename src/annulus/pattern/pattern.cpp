@@ -1,6 +1,9 @@
 #include "annulus/pattern/pattern.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace annulus::pattern {
 std::string_view name_of(Semantics semantics) {
@@ -10,8 +13,25 @@ std::string_view name_of(Semantics semantics) {
   return "";
 }
 
+std::string why_no_window(Semantics semantics, const Pair& pair) {
+  if (!pair.window) return "";
+  if (semantics == Semantics::torchscale) return "torchscale has no windows, expected rows or all";
+  if (pair.window->first == 0 || pair.dilation == 1) return "";
+  return fmt::format("first needs dilation 1, which is {}", pair.dilation);
+}
+
+std::string segment_text(const Pair& pair) {
+  if (pair.window) {
+    const Window& w = *pair.window;
+    return fmt::format("{{window: [{}, {}]{}}}", w.left, w.right, w.first > 0 ? fmt::format(", first: {}", w.first) : "");
+  }
+  return pair.segment == whole_document ? "all" : std::to_string(pair.segment);
+}
+
 HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads) {
-  const Index r = pattern.pairs[std::size_t(pair)].dilation;
+  const bool is_window = pattern.pairs[std::size_t(pair)].window.has_value();
+  const Index r = is_window ? 1 : pattern.pairs[std::size_t(pair)].dilation;
+  if (is_window) offset = 0;  // as if no row were left out
   switch (pattern.semantics) {
     case Semantics::longnet:
     case Semantics::torchscale: {
@@ -27,6 +47,17 @@ HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index 
     }
   }
   return {};
+}
+
+Pattern mirrored(Pattern pattern) {
+  for (Pair& pair : pattern.pairs) {
+    if (!pair.window) continue;
+    if (pattern.causal) pair.window->right = 0;
+    std::swap(pair.window->left, pair.window->right);
+    std::swap(pair.window->first, pair.window->viewers);
+  }
+  pattern.causal = false;
+  return pattern;
 }
 
 HeadSet intersect(HeadSet set, core::Interval range) {

@@ -1,7 +1,9 @@
-// Which rows meet: pairs of segment length and dilation rate, and how a head gets its offset.
+// Which rows meet: pairs of segment length (or window) and dilation rate, and how a head gets its offset.
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,12 +42,31 @@ std::string_view name_of(Semantics semantics);
 /// Segment length that stands for the word `all`: one segment holding the whole document.
 inline constexpr Index whole_document = 0;
 
-/// One (segment length w, dilation rate r); w = whole_document means `all`.
+/// What row x of a document sees through a pair that is a window: rows p of the document with x - p = j r, r the pair's
+/// dilation, for whole numbers -right <= j <= left; both limits are 0 or more. Every row is picked, by every head.
+///
+/// Worked example: causal, left 2, right 0, r = 3: row 10 sees rows 10, 7 and 4.
+struct Window {
+  Index left = 0;
+  Index right = 0;
+  Index first = 0;    ///< rows [0, first) of the document are seen, too, each once; only with r = 1
+  Index viewers = 0;  ///< rows [0, viewers) see the whole document: `first` from the side of the keys (mirrored())
+  bool operator==(const Window&) const = default;
+};
+
+/// One (segment length w, dilation rate r); w = whole_document means `all`. A pair with a window has that length.
 struct Pair {
   Index segment = whole_document;
   Index dilation = 1;
+  std::optional<Window> window = {};
   bool operator==(const Pair&) const = default;
 };
+
+/// Why a pair may not have the window that it has; empty: it may, or it has none.
+std::string why_no_window(Semantics semantics, const Pair& pair);
+
+/// A pair's entry of `segments` in a run file: "2048", "all", "{window: [3, 0], first: 4}".
+std::string segment_text(const Pair& pair);
 
 /// The attention pattern of a run; the defaults are dense attention.
 struct Pattern {
@@ -66,7 +87,8 @@ struct HeadSet {
   bool operator==(const HeadSet&) const = default;
 };
 
-/// Heads among `heads` query heads that use offset `offset` in pair `pair` (0 <= offset < dilation).
+/// Heads among `heads` query heads that use offset `offset` in pair `pair` (0 <= offset < dilation). In a window all of
+/// the pair's heads use every offset.
 /// Worked example: H = 4, r = 2, longnet: offset 0 -> heads 0, 1; offset 1 -> heads 2, 3. paper: 0 -> 0, 2; 1 -> 1, 3.
 HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads);
 
@@ -75,6 +97,10 @@ HeadSet intersect(HeadSet set, core::Interval range);
 
 /// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share one.
 core::Interval heads_read(core::Interval query, Index group);
+
+/// The pattern that asks of a key which queries see it: row p sees row x there where x sees p here, if nothing were
+/// causal. Segments are the same both ways.
+Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed.
 using Documents = std::vector<Index>;

@@ -26,7 +26,7 @@ class PairReader {
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
       : layout_(layout),
         pair_(layout.pattern.pairs[std::size_t(pair)]),
-        offsets_(used_offsets(layout.pattern, pair, layout.heads)),
+        offsets_(used_offsets(layout.pattern, pair, layout.heads, layout.documents.back())),
         last_rows_(offsets_.size()),
         consumer_(consumer) {}
 
@@ -42,6 +42,7 @@ class PairReader {
 
  private:
   void append(Interval segment, OwnerInterval& owned) {
+    if (pair_.window) return append_window(segment, owned);
     look_at(segment);
     const Index after = layout_.pattern.causal ? owned.rows.end : 0;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
@@ -61,9 +62,42 @@ class PairReader {
     }
   }
 
+  void append_window(Interval document, OwnerInterval& owned) {
+    for (const UsedOffset& used : offsets_) {
+      const Comb comb = comb_of(document, pair_.dilation, used.offset);
+      const Interval own = indices_within(comb, owned.rows);
+      if (own.empty()) continue;
+      find_window(comb, document, owned.rows);
+      for (const Interval& range : window_) {
+        const Interval t = core::intersect(range, own);
+        if (t.empty()) continue;
+        for_each_key_head(layout_, used.heads, [&](Index kv, const HeadSet&) {
+          owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
+        });
+      }
+    }
+  }
+  /// What the consumer sees of the comb, so far as it may lie in `rows`.
+  void find_window(const Comb& comb, Interval document, Interval rows) {
+    window_.clear();
+    const Window& window = *pair_.window;
+    const core::Band band{window.left, layout_.pattern.causal ? 0 : window.right};
+    // Only the consumer's intervals near by see any of the rows, but for the first rows of a document.
+    const Interval near = viewers_of(pair_, layout_, document, rows);
+    const auto& intervals = consumer_.intervals();
+    if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
+      append_reach(comb, {0, window.first}, {0, 0}, layout_.granule, window_);
+    for (std::size_t i = consumer_.first_behind(near.begin); i < intervals.size() && intervals[i].begin < near.end; ++i) {
+      const Interval t = indices_within(comb, intervals[i]);
+      if (!t.empty() && t.begin < window.viewers) window_.assign(1, {0, comb.count});
+      if (!t.empty()) append_reach(comb, t, band, layout_.granule, window_);
+    }
+  }
+
   const Layout& layout_;
   const Pair pair_;
   const std::vector<UsedOffset> offsets_;
+  std::vector<Interval> window_;  // of the comb in hand
   std::vector<Index> last_rows_;  // [offsets]: of the segment seen last
   Interval seen_;
   const StoredRows& consumer_;

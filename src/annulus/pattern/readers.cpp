@@ -9,9 +9,13 @@ namespace {
 
 using core::wrap;
 
-std::vector<Interval> crossing(const Pair& pair, const Documents& documents, Interval rows) {
-  const Interval first = segment_of(pair, documents, rows.begin);
-  const Interval last = first.end >= rows.end ? first : segment_of(pair, documents, rows.end - 1);
+std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval rows) {
+  const auto reach = [&](Index row) {
+    const Interval segment = segment_of(pair, layout.documents, row);
+    return pair.window ? viewers_of(pair, layout, segment, rows) : segment;
+  };
+  const Interval first = reach(rows.begin);
+  const Interval last = first.end >= rows.end ? first : reach(rows.end - 1);
   std::vector<Interval> segments;
   if (first.begin < rows.begin || first.end > rows.end) segments.push_back(first);
   if (last != first && last.end > rows.end) segments.push_back(last);
@@ -72,7 +76,7 @@ Crossings Readers::crossings(Index owner) const {
   for (const Interval& rows : owners_[std::size_t(owner)].intervals()) {
     all.emplace_back();
     for (Index i = pairs_.begin; i < pairs_.end; ++i) {
-      all.back().push_back(crossing(layout_.pattern.pairs[std::size_t(i)], layout_.documents, rows));
+      all.back().push_back(crossing(layout_.pattern.pairs[std::size_t(i)], layout_, rows));
     }
   }
   return all;
@@ -93,9 +97,14 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   if (are_small() && kind_ == Runs::exact) {
     for (Index p = 0; p < ranks_; ++p) cuts.push_back(p);
   } else {
-    for (const auto& pairs : crossings) {
-      for (const auto& segments : pairs) {
-        for (const Interval& segment : segments) append_cuts(segment, cuts);
+    for (std::size_t i = 0; i < crossings.size(); ++i) {
+      for (std::size_t j = 0; j < crossings[i].size(); ++j) {
+        const Pair& pair = layout_.pattern.pairs[std::size_t(pairs_.begin) + j];
+        for (const Interval& segment : crossings[i][j]) {
+          append_cuts(segment, cuts);
+          if (pair.window)
+            append_window_cuts(pair, segment, owners_[std::size_t(owner)].intervals()[i], cuts);
+        }
       }
     }
   }
@@ -124,6 +133,25 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
+/// Ranks that see some of the rows through a window, but not all: none of the others between two of them may be taken
+/// for its neighbour. Keys of an interval are seen in full by queries less than `left` after its first row, and by those
+/// less than `right` before its last row.
+void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
+  own = core::intersect(own, document_of(layout_.documents, viewers.begin));
+  const auto cut_out = [&](Interval rows) {
+    auto one = std::partition_point(locations_.begin(), locations_.end(),
+                                    [&](const Location& location) { return location.rows.end <= rows.begin; });
+    for (; one != locations_.end() && one->rows.begin < rows.end; ++one)
+      cuts.insert(cuts.end(), {one->rank, one->rank + 1});
+  };
+  const Index n = documents_end(), r = pair.dilation;
+  const auto apart = [&](Index combs) { return combs > n / r ? n : combs * r; };
+  const auto& window = *pair.window;
+  const Index after = apart(window.left + layout_.granule - 1), before = layout_.pattern.causal ? 0 : apart(window.right);
+  cut_out(core::intersect(viewers, {own.begin + apart(window.left), own.end + after}));
+  cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
+}
+
 /// Rows of as many ranks as it takes to hold rows of every offset; nothing where one suffices.
 StoredRows Readers::joined(Index begin, Index end) const {
   if (widen_ == 1 || end - begin == 1) return {};
@@ -137,9 +165,14 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (!coarse) key.push_back(own[i].size());
     for (std::size_t j = 0; j < crossings[i].size(); ++j) {
-      const Index r = layout_.pattern.pairs[std::size_t(pairs_.begin) + j].dilation;
+      const Pair& pair = layout_.pattern.pairs[std::size_t(pairs_.begin) + j];
+      const Index r = pair.dilation;
       key.push_back(Index(crossings[i][j].size()));
       for (const Interval& segment : crossings[i][j]) {
+        if (pair.window) {
+          append_window_key(pair, segment, own[i], runs, coarse, key);
+          continue;
+        }
         if (!coarse) {
           key.push_back(segment.begin < own[i].begin ? -1 - (own[i].begin - segment.begin) % r
                                                      : segment.begin - own[i].begin);
@@ -150,6 +183,26 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
     }
   }
   return key;
+}
+
+/// Where the interval's rows lie in their document's first rows, and which of the rows that may see them each run has.
+void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own, const std::vector<ReaderRun>& runs,
+                                bool coarse, std::vector<Index>& key) const {
+  const Interval document = document_of(layout_.documents, viewers.begin);
+  if (!coarse) {
+    key.push_back(std::max(document.begin - own.begin, -std::max(pair.window->first, pair.window->viewers)));
+    key.push_back(std::min(document.end, own.end) - own.begin);
+  }
+  for (const ReaderRun& run : runs) {
+    const StoredRows& reader = run.rows(readers_);
+    for (std::size_t i = reader.first_behind(viewers.begin); i < reader.intervals().size(); ++i) {
+      const Interval held = core::intersect(reader.intervals()[i], viewers);
+      if (held.empty()) break;
+      key.insert(key.end(), {coarse ? 0 : held.begin - own.begin, coarse ? 0 : held.size()});
+      if (coarse) break;
+    }
+    key.push_back(-1);  // ends the list
+  }
 }
 
 /// Which offsets of the segment have a row at the reader: all (-1), or those in windows of less than r rows.

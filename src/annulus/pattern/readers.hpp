@@ -37,7 +37,8 @@ struct HashKey {
   }
 };
 
-/// The segments that reach over an end of one of an owner's intervals: [interval][used pair].
+/// The segments that reach over an end of one of an owner's intervals; of a window, the rows that may see rows of the
+/// interval, where they reach over an end: [interval][used pair].
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
 /// Arguments are not copied. `owners` hold the rows that are read, `readers` those that read them; an owner's rows are
@@ -70,8 +71,11 @@ class Readers {
   Index rank_of(Index row) const;
   StoredRows joined(Index begin, Index end) const;
   void append_cuts(Interval segment, std::vector<Index>& cuts) const;
+  void append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const;
   void append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
                    std::vector<Index>& key) const;
+  void append_window_key(const Pair& pair, Interval viewers, Interval own, const std::vector<ReaderRun>& runs,
+                         bool coarse, std::vector<Index>& key) const;
 
   const Layout& layout_;
   const Partition& owners_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace annulus::pattern {
 
@@ -36,6 +37,39 @@ std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
     return std::tuple(a.first, a.stride) < std::tuple(b.first, b.stride);
   });
   return kept;
+}
+
+StridedRange common(const StridedRange& part, const StridedRange& range) {
+  if (part.stride % range.stride != 0 || (part.first - range.first) % range.stride != 0) return {};
+  const auto index_of = [&](Index row) {  // of the first row of the part that is not before `row`
+    return row <= part.first ? 0 : std::min(part.count, core::ceil_div(row - part.first, part.stride));
+  };
+  const Index begin = index_of(range.first), end = index_of(range.end());
+  return begin < end ? StridedRange{part.row(begin), part.stride, end - begin} : StridedRange{};
+}
+
+std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others) {
+  if (others.empty()) return ranges;
+  const Index stride = others.front().stride;
+  const auto by_comb = [stride](const StridedRange& a, const StridedRange& b) {
+    return std::pair(a.first % stride, a.first) < std::pair(b.first % stride, b.first);
+  };
+  std::sort(others.begin(), others.end(), by_comb);
+  std::vector<StridedRange> rest;
+  for (StridedRange range : ranges) {
+    auto cut = std::partition_point(others.begin(), others.end(), [&](const StridedRange& other) {
+      return std::pair(other.first % stride, other.end()) <= std::pair(range.first % stride, range.first);
+    });
+    for (; cut != others.end() && range.count > 0 && cut->first < range.end(); ++cut) {
+      if ((cut->first - range.first) % stride != 0) break;  // of another comb
+      const Index before = std::max<Index>(0, (cut->first - range.first) / stride);
+      const Index until = std::min(range.count, (cut->end() - 1 - range.first) / stride + 1);
+      if (before > 0) rest.push_back({range.first, stride, before});
+      range = {range.row(until), stride, range.count - until};
+    }
+    if (range.count > 0) rest.push_back(range);
+  }
+  return rest;
 }
 
 Index row_count(const std::vector<StridedRange>& ranges) {

@@ -34,6 +34,13 @@ bool contains(const StridedRange& outer, const StridedRange& inner);
 /// The fewest ranges by the two rules above, ascending by first row.
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges);
 
+/// The rows of `part` that `range` has, too, where these follow one another in the part: the range's stride divides the
+/// part's, or is the same. No rows where they have none in common.
+StridedRange common(const StridedRange& part, const StridedRange& range);
+
+/// Rows of `ranges` that no range of `others` has; all have one stride, and no row is in two ranges of a list.
+std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others);
+
 /// Rows of all ranges together, rows in two ranges counted twice: what a message costs.
 Index row_count(const std::vector<StridedRange>& ranges);
 

@@ -166,14 +166,18 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   const bool is_none = shape.pattern == CommunicationPattern::none, is_forward = pass == Pass::forward;
   const bool at_once = is_none || (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
   const double pairs = double(problem.pattern.pairs.size());
+  double lists = 0;  // of work, each a call of the kernel: a window's first rows have lists of their own
+  for (const pattern::Pair& pair : problem.pattern.pairs)
+    lists += double(pattern::sights_of(pair, problem.pattern.causal).size());
   double each = 0;  // rows of one head that pairs pick of a row
-  for (const pattern::Pair& pair : problem.pattern.pairs) each += double(problem.shape.heads) / double(pair.dilation);
+  for (const pattern::Pair& pair : problem.pattern.pairs)
+    each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const Index rows = partition[p].count();
     const double blocks = is_none && is_forward ? double(strategies::query_blocks(problem, rows)) : 1;
     const double received = at_once ? 0 : counts.messages[p] / (is_forward ? 1 : 2);
-    counts.calls.push_back(rows > 0 ? pairs * (blocks + received) : 0);
+    counts.calls.push_back(rows > 0 ? lists * (blocks + received) : 0);
     counts.rows.push_back((is_forward ? 1 : backward_work_factor) * double(problem.shape.batch * rows) * each);
   }
   if (shape.pattern == CommunicationPattern::window) counts.windows = is_forward ? 1 : 2;

@@ -118,21 +118,26 @@ Codec<std::optional<T>> optional(const std::string& word, const Codec<T>& codec)
   return word_or<std::optional<T>>(word, std::nullopt, if_given(codec));
 }
 
-/// A list that holds one member of each row of a table. Lists of several members may come in any order and be of
-/// different lengths: the longest decides how many rows there are.
-template <class Row, class T>
-Codec<std::vector<Row>> column(T Row::*member, const Codec<T>& codec) {
+/// A list that holds a part of each row of a table, or one member. Lists of several parts may come in any order and be
+/// of different lengths: the longest decides how many rows there are.
+template <class Row>
+Codec<std::vector<Row>> column(const Codec<Row>& codec) {
   return {codec.range,
           [=](const KeyValue& v, std::vector<Row>& rows) {
             const std::vector<YamlNode>& items = v.list();
             if (rows.size() < items.size()) rows.resize(items.size());
-            for (std::size_t i = 0; i < items.size(); ++i) codec.read({items[i], v.name, v.folder}, rows[i].*member);
+            for (std::size_t i = 0; i < items.size(); ++i) codec.read({items[i], v.name, v.folder}, rows[i]);
           },
           [=](const std::vector<Row>& rows) {
             std::vector<std::string> words;
-            for (const Row& row : rows) words.push_back(codec.write(row.*member));
+            for (const Row& row : rows) words.push_back(codec.write(row));
             return fmt::format("[{}]", fmt::join(words, ", "));
           }};
+}
+template <class Row, class T>
+Codec<std::vector<Row>> column(T Row::*member, const Codec<T>& codec) {
+  return column<Row>({codec.range, [=](const KeyValue& v, Row& row) { codec.read(v, row.*member); },
+                      [=](const Row& row) { return codec.write(row.*member); }});
 }
 
 /// `text` as a YAML scalar that reads back as the same text: quoted unless made of plain letters.

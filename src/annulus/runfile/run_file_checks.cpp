@@ -99,6 +99,18 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
+/// A causal mask hides what windows have on the right: both ways of writing them are one pattern.
+void complete_windows(RunFile& run) {
+  pattern::Pattern& pattern = run.settings.attention.pattern;
+  for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
+    pattern::Pair& pair = pattern.pairs[i];
+    if (const std::string why = pattern::why_no_window(pattern.semantics, pair); !why.empty()) {
+      refuse(run, "attention.segments", "attention.segments: pair {}, {}: {}", i + 1, pattern::segment_text(pair), why);
+    }
+    if (pair.window && pattern.causal) pair.window->right = 0;
+  }
+}
+
 /// Statistics are of attention alone.
 void check_statistics(const RunFile& run) {
   const OutputSettings& output = run.settings.output;
@@ -160,6 +172,7 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
   check_required(run_file_keys(), run.locations, settings);
   complete_generate(run);
   check_attention(run, segments, dilations);
+  complete_windows(run);
   if (settings.input.dlse && !settings.compute.gradients) {
     refuse(run, "input.dlse", "input.dlse needs compute.backward: true, which is false");
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "annulus/runfile/segment_codec.hpp"
 #include "annulus/runfile/suggest.hpp"
 #include "annulus/runfile/sweep_codecs.hpp"
 
@@ -108,9 +109,7 @@ void add_attention(Keys& keys) {
   Section pattern(
       keys, "attention", [](auto& s) { return &s.attention.pattern; }, true);
   pattern.field("semantics", &Pattern::semantics, one_of<pattern::Semantics>(pattern::semantics_table));
-  pattern.field("segments", &Pattern::pairs,
-                column(&Pair::segment, word_or("all", pattern::whole_document, whole(1, max_rows))),
-                "rows, 1 or more, or all: one entry per pair");
+  pattern.field("segments", &Pattern::pairs, column(segment(max_rows)), "{}: one entry per pair");
   pattern.field("dilations", &Pattern::pairs, column(&Pair::dilation, whole(1, max_rows)),
                 "rows from one picked row to the next, 1 or more: one entry per pair");
   pattern.field("causal", &Pattern::causal, flag(), "{}; true: a row sees itself and rows before it");

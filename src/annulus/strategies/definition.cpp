@@ -23,6 +23,7 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   for (const pattern::Pair& pair : problem.pattern.pairs) {
     const bool all = pair.segment == pattern::whole_document;
     reference.pairs.push_back({all ? kernels::whole_document : pair.segment, pair.dilation});
+    if (pair.window) reference.pairs.back().window = {pair.window->left, pair.window->right, pair.window->first};
   }
   reference.causal = problem.pattern.causal;
   reference.group_scale = problem.pattern.group_scale;

@@ -70,6 +70,15 @@ Found check_groups(const Problem& problem) {
                                                       pattern.pairs.size(), problem.shape.heads)};
 }
 
+Found check_windows(const Problem& problem) {
+  for (std::size_t i = 0; i < problem.pattern.pairs.size(); ++i) {
+    const pattern::Pair& pair = problem.pattern.pairs[i];
+    if (const std::string why = pattern::why_no_window(problem.pattern.semantics, pair); !why.empty())
+      return Objection{"attention.segments", fmt::format("pair {}, {}: {}", i + 1, pattern::segment_text(pair), why)};
+  }
+  return {};
+}
+
 /// torchscale itself writes rows of such documents to wrong places, so no right numbers exist.
 Found check_displacement(const Problem& problem) {
   const auto found = pattern::find_displacement(problem.pattern, problem.documents);
@@ -95,6 +104,7 @@ std::optional<Objection> check(const Problem& problem, Use use) {
   if (Found found = check_size(problem)) return found;
   if (Found found = check_scale(problem)) return found;
   if (Found found = check_groups(problem)) return found;
+  if (Found found = check_windows(problem)) return found;
   return check_displacement(problem);
 }
 

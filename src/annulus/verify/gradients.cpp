@@ -58,22 +58,19 @@ class Definition {
 /// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
 Interval viewers_of(const VerifyInput& input, Index p) {
   const Shape& s = input.shape;
-  ReferencePattern both_ways = input.pattern;
-  both_ways.causal = false;  // then x sees p when p sees x
+  const ReferencePattern viewers = kernels::mirrored(input.pattern);
   Interval all{p, p + 1};
   for (Index h = 0; h < s.heads; ++h) {
-    const Interval range = kernels::key_range(both_ways, s.sequence, s.heads, h, p);
+    const Interval range = kernels::key_range(viewers, s.sequence, s.heads, h, p);
     if (!range.empty()) all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
   }
   if (input.pattern.causal) all.begin = p;
   return all;
 }
 
-/// Query rows of head h that see key p: x sees p when p sees x, were it not for causal.
+/// Query rows of head h that see key p, each as often as runs have it.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
-  ReferencePattern both_ways = input.pattern;
-  both_ways.causal = false;
-  WantedRows runs = kernels::key_runs(both_ways, input.shape.sequence, input.shape.heads, h, p);
+  WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
   for (kernels::RowRun& run : runs) {
     if (input.pattern.causal) run.first = p;  // which is one of the run
   }

@@ -14,6 +14,14 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
     if (document.empty()) continue;
     rows.insert(rows.end(), {document.begin, document.end - 1});
     for (const kernels::ReferencePair& pair : pattern.pairs) {
+      if (pair.window) {  // the last rows that see the first one, and the first rows that do not
+        const auto& [left, right, first, mirrored] = *pair.window;
+        const Index end = left < document.size() / pair.dilation ? left * pair.dilation + 1 : document.size();
+        for (const Index row : {end - 1, end, first}) {
+          if (row < document.size()) rows.push_back(document.begin + row);
+        }
+        continue;
+      }
       if (pair.segment <= 0 || pair.segment >= document.size()) continue;
       const Index last = document.begin + (document.size() - 1) / pair.segment * pair.segment;
       for (const Index begin : {document.begin + pair.segment, last}) rows.insert(rows.end(), {begin - 1, begin});

@@ -13,6 +13,7 @@
 And attention itself, of arrays in memory (annulus.torch: with gradients):
 
     out, lse = annulus.attention(q, k, v, segments=[2048, "all"], dilations=[1, 16], causal=True)
+    out, lse = annulus.attention(q, k, v, segments=[annulus.window(4096)], dilations=[1], causal=True)
 
 The same from a shell: `python -m annulus --help`, or `annulus-tools --help`.
 """
@@ -45,6 +46,7 @@ _PLACES = {
     "token_page": "tokens",
     "torch": None,
     "verify": "calls",
+    "window": "options",
 }
 __all__ = sorted(_PLACES)
 

@@ -196,7 +196,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
         lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 256 at most.
     k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv).
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every r-th
-        row sees every such row; 'all' is a segment as long as the sequence. Without them attention is dense.
+        row sees every such row; 'all' is a segment as long as the sequence. annulus.window(...), or {'window': [left,
+        right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
     causal : row x sees no row behind it.
     semantics : where the offset of a head comes from: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
     documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).

@@ -225,7 +225,8 @@ def _add_plot_pattern(kinds):
     kind.add_argument("picture")
     kind.add_argument("--result", metavar="FILE", help="take rows, heads and pattern of this result")
     kind.add_argument("--rows", type=int, metavar="N", help="rows of the sequence (1024)")
-    kind.add_argument("--segments", default="all", metavar="W,...", help="segment lengths or all (all)")
+    kind.add_argument("--segments", default="all", metavar="W,...",
+                      help="segment lengths, all, or window:LEFT:RIGHT[:FIRST] (all)")
     kind.add_argument("--dilations", default="1", metavar="R,...", help="one for each segment (1)")
     kind.add_argument("--heads", type=int, default=1, metavar="H", help="query heads (1)")
     kind.add_argument("--head", type=int, default=0, metavar="N", help="the head that is drawn (0)")
@@ -254,8 +255,12 @@ def plot_pattern(options):
 
 
 def _words(option, text):
-    """[128, "all"] of "128,all"."""
+    """[128, "all"] of "128,all", and windows of "window:3:0" and "window:3:0:4"."""
+    from annulus.options import Window
     for word in text.split(","):
+        if option == "--segments" and (limits := re.fullmatch(r"window:(\d+):(\d+)(?::(\d+))?", word)):
+            yield Window(*[int(rows or 0) for rows in limits.groups()])
+            continue
         if word != "all" and not word.isdigit():
             raise AnnulusError(f"{option} {text}: expected numbers of rows or all, for example 2048,all")
         yield word if word == "all" else int(word)

@@ -1,7 +1,8 @@
 """Which keys a query sees, straight from the definition in docs/semantics.md; for pictures, not for speed.
 
 Row x is picked by pair (w, r) and a head with offset o when (x mod w) mod r == o. A query sees the keys that are picked
-in its own segment (causal: up to its own row), once for every pair in which it does.
+in its own segment (causal: up to its own row), once for every pair in which it does. A pair that is a window shows row x
+the rows x - j r, -right <= j <= left.
 """
 from typing import NamedTuple, Optional
 
@@ -19,7 +20,7 @@ HEAD = {"head": arguments.whole(0), "heads": arguments.whole(1)}
 
 
 class Pattern(NamedTuple):
-    """`segments` and `dilations` have one entry per pair; a segment is a number of rows or "all"."""
+    """`segments` and `dilations` have one entry per pair; a segment is a number of rows, "all" or annulus.window(...)."""
     segments: tuple = ("all",)
     dilations: tuple = (1,)
     causal: bool = True
@@ -39,15 +40,20 @@ class Pattern(NamedTuple):
         if len(taken.segments) != len(taken.dilations) or not taken.segments:
             raise AnnulusError(f"{len(taken.segments)} segments, {len(taken.dilations)} dilations; expected one of each "
                                "per pair")
-        return taken._replace(segments=tuple(length or "all" for length in taken.segments))
+        taken = taken._replace(segments=tuple(length or "all" for length in taken.segments))
+        for i, (length, rate) in enumerate(zip(taken.segments, taken.dilations)):
+            if isinstance(length, options.Window) and length.first and rate > 1:
+                raise AnnulusError(f"segments[{i}] is {length}: first needs dilation 1, which is {rate}")
+        return taken
 
     @arguments.checked(pair=arguments.whole(0), **HEAD)
     def offset(self, pair, head, heads) -> Optional[int]:
-        """Offset of a head's combs in a pair; None where the head is not of that pair (`grouped`)."""
+        """Offset of a head's combs in a pair; None where the head is not of that pair (`grouped`). In a window every
+        head has all of them: 0 stands for these."""
         pairs = len(self.segments)
         if pair >= pairs or head >= heads:
             raise AnnulusError(f"pair {pair} of {pairs}, head {head} of {heads}: expected one that there is, from 0 on")
-        rate = self.dilations[pair]
+        rate = 1 if isinstance(self.segments[pair], options.Window) else self.dilations[pair]
         if self.semantics == "paper":
             return head % rate
         if self.semantics in ("longnet", "torchscale"):
@@ -67,6 +73,11 @@ class Pattern(NamedTuple):
         key = np.arange(rows)
         seen = np.zeros((len(query), rows), int)
         for pair, (length, rate) in enumerate(zip(self.segments, self.dilations)):
+            if isinstance(length, options.Window):
+                steps, rest = np.divmod(query - key, rate)
+                near = (rest == 0) & (steps <= length.left) & (steps >= -length.right)
+                seen += (near | (key < length.first)) & (self.offset(pair, head, heads) is not None)
+                continue
             length = rows if length == "all" else min(length, rows)
             offset = self.offset(pair, head, heads)
             if offset is None:

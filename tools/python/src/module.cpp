@@ -1,12 +1,16 @@
 // annulus._core: the library as annulus/calls.py uses it. Arguments are complete and canonical here, (B, S, heads, D)
 // with defaults filled in; what a user sees is written in Python.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <cstdint>
+#include <variant>
 
 #include "annulus/annulus.hpp"
 #include "tensors.hpp"
@@ -25,7 +29,16 @@ DType dtype_called(const std::string& name) {
   throw Error(ErrorKind::usage, "there are no tensors of " + name + ", expected float64, float32, float16 or bfloat16");
 }
 
-Plan make_plan(const std::vector<Index>& extents, const std::string& type, const std::vector<Index>& segments,
+/// Rows, or a window's left, right and first.
+using SegmentArgument = std::variant<Index, std::array<Index, 3>>;
+
+Segment segment_of(const SegmentArgument& argument) {
+  if (const Index* const rows = std::get_if<Index>(&argument)) return *rows;
+  const auto& [left, right, first] = std::get<1>(argument);
+  return Window{left, right, first};
+}
+
+Plan make_plan(const std::vector<Index>& extents, const std::string& type, const std::vector<SegmentArgument>& segments,
                const std::vector<Index>& dilations, bool causal, const std::string& semantics,
                const std::vector<Index>& documents, std::optional<double> scale, bool group_scale, int ranks,
                const nb::dict& options) {
@@ -33,7 +46,9 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
   shape.head_dim = extents.at(4);
   shape.type = dtype_called(type);
   shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
-  const Pattern pattern{segments,  dilations, causal,      semantics,
+  std::vector<Segment> entries;
+  for (const SegmentArgument& one : segments) entries.push_back(segment_of(one));
+  const Pattern pattern{entries,   dilations, causal,      semantics,
                         documents, scale,     group_scale, nb::cast<bool>(options["sink"])};
   Options chosen;
   chosen.strategy = nb::cast<std::string>(options["strategy"]);

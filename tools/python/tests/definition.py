@@ -31,4 +31,4 @@ def composed(q, k, v, counts, scale=None, sink=None):
 
 
 def pattern_of(segments, dilations, causal, semantics="longnet"):
-    return Pattern(tuple(segments), tuple(dilations), causal, semantics)
+    return Pattern(tuple(segments), tuple(dilations), causal, semantics).checked()

@@ -14,6 +14,7 @@ import pytest
 from definition import composed, often, pattern_of
 
 import annulus
+from annulus.errors import AnnulusError
 
 SEGMENTS, DILATIONS = (8, "all"), (1, 3)
 WORDS = {"segments": SEGMENTS, "dilations": DILATIONS, "causal": True}
@@ -58,6 +59,11 @@ def test_every_type_gives_the_definition(kind):
     {"segments": [5], "dilations": [1], "causal": True},
     {"documents": [0, 4, 4, 20, 37], "segments": SEGMENTS, "dilations": DILATIONS, "causal": True},
     {"scale": 0.7, "segments": SEGMENTS, "dilations": DILATIONS, "causal": False},
+    {"segments": [annulus.window(5)], "dilations": [1], "causal": True},
+    {"segments": [{"window": [3, 2]}, 8], "dilations": [4, 1], "causal": False},
+    {"segments": [annulus.window([2, 1], first=3), {"window": 4}], "dilations": [1, 2], "causal": False,
+     "documents": [0, 4, 4, 20, 37]},
+    {"segments": [{"window": [4, 0], "first": 2}], "dilations": [1], "causal": True},
 ])
 def test_every_setting_gives_the_definition(words):
     q, k, v = arrays("float64")
@@ -105,6 +111,32 @@ def test_sink_logits_of_rows_without_keys():
 def test_sink_logits_that_are_none(sink, message):
     with pytest.raises(annulus.AnnulusError, match=message):
         annulus.attention(*arrays(), sink=sink)
+
+
+def test_ways_to_write_a_window():
+    q, k, v = arrays("float64")
+    one = annulus.attention(q, k, v, segments=[annulus.window([4, 0], first=2)], dilations=[1], causal=True)
+    for segments in (annulus.window(5, first=2), {"window": 5, "first": 2}, [{"window": (4, 9), "first": np.int64(2)}],
+                     [annulus.window(np.array([4, 0]), first=2)]):
+        for found, expected in zip(annulus.attention(q, k, v, segments=segments, dilations=1, causal=True), one):
+            assert np.array_equal(found, expected)
+    assert str(annulus.window([4, 0], first=2)) == "{window: [4, 0], first: 2}"
+    sink = annulus.attention(q, k, v, segments=[{"window": 1}], dilations=[1], causal=True)[0]
+    assert np.array_equal(sink, v.repeat(2, axis=2)), "a row that sees itself alone is its value"
+
+
+@pytest.mark.parametrize("segment, dilation, words, message", [
+    ({"window": 0}, 1, {}, r"segments\[0\]: window is 0, expected a whole number, 1 or more, or \[left, right\]"),
+    ({"window": [1, 2, 3]}, 1, {}, r"segments\[0\]: window is \[1, 2, 3\], expected a number of rows, or \[left, right\]"),
+    ({"window": 3, "frist": 1}, 1, {}, r"segments\[0\] is .*, expected {'window': rows or \[left, right\], 'first': rows}"),
+    ({"window": 3, "first": -1}, 1, {}, r"segments\[0\]: first is -1, expected a whole number, 0 or more"),
+    ({"window": 3, "first": 1}, 2, {}, r"plan: segments: pair 1, {window: \[2, 2\], first: 1}: first needs dilation 1"),
+    ({"window": [2**62, 0]}, 1, {}, r"plan: segments\[0\] is a window of left 4611686018427387904"),
+    ({"window": 3}, 1, {"semantics": "torchscale"}, r"plan: segments: pair 1, .*: torchscale has no windows"),
+])
+def test_windows_that_are_refused(segment, dilation, words, message):
+    with pytest.raises(AnnulusError, match=message):
+        annulus.attention(*arrays(), segments=[segment], dilations=[dilation], **words)
 
 
 def test_defaults_are_dense_attention():

@@ -143,7 +143,7 @@ def test_transformer_encoder(tmp_path, causal):
 
 
 def test_no_run_file_of_a_mask_that_has_no_words(tmp_path):
-    """A window, padding, a bias: captured, but a run would compute something else."""
+    """Padding, a bias: captured, but a run would compute something else. Of a window there is one."""
     class Masked(nn.Module):
         def __init__(self, *masks):
             super().__init__()
@@ -156,17 +156,22 @@ def test_no_run_file_of_a_mask_that_has_no_words(tmp_path):
     lower = torch.ones(ROWS, ROWS, dtype=torch.bool).tril()
     window, padding = lower & ~lower.tril(-4), torch.ones(2, 1, 1, ROWS, dtype=torch.bool)
     padding[1, ..., ROWS // 2:] = False
-    model = Masked(lower, window, padding, torch.arange(float(ROWS))[None], None)
+    model = Masked(lower, padding & lower, padding, torch.arange(float(ROWS))[None], None, window, window | window.T)
     with annulus.capture(model, tmp_path / "t.h5") as captured:
         model(batch(2, HEADS, ROWS, 8))
-    assert [layer.mask for layer in captured.layers] == ["causal", "other", "other", "other", "dense"]
-    for number in (1, 2, 3, -2):
-        with pytest.raises(AnnulusError, match=rf"^layer {number % 5} \(the model itself\): its mask hides keys, or"):
+    assert [layer.mask for layer in captured.layers] == [
+        "causal", "other", "other", "other", "dense", "window [3, 0]", "window [3, 3]"]
+    for number in (1, 2, 3, -4):
+        with pytest.raises(AnnulusError, match=rf"^layer {number % 7} \(the model itself\): its mask hides keys, or"):
             captured.run_file("t.h5", "r.h5", layer=number)
-    for number, causal in ((0, "true"), (4, "false"), (-1, "false")):
+    for number, causal in ((0, "true"), (4, "false"), (-1, "false"), (5, "true")):
         assert f"causal: {causal}\n" in captured.run_file("t.h5", "r.h5", layer=number)
-    for number in (5, -6):
-        with pytest.raises(AnnulusError, match=f"^layer is {number}, expected one of the 5 captured"):
+    for number, limits in ((5, "3, 0"), (6, "3, 3")):
+        assert f"segments: [{{window: [{limits}]}}]\n  dilations: [1]\n" in captured.run_file("t.h5", "r.h5", layer=number)
+    with pytest.raises(AnnulusError, match=r"its mask is a window \[3, 0\]; expected no segments and dilations"):
+        captured.run_file("t.h5", "r.h5", layer=5, segments=[4], dilations=[1])
+    for number in (7, -8):
+        with pytest.raises(AnnulusError, match=f"^layer is {number}, expected one of the 7 captured"):
             captured.run_file("t.h5", "r.h5", layer=number)
 
 
@@ -182,7 +187,11 @@ def test_masks():
     hidden[1, ..., 4] = False
     band = lower & ~lower.tril(-3)
     biased = added + torch.arange(5.0)
-    assert {meaning(5, mask, False) for mask in (hidden, band, biased, lower.T)} == {"other"}
+    holes = band.clone()
+    holes[3, 2] = False
+    assert {meaning(5, mask, False) for mask in (hidden, biased, holes, ~lower, lower & hidden)} == {"other"}
+    assert [meaning(5, mask, False) for mask in (band, band | band.T, lower.T, torch.eye(5) > 0)] == \
+        ["window [2, 0]", "window [2, 2]", "window [0, 4]", "window [0, 0]"]
     assert meaning(5, None, True) == "causal"
 
 

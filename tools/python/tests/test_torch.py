@@ -58,6 +58,19 @@ def test_sink_logits_in_other_types():
     assert torch.allclose(out.transpose(1, 2), dilated_attention(q, k, v, sink=sink))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradcheck_of_windows(causal):
+    segments = [annulus.window([2, 1], first=2), {"window": [1, 3]}]
+    def both(q, k, v):
+        return dilated_attention(q, k, v, segments=segments, dilations=[1, 3], causal=causal, return_lse=True)
+    assert torch.autograd.gradcheck(both, tensors())
+    q, k, v = tensors()
+    counts = often(12, 4, pattern_of(segments, (1, 3), causal))
+    expected = composed(q, k, v, counts)
+    for found, right in zip(both(q, k, v), expected):
+        assert (found - right).abs().max() < 1e-12
+
+
 @pytest.mark.parametrize("kind, tolerance", [(torch.float32, 3e-5), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
 def test_gradients_in_other_types(kind, tolerance):
     counts = often(12, 4, pattern_of(*PAIRS.values(), True))

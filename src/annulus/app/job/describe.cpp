@@ -14,10 +14,8 @@ std::string describe_pattern(const Problem& problem) {
   std::string text =
       fmt::format("{}{}, {} pair{}", pattern::name_of(pattern.semantics), pattern.causal ? ", causal" : "",
                   pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s");
-  for (const pattern::Pair& pair : pattern.pairs) {
-    const bool all = pair.segment == pattern::whole_document;
-    text += fmt::format(" ({}, {})", all ? "all" : std::to_string(pair.segment), pair.dilation);
-  }
+  for (const pattern::Pair& pair : pattern.pairs)
+    text += fmt::format(" ({}, {})", pattern::segment_text(pair), pair.dilation);
   if (problem.sink) text += ", sinks";
   if (problem.documents.size() > 2) text += fmt::format(", {} documents", problem.documents.size() - 1);
   return text;

@@ -37,7 +37,7 @@ void add_settings(const Job& job, Entries& to) {
   const pattern::Pattern& pattern = job.problem.pattern;
   std::vector<std::string> segments, dilations;
   for (const pattern::Pair& pair : pattern.pairs) {
-    segments.push_back(pair.segment == pattern::whole_document ? "all" : std::to_string(pair.segment));
+    segments.push_back(pattern::segment_text(pair));
     dilations.push_back(std::to_string(pair.dilation));
   }
   std::vector<std::string_view> statistics;

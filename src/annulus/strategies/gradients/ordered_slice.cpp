@@ -24,15 +24,21 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// The parts of `packed` that `rows` hold. The others are not this rank's business, it passes them on.
+/// What `rows` hold of the parts of `packed`. The others are not this rank's business, it passes them on.
 PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   for (OwnerInterval& owned : packed) {
     const auto& all = rows.owned();
     const auto same = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.rows == owned.rows; });
     for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
-      std::erase_if(owned.heads[kv], [&](const pattern::StridedRange& part) {
-        return same == all.end() || rows.find(std::size_t(same - all.begin()), Index(kv), part) == nullptr;
-      });
+      std::vector<pattern::StridedRange> held;
+      for (const pattern::StridedRange& part : owned.heads[kv]) {
+        if (same == all.end()) break;
+        for (const KeyRows::StoredRange& stored : same->heads[rows.is_packed() ? kv : 0]) {
+          const pattern::StridedRange both = pattern::common(part, stored.range);
+          if (both.count > 0) held.push_back(both);
+        }
+      }
+      owned.heads[kv] = std::move(held);
     }
   }
   std::erase_if(packed, [](const OwnerInterval& owned) { return pattern::head_rows({owned}) == 0; });

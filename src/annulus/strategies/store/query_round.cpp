@@ -10,8 +10,9 @@ namespace {
 
 constexpr Index dense = 4;  // rows of which at least one in so many is asked for are read as they lie
 
-pattern::Layout without_mask(pattern::Layout layout) {
-  layout.pattern.causal = false;
+/// A block's queries are asked for by its keys.
+pattern::Layout mirrored(pattern::Layout layout) {
+  layout.pattern = pattern::mirrored(std::move(layout.pattern));
   return layout;
 }
 
@@ -68,7 +69,7 @@ Index query_row_bytes(const Problem& problem, bool dlse) {
 }
 
 QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)
-    : ReadRound(round, partition, without_mask(round.layout()), -1), dlse_(dlse) {}
+    : ReadRound(round, partition, mirrored(round.layout()), -1), dlse_(dlse) {}
 
 /// Under a causal mask blocks before this one see none of its keys.
 bool QueryRound::reads_any(int block, int h) const {

@@ -1,9 +1,10 @@
-"""What a call's mask means: dense, causal, or something that annulus has no word for."""
+"""What a call's mask means: dense, causal, a window, or something that annulus has no word for."""
 import torch
 
 
 def meaning(rows, mask, is_causal):
-    """"dense", "causal", or "other" where the mask is neither: of `rows` rows, a bool or additive mask or None."""
+    """"dense", "causal", "window [left, right]", or "other" where the mask is none of these: of `rows` rows, a bool or
+    additive mask or None. In a window each row sees `left` rows before it and `right` after it."""
     if is_causal:
         return "causal" if mask is None else "other"
     if mask is None:
@@ -13,8 +14,14 @@ def meaning(rows, mask, is_causal):
         return "other"
     if bool(allowed.all()):
         return "dense"
-    lower = torch.ones(rows, rows, dtype=torch.bool, device=mask.device).tril()
-    return "causal" if allowed.shape[-2] == rows and bool((allowed == lower).all()) else "other"
+    if allowed.shape[-2] != rows:
+        return "other"
+    one = allowed.reshape(-1, rows, rows)[0]
+    left, right = int(one[:, 0].sum()) - 1, int(one[0].sum()) - 1  # of the last row that sees row 0, and of row 0
+    band = torch.ones(rows, rows, dtype=torch.bool, device=mask.device).tril(right).triu(-left)
+    if min(left, right) < 0 or not bool((allowed == band).all()):
+        return "other"
+    return "causal" if (left, right) == (rows - 1, 0) else f"window [{left}, {right}]"
 
 
 def _allowed(mask):

@@ -20,7 +20,7 @@ class Layer(NamedTuple):
     group: str       # where it is in the file: "/" or "/layer_004"
     shapes: dict     # {"q": (B, H, S, D), ...}
     element: str
-    mask: str        # dense, causal, other
+    mask: str        # dense, causal, window [left, right], other
     scale: Optional[float]
 
     def __str__(self):
@@ -214,15 +214,20 @@ class Recorder:
         chosen = self._layers[layer]
         if chosen.mask == "other":
             raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask hides keys, or "
-                               "adds to scores, in a way that a run file has no word for (a window, padding, a bias); "
-                               "expected no mask, or a causal one")
+                               "adds to scores, in a way that a run file has no word for (padding, a bias); "
+                               "expected no mask, a causal one or a window")
         if len(segments) != len(dilations):
             raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")
         segments = [length or "all" for length in segments]
+        if chosen.mask.startswith("window"):
+            if (segments, dilations) != (["all"], (1,)):
+                raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask is a "
+                                   f"{chosen.mask}; expected no segments and dilations, which are for a layer without")
+            segments = [f"{{{chosen.mask.replace(' ', ': ', 1)}}}"]
         names = "" if chosen.group == "/" else "".join(
             f"  {name}: {chosen.group}/{name}\n" for name in ("q", "k", "v", *(("dout",) if self._dout else ())))
         lines = f"input:\n  file: {input_file}\n{names}attention:\n  segments: [{', '.join(map(str, segments))}]\n" \
-                f"  dilations: [{', '.join(map(str, dilations))}]\n  causal: {str(chosen.mask == 'causal').lower()}\n"
+                f"  dilations: [{', '.join(map(str, dilations))}]\n  causal: {str(chosen.mask == 'causal' or chosen.mask.endswith(', 0]')).lower()}\n"
         if chosen.scale is not None:
             lines += f"  scale: {chosen.scale}\n"
         if self._dout:

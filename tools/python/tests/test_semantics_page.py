@@ -1,0 +1,65 @@
+"""The NumPy program of docs/semantics.md, run as it stands there, against annulus.attention."""
+import numpy as np
+import pytest
+from pages import blocks
+
+import annulus
+
+
+@pytest.fixture(scope="module")
+def program():
+    """The page's function attention()."""
+    text, = (text for language, text in blocks("semantics.md") if language == "python")
+    names = {}
+    exec(compile(text, "docs/semantics.md", "exec"), names)  # noqa: S102
+    return names["attention"]
+
+
+def tensors(rows=23, heads=4, kv_heads=2):
+    generator = np.random.default_rng(2)
+    return [generator.standard_normal((rows, h, 5)) for h in (heads, kv_heads, kv_heads)]
+
+
+PATTERNS = {
+    "dense": (["all"], [1]),
+    "dilated": ([8, "all"], [1, 3]),
+    "window": ([{"window": [3, 2]}], [1]),
+    "dilated window": ([{"window": [2, 1]}, 8], [3, 1]),
+    "window and first rows": ([{"window": [2, 1], "first": 4}, {"window": [1, 0]}], [1, 5]),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("documents", [None, [0, 9, 9, 23]])
+@pytest.mark.parametrize("semantics", ["longnet", "paper", "grouped"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_gives_what_the_library_gives(program, pattern, semantics, documents, causal):
+    segments, dilations = PATTERNS[pattern]
+    q, k, v = tensors()
+    words = {"causal": causal, "semantics": semantics, "documents": documents}
+    out, lse = program(q, k, v, segments, dilations, **words)
+    found = annulus.attention(q[None], k[None], v[None], segments=segments, dilations=dilations, **words)
+    assert np.abs(found[0][0] - out).max() <= 1e-12
+    np.testing.assert_allclose(found[1][0], lse, rtol=0, atol=1e-12)
+
+
+def test_torchscale(program):
+    q, k, v = tensors()
+    out, lse = program(q, k, v, [8, "all"], [1, 4], causal=False, semantics="torchscale")
+    found = annulus.attention(q[None], k[None], v[None], segments=[8, "all"], dilations=[1, 4], semantics="torchscale")
+    assert np.abs(found[0][0] - out).max() <= 1e-12 and np.abs(found[1][0] - lse).max() <= 1e-12
+
+
+def test_worked_examples(program):
+    """What the page's table of windows says: with equal scores the LSE is the logarithm of how many keys a row sees, and
+    with the key's number as its value out is their mean."""
+    rows = 12
+    nothing, number = np.zeros((rows, 1, 1)), np.arange(float(rows)).reshape(rows, 1, 1)
+    for segments, dilations, row, keys in [
+            ([{"window": [2, 0]}], [3], 10, [10, 7, 4]), ([{"window": [2, 0]}], [1], 10, [8, 9, 10]),
+            ([{"window": [1, 0], "first": 2}], [1], 10, [0, 1, 9, 10]), ([{"window": [1, 0], "first": 2}], [1], 2, [0, 1, 2]),
+            ([{"window": [2, 0]}, 4], [1, 1], 5, [3, 4, 5, 4, 5])]:
+        for attention in (program, lambda q, k, v, *pattern: [x[0] for x in annulus.attention(
+                q[None], k[None], v[None], segments=pattern[0], dilations=pattern[1], causal=True)]):
+            out, lse = attention(nothing, nothing, number, segments, dilations)
+            assert np.exp(lse[row, 0]) == pytest.approx(len(keys)) and out[row, 0, 0] == pytest.approx(np.mean(keys))
