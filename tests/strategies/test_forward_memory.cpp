@@ -65,7 +65,55 @@ TEST(ForwardMemory, MeasuredPeakIsThePredictedOne) {
   }
 }
 
-// Behind the one that measures: threads keep the panels that they once needed.
+std::vector<std::byte> bytes_of(const core::Buffer& buffer) {
+  std::vector<std::byte> bytes(std::size_t(buffer.bytes()));
+  if (!bytes.empty()) core::copy_to_host(bytes.data(), buffer.data(), buffer.bytes());
+  return bytes;
+}
+
+/// Those of batch entry b of `entries`.
+std::vector<std::byte> entry_of(const core::Buffer& buffer, Index b, Index entries) {
+  const std::vector<std::byte> all = bytes_of(buffer);
+  const auto each = std::ptrdiff_t(all.size()) / entries;
+  return {all.begin() + b * each, all.begin() + (b + 1) * each};
+}
+
+// Keys of an entry would be packed again for each block of its rows.
+TEST(ForwardMemory, ManyShortEntriesAreCutBetweenEntriesAlone) {
+  const Problem many = make_case("", {80000, 16, 2, 2, 16}, {}, {}, core::DType::bfloat16).problem;
+  const QueryBlocks blocks = query_blocks(many, 16);
+  EXPECT_EQ(blocks.rows, 1);
+  EXPECT_GT(blocks.entries, 1);
+  EXPECT_LE(blocks.entries, 24);
+}
+
+// An entry's numbers are those that it has alone.
+TEST(ForwardMemory, BlocksOfEntriesGiveWhatTheEntriesGiveAlone) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  Case one =
+      make_case("", {3, 256 * core::host_threads(), 32, 2, 256},
+                {Semantics::longnet, {{32, 1}, {pattern::whole_document, 16}}, true, false}, {}, core::DType::bfloat16);
+  const Index rows = one.problem.shape.sequence, entries = one.problem.shape.batch;
+  const pattern::Partition partition = pattern::root_partition(rows, comm.size());
+  const pattern::StoredRows& own = partition[std::size_t(comm.rank())];
+  EXPECT_EQ(query_blocks(one.problem, rows).entries, entries);
+  Tensors all = take_tensors(one.numbers(), one.problem, own);
+  find("single")->forward(one.problem, partition, comm, all, {});
+  one.problem.shape.batch = 1;
+  for (Index b = 0; b < entries; ++b) {
+    Tensors alone{core::Buffer("q", all.q.bytes() / entries), core::Buffer("kv", all.kv.bytes() / entries), {}, {}};
+    const Index kv = alone.kv.bytes() / 2;
+    const std::vector<std::byte> q = bytes_of(all.q), keys_and_values = bytes_of(all.kv);
+    core::copy_to_device(alone.q.data(), q.data() + b * alone.q.bytes(), alone.q.bytes());
+    for (const Index which : {0, 1})
+      core::copy_to_device(alone.kv.at(which * kv), keys_and_values.data() + (which * entries + b) * kv, kv);
+    find("single")->forward(one.problem, partition, comm, alone, {});
+    EXPECT_EQ(bytes_of(alone.out), entry_of(all.out, b, entries)) << "entry " << b;
+    EXPECT_EQ(bytes_of(alone.lse), entry_of(all.lse, b, entries)) << "entry " << b;
+  }
+}
+
+// After the ones that measure: threads keep the panels that they once needed.
 TEST(ForwardMemory, SumsAreThereForBlocksOfRows) {
   // Many heads, so that the rows of one block are few.
   const comm::Communicator comm(MPI_COMM_WORLD);

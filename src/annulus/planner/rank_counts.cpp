@@ -175,7 +175,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const Index rows = partition[p].count();
-    const double blocks = is_none && is_forward ? double(strategies::query_blocks(problem, rows)) : 1;
+    const double blocks = is_none && is_forward ? double(strategies::query_blocks(problem, rows).count()) : 1;
     const double received = at_once ? 0 : counts.messages[p] / (is_forward ? 1 : 2);
     counts.calls.push_back(rows > 0 ? lists * (blocks + received) : 0);
     counts.rows.push_back((is_forward ? 1 : backward_work_factor) * double(problem.shape.batch * rows) * each);

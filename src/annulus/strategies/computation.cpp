@@ -13,8 +13,19 @@
 namespace annulus::strategies {
 namespace {
 
-Index state_bytes(const Problem& problem, Index rows) {
-  return kernels::State::bytes(problem.shape, rows, problem.precision, problem.statistics.entropy);
+core::Shape with_entries(core::Shape shape, Index entries) {
+  shape.batch = entries;
+  return shape;
+}
+
+core::TensorView from_entry(core::TensorView view, Index entry) {
+  view.data = static_cast<std::byte*>(view.data) + entry * view.batch_stride * Index(core::bytes_of(view.type));
+  return view;
+}
+
+Index state_bytes(const Problem& problem, Index entries, Index rows) {
+  return kernels::State::bytes(with_entries(problem.shape, entries), rows, problem.precision,
+                               problem.statistics.entropy);
 }
 
 Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
@@ -49,14 +60,14 @@ KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
 
 Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
                          core::Count expected, const Progress& progress)
-    : Computation(problem, queries, 0, queries.count(), tensors, expected, progress) {}
+    : Computation(problem, queries, {{0, problem.shape.batch}, 0, queries.count()}, tensors, expected, progress) {}
 
-Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held,
+Computation::Computation(const Problem& problem, const pattern::StoredRows& queries, const QueryRange& block,
                          Tensors& tensors, core::Count expected, const Progress& progress)
     : problem_(problem),
       queries_(queries),
-      first_(first),
-      held_(held),
+      block_(block),
+      shape_(with_entries(problem.shape, block.entries.size())),
       tensors_(tensors),
       progress_(progress),
       state_(empty_states(accumulator())),
@@ -71,24 +82,26 @@ void Computation::begin(const Problem& pass) {
 }
 
 core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
-  return core::from_row(core::contiguous_view(tensor.data(), type, held_, problem_.shape.heads, head_dim), first_);
+  const core::TensorView whole = core::contiguous_view(tensor.data(), type, block_.held, shape_.heads, head_dim);
+  return core::from_row(from_entry(whole, block_.entries.begin), block_.first);
 }
 
 core::TensorView Computation::queries_view() const {
-  if (tensors_.lent.q.data != nullptr) return core::from_row(tensors_.lent.q, first_);
+  if (tensors_.lent.q.data != nullptr)
+    return core::from_row(from_entry(tensors_.lent.q, block_.entries.begin), block_.first);
   return view(tensors_.q, problem_.type, problem_.shape.head_dim);
 }
 
 core::Buffer Computation::accumulator() {
-  const Index bytes = kernels::State::acc_bytes(problem_.shape, queries_.count(), problem_.precision);
+  const Index bytes = kernels::State::acc_bytes(shape_, queries_.count(), problem_.precision);
   if (!problem_.is_in_place()) return {"state", bytes};
   return tensors_.out = made(tensors_.out, "out", bytes);
 }
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
   const int exponent_bias = problem_.reproducible && problem_.granule == 1 ? kernels::reproducible_exponent_bias : 0;
-  kernels::State states(problem_.shape, queries_.count(), problem_.precision, exponent_bias,
-                        problem_.statistics.entropy, std::move(acc));
+  kernels::State states(shape_, queries_.count(), problem_.precision, exponent_bias, problem_.statistics.entropy,
+                        std::move(acc));
   states.exact_sums = problem_.statistics.need_pass();
   states.by_granules = problem_.granule > 1;
   return states;
@@ -97,7 +110,9 @@ kernels::State Computation::empty_states(core::Buffer acc) const {
 void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part,
                       const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
-  const kernels::Operands operands{queries_view(), block.view(problem_, 0), block.view(problem_, 1), problem_.scale};
+  const Index entry = block_.entries.begin;
+  const kernels::Operands operands{queries_view(), from_entry(block.view(problem_, 0), entry),
+                                   from_entry(block.view(problem_, 1), entry), problem_.scale};
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
@@ -107,7 +122,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
     const double cpu = core::cpu_seconds();
     kernels::attend(problem_.backend, list, operands, state_, poll_and_tell);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
-    const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
+    const core::Count kept = pattern::kept_triples(list) * shape_.batch;
     metrics.kept += kept;
     done_ += kept;
     if (progress_) progress_(double(done_) / double(std::max<core::Count>(1, expected_)), scope);
@@ -117,17 +132,18 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
 
 void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
+  const Index held = block_.held;
   core::timed_compute(metrics, [&] {
     if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // which of its rows have seen a key is known now
-    if (first_ == 0) {
+    if (block_.is_first()) {
       if (!problem_.is_in_place())
-        tensors_.out = made(tensors_.out, "out", s.batch * held_ * problem_.query_row_bytes());
-      tensors_.lse = made(tensors_.lse, "lse", s.batch * held_ * problem_.lse_row_bytes());
+        tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.query_row_bytes());
+      tensors_.lse = made(tensors_.lse, "lse", s.batch * held * problem_.lse_row_bytes());
       if (problem_.has_sums()) {
-        tensors_.normalizers = core::Buffer("normalizers", s.batch * held_ * problem_.normalizer_row_bytes());
+        tensors_.normalizers = core::Buffer("normalizers", s.batch * held * problem_.normalizer_row_bytes());
       }
       if (problem_.statistics.entropy) {
-        tensors_.entropy = made(tensors_.entropy, "entropy", s.batch * held_ * problem_.lse_row_bytes());
+        tensors_.entropy = made(tensors_.entropy, "entropy", s.batch * held * problem_.lse_row_bytes());
       }
     }
     kernels::Finished to{view(tensors_.out, problem_.type, s.head_dim),
@@ -166,26 +182,28 @@ Index kernel_memory(const Problem& problem, Index rows) {
   return kernels::attend_bytes(problem.backend, item_shape(problem), rows, problem.precision);
 }
 
-Index query_blocks(const Problem& problem, Index rows) {
+QueryBlocks query_blocks(const Problem& problem, Index rows) {
   constexpr Index most = 24;
-  if (problem.is_in_place() || rows == 0) return 1;
-  return std::clamp<Index>(rows / kernels::attend_block_rows(problem.backend, problem.shape, problem.precision), 1,
-                           most);
+  if (problem.is_in_place() || rows == 0) return {};
+  const Index batch = problem.shape.batch;
+  const Index least = kernels::attend_block_rows(problem.backend, with_entries(problem.shape, 1), problem.precision);
+  const Index wanted = std::clamp<Index>(batch * rows / least, 1, most), entries = std::min(batch, wanted);
+  return {entries, std::clamp<Index>(rows / least, 1, wanted / entries)};
 }
 
-Index forward_memory(const Problem& problem, Index rows, Index blocks, Index extra) {
-  if (blocks == 1) return local_memory(problem, rows, extra);
-  const Index unit = problem.granule > 1 ? problem.grid().unit() : 0;  // a block's ends move by half of it
-  const Index largest = std::min(rows, core::ceil_div(rows, blocks) + unit);
+Index forward_memory(const Problem& problem, Index rows, const QueryBlocks& blocks, Index extra) {
+  if (blocks.count() == 1) return local_memory(problem, rows, extra);
+  const Index unit = problem.granule > 1 && blocks.rows > 1 ? problem.grid().unit() : 0;  // ends move by half of it
+  const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + unit);
   // Out and lse are made by the first block.
   return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
-         state_bytes(problem, largest) + sink_bytes(problem);
+         state_bytes(problem, core::ceil_div(problem.shape.batch, blocks.entries), largest) + sink_bytes(problem);
 }
 
 Index local_memory(const Problem& problem, Index rows, Index extra) {
   // In place, out is the states' accumulator.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
-  return input_bytes(problem, rows) + state_bytes(problem, rows) + kernel_memory(problem, rows) +
+  return input_bytes(problem, rows) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
          std::max({extra, output_bytes(problem, rows) - out, sink_bytes(problem)});
 }
 

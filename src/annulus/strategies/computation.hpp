@@ -25,6 +25,24 @@ struct KeyBlock {
 /// The rank's own K and V.
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
+/// How a rank's work is cut into blocks: batch entries first, since they share no keys, and where they are few the rows
+/// of each. Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64 rows, then entry 1.
+struct QueryBlocks {
+  Index entries = 1;
+  Index rows = 1;
+
+  Index count() const { return entries * rows; }
+};
+
+/// One of them: batch entries, and of each the stored rows from `first` on, of `held` that the tensors have.
+struct QueryRange {
+  core::Interval entries;
+  Index first = 0;
+  Index held = 0;
+
+  bool is_first() const { return entries.begin == 0 && first == 0; }
+};
+
 class Computation {
  public:
   /// Queries are tensors.q, whose rows are `queries`. Their running softmaxes start here, and with them whatever keys
@@ -32,8 +50,8 @@ class Computation {
   /// the progress.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
-  /// The same for a block of a rank's rows: `queries` are its stored rows from `first` on, of `held`.
-  Computation(const Problem& problem, const pattern::StoredRows& queries, Index first, Index held, Tensors& tensors,
+  /// The same for a block of a rank's work, whose rows are `queries`.
+  Computation(const Problem& problem, const pattern::StoredRows& queries, const QueryRange& block, Tensors& tensors,
               core::Count expected, const Progress& progress);
 
   /// Begins one of rounds_of(problem); the running softmaxes go on from round to round.
@@ -46,7 +64,7 @@ class Computation {
   void finish(core::HopMetrics& metrics);
 
  private:
-  /// The rows' part of a (B, held, H, head_dim) tensor.
+  /// The block's part of a (B, held, H, head_dim) tensor.
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index head_dim) const;
   core::TensorView queries_view() const;
   /// Memory for the accumulator of the result.
@@ -55,8 +73,8 @@ class Computation {
 
   const Problem& problem_;
   const pattern::StoredRows& queries_;
-  const Index first_;  // stored row of the first query, and rows of the tensors
-  const Index held_;
+  const QueryRange block_;
+  const core::Shape shape_;  // of the block's batch entries
   Tensors& tensors_;
   const Progress progress_;  // of its own: callers may give one made on the spot
   kernels::State state_;
@@ -80,11 +98,11 @@ Index kernel_memory(const Problem& problem, Index rows);
 
 /// Blocks in which a rank's rows are worked on where all keys are at hand: so many that the sums of a block are a few
 /// percent of the tensors, or one where sums stand in the results' memory.
-Index query_blocks(const Problem& problem, Index rows);
+QueryBlocks query_blocks(const Problem& problem, Index rows);
 
-/// Peak bytes of a forward pass that works on `blocks` blocks of its rows one after another, with `extra` bytes of K/V
+/// Peak bytes of a forward pass that works on `blocks` of its rows one after another, with `extra` bytes of K/V
 /// buffers.
-Index forward_memory(const Problem& problem, Index rows, Index blocks, Index extra);
+Index forward_memory(const Problem& problem, Index rows, const QueryBlocks& blocks, Index extra);
 
 /// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it
 /// computes, and makes out and lse at the end.

@@ -38,20 +38,21 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
   const PassContext context{problem, schedule.partition(), location, tensors, metrics};
   const std::unique_ptr<KeySource> keys = schedule.keys().source(context);
   const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
-  const Index blocks = schedule.keys().query_blocks(location.rank());
-  for (Index i = 0; i < blocks; ++i) {
-    const core::Interval part = pattern::even_part(rows, blocks, i, problem.grid());
+  const QueryBlocks blocks = schedule.keys().query_blocks(location.rank());
+  for (Index i = 0; i < blocks.count(); ++i) {
+    const core::Interval entries = core::even_part(problem.shape.batch, blocks.entries, i / blocks.rows);
+    const core::Interval part = pattern::even_part(rows, blocks.rows, i % blocks.rows, problem.grid());
     const pattern::StoredRows queries = pattern::taken(rows, part);
     const double before = double(metrics.total().kept) / double(expected);
     const Progress of_round = [&](double share, const std::string& where) { progress(before + share, where); };
-    Computation computation(problem, queries, part.begin, rows.count(), tensors, expected,
+    Computation computation(problem, queries, {entries, part.begin, rows.count()}, tensors, expected,
                             progress ? of_round : progress);
     for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
       const KeyRound& round = schedule.keys().round(r);
       computation.begin(round.problem());
       keys->begin(r);
       metrics.hops.resize(std::max(metrics.hops.size(), round.hops(location.rank())));
-      add_round(round, context, *keys, computation, blocks > 1 ? &queries : nullptr);
+      add_round(round, context, *keys, computation, blocks.rows > 1 ? &queries : nullptr);
     }
     keys->finish();
     computation.finish(metrics.hops.back());

@@ -27,7 +27,7 @@ class OwnKeyPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const PassContext& context) const override {
     return std::make_unique<OwnKeys>(context, *this);
   }
-  Index query_blocks(int rank) const override {
+  QueryBlocks query_blocks(int rank) const override {
     return strategies::query_blocks(rounds_[0].problem(), rounds_[0].rows(rank).count());
   }
 

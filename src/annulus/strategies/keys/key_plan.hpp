@@ -128,7 +128,7 @@ class KeyPlan {
   virtual Room room(const LargestMessages&) const { return {}; }
   /// Blocks in which a rank's rows are worked on, one after another, so that their running sums take little memory;
   /// more than one only where the keys are at hand all the time.
-  virtual Index query_blocks(int) const { return 1; }
+  virtual QueryBlocks query_blocks(int) const { return {}; }
 };
 
 }  // namespace annulus::strategies
