@@ -13,9 +13,12 @@ class Hosts : public ProgramTest {
   }
   /// Two ranks on each host.
   static std::string launch(const std::string& arguments) {
+    std::string launch = fmt::format(ANNULUS_TWO_HOSTS " " ANNULUS_LAUNCH, 4);
+    // Without the word Open MPI 5 starts all ranks on the first host.
+    const std::size_t mapping = launch.find(":OVERSUBSCRIBE");
+    if (mapping != std::string::npos) launch.insert(mapping, "slot");
     // Without the flag Open MPI's process on the second host would leave the family of processes that Launched knows.
-    return fmt::format(ANNULUS_TWO_HOSTS " " ANNULUS_LAUNCH, 4) + " --leave-session-attached " ANNULUS_PROGRAM " " +
-           arguments;
+    return launch + " --leave-session-attached " ANNULUS_PROGRAM " " + arguments;
   }
 };
 

@@ -5,7 +5,7 @@
 //   SLOW_NUMBER   its so-manieth call (default: 1)
 //   SLOW_PATH     for open: only of paths that end so
 // fsync stands for a slow disk: it takes SLOW_SECONDS for each 64 MiB of the file that sync_file_range has not had yet.
-// pthread_create fails.
+// pthread_create fails; only for std::thread, since libraries (UCX, OpenBLAS, PMIx) start threads of their own.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -123,7 +123,10 @@ int fsync(int file) {
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
-  if (suffers("pthread_create") && now()) return EAGAIN;
+  Dl_info found{};
+  const bool is_std_thread = dladdr(reinterpret_cast<void*>(run), &found) != 0 && found.dli_fname != nullptr &&
+                             std::strstr(found.dli_fname, "libstdc++") != nullptr;
+  if (is_std_thread && suffers("pthread_create") && now()) return EAGAIN;
   return next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create")(thread, attributes,
                                                                                                  run, argument);
 }

@@ -46,7 +46,8 @@ for i in 0 1; do
 done
 
 export ANNULUS_SECOND_HOST=${hosts[1]}
-export OMPI_MCA_plm_rsh_agent=$0 OMPI_MCA_orte_default_hostfile=$hostfile
+export OMPI_MCA_plm_rsh_agent=$0 OMPI_MCA_orte_default_hostfile=$hostfile           # Open MPI 4
+export PRTE_MCA_plm_ssh_agent=$0 PRTE_MCA_prte_default_hostfile=$hostfile            # Open MPI 5
 status=0
 nsenter --target "${hosts[0]}" --net --uts setpriv --pdeathsig TERM "$@" || status=$?
 exit $status

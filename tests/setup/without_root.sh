@@ -20,6 +20,7 @@ cat >"$scratch/fake/dpkg-query" <<'FAKE'
 case " $installed " in *" ${*: -1} "*) printf installed ;; *) exit 1 ;; esac
 FAKE
 chmod +x "$scratch"/fake/*
+cd "$scratch"  # the user may not enter this folder, of which compilers of Open MPI 5 complain
 # A machine with the bare tools of a shell, and no compiler.
 for name in bash sh id sed awk grep cat mktemp mkdir rm dirname head tail sort getent cut env sleep; do
   ln -s "$(command -v "$name")" "$scratch/few/$name"

@@ -89,6 +89,7 @@ def run_directly(program, launcher, ranks, *words, directory, seconds=120):
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     variables.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                      OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
+                     PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
                      OMPI_MCA_hwloc_base_binding_policy="none")
     done = subprocess.run([launcher, "-n", str(ranks), program, *words], cwd=directory, env=variables,
                           capture_output=True, text=True, timeout=seconds)
