@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "held_tensors.hpp"
 #include "support/tolerance.hpp"
@@ -36,6 +38,9 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   made.scale = test.pattern.scale.value_or(1 / std::sqrt(double(test.shape.head_dim)));
   made.group_scale = test.pattern.group_scale;
   made.documents = test.pattern.documents;
+  for (Index h = 0; test.pattern.sink && h < test.shape.heads; ++h) {
+    made.sink.push_back(std::array{0.5, -std::numeric_limits<double>::infinity(), 2.0, -3.0}[std::size_t(h % 4)]);
+  }
   return made;
 }
 
@@ -75,7 +80,14 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const Held k(whole.mine(whole.numbers().k()), type, whole.keys(), test.lies);
   const Held v(whole.mine(whole.numbers().v()), type, whole.keys(), test.lies);
   const Held out(type, whole.queries(), test.lies), lse(lse_type, whole.heads(), test.lies);
-  const Normalizers normalizers = forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
+  const std::array<Index, 4> logits{1, 1, plan.shape().heads, 1};
+  const std::vector<double> scores = reference_of(test).sink;
+  const Held sink(scores.empty() ? std::vector<double>(std::size_t(logits[2])) : scores, DType::float32, logits,
+                  test.lies);
+  const Held dsink(lse_type, logits, test.lies);
+  ForwardTensors tensors{q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()};
+  if (test.pattern.sink) tensors.sink = sink.tensor();
+  const Normalizers normalizers = forward(comm, plan, tensors);
   const kernels::ReferenceResult expected = whole.numbers().reference();
   EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
   const DType sums = type == DType::bfloat16 ? type : lse_type;  // whose products may be those of bfloat16
@@ -88,11 +100,14 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies), dv(type, whole.keys(), test.lies);
   backward(comm, plan, normalizers,
            {q.tensor(), k.tensor(), v.tensor(), out.tensor(), dout.tensor(), dlse.tensor(), dq.tensor(), dk.tensor(),
-            dv.tensor()});
+            dv.tensor(), test.pattern.sink ? dsink.tensor() : Tensor{}});
   const kernels::ReferenceGradients gradients = whole.numbers().reference_gradients(true);
   EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
   EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
   EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
+  if (test.pattern.sink) {
+    EXPECT_TRUE(close_to(dsink.values(), gradients.dsink, core::gradient_tolerance(type)));
+  }
 }
 
 }  // namespace annulus::test
