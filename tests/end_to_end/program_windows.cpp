@@ -8,10 +8,11 @@ namespace {
 class Windows : public ProgramTest {
  protected:
   void write_run(const std::string& attention, const std::string& more = "") {
-    write("run.yaml", fmt::format("input: {{generate: {{sequence: 203, heads: 4, kv_heads: 2, head_dim: 8, dtype: "
-                                  "float64}}}}\nattention: {{{}}}\noutput: {{file: out.h5, overwrite: true, statistics: "
-                                  "[entropy, received, top]}}\n{}",
-                                  attention, more));
+    write("run.yaml",
+          fmt::format("input: {{generate: {{sequence: 203, heads: 4, kv_heads: 2, head_dim: 8, dtype: "
+                      "float64}}}}\nattention: {{{}}}\noutput: {{file: out.h5, overwrite: true, statistics: "
+                      "[entropy, received, top]}}\n{}",
+                      attention, more));
   }
 };
 
@@ -30,7 +31,8 @@ TEST_F(Windows, RunAndVerifyEveryTensor) {
     for (const char* name : {"out", "lse", "entropy", "received", "top_rows", "dq", "dk", "dv"})
       EXPECT_EQ(word_on(verified.out, name), "ok") << verified.out;
   }
-  EXPECT_NE(annulus(1, "verify run.yaml --rows 203 --set 'attention.segments=[{window: 25}, {window: [5, 4]}]'").status, 0)
+  EXPECT_NE(annulus(1, "verify run.yaml --rows 203 --set 'attention.segments=[{window: 25}, {window: [5, 4]}]'").status,
+            0)
       << "another window";
 }
 
@@ -64,21 +66,22 @@ TEST_F(Windows, TheRunFileIsKeptAsItWasUnderstood) {
 
 TEST_F(Windows, StreamAndPassesGiveTheSameNumbers) {
   const auto write_kind = [&](const std::string& more) {
-    write("run.yaml",
-          "input: {file: in.h5}\nattention: {" + first + ", causal: false}\ncompute: {backward: true}\n"
-          "output: {file: out.h5, overwrite: true}\n" + more);
+    write("run.yaml", "input: {file: in.h5}\nattention: {" + first +
+                          ", causal: false}\ncompute: {backward: true}\n"
+                          "output: {file: out.h5, overwrite: true}\n" +
+                          more);
   };
-  ASSERT_EQ(annulus(1, "generate --output in.h5 --sequence 160 --heads 4 --kv-heads 2 --head-dim 8 --dtype float64 --dout")
-                .status,
-            0);
+  ASSERT_EQ(
+      annulus(1, "generate --output in.h5 --sequence 160 --heads 4 --kv-heads 2 --head-dim 8 --dtype float64 --dout")
+          .status,
+      0);
   write_kind("");
   ASSERT_EQ(annulus(1, "run run.yaml").status, 0);
   std::vector<std::vector<double>> whole;
   const std::vector<const char*> names{"out", "lse", "dq", "dk", "dv"};
   for (const char* name : names) whole.push_back(numbers(folder / "out.h5", name));
   for (const char* more : {"distribution: {strategy: stream, block_size: 32}\n",
-                           "distribution: {strategy: stream, block_size: 7}\n",
-                           "distribution: {strategy: ring}\n"}) {
+                           "distribution: {strategy: stream, block_size: 7}\n", "distribution: {strategy: ring}\n"}) {
     SCOPED_TRACE(more);
     write_kind(more);
     const Outcome ran = annulus(2, "run run.yaml");

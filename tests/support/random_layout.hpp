@@ -53,15 +53,15 @@ inline pattern::Pattern without_displacement(pattern::Pattern pattern) {
   return pattern;
 }
 
-/// A window of up to n rows on either side, or of none, or of more rows than there are; with r = 1 often the first rows.
+/// A window of up to n rows on either side, or of none, or of more rows than there are; with r = 1 often first rows.
 inline pattern::Window draw_window(std::mt19937_64& random, Index n, Index dilation) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   const auto limit = [&] { return draw(0, 3) == 0 ? draw(0, n + 3) : draw(0, n / (2 * dilation) + 1); };
   return {limit(), limit(), dilation == 1 && draw(0, 1) == 0 ? draw(1, n / 2 + 2) : 0};
 }
 
-/// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, windows, 1-4 documents, empty
-/// ones too.
+/// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, windows, 1-4 documents,
+/// empty ones too.
 inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   RandomLayout drawn;
