@@ -133,7 +133,7 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
 }
 
 /// Ranks that may see some of the rows through a window, but not all: each of them is a run of its own. Of the other
-/// ranks those up to `left` combs' steps after the first row, or up to `right` before the last row, see all of them, and
+/// ranks those up to `left` dilations after the first row, or up to `right` before the last one, see all of them, and
 /// those farther away none.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
