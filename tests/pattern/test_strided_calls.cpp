@@ -52,10 +52,12 @@ TEST(StridedCalls, ZigzagHasFewAndNothingLeft) {
 
 TEST(StridedCalls, AreTheListsOfAnyPattern) {
   std::mt19937_64 random(11);
-  std::size_t calls = 0, items = 0, left = 0;
+  std::size_t calls = 0, items = 0, left = 0, left_of_windows = 0;
   for (int round = 0; round < 150; ++round) {
     const test::RandomLayout drawn = test::draw_layout(random, 36);
     SCOPED_TRACE(test::describe(drawn));
+    const auto& pairs = drawn.layout.pattern.pairs;
+    const bool windows = std::any_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return bool(pair.window); });
     const Index a = Index(random() % std::uint64_t(drawn.n + 1)), b = Index(random() % std::uint64_t(drawn.n + 1));
     const StoredRows first(std::vector<Interval>{{0, std::min(a, b)}, {std::max(a, b), drawn.n}});
     const StoredRows second(std::vector<Interval>{{std::min(a, b), std::max(a, b)}});
@@ -68,7 +70,7 @@ TEST(StridedCalls, AreTheListsOfAnyPattern) {
         for (const core::WorkList& list : lists) items += list.items.size();
         for (const CutList& one : cut(lists)) {
           calls += one.calls.size();
-          left += one.rest.items.size();
+          (windows ? left_of_windows : left) += one.rest.items.size();
           std::vector<core::WorkList> again{one.rest};
           for (const auto& call : one.calls) again.push_back(kernels::cudnn::list_of(call));
           EXPECT_TRUE(test::add_triples(again, drawn.layout, queries, keys, by_calls))
@@ -80,6 +82,7 @@ TEST(StridedCalls, AreTheListsOfAnyPattern) {
   }
   EXPECT_LT(calls, items);
   EXPECT_EQ(left, 0U);
+  EXPECT_GT(left_of_windows, 0U) << "keys too far before a query cannot be hidden: our own kernels do these";
 }
 
 }  // namespace

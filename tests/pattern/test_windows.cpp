@@ -57,8 +57,7 @@ TEST(Windows, PartsAreInTheOrderOfKeys) {
     for (const Sight& sight : sights_of(window_pair(window), causal)) all.push_back(sight.band);
     return all;
   };
-  EXPECT_EQ(bands({1, 1, 3}, false),
-            (std::vector<Band>{{-2, Band::unbounded}, {1, 1}, {Band::unbounded, -2}}));
+  EXPECT_EQ(bands({1, 1, 3}, false), (std::vector<Band>{{-2, Band::unbounded}, {1, 1}, {Band::unbounded, -2}}));
   EXPECT_EQ(bands({1, 1, 3}, true), (std::vector<Band>{{1, 0}, {Band::unbounded, -2}}));
   EXPECT_EQ(bands({4, 2}, false), (std::vector<Band>{{4, 2}}));
 }
@@ -103,7 +102,8 @@ TEST(Windows, OnlyRowsThatAreReadTravel) {
                                        zigzag_partition(drawn.layout.documents, ranks)}) {
       for (int p = 0; p < ranks; ++p) {
         for (const Hop& hop : test::rotation_hops(drawn.layout, partition, p)) {
-          const Index read = rows_seen(drawn, triples, partition[std::size_t(hop.receive_from)], partition[std::size_t(p)]);
+          const Index read =
+              rows_seen(drawn, triples, partition[std::size_t(hop.receive_from)], partition[std::size_t(p)]);
           EXPECT_EQ(head_rows(hop.receive), read) << "rank " << p << " of " << ranks << " from " << hop.receive_from;
           moved += read;
         }
@@ -121,7 +121,8 @@ TEST(Windows, AHaloTravels) {
     return all;
   };
   // 5 rows before each rank's own, as they lie; with r = 3 the rows of two combs' steps.
-  EXPECT_EQ(received(test::longnet_layout({window_pair({5, 0})}, true, 64, 1), 2), (PackedRows{{{16, 32}, {{{27, 1, 5}}}}}));
+  EXPECT_EQ(received(test::longnet_layout({window_pair({5, 0})}, true, 64, 1), 2),
+            (PackedRows{{{16, 32}, {{{27, 1, 5}}}}}));
   EXPECT_EQ(received(test::longnet_layout({window_pair({2, 0}, 3)}, true, 64, 1), 2),
             (PackedRows{{{16, 32}, {{{26, 1, 6}}}}}));
   EXPECT_EQ(received(test::longnet_layout({window_pair({2, 4})}, false, 64, 1), 1),

@@ -23,7 +23,7 @@ void expect_loads(const RankCounts& counts, double factor, int ranks, Predict&& 
     memory = std::max(memory, double(expected.memory_bytes));
   }
   EXPECT_GE(counts.memory, memory);
-  EXPECT_LE(counts.memory, 1.6 * memory);
+  EXPECT_LE(counts.memory, 1.8 * memory);  // two directions of a ring of which a causal window uses one
 }
 
 /// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose counts have an exact
@@ -136,7 +136,8 @@ TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
   EXPECT_FALSE(rank_counts_of(strategy, Pass::backward, problem, partition, counted));
 }
 
-/// Exact but for rings across groups, where all K/V heads are taken to move equally many rows.
+/// Exact but for rings across groups, where all K/V heads are taken to move equally many rows; those of groups with
+/// windows of their own do not.
 TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
   std::mt19937_64 random(32);
   int compared = 0;
@@ -159,7 +160,7 @@ TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
         received = std::max(received, double(expected.bytes_received));
         memory = std::max(memory, double(expected.memory_bytes));
       }
-      EXPECT_GE(cost.received_bytes, 0.85 * received);
+      EXPECT_GE(cost.received_bytes, 0.8 * received);
       EXPECT_LE(cost.received_bytes, 1.5 * received);
       EXPECT_GE(counts->memory, 0.95 * memory);
       EXPECT_LE(counts->memory, 1.2 * memory);
@@ -175,7 +176,7 @@ TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
         memory = std::max(memory, double(expected.memory_bytes));
       }
       const Cost backward = cost_of(*back, strategy->communication(problem, ranks), problem, core::default_machine());
-      EXPECT_GE(backward.received_bytes, 0.9 * received);
+      EXPECT_GE(backward.received_bytes, 0.85 * received);
       EXPECT_LE(backward.received_bytes, 1.5 * received);
       EXPECT_GE(backward.sent_bytes, 0.8 * sent);
       EXPECT_LE(backward.sent_bytes, 1.5 * sent);

@@ -79,7 +79,7 @@ inline std::vector<Case> window_cases() {
 inline std::vector<Case> awkward_cases() {
   using pattern::Semantics;
   const Index all = pattern::whole_document;
-  std::vector<Case> cases{
+  return {
       make_case("one row", {1, 1, 1, 1, 1}, {Semantics::longnet, {{}}, true, false}),
       make_case("fewer rows than ranks", {2, 3, 2, 1, 5}, {Semantics::paper, {{2, 1}, {all, 2}}, false, false}),
       make_case("n prime, batch 3", {3, 97, 4, 2, 31}, {Semantics::longnet, {{32, 1}, {64, 4}}, true, false}),
@@ -93,8 +93,6 @@ inline std::vector<Case> awkward_cases() {
       make_case("more filled in than there", {2, 35, 3, 1, 24},
                 {Semantics::torchscale, {{33, 1}, {all, 8}}, false, false}),
   };
-  for (Case& one : window_cases()) cases.push_back(std::move(one));
-  return cases;
 }
 
 inline std::vector<Case> storage_cases() {
@@ -131,8 +129,16 @@ inline std::vector<Case> device_cases() {
   Case filled =
       make_case("device tiles, filled in", {2, 53, 4, 2, 20},
                 {pattern::Semantics::torchscale, {{8, 1}, {pattern::whole_document, 4}}, false, false}, {0, 30, 53});
-  one.problem.backend = filled.problem.backend = kernels::Backend::device;
-  return {one, filled};
+  Case windows = make_case("device tiles, windows", {2, 53, 4, 2, 20},
+                           {pattern::Semantics::longnet,
+                            {{pattern::whole_document, 1, pattern::Window{5, 3, 4}},
+                             {8, 2},
+                             {pattern::whole_document, 3, pattern::Window{3, 0}}},
+                            false,
+                            false},
+                           {0, 30, 53});
+  one.problem.backend = filled.problem.backend = windows.problem.backend = kernels::Backend::device;
+  return {one, filled, windows};
 }
 
 /// Some of all of these with sink logits: GQA, documents, several pairs, rows without keys, filled-in keys.

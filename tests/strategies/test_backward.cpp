@@ -27,6 +27,8 @@ TEST(Backward, SemanticsCausalDocumentsAndGroupedHeads) { check_all(semantics_ca
 
 TEST(Backward, AwkwardShapes) { check_all(awkward_cases()); }
 
+TEST(Backward, Windows) { check_all(window_cases()); }
+
 TEST(Backward, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Backward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
@@ -54,6 +56,8 @@ void check_reproducible(const std::vector<Case>& cases) {
 TEST(BackwardInOrder, SemanticsCausalDocumentsAndGroupedHeads) { check_reproducible(semantics_cases()); }
 
 TEST(BackwardInOrder, AwkwardShapes) { check_reproducible(awkward_cases()); }
+
+TEST(BackwardInOrder, Windows) { check_reproducible(window_cases()); }
 
 TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 

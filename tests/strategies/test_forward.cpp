@@ -23,6 +23,8 @@ TEST(Forward, SemanticsCausalDocumentsAndGroupedHeads) { check_all(semantics_cas
 
 TEST(Forward, AwkwardShapes) { check_all(awkward_cases()); }
 
+TEST(Forward, Windows) { check_all(window_cases()); }
+
 TEST(Forward, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Forward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }

@@ -168,6 +168,8 @@ TEST(Statistics, SemanticsCausalDocumentsAndGroupedHeads) { check_all(semantics_
 
 TEST(Statistics, AwkwardShapes) { check_all(awkward_cases()); }
 
+TEST(Statistics, Windows) { check_all(window_cases()); }
+
 TEST(Statistics, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Statistics, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
@@ -179,6 +181,8 @@ TEST(Statistics, RandomSettings) { check_all(random_cases()); }
 TEST(StatisticsInOrder, SemanticsCausalDocumentsAndGroupedHeads) { check_all(semantics_cases(), true); }
 
 TEST(StatisticsInOrder, AwkwardShapes) { check_all(awkward_cases(), true); }
+
+TEST(StatisticsInOrder, Windows) { check_all(window_cases(), true); }
 
 TEST(StatisticsInOrder, DeviceTilesServeEveryStrategyToo) { check_all(device_cases(), true); }
 

@@ -7,8 +7,8 @@
 
 namespace annulus::kernels {
 
-/// The rows that a pair picks in the segment of one of them: first, first + dilation, ... before `end`, and those before
-/// `below`; rows of a document, counted from its start.
+/// The rows that a pair picks in the segment of one of them: first, first + dilation, ... before `end`, and those
+/// before `below`; rows of a document, counted from its start.
 struct PickedRows {
   core::Index first = 0;
   core::Index end = 0;

@@ -23,8 +23,8 @@ enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 /// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
 inline constexpr core::Index whole_document = 0;
 
-/// A pair whose segments are no segments but a window: row x sees row p of its document where x - p = j * dilation for a
-/// whole number j with -right <= j <= left, and where p, counted from the document's start, is below `first`.
+/// In place of a pair's segments, a window: row x sees row p of its document where x - p = j * dilation for a whole
+/// number j with -right <= j <= left, and where p, counted from the document's start, is below `first`.
 /// `mirrored`: in the last words x stands for p; see mirrored().
 struct ReferenceWindow {
   core::Index left = 0;

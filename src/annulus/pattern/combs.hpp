@@ -42,8 +42,8 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// Offsets of pair `pair` that have at least one of `heads` heads, ascending; at most min(dilation, heads) of them, of a
-/// window all that have a row among `rows` rows.
+/// Offsets of pair `pair` that have at least one of `heads` heads, ascending; at most min(dilation, heads) of them, of
+/// a window all that have a row among `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
 

@@ -65,7 +65,8 @@ Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
 }
 
 Count KeptCounts::in_document(const PairHeads& heads, Index length, Index y) const {
-  if (heads.pair.window) return heads.heads_in(heads.first_offset, heads.first_offset + 1) * in_window(heads.pair, length, y);
+  if (heads.pair.window)
+    return heads.heads_in(heads.first_offset, heads.first_offset + 1) * in_window(heads.pair, length, y);
   const Index w = heads.pair.segment == whole_document ? length : std::min(heads.pair.segment, length);
   if (w == 0) return 0;
   const Index whole = y / w, rest = y - whole * w;

@@ -57,10 +57,10 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
   }
 }
 
-/// All work that a block storing `keys` makes possible for a rank storing `queries`: one list for each part of a pair
-/// (sights_of()), in the order of the pairs, empty for pairs that are not to be worked on. Inside a list no (query row, head) appears twice. Comb
-/// indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides altogether are
-/// left out.
+/// All work that a block storing `keys` makes possible for a rank storing `queries`: a list for each of sights_of() of
+/// each pair, in their order, empty for pairs that are not to be worked on. Inside a list no (query row, head) appears
+/// twice. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides
+/// altogether are left out.
 ///
 /// `part` takes of the keys that a row sees only those up to its own (upto) or after it (after: none when causal).
 /// Throws Error where rows or keys are cut inside a granule of the layout; but for rows that no key or query of the

@@ -23,7 +23,8 @@ std::string why_no_window(Semantics semantics, const Pair& pair) {
 std::string segment_text(const Pair& pair) {
   if (pair.window) {
     const Window& w = *pair.window;
-    return fmt::format("{{window: [{}, {}]{}}}", w.left, w.right, w.first > 0 ? fmt::format(", first: {}", w.first) : "");
+    return fmt::format("{{window: [{}, {}]{}}}", w.left, w.right,
+                       w.first > 0 ? fmt::format(", first: {}", w.first) : "");
   }
   return pair.segment == whole_document ? "all" : std::to_string(pair.segment);
 }

@@ -87,7 +87,8 @@ class PairReader {
     const auto& intervals = consumer_.intervals();
     if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
       append_reach(comb, {0, window.first}, {0, 0}, layout_.granule, window_);
-    for (std::size_t i = consumer_.first_behind(near.begin); i < intervals.size() && intervals[i].begin < near.end; ++i) {
+    for (std::size_t i = consumer_.first_behind(near.begin); i < intervals.size() && intervals[i].begin < near.end;
+         ++i) {
       const Interval t = indices_within(comb, intervals[i]);
       if (!t.empty() && t.begin < window.viewers) window_.assign(1, {0, comb.count});
       if (!t.empty()) append_reach(comb, t, band, layout_.granule, window_);

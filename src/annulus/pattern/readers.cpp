@@ -102,8 +102,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
         const Pair& pair = layout_.pattern.pairs[std::size_t(pairs_.begin) + j];
         for (const Interval& segment : crossings[i][j]) {
           append_cuts(segment, cuts);
-          if (pair.window)
-            append_window_cuts(pair, segment, owners_[std::size_t(owner)].intervals()[i], cuts);
+          if (pair.window) append_window_cuts(pair, segment, owners_[std::size_t(owner)].intervals()[i], cuts);
         }
       }
     }
@@ -133,9 +132,9 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
-/// Ranks that see some of the rows through a window, but not all: none of the others between two of them may be taken
-/// for its neighbour. Keys of an interval are seen in full by queries less than `left` after its first row, and by those
-/// less than `right` before its last row.
+/// Ranks that may see some of the rows through a window, but not all: each of them is a run of its own. Of the other
+/// ranks those up to `left` dilations after the first row, or up to `right` before the last one, see all of them, and
+/// those farther away none.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
@@ -147,7 +146,8 @@ void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval ow
   const Index n = documents_end(), r = pair.dilation;
   const auto apart = [&](Index combs) { return combs > n / r ? n : combs * r; };
   const auto& window = *pair.window;
-  const Index after = apart(window.left + layout_.granule - 1), before = layout_.pattern.causal ? 0 : apart(window.right);
+  const Index after = apart(window.left + layout_.granule - 1),
+              before = layout_.pattern.causal ? 0 : apart(window.right);
   cut_out(core::intersect(viewers, {own.begin + apart(window.left), own.end + after}));
   cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
 }

@@ -40,6 +40,16 @@ def test_training(folder):
         assert loss[int(step)] == pytest.approx(float(value), rel=1e-6)
 
 
+def test_windows(folder):
+    played = play("windows.md", folder)
+    printed = [text for language, _, text in played if language == "sh"]
+    assert len(printed) == 4 and " ok, largest at " in printed[2] and "WRONG" not in printed[2]
+    (header, steps), lines = quoted("windows.md"), [line.rstrip() for text in printed for line in text.splitlines()]
+    for line in (header + steps).splitlines():
+        assert any(found.startswith(line.rstrip()) for found in lines), line
+    assert "2.0 MiB received by the busiest rank in 1 hop" in printed[1]
+
+
 @pytest.fixture
 def with_own_tensors(folder):
     """tokens.h5 and my.yaml, which docs/strategies.md takes for granted."""
