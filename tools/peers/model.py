@@ -7,7 +7,7 @@
     composed   peer_composed.py as an autograd function: PyTorch's fused kernel pair by pair, merged by log-sum-exps,
                its backward pass with the merged results; nobody has told us of such code, but it could be written
 
-Steps are interleaved; losses are compared step by step. Needs the package (pip install ./tools/python) in the environment
+Steps are interleaved; losses are compared step by step. Needs the package (pip install .) in the environment
 of tools/venv, or on PYTHONPATH.
 """
 import argparse

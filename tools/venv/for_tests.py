@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Provides the environment in which the Python package is tested; prints its Python. Quick when it is there.
 
-What the package needs stands in tools/python/pyproject.toml; here is what its tests need beside that.
+What the package needs stands in pyproject.toml; here is what its tests need beside that.
 """
 import sys
 import tomllib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from environment import Environment, Failed
 
-PROJECT = Path(__file__).resolve().parents[1] / "python/pyproject.toml"
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 FOR_TESTS = ["pytest>=7.4", "pytest-xdist>=3.3", "safetensors>=0.4", "scikit-build-core>=0.10", "nbclient>=0.9",
              "ipykernel>=6.25", "reframe-hpc>=4.6", "netCDF4>=1.6", "hdf5plugin>=4.1", "pandas>=2",
              "nanobind>=2.4", "mpi4py>=4", "jax>=0.4.30", "pdoc>=14"]

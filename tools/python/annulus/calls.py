@@ -16,7 +16,7 @@ try:
 except ImportError as problem:
     raise AnnulusError(
         f"this install of annulus has no compiled part ({problem}): it can read results and make inputs, and cannot "
-        "compute. With Kokkos at hand (tools/setup builds one) install it again: pip install ./tools/python") from None
+        "compute. After ./tools/setup, which builds Kokkos, install it again from the repository: pip install .") from None
 
 AXES = {None: (0, 1, 2, 3), "bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
 ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, numbers) or 'bhsd'"))
