@@ -42,10 +42,13 @@ struct Statistics {
 ///   out          (B, S_p, H, Dv)    written
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key
 ///   statistics   written, those that the plan asks for
+///   normalizers  (B, S_p, H, 2) float64 where sums are float64, else float32; written if given and the plan has
+///                gradients: what Normalizers hold, in memory of the caller's
 /// Written tensors overlap no other one.
 struct ForwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
   Statistics statistics = {};
+  Tensor normalizers = {};
 };
 
 /// Attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them; complete on
@@ -60,9 +63,11 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
                     const Progress& progress = {});
 
 /// As above; dout lies as out, dq, dk and dv as q, k and v. dlse (B, S_p, H, 1), the gradient of lse in its type, may
-/// be missing: zeros. dq, dk, dv are written.
+/// be missing: zeros. dq, dk, dv are written. `normalizers`, if given, are those that forward() wrote, and are read in
+/// place of Normalizers; nothing says then of which plan they are.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {};
+  Tensor normalizers = {};
 };
 
 /// Gradients of a plan made with Options::gradients; `normalizers` and out are the forward pass's of the same q, k and
