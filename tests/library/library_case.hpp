@@ -73,7 +73,13 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const Held k(whole.mine(whole.numbers().k()), type, whole.keys(), test.lies);
   const Held v(whole.mine(whole.numbers().v()), type, whole.keys(), test.lies);
   const Held out(type, whole.queries(), test.lies), lse(lse_type, whole.heads(), test.lies);
-  const Normalizers normalizers = forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
+  std::array<Index, 4> pairs = whole.heads();
+  pairs[3] = 2;
+  const bool in_double = type == DType::float64 || test.options.precision == "float64";
+  const Held kept(in_double ? DType::float64 : DType::float32, pairs, test.lies);
+  ForwardTensors given{q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()};
+  if (test.options.gradients) given.normalizers = kept.tensor();
+  const Normalizers normalizers = forward(comm, plan, given);
   const kernels::ReferenceResult expected = whole.numbers().reference();
   EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
   const DType sums = type == DType::bfloat16 ? type : lse_type;  // whose products may be those of bfloat16
@@ -83,14 +89,19 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
 
   const Held dout(whole.mine(whole.numbers().dout()), type, whole.queries(), test.lies);
   const Held dlse(whole.mine(whole.numbers().dlse()), lse_type, whole.heads(), test.lies);
-  const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies), dv(type, whole.keys(), test.lies);
-  backward(comm, plan, normalizers,
-           {q.tensor(), k.tensor(), v.tensor(), out.tensor(), dout.tensor(), dlse.tensor(), dq.tensor(), dk.tensor(),
-            dv.tensor()});
   const kernels::ReferenceGradients gradients = whole.numbers().reference_gradients(true);
-  EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
-  EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
-  EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
+  for (const bool from_tensor : {false, true}) {
+    SCOPED_TRACE(from_tensor ? "normalizers in the caller's memory" : "normalizers that forward() returned");
+    const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies);
+    const Held dv(type, whole.keys(), test.lies);
+    BackwardTensors tensors{q.tensor(),    k.tensor(),  v.tensor(),  out.tensor(), dout.tensor(),
+                            dlse.tensor(), dq.tensor(), dk.tensor(), dv.tensor()};
+    if (from_tensor) tensors.normalizers = kept.tensor();
+    backward(comm, plan, from_tensor ? Normalizers() : normalizers, tensors);
+    EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
+    EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
+    EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
+  }
 }
 
 }  // namespace annulus::test

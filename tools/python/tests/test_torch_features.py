@@ -52,7 +52,7 @@ def trained(layer, x, run=None):
     """Output, and gradients of the weights and of x, after `run` in place of the layer."""
     x = x.clone().requires_grad_()
     layer.zero_grad()
-    out = (run or layer)(x)
+    out = layer(x) if run is None else run(x)
     out.square().sum().backward()
     return [out.detach(), x.grad, *(weight.grad for weight in layer.parameters())]
 
@@ -213,8 +213,8 @@ def test_tensors_without_numbers(axes):
     real = tensors(kind=torch.float32, grad=True)
     expected = dilated_attention(*real, **words)
     mode = FakeTensorMode()
+    fakes = [mode.from_tensor(x.detach()).requires_grad_() for x in real]
     with mode:
-        fakes = [mode.from_tensor(x.detach()).requires_grad_() for x in real]
         fake = dilated_attention(*fakes, **words)
         fake[0].sum().backward()
     metas = [x.detach().to("meta").requires_grad_() for x in real]
@@ -259,7 +259,7 @@ x = torch.ones(1, 4, 5, 8)
     ({"q": x.int()}, "q has numbers of type int32, expected float64, float32, float16, bfloat16"),
     ({"k": x.double()}, "k is float64, q is float32; expected the same"),
     ({"q": x[0]}, "q is (4, 5, 8), expected four axes, b, s, h, d"),
-    ({"v": x[:, :3]}, "v is (1, 3, 4, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected (1, 5, 4, 8)"),
+    ({"v": x[:, :3]}, "v is (1, 5, 3, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected (1, 5, 4, 8)"),
     ({"comm": "nowhere"}, "comm is 'nowhere', expected a name that annulus.torch.communicator_name() has given"),
 ])
 def test_mistakes_are_one_line(words, message):
