@@ -57,6 +57,13 @@ def _is_group(comm):
     return distributed is not None and distributed.is_available() and isinstance(comm, distributed.ProcessGroup)
 
 
+def _is_of_others(comm):
+    """What torch.distributed has in place of a group in processes that are no members of it."""
+    distributed = sys.modules.get("torch.distributed")
+    member = getattr(distributed, "GroupMember", None)
+    return member is not None and comm is member.NON_GROUP_MEMBER
+
+
 def mpi_of(comm):
     """The communicator of mpi4py that `comm` means: itself, that of a group's ranks, the one of a name; None of None.
     Of a process group collective the first time."""
@@ -70,7 +77,7 @@ def mpi_of(comm):
         return _of_group(comm)
     if "mpi4py" in sys.modules and isinstance(comm, _mpi().Intracomm):
         return comm
-    if type(comm).__name__ == "object" and "torch.distributed" in sys.modules:  # GroupMember.NON_GROUP_MEMBER
+    if _is_of_others(comm):
         raise AnnulusError("comm: this process is no member of the process group, expected calls of its members alone")
     raise AnnulusError(f"comm is a {type(comm).__name__}, expected {EXPECTED}")
 

@@ -28,7 +28,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
         from transformers import AttentionInterface
         from transformers.masking_utils import AttentionMaskInterface
     except ImportError as problem:
-        raise AnnulusError(f"transformers cannot be used ({one_line(problem)}), expected 4.57 or newer: pip install "
+        raise AnnulusError(f"transformers cannot be used ({one_line(problem)}), expected pip install "
                            "transformers") from None
     for said in {"causal", "scale", "axes", "statistics"} & words.keys():
         raise AnnulusError(f"{said} is no argument here, expected segments, dilations, semantics, precision ... of "
@@ -69,9 +69,10 @@ def _mask(*_, mask_function=None, attention_mask=None, **_more):
     """What transformers asks for in place of a mask tensor: none, where the model's mask is none or causal."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
     if mask_function not in (None, causal_mask_function, bidirectional_mask_function):
+        hint = " (compiled: use_cache=True, else transformers takes all texts for packed)" * torch.compiler.is_compiling()
         asked = getattr(mask_function, "__qualname__", type(mask_function).__name__).partition(".")[0]
         raise AnnulusError(f"the model masks by a function of its own ({asked}: a window, chunks, packed texts), expected "
-                           "plain causal or bidirectional attention; segments= of register() makes it sparse")
+                           "plain causal or bidirectional attention; segments= of register() makes it sparse" + hint)
     return lengths_of(attention_mask)
 
 
