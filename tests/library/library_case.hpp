@@ -84,10 +84,14 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const std::vector<double> scores = reference_of(test).sink;
   const Held sink(scores.empty() ? std::vector<double>(std::size_t(logits[2])) : scores, DType::float32, logits,
                   test.lies);
-  const Held dsink(lse_type, logits, test.lies);
-  ForwardTensors tensors{q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()};
-  if (test.pattern.sink) tensors.sink = sink.tensor();
-  const Normalizers normalizers = forward(comm, plan, tensors);
+  std::array<Index, 4> pairs = whole.heads();
+  pairs[3] = 2;
+  const bool in_double = type == DType::float64 || test.options.precision == "float64";
+  const Held kept(in_double ? DType::float64 : DType::float32, pairs, test.lies);
+  ForwardTensors given{q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()};
+  if (test.pattern.sink) given.sink = sink.tensor();
+  if (test.options.gradients) given.normalizers = kept.tensor();
+  const Normalizers normalizers = forward(comm, plan, given);
   const kernels::ReferenceResult expected = whole.numbers().reference();
   EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
   const DType sums = type == DType::bfloat16 ? type : lse_type;  // whose products may be those of bfloat16
@@ -97,16 +101,23 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
 
   const Held dout(whole.mine(whole.numbers().dout()), type, whole.queries(), test.lies);
   const Held dlse(whole.mine(whole.numbers().dlse()), lse_type, whole.heads(), test.lies);
-  const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies), dv(type, whole.keys(), test.lies);
-  backward(comm, plan, normalizers,
-           {q.tensor(), k.tensor(), v.tensor(), out.tensor(), dout.tensor(), dlse.tensor(), dq.tensor(), dk.tensor(),
-            dv.tensor(), test.pattern.sink ? dsink.tensor() : Tensor{}});
   const kernels::ReferenceGradients gradients = whole.numbers().reference_gradients(true);
-  EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
-  EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
-  EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
-  if (test.pattern.sink) {
-    EXPECT_TRUE(close_to(dsink.values(), gradients.dsink, core::gradient_tolerance(type)));
+  for (const bool from_tensor : {false, true}) {
+    SCOPED_TRACE(from_tensor ? "normalizers in the caller's memory" : "normalizers that forward() returned");
+    const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies);
+    const Held dv(type, whole.keys(), test.lies), dsink(lse_type, logits, test.lies);
+    BackwardTensors tensors{q.tensor(),    k.tensor(),  v.tensor(),  out.tensor(), dout.tensor(),
+                            dlse.tensor(), dq.tensor(), dk.tensor(), dv.tensor()};
+    if (test.pattern.sink) tensors.dsink = dsink.tensor();
+    if (from_tensor) tensors.normalizers = kept.tensor();
+    if (from_tensor && test.pattern.sink) tensors.sink = sink.tensor();
+    backward(comm, plan, from_tensor ? Normalizers() : normalizers, tensors);
+    EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
+    EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
+    EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
+    if (test.pattern.sink) {
+      EXPECT_TRUE(close_to(dsink.values(), gradients.dsink, core::gradient_tolerance(type)));
+    }
   }
 }
 

@@ -12,7 +12,7 @@ from environment import Environment, Failed
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 FOR_TESTS = ["pytest>=7.4", "pytest-xdist>=3.3", "safetensors>=0.4", "scikit-build-core>=0.10", "nbclient>=0.9",
              "ipykernel>=6.25", "reframe-hpc>=4.6", "netCDF4>=1.6", "hdf5plugin>=4.1", "pandas>=2",
-             "nanobind>=2.4", "mpi4py>=4", "jax>=0.4.30", "pdoc>=14"]
+             "nanobind>=2.4", "mpi4py>=4", "jax>=0.4.30", "pdoc>=14", "transformers>=5.24"]
 
 
 def requirements():

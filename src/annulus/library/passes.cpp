@@ -14,6 +14,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/with_type.hpp"
+#include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/sink.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/library/plan_identity.hpp"
@@ -136,12 +137,18 @@ class Pass {
     if (from.data == nullptr) return;
     if (!plan_.forward->has_groups() && suits(from)) {
       lent = {from.data, from.type, from.strides[0], from.strides[1], from.strides[2]};
-    } else if (library::is_contiguous(from) && is_in_pieces(from)) {
-      buffer = core::Buffer::borrowed(from.data, library::bytes_of(from));
     } else {
-      buffer = core::Buffer(name, library::bytes_of(from));
-      library::copy(from, contiguous(buffer.data(), from.type, from.extents));
+      buffer = whole(from, name);
     }
+  }
+  /// The tensor where it is contiguous, otherwise a copy.
+  core::Buffer whole(const Tensor& from, const char* name) const {
+    if (library::is_contiguous(from) && is_in_pieces(from)) {
+      return core::Buffer::borrowed(from.data, library::bytes_of(from));
+    }
+    core::Buffer copy(name, library::bytes_of(from));
+    library::copy(from, contiguous(copy.data(), from.type, from.extents));
+    return copy;
   }
 
   /// k and v, as one array where other ranks read them.
@@ -263,11 +270,20 @@ void check_sink(const char* pass, const char* name, const MadePlan& plan, const 
   core::fail(ErrorKind::usage, "{}: {} is given, and the plan has no sink logits, expected Pattern::sink", pass, name);
 }
 
+/// Normalizers in a caller's memory; a rank without rows may give them without an address.
+bool is_given(const Tensor& normalizers) { return normalizers.extents[3] > 0; }
+Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) {
+  const strategies::Problem& problem = pass.plan().problem;
+  return {"normalizers", given, pass.extents(problem.shape.heads, kernels::normalizer_numbers), problem.sum_type(),
+          is_written};
+}
+
 /// Whether a backward pass can be made with what a forward pass kept.
-void check_normalizers(const Pass& pass, const Kept* kept) {
+void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
   if (!pass.plan().backward) {
     core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
   }
+  if (given) return;
   if (kept == nullptr) {
     core::fail(ErrorKind::usage, "attention_backward: no normalizers, expected those that attention() returned");
   }
@@ -301,7 +317,10 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   const Pass pass("attention", comm, plan);
   pass.check_plan();
   check_sink("attention", "sink", pass.plan(), given.sink);
-  pass.check(arguments_of(pass, given));
+  std::vector<Argument> arguments = arguments_of(pass, given);
+  const bool keeps = is_given(given.normalizers) && pass.plan().problem.gradients;
+  if (keeps) arguments.push_back(normalizers_of(pass, given.normalizers, true));
+  pass.check(arguments);
   strategies::check_ranks(*pass.plan().forward, pass.plan().backward.get(), pass.comm());
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);
@@ -315,6 +334,7 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   run_forward_pass(*pass.plan().forward, pass.comm(), tensors, adapter.steps());
   Pass::give(tensors.out.data(), given.out);
   Pass::give(tensors.lse.data(), given.lse);
+  if (keeps) Pass::give(tensors.normalizers.data(), given.normalizers);
   make_statistics(pass, tensors, given.statistics, adapter.steps());
   if (!pass.plan().problem.gradients) return {};
   return Normalizers(std::make_shared<Kept>(Kept{tensors.normalizers, pass.identity_here(), tensors.sink}));
@@ -326,17 +346,22 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   const Pass pass("attention_backward", comm, plan);
   pass.check_plan();
   const auto* kept = static_cast<const Kept*>(normalizers.kept().get());
-  comm::agree(pass.comm(), [&] { check_normalizers(pass, kept); });
+  const bool has_tensor = is_given(given.normalizers);
+  comm::agree(pass.comm(), [&] { check_normalizers(pass, kept, has_tensor); });
   check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
-  pass.check(arguments_of(pass, given));
+  std::vector<Argument> arguments = arguments_of(pass, given);
+  if (has_tensor) arguments.push_back(normalizers_of(pass, given.normalizers, false));
+  if (has_tensor && pass.plan().problem.sink)
+    arguments.push_back({"sink", given.sink, pass.heads(), given.sink.type});
+  pass.check(arguments);
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);
   pass.take_keys(given.k, given.v, tensors);
-  tensors.sink = kept->sink;
+  tensors.sink = has_tensor ? pass.take_sink(given.sink) : kept->sink;
   pass.take(given.out, "out", tensors.lent.out, tensors.out);
   pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
-  tensors.normalizers = kept->numbers;
+  tensors.normalizers = has_tensor ? pass.whole(given.normalizers, "normalizers") : kept->numbers;
   tensors.dq = pass.place(given.dq);
   ProgressAdapter adapter(progress);
   tensors.poll = adapter.poll();

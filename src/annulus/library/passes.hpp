@@ -43,11 +43,14 @@ struct Statistics {
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key
 ///   sink         (1, 1, H, 1)      of any type, finite or -inf, where Pattern::sink says so; the same on every rank
 ///   statistics   written, those that the plan asks for
+///   normalizers  (B, S_p, H, 2) float64 where sums are float64, else float32; written if given and the plan has
+///                gradients: what Normalizers hold, in memory of the caller's
 /// Written tensors overlap no other one.
 struct ForwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
   Statistics statistics = {};
   Tensor sink = {};
+  Tensor normalizers = {};
 };
 
 /// Attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them; complete on
@@ -63,9 +66,13 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
 
 /// As above; dout lies as out, dq, dk and dv as q, k and v. dlse (B, S_p, H, 1), the gradient of lse in its type, may
 /// be missing: zeros. dq, dk, dv are written, and dsink (1, 1, H, 1), in the type of lse, if it is given: the gradient
-/// of the forward pass's sink over the rows of all ranks, on each of them.
+/// of the forward pass's sink over the rows of all ranks, on each of them. `normalizers`, if given, are those that
+/// forward() wrote, and are read in place of Normalizers; nothing says then of which plan they are, and the forward
+/// pass's sink, where the plan has one, is given again.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
+  Tensor normalizers = {};
+  Tensor sink = {};
 };
 
 /// Gradients of a plan made with Options::gradients; `normalizers` and out are the forward pass's of the same q, k and

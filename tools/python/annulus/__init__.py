@@ -15,6 +15,8 @@ And attention itself, of arrays in memory (annulus.torch: with gradients):
     out, lse = annulus.attention(q, k, v, segments=[2048, "all"], dilations=[1, 16], causal=True)
     out, lse = annulus.attention(q, k, v, segments=[annulus.window(4096)], dilations=[1], causal=True)
 
+Rows from one partition of the ranks to another: annulus.redistribute(x, from_plan, to_plan, comm).
+
 The same from a shell: `python -m annulus --help`, or `annulus-tools --help`.
 """
 import importlib
@@ -38,6 +40,7 @@ _PLACES = {
     "info": "processors",
     "plan": "calls",
     "plots": None,
+    "redistribute": "redistribution",
     "reference": "calls",
     "report": "html",
     "set_threads": "processors",

@@ -68,6 +68,8 @@ def dense(tensor, name):
         raise AnnulusError(f"{name} is a {type(tensor).__name__}, expected a tensor of PyTorch")
     if tensor.is_nested:
         raise AnnulusError(f"{name} is a nested tensor, expected one with all its entries of one shape")
+    if type(tensor).__name__ == "DTensor":
+        raise AnnulusError(f"{name} is a DTensor, expected its shard, {name}.to_local(), and comm=mesh.get_group()")
     if type(tensor).__name__ == "MaskedTensor":
         there = tensor.get_mask()
         raise AnnulusError(f"{name} has {int((~there).sum())} masked entries of {there.numel()}, expected a tensor "

@@ -7,6 +7,7 @@ import numpy as np
 from annulus.arguments import anything, checked, choice, function, listed, optional, whole
 from annulus.arrays import TYPES, given_back, taken
 from annulus.axes import refuse_unnamed
+from annulus.communicators import core_communicator, mpi_of
 from annulus.errors import AnnulusError
 from annulus.options import WORDS, settings_of
 from annulus.processors import THREADS, of_call as threads_of_call
@@ -35,48 +36,35 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
 
 
-@functools.cache
-def _alone():
-    return _core.Communicator()
+def canonical_shape(shape, axes, name):
+    """Of an array as (B, S, heads, D)."""
+    if len(shape) != 4:
+        raise AnnulusError(f"{name} is {tuple(shape)}, expected four axes, {', '.join(axes or 'bshd')}")
+    return tuple(shape[axis] for axis in AXES[axes])
 
 
-@functools.cache
-def _keyval():
-    """Under which a communicator of mpi4py keeps ours: one duplicate, as long as it lives."""
-    from mpi4py import MPI
-    if not _core.has_mpi:
-        raise AnnulusError("comm: this annulus was built without MPI, expected None")
-    ours, theirs = _core.mpi_library(), MPI.Get_library_version().rstrip("\0")
-    if ours.split(",")[0].strip() != theirs.split(",")[0].strip():
-        raise AnnulusError(f"comm: mpi4py uses {theirs.splitlines()[0]}, this annulus {ours.splitlines()[0]}; expected the same")
-    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
-        raise AnnulusError("comm: MPI was started for one thread alone; expected mpi4py.rc.thread_level 'serialized' or "
-                           "'multiple', its default")
-    return MPI.Comm.Create_keyval()
+def extents_of(described, axes):
+    """(B, S, H, Hkv, D) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be PyTorch's symbols."""
+    kind = described["q"][0]
+    for name in "kv":
+        if described[name][0] != kind:
+            raise AnnulusError(f"{name} is {described[name][0]}, q is {kind}; expected the same")
+    q, k, v = (canonical_shape(shape, axes, name) for name, (_, shape) in described.items())
+    batch, rows, heads, dim = q
+    for name, shape in (("k", k), ("v", v)):
+        if shape[:2] != (batch, rows) or shape[3] != dim or shape[2] != k[2]:
+            raise AnnulusError(f"{name} is {shape} for q {q} in the order (B, S, heads, D), expected "
+                               f"({batch}, {rows}, {k[2]}, {dim})")
+    return batch, rows, heads, k[2], dim
 
 
-def core_communicator(comm):
-    """Ours for mpi4py's, or for None; collective the first time."""
-    if comm is None:
-        return _alone()
-    try:
-        from mpi4py import MPI
-        is_one = isinstance(comm, MPI.Intracomm)
-    except ImportError:
-        is_one = False
-    if not is_one:
-        raise AnnulusError(f"comm is a {type(comm).__name__}, expected an intracommunicator of mpi4py, or None")
-    made = comm.Get_attr(_keyval())
-    if made is None:
-        made = _core.communicator_at(MPI._addressof(comm))
-        comm.Set_attr(_keyval(), made)
-    return made
+def lse_type_of(kind):
+    return "float64" if kind == "float64" else "float32"
 
 
-def _canonical(array, axes, name):
-    if array.ndim != 4:
-        raise AnnulusError(f"{name} is {array.shape}, expected four axes, {', '.join(axes or 'bshd')}")
-    return array.transpose(AXES[axes])
+def sum_type_of(kind, settings):
+    """Of the numbers in which the core adds up, and which it keeps for the backward pass."""
+    return "float64" if "float64" in (kind, settings.precision) else "float32"
 
 
 class Call:
@@ -84,7 +72,7 @@ class Call:
 
     def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, **threads):
         self.comm = core_communicator(comm)
-        self.settings, self.axes, self.kind = settings, axes, q
+        self.settings, self.axes, self.kind, self.gradients = settings, axes, q, gradients
         problem = extents = None
         try:
             self.threads, extents = threads_of_call(**threads), self._take(q, k, v)
@@ -94,7 +82,7 @@ class Call:
                 raise
             problem = str(error)
         if self.comm.size > 1:
-            extents = self._of_all_ranks(comm, problem, extents)
+            extents = self._of_all_ranks(mpi_of(comm), problem, extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[1])
         self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients, sink is not None)
@@ -103,16 +91,9 @@ class Call:
         """The arrays of this rank; returns (B, S, H, Hkv, D)."""
         self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
         self.type = self.given["q"].type
-        for name in "kv":
-            if self.given[name].type != self.type:
-                raise AnnulusError(f"{name} is {self.given[name].type}, q is {self.type}; expected the same")
-        self.q, self.k, self.v = (_canonical(array.numbers, self.axes, name) for name, array in self.given.items())
-        batch, rows, heads, dim = self.q.shape
-        for name, array in (("k", self.k), ("v", self.v)):
-            if array.shape[:2] != (batch, rows) or array.shape[3] != dim or array.shape[2] != self.k.shape[2]:
-                raise AnnulusError(f"{name} is {array.shape} for q {self.q.shape} in the order (B, S, heads, D), expected "
-                                   f"({batch}, {rows}, {self.k.shape[2]}, {dim})")
-        return batch, rows, heads, self.k.shape[2], dim
+        extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
+        self.q, self.k, self.v = (array.numbers.transpose(AXES[self.axes]) for array in self.given.values())
+        return extents
 
     def _take_sink(self, sink, heads):
         """Sink logits (H), for the core as (1, 1, H)."""
@@ -141,10 +122,6 @@ class Call:
         """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""
         return self.given["q"].empty(shape, kind or self.type)
 
-    @property
-    def lse_type(self):
-        return "float64" if self.type == "float64" else "float32"
-
     def turned(self, array):
         """A result for the caller: in his order of axes, and his kind of array."""
         if self.axes == "bhsd":
@@ -152,21 +129,24 @@ class Call:
         return given_back(array, self.kind)
 
     def forward(self, progress=None):
-        """out and lse for the caller, statistics by name, and what backward() needs."""
+        """out and lse for the caller, statistics by name, and (B, S, H, 2) normalizers that backward() needs."""
+        lse_type = lse_type_of(self.type)
         out, core_out = self.empty(self.q.shape)
-        lse, core_lse = self.empty(self.q.shape[:3], self.lse_type)
-        told, core = {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows"))
+        lse, core_lse = self.empty(self.q.shape[:3], lse_type)
+        kept, told, core = None, {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows", "normalizers"))
         wanted = self.settings.statistics
         if "entropy" in wanted:
-            told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], self.lse_type)
+            told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], lse_type)
         if "received" in wanted:
             told["received"], core["received"] = self.empty(self.q.shape[:3], "float64")
         if "top" in wanted:
             lists = (*self.q.shape[:3], self.settings.top_keys)
             told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
-            told["top_weights"], core["top_weights"] = self.empty(lists, self.lse_type)
-        kept = _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, sink=self.sink,
-                             progress=progress, **self.threads)
+            told["top_weights"], core["top_weights"] = self.empty(lists, lse_type)
+        if self.gradients:
+            kept, core["normalizers"] = self.empty((*self.q.shape[:3], 2), sum_type_of(self.type, self.settings))
+        _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, sink=self.sink,
+                      progress=progress, **self.threads)
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def backward(self, kept, out, dout, dlse=None, progress=None):
@@ -175,10 +155,11 @@ class Call:
             found = taken(array, name)
             return found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers
         made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
-        dsink = None if self.sink is None else self.given_sink.empty(self.sink.shape[2:], self.lse_type)
-        _core.backward(self.comm, self.plan, kept, self.q, self.k, self.v, core(out, "out"), core(dout, "dout"),
-                       None if dlse is None else core(dlse, "dlse"), *[pair[1] for pair in made],
-                       None if dsink is None else dsink[1][None, None], progress, **self.threads)
+        dlse = None if dlse is None else core(dlse, "dlse")
+        dsink = None if self.sink is None else self.given_sink.empty(self.sink.shape[2:], lse_type_of(self.type))
+        _core.backward(self.comm, self.plan, taken(kept, "normalizers").numbers, self.q, self.k, self.v, core(out, "out"),
+                       core(dout, "dout"), dlse, *[pair[1] for pair in made],
+                       None if dsink is None else dsink[1][None, None], self.sink, progress, **self.threads)
         return [self.turned(pair[0]) for pair in made] + ([] if dsink is None else [dsink[0]])
 
 
@@ -208,8 +189,9 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
     axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
         where k has more heads than rows.
-    comm : mpi4py's communicator: the arrays are this rank's own rows, rank after rank, S mod P first ranks one row more
-        (annulus.plan tells, also for another `partition`); all ranks call. None: this process alone.
+    comm : a communicator of mpi4py or a process group of torch.distributed: the arrays are this rank's own rows, rank
+        after rank, S mod P first ranks one row more (annulus.plan tells, also for another `partition`); all ranks call.
+        None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called with (share, where) now and then.
     threads : that compute; None: annulus.set_threads(), else OMP_NUM_THREADS, else this process's processors.
@@ -345,7 +327,7 @@ def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     >>> x = np.ones((1, 10, 2, 4)); bool(verify(x, x, x, *attention(x, x, x)))
     True
     """
-    sequence = _canonical(taken(q, "q").numbers, axes, "q").shape[1]
+    sequence = canonical_shape(taken(q, "q").numbers.shape, axes, "q")[1]
     looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
     expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
     along = 2 if axes == "bhsd" else 1

@@ -1,5 +1,6 @@
 // annulus._core: the library as annulus/calls.py uses it. Arguments are complete and canonical here, (B, S, heads, D)
 // with defaults filled in; what a user sees is written in Python.
+#include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -66,10 +67,10 @@ using OutOrNone = std::optional<OutArray>;
 
 Tensor tensor_or_none(const OutOrNone& array, const char* name) { return array ? tensor_of(*array, name) : Tensor{}; }
 
-Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k,
-                        const InArray& v, const OutArray& out, const OutArray& lse, const OutOrNone& entropy,
-                        const OutOrNone& received, const OutOrNone& top_weights, const OutOrNone& top_rows,
-                        const std::optional<InArray>& sink, const nb::object& progress, int threads, int suggested) {
+void run_forward(const Communicator& comm, const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
+                 const OutArray& out, const OutArray& lse, const OutOrNone& entropy, const OutOrNone& received,
+                 const OutOrNone& top_weights, const OutOrNone& top_rows, const OutOrNone& normalizers,
+                 const std::optional<InArray>& sink, const nb::object& progress, int threads, int suggested) {
   ForwardTensors tensors{tensor_of(q, "q"), tensor_of(k, "k"), tensor_of(v, "v"), tensor_of(out, "out"),
                          tensor_of(lse, "lse")};
   tensors.statistics.entropy = tensor_or_none(entropy, "entropy");
@@ -77,21 +78,22 @@ Normalizers run_forward(const Communicator& comm, const Plan& plan, const InArra
   tensors.statistics.top_weights = tensor_or_none(top_weights, "top_weights");
   if (sink) tensors.sink = tensor_of(*sink, "sink");
   if (top_rows) tensors.statistics.top_rows = static_cast<Index*>(top_rows->data());
-  Normalizers kept;
-  run([&](const Progress& tell) { kept = forward(comm, plan, tensors, tell); }, progress, {threads, suggested});
-  return kept;
+  tensors.normalizers = tensor_or_none(normalizers, "normalizers");
+  run([&](const Progress& tell) { forward(comm, plan, tensors, tell); }, progress, {threads, suggested});
 }
 
-void run_backward(const Communicator& comm, const Plan& plan, const Normalizers& kept, const InArray& q,
+void run_backward(const Communicator& comm, const Plan& plan, const InArray& normalizers, const InArray& q,
                   const InArray& k, const InArray& v, const InArray& out, const InArray& dout,
                   const std::optional<InArray>& dlse, const OutArray& dq, const OutArray& dk, const OutArray& dv,
-                  const OutOrNone& dsink, const nb::object& progress, int threads, int suggested) {
+                  const OutOrNone& dsink, const std::optional<InArray>& sink, const nb::object& progress, int threads,
+                  int suggested) {
   const BackwardTensors tensors{tensor_of(q, "q"),       tensor_of(k, "k"),
                                 tensor_of(v, "v"),       tensor_of(out, "out"),
                                 tensor_of(dout, "dout"), dlse ? tensor_of(*dlse, "dlse") : Tensor{},
                                 tensor_of(dq, "dq"),     tensor_of(dk, "dk"),
-                                tensor_of(dv, "dv"),     tensor_or_none(dsink, "dsink")};
-  run([&](const Progress& tell) { backward(comm, plan, kept, tensors, tell); }, progress, {threads, suggested});
+                                tensor_of(dv, "dv"),     tensor_or_none(dsink, "dsink"),
+                                tensor_of(normalizers, "normalizers"), sink ? tensor_of(*sink, "sink") : Tensor{}};
+  run([&](const Progress& tell) { backward(comm, plan, {}, tensors, tell); }, progress, {threads, suggested});
 }
 
 void run_reference(const Plan& plan, const InArray& q, const InArray& k, const InArray& v,
@@ -128,11 +130,14 @@ Communicator communicator_at(std::uintptr_t address) {
   return Communicator(*reinterpret_cast<const MPI_Comm*>(address));
 }
 
-std::string mpi_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  return {text, std::size_t(length)};
+/// Where MPI_Send lies that a loaded library at `path` calls, and the file of the MPI library in which that is.
+std::pair<std::uintptr_t, std::string> mpi_library_of(const std::string& path) {
+  void* const loaded = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  void* const send = loaded != nullptr ? dlsym(loaded, "MPI_Send") : nullptr;
+  if (loaded != nullptr) dlclose(loaded);
+  Dl_info found{};
+  if (send == nullptr || dladdr(send, &found) == 0) return {0, "no MPI library in " + path};
+  return {reinterpret_cast<std::uintptr_t>(send), found.dli_fname};
 }
 #endif
 
@@ -158,7 +163,6 @@ NB_MODULE(_core, m) {
       .def(nb::init<>())
       .def_prop_ro("rank", &Communicator::rank)
       .def_prop_ro("size", &Communicator::size);
-  nb::class_<Normalizers>(m, "Normalizers");
   nb::class_<Plan>(m, "Plan")
       .def_prop_ro("ranks", &Plan::ranks)
       .def_prop_ro("strategy", &Plan::strategy)
@@ -173,11 +177,11 @@ NB_MODULE(_core, m) {
   m.def("plan", make_plan, "extents"_a, "type"_a, "segments"_a, "dilations"_a, "causal"_a, "semantics"_a, "documents"_a,
         "scale"_a.none(), "group_scale"_a, "ranks"_a, "options"_a);
   m.def("forward", run_forward, "comm"_a, "plan"_a, "q"_a, "k"_a, "v"_a, "out"_a, "lse"_a, "entropy"_a.none(),
-        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "sink"_a.none(), "progress"_a.none(),
-        "threads"_a = 0, "suggested"_a = 0);
+        "received"_a.none(), "top_weights"_a.none(), "top_rows"_a.none(), "normalizers"_a.none(), "sink"_a.none(),
+        "progress"_a.none(), "threads"_a = 0, "suggested"_a = 0);
   m.def("backward", run_backward, "comm"_a, "plan"_a, "normalizers"_a, "q"_a, "k"_a, "v"_a, "out"_a, "dout"_a,
-        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "dsink"_a.none(), "progress"_a.none(), "threads"_a = 0,
-        "suggested"_a = 0);
+        "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a, "dsink"_a.none(), "sink"_a.none(), "progress"_a.none(),
+        "threads"_a = 0, "suggested"_a = 0);
   m.def("reference", run_reference, "plan"_a, "q"_a, "k"_a, "v"_a, "rows"_a, "out"_a, "lse"_a, "sink"_a.none());
   m.def("set_threads", set_threads, "count"_a);
   m.def("check_threads", check_threads, "count"_a);
@@ -187,6 +191,6 @@ NB_MODULE(_core, m) {
   m.attr("has_mpi") = bool(ANNULUS_HAS_MPI);
 #if ANNULUS_HAS_MPI
   m.def("communicator_at", communicator_at, "address"_a);
-  m.def("mpi_library", mpi_library);
+  m.def("mpi_library_of", mpi_library_of, "path"_a);
 #endif
 }

@@ -83,6 +83,7 @@ def of_arrays(q):
     out, lse = annulus.attention(**qkv)
     plan = {"sequence": ROWS, "heads": 2, "head_dim": 4, "ranks": 2, "batch": 1, "kv_heads": 2, "type": "float32"}
     made = annulus.plan(**plan)
+    alone = annulus.plan(**plan | {"ranks": 1})
     sdpa = {"query": torch.ones(1, 2, ROWS, 4), "key": torch.ones(1, 2, ROWS, 4), "value": torch.ones(1, 2, ROWS, 4)}
     more = {name: plain[name] for name in ("segments", "dilations", "semantics", "documents", "reproducible")}
     return {
@@ -99,6 +100,9 @@ def of_arrays(q):
             "axes": "bshd", "comm": None, "return_lse": False, "progress": None, "threads": None}),
         "torch.scaled_dot_product_attention": (annulus.torch.scaled_dot_product_attention, sdpa | more | {
             "attn_mask": None, "dropout_p": 0.0, "is_causal": True, "scale": None, "enable_gqa": False}),
+        "torch.communicator_name": (annulus.torch.communicator_name, {"comm": None, "name": None}),
+        "torch.register": (annulus.torch.register, {"segments": [4], "dilations": [1], "name": "annulus"}),
+        "redistribute": (annulus.redistribute, {"x": q, "from_plan": alone, "to_plan": alone, "comm": None, "axis": 1}),
     }
 
 
@@ -179,7 +183,7 @@ def public():
     helpers = {"statistics.statistic", "statistics.checked"}
     return (of(annulus, "", annulus.__all__) | of(annulus.plots, "plots.", annulus.plots.__all__) | methods(Plan)
             | methods(grid.Grid) | methods(annulus.Pattern) | {"Recorder.run_file"} | functions(grid, "grid.")
-            | functions(annulus.torch, "torch.") | functions(statistics, "statistics.") - helpers)
+            | functions(annulus.torch, "torch.") | {"torch.register"} | functions(statistics, "statistics.") - helpers)
 
 
 def outcome(function, words):

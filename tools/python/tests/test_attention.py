@@ -249,7 +249,7 @@ def test_plan():
                                                "9223372036854775807, or 'all'"),
     ({"statistics": "top", "top_keys": 0}, "top_keys is 0, expected a whole number, 1 to 1024"),
     ({"progress": 5}, "progress is 5, expected a function of (share, where)"),
-    ({"comm": 5}, "comm is a int, expected an intracommunicator of mpi4py, or None"),
+    ({"comm": 5}, "comm is a int, expected an intracommunicator of mpi4py, a process group of torch.distributed, "),
 ])
 def test_mistakes_are_named(words, message):
     q, k, v = arrays()

@@ -1,51 +1,44 @@
 """annulus in models of PyTorch: attention with gradients, on the CPU.
 
     from annulus.torch import dilated_attention, scaled_dot_product_attention
+    annulus.torch.register(segments=[512, "all"], dilations=[1, 8])    # for models of Hugging Face's transformers
+
+All of it is one operator, annulus::attention (annulus/torch/operator.py), which torch.compile, torch.export, torch.func,
+checkpointing, torch.autocast, FakeTensor and meta tensors know.
 """
 import torch
 
-from annulus.arguments import anything, checked, flag, number, optional
+from annulus import communicators
+from annulus.arguments import anything, checked, flag, number, optional, text
 from annulus.arrays import dense
-from annulus.calls import ORDER, PROGRESS, Call, settings_of
+from annulus.calls import ORDER, PROGRESS, settings_of
 from annulus.errors import AnnulusError
 from annulus.processors import THREADS
+from annulus.torch.models import register
+from annulus.torch.operator import attend, encoded, progress_of_call
 
 
-class _Attention(torch.autograd.Function):
-    """(q, k, v, sink or None) -> (out, lse), both differentiable."""
+@checked(comm=anything, name=optional(text("a name, a text")))
+def communicator_name(comm, name=None):
+    """A name to say as comm= where PyTorch takes no objects, as in functions that torch.compile or torch.export sees.
 
-    @staticmethod
-    def forward(ctx, q, k, v, sink, settings, axes, comm, progress, threads):
-        call = Call(q, k, v, settings, axes, comm, gradients=any(ctx.needs_input_grad[:4]), sink=sink, **threads)
-        out, lse, _, kept = call.forward(progress)
-        if any(ctx.needs_input_grad[:4]):
-            # The arrays are taken again in backward(): saved tensors are freed, checked for changes and offloaded there.
-            ctx.save_for_backward(q, k, v, out, sink)
-            ctx.set_materialize_grads(False)  # of lse there is none as a rule
-            ctx.again = (settings, axes, comm, threads)
-            ctx.kept = kept
-        return out, lse
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, dout, dlse):
-        q, k, v, out, sink = ctx.saved_tensors
-        settings, axes, comm, threads = ctx.again
-        dout = torch.zeros_like(out) if dout is None else dout
-        call = Call(q, k, v, settings, axes, comm, gradients=True, sink=sink, **threads)
-        made = call.backward(ctx.kept, out, dout, dlse)
-        dsink = None if sink is None else made.pop().to(sink.dtype)
-        return *made, dsink, None, None, None, None, None
+    comm: a communicator of mpi4py, or a process group of torch.distributed; all its ranks call. A program that
+    torch.export has saved finds its communicator by a `name` that you choose, and give again where it is loaded.
+    """
+    return communicators.name_of(comm, name)
 
 
-@torch.compiler.disable
-@checked(q=dense, k=dense, v=dense, sink=optional(dense), axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS, threads=THREADS)
-def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=False, progress=None, threads=None, **words):
+@torch.compiler.allow_in_graph
+@checked(q=dense, k=dense, v=dense, sink=optional(dense), axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS,
+         threads=THREADS)
+def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
+                      **words):
     """annulus.attention() of PyTorch's tensors, with gradients, of sink (H), too; words as there (but statistics).
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
-    Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (mpi4py's) the tensors
-    are this rank's own rows, and all ranks call, in the backward pass too.
+    Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (a communicator of
+    mpi4py, a process group of torch.distributed, or a communicator_name()) the tensors are this rank's own rows, and
+    all ranks call, in the backward pass too.
 
     >>> q = torch.randn(1, 1024, 4, 32, requires_grad=True)
     >>> out = dilated_attention(q, q, q, segments=[128, "all"], dilations=[1, 8], causal=True)
@@ -55,11 +48,16 @@ def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=Fa
     settings = settings_of(**words)
     if settings.statistics:
         raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
-    wanted = {"threads": threads, "suggested": torch.get_num_threads()}
-    out, lse = _Attention.apply(q, k, v, sink, settings, axes, comm, progress, wanted)
+    said = encoded(settings, axes, communicators.name_of(comm), threads)
+    token = progress_of_call.set(progress)
+    try:
+        out, lse = attend(q, k, v, said, sink)
+    finally:
+        progress_of_call.reset(token)
     return (out, lse) if return_lse else out
 
 
+@torch.compiler.allow_in_graph
 @checked(query=dense, key=dense, value=dense, attn_mask=anything, dropout_p=number, is_causal=flag,
          scale=optional(number), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,

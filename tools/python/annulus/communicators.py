@@ -1,0 +1,148 @@
+"""Who computes together: a communicator of mpi4py, a process group of PyTorch, or a name that stands for one of them."""
+import functools
+import itertools
+import sys
+import weakref
+from typing import NamedTuple
+
+from annulus.arguments import shown
+from annulus.errors import AnnulusError, one_line
+
+EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed, a name of one, or None"
+
+
+class Known(NamedTuple):
+    """What a communicator of mpi4py keeps, as an attribute: our duplicate, as long as it lives, and a name."""
+    core: object
+    name: str
+
+
+_named = {}  # name: communicator of mpi4py; operators of PyTorch take texts, not objects
+_numbers = itertools.count()
+
+
+def _mpi():
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as problem:  # not installed, or its MPI library is not found
+        raise AnnulusError(f"comm: mpi4py cannot be used ({one_line(problem)}), expected pip install mpi4py with this "
+                           "annulus's MPI") from None
+    return MPI
+
+
+@functools.cache
+def _keyval():
+    """Under which a communicator of mpi4py keeps what is Known."""
+    from annulus.calls import _core
+    MPI = _mpi()
+    if not _core.has_mpi:
+        raise AnnulusError("comm: this annulus was built without MPI, expected None")
+    check_library(_core, MPI)
+    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+        raise AnnulusError("comm: MPI was started for one thread alone; expected mpi4py.rc.thread_level 'serialized' or "
+                           "'multiple', its default")
+    return MPI.Comm.Create_keyval(delete_fn=lambda comm, keyval, known: _named.pop(known.name, None))
+
+
+def check_library(core, theirs):
+    """Two copies of an MPI library in a process know nothing of each other, whatever their versions say."""
+    ours, other = core.mpi_library_of(core.__file__), core.mpi_library_of(theirs.__file__)
+    if ours[0] != other[0]:
+        raise AnnulusError(f"comm: mpi4py uses the MPI library {other[1]}, this annulus {ours[1]}; expected one library: "
+                           "install mpi4py again with the mpicc of that one (pip install --no-binary mpi4py mpi4py)")
+
+
+def _is_group(comm):
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_available() and isinstance(comm, distributed.ProcessGroup)
+
+
+def _is_of_others(comm):
+    """What torch.distributed has in place of a group in processes that are no members of it."""
+    distributed = sys.modules.get("torch.distributed")
+    member = getattr(distributed, "GroupMember", None)
+    return member is not None and comm is member.NON_GROUP_MEMBER
+
+
+def mpi_of(comm):
+    """The communicator of mpi4py that `comm` means: itself, that of a group's ranks, the one of a name; None of None.
+    Of a process group collective the first time."""
+    if comm is None:
+        return None
+    if isinstance(comm, str):
+        if comm not in _named:
+            raise AnnulusError(f"comm is {shown(comm)}, expected a name that annulus.torch.communicator_name() has given")
+        return _named[comm]
+    if _is_group(comm):
+        return _of_group(comm)
+    if "mpi4py" in sys.modules and isinstance(comm, _mpi().Intracomm):
+        return comm
+    if _is_of_others(comm):
+        raise AnnulusError("comm: this process is no member of the process group, expected calls of its members alone")
+    raise AnnulusError(f"comm is a {type(comm).__name__}, expected {EXPECTED}")
+
+
+def _known(comm, name=None):
+    from annulus.calls import _core
+    known = comm.Get_attr(_keyval())
+    if known is None:
+        name = name or f"communicator {next(_numbers)}"
+        if name in _named:
+            raise AnnulusError(f"name is {name!r}, which is another communicator's; expected a new name")
+        known = Known(_core.communicator_at(_mpi()._addressof(comm)), name)
+        comm.Set_attr(_keyval(), known)
+        _named[known.name] = comm
+    return known
+
+
+@functools.cache
+def _alone():
+    from annulus.calls import _core
+    return _core.Communicator()
+
+
+def core_communicator(comm):
+    """Ours for what mpi_of() takes; collective the first time."""
+    comm = mpi_of(comm)
+    return _alone() if comm is None else _known(comm).core
+
+
+def name_of(comm, name=None):
+    """The name under which mpi_of() finds it; None of None. Collective the first time."""
+    found = mpi_of(comm)
+    if found is None:
+        return None
+    known = _known(found, name)
+    if name is not None and known.name != name:
+        raise AnnulusError(f"name is {name!r}, expected {known.name!r}: the communicator has it already")
+    return known.name
+
+
+_of_groups = weakref.WeakKeyDictionary()
+
+
+def _of_group(group):
+    """The MPI communicator of a process group's ranks, in their order. The ranks tell each other through the group who
+    they are in MPI's world: made once, and kept as long as the group lives."""
+    if group in _of_groups:
+        return _of_groups[group]
+    import torch.distributed as distributed
+    try:
+        world = _mpi().COMM_WORLD
+        _keyval()
+        mine = (None, world.rank, world.size)
+    except AnnulusError as problem:
+        mine = (str(problem), 0, 0)
+    told = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(told, mine, group=group)
+    for rank, (problem, _, _) in enumerate(told):
+        if problem:
+            raise AnnulusError(f"rank {rank} of the process group: {problem}")
+    ranks = [rank for _, rank, _ in told]
+    if len(set(ranks)) < len(ranks) or len({size for _, _, size in told}) > 1:
+        raise AnnulusError(f"comm: no MPI joins the {len(told)} ranks of the process group (torchrun starts ranks without "
+                           f"one); expected ranks that mpirun or srun has started: mpirun -n {len(told)} python ...")
+    members = world.Get_group().Incl(ranks)
+    _of_groups[group] = world.Create_group(members)
+    members.Free()
+    return _of_groups[group]

@@ -1,0 +1,163 @@
+"""Rows from one partition of the ranks to another, in one all-to-all."""
+import functools
+import math
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from annulus.arguments import anything, checked, refuse_masked, whole, wrong
+from annulus.arrays import dense
+from annulus.communicators import core_communicator, mpi_of
+from annulus.errors import AnnulusError
+
+
+def _plan(value, name):
+    from annulus.calls import Plan
+    if not isinstance(value, Plan):
+        raise wrong(value, name, "a plan, which annulus.plan() makes")
+    return value
+
+
+@checked(x=anything, from_plan=_plan, to_plan=_plan, comm=anything, axis=whole(0))
+def redistribute(x, from_plan, to_plan, comm, *, axis=1):
+    """This rank's rows of `to_plan`, where x are its rows of `from_plan`; all ranks of comm call.
+
+    Parameters
+    ----------
+    x : array of NumPy or tensor of PyTorch (CPU), of any type: rows from_plan.row_numbers(rank), in that order, along
+        `axis`; the other axes have one length on all ranks. q, k, v (B, S, H, D) and tokens (B, S) have axis 1, which
+        is the default; (B, H, S, D) has axis=2.
+    from_plan, to_plan : of annulus.plan(), of one sequence and of as many ranks as comm has.
+    comm : as in annulus.attention(); None: this process alone.
+
+    Returns a new array of the same kind and type, whose rows are to_plan.row_numbers(rank). A tensor has gradients, which
+    go back the same way. Raises AnnulusError on every rank where one has other rows than its plan says.
+
+    >>> zigzag, plain = (annulus.plan(8, 1, 1, ranks=2, strategy="ring", partition=name) for name in ("zigzag", "contiguous"))
+    >>> x = zigzag.row_numbers(comm.rank)                  # rank 0: [0 1 6 7], rank 1: [2 3 4 5]
+    >>> redistribute(x, zigzag, plain, comm, axis=0)       # rank 0: [0 1 2 3], rank 1: [4 5 6 7]
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled():
+        return _differentiable().apply(x, from_plan, to_plan, comm, axis)
+    return _redistribute(x, from_plan, to_plan, comm, axis)
+
+
+@functools.cache
+def _differentiable():
+    import torch
+
+    class Redistribution(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, from_plan, to_plan, comm, axis):
+            ctx.back = to_plan, from_plan, comm, axis
+            return _redistribute(x, from_plan, to_plan, comm, axis)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return redistribute(gradient, *ctx.back[:3], axis=ctx.back[3]), None, None, None, None
+
+    return Redistribution
+
+
+class Rows(NamedTuple):
+    """An array with its rows in front, as bytes."""
+    numbers: np.ndarray                        # (rows, bytes of a row), uint8, contiguous
+    others: str                                # type and other axes, the same on all ranks
+    made: Callable[[np.ndarray], object]       # such numbers as an array of the kind that came in
+
+
+def _rows_of(x, axis):
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(x, torch.Tensor)
+    refuse_masked(x, "x")
+    if is_torch and dense(x, "x").device.type != "cpu":
+        raise AnnulusError(f"x is on {x.device}, expected x.cpu()")
+    if not is_torch and (not isinstance(x, np.ndarray) or x.dtype.hasobject):
+        raise wrong(x, "x", "an array of NumPy or a tensor of PyTorch")
+    if x.ndim <= axis:
+        raise AnnulusError(f"x has {x.ndim} axes, expected more than axis={axis}, along which its rows lie")
+    if is_torch:
+        ahead = x.detach().resolve_conj().resolve_neg().movedim(axis, 0).contiguous()
+        flat = ahead.flatten().view(torch.uint8).numpy()
+    else:
+        ahead = np.ascontiguousarray(np.moveaxis(x, axis, 0))
+        flat = ahead.reshape(-1).view(np.uint8)
+    rest = tuple(ahead.shape[1:])
+    width = math.prod(rest) * ahead.itemsize
+
+    def made(numbers):
+        if is_torch:
+            whole_again = torch.from_numpy(numbers).flatten().view(x.dtype).reshape(len(numbers), *rest)
+            return whole_again.movedim(0, axis).contiguous()
+        return np.ascontiguousarray(np.moveaxis(numbers.reshape(-1).view(x.dtype).reshape(len(numbers), *rest), 0, axis))
+    return Rows(flat.reshape(len(ahead), width), f"{x.dtype} {rest}", made)
+
+
+@functools.lru_cache(maxsize=16)
+def _owners(plan):
+    """(first rows of the plan's intervals, ascending; the ranks that hold them; rows of the sequence)."""
+    parts = sorted((begin, end, rank) for rank in range(plan.ranks) for begin, end in plan.rows(rank) if begin < end)
+    return np.array([part[0] for part in parts]), np.array([part[2] for part in parts]), parts[-1][1]
+
+
+def _partners(mine, plan, ranks):
+    """(order, counts): the rows `mine` sorted by the rank that holds them in `plan`, then by their number; how many each
+    rank has of them. Sender and receiver agree on this order without telling each other."""
+    first, holder, _ = _owners(plan)
+    partner = holder[np.searchsorted(first, mine, "right") - 1]
+    return np.lexsort((mine, partner)), np.bincount(partner, minlength=ranks)
+
+
+def _redistribute(x, from_plan, to_plan, comm, axis):
+    ours = core_communicator(comm)
+    for name, plan in (("from_plan", from_plan), ("to_plan", to_plan)):
+        if plan.ranks != ours.size:
+            raise AnnulusError(f"{name} is for {plan.ranks} ranks, comm has {ours.size}; expected as many")
+    if _owners(from_plan)[2] != _owners(to_plan)[2]:
+        raise AnnulusError(f"from_plan has {_owners(from_plan)[2]} rows, to_plan {_owners(to_plan)[2]}; expected one sequence")
+    had, wanted = from_plan.row_numbers(ours.rank), to_plan.row_numbers(ours.rank)
+    rows, problem = None, None
+    try:
+        rows = _rows_of(x, axis)
+        if len(rows.numbers) != len(had):
+            problem = f"x has {len(rows.numbers)} rows along axis {axis}, from_plan gives rank {ours.rank} {len(had)}"
+    except AnnulusError as error:
+        problem = str(error)
+    _agree(mpi_of(comm), problem, rows and rows.others)
+    out_order, out_counts = _partners(had, to_plan, ours.size)
+    in_order, in_counts = _partners(wanted, from_plan, ours.size)
+    arrived = _exchanged(mpi_of(comm), rows.numbers[out_order], out_counts, in_counts)
+    sorted_back = np.empty_like(arrived)
+    sorted_back[in_order] = arrived
+    return rows.made(sorted_back)
+
+
+def _agree(comm, problem, others):
+    """Raises on every rank what one found; none waits for it."""
+    said = [(problem, others)] if comm is None else comm.allgather((problem, others))
+    for rank, (found, _) in enumerate(said):
+        if found:
+            raise AnnulusError(found if len(said) == 1 else f"rank {rank}: {found}")
+    for rank, (_, other) in enumerate(said):
+        if other != said[0][1]:
+            raise AnnulusError(f"x of rank {rank} is {other} without its rows, of rank 0 {said[0][1]}; expected the same")
+
+
+def _exchanged(comm, numbers, out_counts, in_counts):
+    """Rows of bytes, sorted by rank, for the ranks; returns those that arrive, sorted by the rank they come from."""
+    if comm is None or numbers.shape[1] == 0:
+        return numbers if comm is None else np.empty((in_counts.sum(), 0), np.uint8)
+    from mpi4py import MPI
+    arrived = np.empty((in_counts.sum(), numbers.shape[1]), np.uint8)
+    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # counted in rows: MPI counts in an int
+
+    def described(array, counts):
+        return [array, counts, np.cumsum(counts) - counts, row]
+    try:
+        comm.Alltoallv(described(numbers, out_counts), described(arrived, in_counts))
+    finally:
+        row.Free()
+    return arrived

@@ -1,0 +1,213 @@
+"""annulus::attention and annulus::attention_backward, the operators of PyTorch that everything in annulus.torch calls.
+
+    annulus::attention(q, k, v, settings, keep, sink) -> (out, lse, normalizers)
+    annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink) -> (dq, dk, dv, dsink)
+
+q (B, S, H, D) and k, v (B, S, Hkv, D), or as `axes` in the settings says; out and gradients lie as they do, lse is
+(B, S, H). sink is (H) or None; without one dsink is (0). normalizers (B, S, H, 2) are what the backward pass takes of the forward pass beside out; without `keep` they
+are (B, S, H, 0). `settings` is a text, because operators take no Python objects: encoded() makes it. Worked example:
+{"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
+
+To add a setting of the pattern: a field of options.Settings that JSON can hold; nothing here changes. To add an optional
+tensor (lengths of int64, coordinates): an argument `Tensor? name` at the end of FORWARD and BACKWARD, as `sink` is.
+"""
+import contextvars
+import functools
+import json
+from typing import NamedTuple
+
+import torch
+from torch.autograd import forward_ad
+
+from annulus.arrays import TYPES, dense
+from annulus.calls import AXES, Call, extents_of, lse_type_of, sum_type_of
+from annulus.errors import AnnulusError
+from annulus.options import Settings, settings_of
+
+FORWARD = ("(Tensor q, Tensor k, Tensor v, str settings, bool keep, Tensor? sink) -> "
+           "(Tensor out, Tensor lse, Tensor normalizers)")
+BACKWARD = ("(Tensor normalizers, Tensor q, Tensor k, Tensor v, Tensor out, Tensor dout, Tensor? dlse, str settings, "
+            "Tensor? sink) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsink)")
+PLAIN = settings_of()
+
+progress_of_call = contextvars.ContextVar("annulus.torch's progress", default=None)  # a function: no text says it
+
+
+class Request(NamedTuple):
+    """What `settings` means."""
+    settings: Settings
+    axes: str | None
+    comm: str | None
+    threads: int | None
+
+
+def encoded(settings, axes=None, comm=None, threads=None):
+    """The text of a Request: what differs from a call that says nothing."""
+    said = {name: value for name, value in settings._asdict().items() if value != getattr(PLAIN, name)}
+    said |= {name: value for name, value in (("axes", axes), ("comm", comm), ("threads", threads)) if value is not None}
+    return json.dumps(said)
+
+
+def _as_tuples(value):
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+@functools.lru_cache(maxsize=256)
+def decoded(text):
+    said = {name: _as_tuples(value) for name, value in json.loads(text).items()}
+    rest = [said.pop(name, None) for name in ("axes", "comm", "threads")]
+    return Request(PLAIN._replace(**said), *rest)
+
+
+def _call(q, k, v, request, gradients, sink):
+    return Call(q, k, v, request.settings, request.axes, request.comm, gradients, sink, threads=request.threads,
+                suggested=torch.get_num_threads())
+
+
+@torch.library.custom_op("annulus::attention", mutates_args=(), schema=FORWARD, device_types="cpu")
+def _attention(q, k, v, settings, keep, sink):
+    call = _call(q, k, v, decoded(settings), keep, sink)
+    out, lse, _, normalizers = call.forward(progress_of_call.get())
+    return out, lse, normalizers if keep else call.empty((*call.q.shape[:3], 0))[0]
+
+
+@torch.library.custom_op("annulus::attention_backward", mutates_args=(), schema=BACKWARD, device_types="cpu")
+def _attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink):
+    made = _call(q, k, v, decoded(settings), True, sink).backward(normalizers, out, dout, dlse)
+    return *made[:3], q.new_empty(0) if sink is None else made[3].to(sink.dtype)
+
+
+def _kind(tensor):
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+@_attention.register_fake
+def _(q, k, v, settings, keep, sink):
+    """Shapes, types and strides of the results; the numbers of the tensors are not there."""
+    request = decoded(settings)
+    described = {name: (_kind(tensor), tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
+    batch, rows, heads, _, dim = extents_of(described, request.axes)
+
+    def made(kind, *numbers):
+        tensor = q.new_empty((batch, rows, heads, *numbers), dtype=getattr(torch, kind))
+        return tensor.transpose(1, 2) if request.axes == "bhsd" else tensor
+    normalizers = q.new_empty((batch, rows, heads, 2 if keep else 0),
+                              dtype=getattr(torch, sum_type_of(_kind(q), request.settings)) if keep else q.dtype)
+    return made(_kind(q), dim), made(lse_type_of(_kind(q))), normalizers
+
+
+@_attention_backward.register_fake
+def _(normalizers, q, k, v, out, dout, dlse, settings, sink):
+    order = AXES[decoded(settings).axes]  # the results lie in memory as (B, S, heads, D)
+    made = [tensor.new_empty([tensor.shape[axis] for axis in order]).permute(order) for tensor in (q, k, v)]
+    return *made, q.new_empty(0) if sink is None else torch.empty_like(sink)
+
+
+def _one_by_one(operator, info, in_dims, *arguments):
+    """vmap where the batch has something in common that has a gradient of its own in each call: sink logits."""
+    results = [operator(*[value if axis is None else value.select(axis, i) for value, axis in zip(arguments, in_dims)])
+               for i in range(info.batch_size)]
+    return tuple(map(torch.stack, zip(*results))), (0,) * len(results[0])
+
+
+def _folded(operator, info, in_dims, *arguments):
+    """vmap: its axis becomes part of the batch. (V, B, S, H, D) -> (V B, S, H, D)."""
+    if arguments[-1] is not None:
+        return _one_by_one(operator, info, in_dims, *arguments)
+
+    def fold(value, axis):
+        if not isinstance(value, torch.Tensor):
+            return value
+        whole = value.expand(info.batch_size, *value.shape) if axis is None else value.movedim(axis, 0)
+        return whole.flatten(0, 1)
+    results = operator(*map(fold, arguments, in_dims))
+    empty = results[0].new_empty((info.batch_size, 0))  # dsink
+    return tuple(result.unflatten(0, (info.batch_size, -1)) if result.dim() > 1 else empty
+                 for result in results), (0,) * len(results)
+
+
+_attention.register_vmap(functools.partial(_folded, _attention))
+_attention_backward.register_vmap(functools.partial(_folded, _attention_backward))
+
+
+def _cast(q, k, v):
+    """As scaled_dot_product_attention under torch.autocast: all but float64 to autocast's type."""
+    if not torch.is_autocast_enabled("cpu"):
+        return q, k, v
+    return [tensor if tensor.dtype == torch.float64 else tensor.to(torch.get_autocast_dtype("cpu")) for tensor in (q, k, v)]
+
+
+def _autocast(q, k, v, settings, keep, sink):
+    cast = _cast(q, k, v)  # a sink may have any type
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
+        return _attention(*cast, settings, keep, sink)
+
+
+_library = torch.library.Library("annulus", "FRAGMENT")
+_library.impl("attention", _autocast, "AutocastCPU")
+
+
+def _with_gradient(operator, setup_context, backward):
+    """Gives an operator its gradient; returns what calls it. The transforms of torch.func want a torch.autograd.Function
+    in place of an operator; it has the same two functions."""
+    operator.register_autograd(backward, setup_context=setup_context)
+    own = {"generate_vmap_rule": True, "forward": staticmethod(lambda *arguments: operator(*arguments)),
+           "setup_context": staticmethod(setup_context), "backward": staticmethod(backward)}
+    function = type("Annulus", (torch.autograd.Function,), own)
+
+    def call(*arguments):
+        return (function.apply if torch._C._are_functorch_transforms_active() else operator)(*arguments)
+    return call
+
+
+def _keep_for_backward(ctx, inputs, output):
+    q, k, v, settings, _, sink = inputs
+    out, _, normalizers = output
+    ctx.mark_non_differentiable(normalizers)
+    ctx.set_materialize_grads(False)  # of lse there is none as a rule
+    ctx.save_for_backward(normalizers, q, k, v, out, sink)
+    ctx.settings = settings
+
+
+def _backward(ctx, dout, dlse, _):
+    normalizers, q, k, v, out, sink = ctx.saved_tensors
+    dout = torch.zeros_like(out) if dout is None else dout
+    *made, dsink = _differentiate(normalizers, q, k, v, out, dout, dlse, ctx.settings, sink)
+    return *made, None, None, None if sink is None else dsink
+
+
+def _refuse_twice(ctx, *_):
+    raise AnnulusError("gradients of gradients are asked for (create_graph=True, torch.func.hessian), which attention here "
+                       "does not have; expected first derivatives alone")
+
+
+_differentiate = _with_gradient(_attention_backward, lambda ctx, inputs, output: None, _refuse_twice)
+_forward = _with_gradient(_attention, _keep_for_backward, _backward)
+
+
+def _check(tensors):
+    """Dense tensors of numbers that annulus multiplies, in the CPU's memory; or on meta, without numbers."""
+    for name, tensor in tensors.items():
+        dense(tensor, name)
+        if tensor.device.type not in ("cpu", "meta"):
+            raise AnnulusError(f"{name} is on {tensor.device}; this build of annulus computes on the CPU, expected "
+                               f"{name}.cpu()")
+        if tensor.device != tensors["q"].device:
+            raise AnnulusError(f"{name} is on {tensor.device}, q on {tensors['q'].device}; expected one device")
+        if _kind(tensor) not in TYPES:
+            raise AnnulusError(f"{name} has numbers of type {_kind(tensor)}, expected {', '.join(TYPES)}")
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise AnnulusError(f"{name} has a tangent of forward-mode differentiation (torch.func.jvp, jacfwd), which "
+                               "attention here does not have; expected reverse mode (grad, vjp, jacrev)")
+
+
+@torch.compiler.allow_in_graph
+def attend(q, k, v, settings, sink=None):
+    """out and lse, both differentiable; `settings` as encoded()."""
+    _check({"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink}))
+    in_transform = torch._C._are_functorch_transforms_active()
+    if in_transform:  # the Function keeps what the operator is given
+        q, k, v = _cast(q, k, v)
+    wanted = any(tensor is not None and tensor.requires_grad for tensor in (q, k, v, sink))
+    keep = torch.is_grad_enabled() and (in_transform or wanted)
+    return _forward(q, k, v, settings, keep, sink)[:2]

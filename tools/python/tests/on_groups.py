@@ -1,0 +1,187 @@
+"""Run on several ranks by test_process_groups.py: process groups of PyTorch as comm=, and rows that change partitions.
+
+PyTorch counts the ranks the other way round than MPI.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from definition import composed, often, pattern_of
+from mpi4py import MPI
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor.experimental import context_parallel
+
+import annulus
+from annulus.communicators import mpi_of
+from annulus.torch import communicator_name, dilated_attention
+
+comm = MPI.COMM_WORLD
+SIZE, RANK = comm.size, comm.size - 1 - comm.rank
+dist.init_process_group("gloo", init_method=f"file://{Path(sys.argv[1]).resolve()}/store", rank=RANK, world_size=SIZE)
+WORLD = dist.group.WORLD
+ROWS, HEADS = 29, 4
+WORDS = {"segments": (8, "all"), "dilations": (1, 3), "causal": True}
+whole = [torch.from_numpy(np.random.default_rng(i).standard_normal((2, ROWS, h, 8))) for i, h in enumerate((HEADS, 2, 2))]
+
+
+def said_by(function, *arguments, **words):
+    try:
+        function(*arguments, **words)
+        return ""
+    except annulus.AnnulusError as error:
+        return str(error)
+
+
+def expected_gradients(rows):
+    given = [x[:, :rows].clone().requires_grad_() for x in whole]
+    out = composed(*given, often(rows, HEADS, pattern_of(*WORDS.values())))[0]
+    out.square().sum().backward()
+    return out.detach(), [x.grad for x in given]
+
+
+def check(group, run=dilated_attention, rows=ROWS, comm=None):
+    """Attention of the group's ranks, in the order of the group, is that of the whole."""
+    mine = annulus.plan(rows, HEADS, 8, ranks=dist.get_world_size(group)).row_numbers(dist.get_rank(group))
+    given = [x[:, mine].clone().requires_grad_() for x in whole]
+    out = run(*given, comm=comm or group, **WORDS)
+    out.square().sum().backward()
+    expected, gradients = expected_gradients(rows)
+    assert (out - expected[:, mine]).abs().max() < 1e-11
+    for x, gradient in zip(given, gradients):
+        assert (x.grad - gradient[:, mine]).abs().max() < 1e-11
+
+
+def a_group_of_all_ranks():
+    check(WORLD)
+    check(WORLD)
+    assert mpi_of(WORLD) is mpi_of(WORLD) and mpi_of(WORLD).rank == RANK
+    check(None, comm=init_device_mesh("cpu", (SIZE,)).get_group())
+
+
+def subgroups():
+    halves = [dist.new_group(list(range(begin, SIZE, 2))) for begin in range(min(2, SIZE))]
+    for begin, group in enumerate(halves):
+        if RANK % 2 == begin:
+            check(group, rows=11)
+        else:
+            said = said_by(annulus.attention, *[x[:, :3] for x in whole], comm=group)
+            assert said.startswith("comm: this process is no member of the process group"), said
+    dist.barrier()
+
+
+def names():
+    name = communicator_name(WORLD)
+    assert name == communicator_name(WORLD) == communicator_name(name)
+    check(WORLD, comm=name)
+    assert said_by(communicator_name, WORLD, "other") == f"name is 'other', expected {name!r}: the communicator has it already"
+    own = comm.Dup()
+    assert communicator_name(own, "own") == "own"
+    if SIZE == 1:  # otherwise its ranks are in the other order
+        check(WORLD, comm="own")
+    other = comm.Dup()
+    assert said_by(communicator_name, other, "own").startswith("name is 'own', which is another communicator's")
+    own.Free()
+    assert said_by(mpi_of, "own").startswith("comm is 'own', expected a name that")
+    assert communicator_name(other, "own") == "own"
+    other.Free()
+
+
+def compiled_with_a_name():
+    name = communicator_name(WORLD)
+    for backend in ("aot_eager", "inductor") if SIZE < 3 else ("aot_eager",):
+        torch.compiler.reset()
+        check(WORLD, torch.compile(lambda *x, comm, **words: dilated_attention(*x, comm=comm, **words), fullgraph=True,
+                                   backend=backend), comm=name)
+
+
+def transformed_by_torch_func():
+    mine = annulus.plan(ROWS, HEADS, 8, ranks=SIZE).row_numbers(RANK)
+    given = [x[:, mine] for x in whole]
+    found = torch.func.grad(lambda *x: dilated_attention(*x, comm=WORLD, **WORDS).square().sum(), (0, 1, 2))(*given)
+    for one, gradient in zip(found, expected_gradients(ROWS)[1]):
+        assert (one - gradient[:, mine]).abs().max() < 1e-11
+    two = torch.vmap(lambda *x: dilated_attention(*x, comm=WORLD, **WORDS))(*[torch.stack([x, 2 * x]) for x in given])
+    assert (two[0] - expected_gradients(ROWS)[0][:, mine]).abs().max() < 1e-11
+
+
+def distributed_tensors():
+    q = distribute_tensor(torch.ones(1, 4 * SIZE, 2, 4), init_device_mesh("cpu", (SIZE,)), [Shard(1)])
+    assert said_by(dilated_attention, q, q, q) == ("q is a DTensor, expected its shard, q.to_local(), and "
+                                                   "comm=mesh.get_group()")
+
+
+def the_rows_of_context_parallel():
+    """PyTorch's head-tail load balancer is our zigzag."""
+    rows = torch.arange(12 * SIZE)[None].clone()
+    plan = annulus.plan(12 * SIZE, HEADS, 8, ranks=SIZE, causal=True, partition="zigzag", strategy="ring")
+    with context_parallel(init_device_mesh("cpu", (SIZE,)), buffers=[rows], buffer_seq_dims=[1]):
+        assert rows[0].tolist() == plan.row_numbers(RANK).tolist(), (rows, plan.rows(RANK))
+
+
+def plans(rows):
+    """Rows in several parts, in one, all on rank 0, and cut at documents."""
+    more = {"heads": HEADS, "head_dim": 8, "ranks": SIZE, "causal": True}
+    yield annulus.plan(rows, partition="zigzag", strategy="ring", **more)
+    yield annulus.plan(rows, partition="contiguous", strategy="ring", **more)
+    yield annulus.plan(rows, strategy="single", **more)
+    yield annulus.plan(rows, partition="block_cyclic", strategy="ring", **more)
+
+
+def of_a_kind(numbers, kind):
+    return numbers if kind == "numpy" else torch.from_numpy(numbers).to(getattr(torch, kind))
+
+
+def redistributed():
+    for rows in (1, 2, 29, 64):
+        numbers = np.random.default_rng(4).integers(0, 100, (2, rows, 3))
+        for before in plans(rows):
+            for after in plans(rows):
+                had, wanted = before.row_numbers(RANK), after.row_numbers(RANK)
+                for kind in ("numpy", "float32", "bfloat16", "int64", "complex64", "bool") if rows == 29 else ("numpy", "float16"):
+                    x = of_a_kind(numbers, kind)
+                    found = annulus.redistribute(x[:, had], before, after, WORLD)
+                    assert type(found) is type(x) and found.dtype == x.dtype and found.shape == x[:, wanted].shape
+                    assert (found == x[:, wanted]).all(), (before, after, kind)
+                    turned = annulus.redistribute(x[:, had].swapaxes(1, 2), before, after, WORLD, axis=2)
+                    assert (turned == x[:, wanted].swapaxes(1, 2)).all()
+                one = annulus.redistribute(numbers[0, had, 0], before, after, WORLD, axis=0)
+                assert (one == numbers[0, wanted, 0]).all()
+
+
+def redistributed_with_gradients():
+    zigzag, contiguous, *_ = plans(ROWS)
+    weight = torch.arange(ROWS * 6.0).reshape(2, ROWS, 3)
+    x = weight[:, zigzag.row_numbers(RANK)].clone().requires_grad_()
+    moved = annulus.redistribute(x, zigzag, contiguous, WORLD)
+    (moved * weight[:, contiguous.row_numbers(RANK)]).sum().backward()
+    assert torch.equal(x.grad, weight[:, zigzag.row_numbers(RANK)])
+
+
+def redistribution_refused():
+    zigzag, contiguous, *_ = plans(ROWS)
+    x = np.ones((1, len(zigzag.row_numbers(RANK)) + (RANK == SIZE - 1), 2))
+    said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
+    found = f"x has {len(zigzag.row_numbers(SIZE - 1)) + 1} rows along axis 1, from_plan gives rank {SIZE - 1} " \
+            f"{len(zigzag.row_numbers(SIZE - 1))}"
+    assert said == (found if SIZE == 1 else f"rank {SIZE - 1}: {found}"), said
+    x = np.ones((1, len(zigzag.row_numbers(RANK)), 2 + (RANK == SIZE - 1)))
+    said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
+    assert said == ("" if SIZE == 1 else f"x of rank {SIZE - 1} is float64 (1, 3) without its rows, of rank 0 float64 (1, 2); "
+                    "expected the same"), said
+    many, longer = (annulus.plan(rows, 1, 1, ranks=ranks) for rows, ranks in ((ROWS, SIZE + 1), (ROWS + 1, SIZE)))
+    assert said_by(annulus.redistribute, x, many, contiguous, WORLD) == (
+        f"from_plan is for {SIZE + 1} ranks, comm has {SIZE}; expected as many")
+    assert said_by(annulus.redistribute, x, zigzag, longer, WORLD) == (
+        f"from_plan has {ROWS} rows, to_plan {ROWS + 1}; expected one sequence")
+
+
+for test in (a_group_of_all_ranks, subgroups, names, compiled_with_a_name, transformed_by_torch_func, distributed_tensors,
+             the_rows_of_context_parallel, redistributed, redistributed_with_gradients, redistribution_refused):
+    test()
+    comm.Barrier()
+dist.destroy_process_group()
+if comm.rank == 0:
+    print(f"all well on {comm.size} ranks")
