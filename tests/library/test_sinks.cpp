@@ -1,0 +1,89 @@
+// Sink logits of the library on 1 to 4 ranks: the float64 definition, and what is refused.
+#include <mpi.h>
+
+#include "annulus/annulus.hpp"
+#include "library_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+const Shape small{.batch = 2, .sequence = 37, .heads = 4, .kv_heads = 2, .head_dim = 5};
+const Pattern dilated{.segments = {8, all}, .dilations = {1, 3}, .causal = true};
+
+Shape with_type(Shape shape, DType type) {
+  shape.type = type;
+  return shape;
+}
+
+TEST(LibraryAttention, SinkLogitsInEveryLayout) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Pattern pattern = dilated;
+  pattern.sink = true;
+  for (const DType type : core::all_dtypes) {
+    for (const Lies lies : every_layout) {
+      for (const bool gradients : {false, true}) {
+        Options options;
+        options.gradients = gradients;
+        options.strategy = lies == Lies::bshd ? "ulysses" : "auto";
+        expect_definition({std::string(core::name_of(type)), with_type(small, type), pattern, options, lies}, comm);
+      }
+    }
+  }
+}
+
+/// One rank of all has other ones, or one that is no number; nobody is left waiting.
+TEST(LibraryAttention, TellsEveryRankOfOtherSinkLogits) {
+  const Communicator comm(MPI_COMM_WORLD);
+  Pattern pattern = dilated;
+  pattern.sink = true;
+  const Plan plan(small, pattern, comm.size());
+  const Whole whole({"", small, pattern}, plan, comm.rank());
+  const DType type = DType::float32;
+  const Held q(type, whole.queries(), Lies::bshd), kv(type, whole.keys(), Lies::bshd),
+      out(type, whole.queries(), Lies::bshd), lse(type, whole.heads(), Lies::bshd);
+  const auto said = [&](double last) {
+    const Held sink({0, 1, 2, comm.rank() + 1 == comm.size() ? last : 3}, type, {1, 1, 4, 1}, Lies::bshd);
+    try {
+      forward(comm, plan, {q.tensor(), kv.tensor(), kv.tensor(), out.tensor(), lse.tensor(), {}, sink.tensor()});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said(3), "");
+  EXPECT_NE(said(std::nan("")).find("attention: sink[3] is nan, expected finite numbers, or -inf"), std::string::npos);
+  if (comm.size() > 1) {
+    EXPECT_NE(said(4).find("has sink logits 0 1 2 4, rank 0 has sink logits 0 1 2 3"), std::string::npos) << said(4);
+  }
+}
+
+TEST(LibraryAttention, RefusesSinkLogitsThatThePlanDoesNotMean) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const Plan without(small, dilated, comm.size());
+  Pattern pattern = dilated;
+  pattern.sink = true;
+  const Plan with(small, pattern, comm.size());
+  const Whole whole({"", small, dilated}, with, comm.rank());
+  const DType type = DType::float32;
+  const Held q(type, whole.queries(), Lies::bshd), kv(type, whole.keys(), Lies::bshd),
+      out(type, whole.queries(), Lies::bshd), lse(type, whole.heads(), Lies::bshd);
+  Kokkos::View<float*> logits("logits", 4), few("few", 3);
+  const auto said = [&](const Plan& plan, const Tensor& sink) {
+    try {
+      forward(comm, plan, {q.tensor(), kv.tensor(), kv.tensor(), out.tensor(), lse.tensor(), {}, sink});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said(with, tensor(logits)), "");
+  EXPECT_NE(
+      said(without, tensor(logits)).find("sink is given, and the plan has no sink logits, expected Pattern::sink"),
+      std::string::npos);
+  EXPECT_NE(said(with, tensor(few)).find("(1, 1, 3, 1), the plan of rank"), std::string::npos)
+      << said(with, tensor(few));
+  EXPECT_NE(said(with, {}).find("sink"), std::string::npos) << said(with, {});
+}
+
+}  // namespace
+}  // namespace annulus::test
