@@ -33,7 +33,7 @@ ARROWS = {
     "pattern": {"core"},
     "core": set(),
 }
-TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "src", "input",
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "pyproject.toml", "src", "input",
              "tests", "tools", "job_scripts", "docs", "examples"}
 # Not in the repository, but git ignores them and a developer has them.
 TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}

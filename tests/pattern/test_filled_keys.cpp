@@ -42,7 +42,7 @@ TEST(FilledKeys, AreThoseOfTheDefinitionForAnyCutAndShare) {
     test::RandomLayout drawn = test::draw_layout(random, 60);
     Layout& layout = drawn.layout;
     layout.pattern.semantics = Semantics::torchscale;  // displaced or not: slots are defined for any length
-    for (Pair& pair : layout.pattern.pairs) {  // torchscale has no windows
+    for (Pair& pair : layout.pattern.pairs) {          // torchscale has no windows
       if (pair.window) pair = {1 + pair.window->left, pair.dilation};
     }
     const int ranks = 1 + int(random() % 4);

@@ -351,8 +351,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
   std::vector<Argument> arguments = arguments_of(pass, given);
   if (has_tensor) arguments.push_back(normalizers_of(pass, given.normalizers, false));
-  if (has_tensor && pass.plan().problem.sink)
-    arguments.push_back({"sink", given.sink, pass.heads(), given.sink.type});
+  if (has_tensor && pass.plan().problem.sink) arguments.push_back({"sink", given.sink, pass.heads(), given.sink.type});
   pass.check(arguments);
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);

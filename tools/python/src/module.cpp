@@ -87,12 +87,18 @@ void run_backward(const Communicator& comm, const Plan& plan, const InArray& nor
                   const std::optional<InArray>& dlse, const OutArray& dq, const OutArray& dk, const OutArray& dv,
                   const OutOrNone& dsink, const std::optional<InArray>& sink, const nb::object& progress, int threads,
                   int suggested) {
-  const BackwardTensors tensors{tensor_of(q, "q"),       tensor_of(k, "k"),
-                                tensor_of(v, "v"),       tensor_of(out, "out"),
-                                tensor_of(dout, "dout"), dlse ? tensor_of(*dlse, "dlse") : Tensor{},
-                                tensor_of(dq, "dq"),     tensor_of(dk, "dk"),
-                                tensor_of(dv, "dv"),     tensor_or_none(dsink, "dsink"),
-                                tensor_of(normalizers, "normalizers"), sink ? tensor_of(*sink, "sink") : Tensor{}};
+  const BackwardTensors tensors{tensor_of(q, "q"),
+                                tensor_of(k, "k"),
+                                tensor_of(v, "v"),
+                                tensor_of(out, "out"),
+                                tensor_of(dout, "dout"),
+                                dlse ? tensor_of(*dlse, "dlse") : Tensor{},
+                                tensor_of(dq, "dq"),
+                                tensor_of(dk, "dk"),
+                                tensor_of(dv, "dv"),
+                                tensor_or_none(dsink, "dsink"),
+                                tensor_of(normalizers, "normalizers"),
+                                sink ? tensor_of(*sink, "sink") : Tensor{}};
   run([&](const Progress& tell) { backward(comm, plan, {}, tensors, tell); }, progress, {threads, suggested});
 }
 
