@@ -136,6 +136,26 @@ def test_vmap_without_transforms_in_reverse():
     close(*results)
 
 
+def test_sink_logits_and_windows():
+    """They are arguments of the same operator: a tensor with a gradient of its own, and a part of the settings."""
+    sink = torch.tensor([0.5, -1, 2, 0], dtype=torch.float64)
+    words = {"is_causal": True, "segments": [annulus.window(5, first=2)], "dilations": [1]}
+
+    def loss_of(sink, q, k, v):
+        return scaled_dot_product_attention(q, k, v, sink=sink, **words).square().sum()
+    batch = [torch.stack([x, 2 * x, -x]) for x in tensors()]
+    gradient = torch.func.grad(loss_of, argnums=(0, 1, 2, 3))
+    one_by_one = [gradient(sink, *(x[i] for x in batch)) for i in range(3)]
+    expected = [torch.stack(some) for some in zip(*one_by_one)]
+    close(torch.vmap(gradient, (None, 0, 0, 0))(sink, *batch), expected)
+    close(torch.vmap(gradient)(torch.stack([sink] * 3), *batch), expected)
+    given = [sink.clone().requires_grad_(), *(x.clone().requires_grad_() for x in tensors())]
+    plain = torch.autograd.grad(loss_of(*given), given)
+    close(torch.autograd.grad(torch.compile(loss_of, fullgraph=True)(*given), given), plain)
+    close(plain, one_by_one[0])
+    assert plain[0].abs().min() > 0, "the sink has a gradient"
+
+
 def test_jacrev():
     small = tensors((1, 2, 5, 3))
     close(*(torch.func.jacrev(one, argnums=(0, 1, 2))(*small) for one in (ours, theirs)))
