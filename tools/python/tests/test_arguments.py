@@ -101,6 +101,7 @@ def of_arrays(q):
         "torch.scaled_dot_product_attention": (annulus.torch.scaled_dot_product_attention, sdpa | more | {
             "attn_mask": None, "dropout_p": 0.0, "is_causal": True, "scale": None, "enable_gqa": False}),
         "torch.communicator_name": (annulus.torch.communicator_name, {"comm": None, "name": None}),
+        "window": (annulus.window, {"rows": [4, 0], "first": 1}),
         "torch.register": (annulus.torch.register, {"segments": [4], "dilations": [1], "name": "annulus"}),
         "redistribute": (annulus.redistribute, {"x": q, "from_plan": alone, "to_plan": alone, "comm": None, "axis": 1}),
     }

@@ -226,9 +226,9 @@ def test_plan():
     ({"axes": "bsdh"}, "axes is 'bsdh', expected 'bshd' (batch, rows, heads, numbers) or 'bhsd'"),
     ({"segments": [8]}, "segments and dilations go together: one entry of each per pair"),
     ({"segments": [8], "dilations": [1, 2]}, "plan: there are 1 segments and 2 dilations, expected one of each per pair"),
-    ({"segments": [0], "dilations": [1]}, "segments[0] is 0, expected a whole number, 1 or more, or 'all'"),
-    ({"segments": [8.5], "dilations": [1]}, "segments[0] is 8.5, expected a whole number, 1 or more, or 'all'"),
-    ({"segments": [-8], "dilations": [1]}, "segments[0] is -8, expected a whole number, 1 or more, or 'all'"),
+    ({"segments": [0], "dilations": [1]}, "segments[0] is 0, expected a whole number, 1 or more, 'all' or a window"),
+    ({"segments": [8.5], "dilations": [1]}, "segments[0] is 8.5, expected a whole number, 1 or more, 'all' or a window"),
+    ({"segments": [-8], "dilations": [1]}, "segments[0] is -8, expected a whole number, 1 or more, 'all' or a window"),
     ({"semantics": "long"}, "plan: semantics is 'long', expected one of longnet, paper, grouped, torchscale"),
     ({"documents": [0, 40]}, "plan: documents go from 0 to 40 in 2 numbers, expected offsets from 0 to the sequence's "
                              "length, 37"),
@@ -246,7 +246,7 @@ def test_plan():
     ({"semantics": None}, "semantics is None, expected its name, a text"),
     ({"scale": "x"}, "scale is 'x', expected a finite number"),
     ({"segments": [2**70], "dilations": [1]}, "segments[0] is 1180591620717411303424, expected a whole number, 1 to "
-                                               "9223372036854775807, or 'all'"),
+                                               "9223372036854775807, 'all' or a window"),
     ({"statistics": "top", "top_keys": 0}, "top_keys is 0, expected a whole number, 1 to 1024"),
     ({"progress": 5}, "progress is 5, expected a function of (share, where)"),
     ({"comm": 5}, "comm is a int, expected an intracommunicator of mpi4py, a process group of torch.distributed, "),

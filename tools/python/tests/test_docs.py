@@ -28,7 +28,8 @@ def place(tmp_path_factory):
     (folder / "ring.yaml").write_text("input: {generate: {sequence: 64, heads: 4}}\ndistribution: {strategy: ring}\n"
                                       "output: {file: ring.h5}\n")
     run(PROGRAM, "run", "ring.yaml", folder=folder)
-    (folder / "tools").symlink_to(ROOT / "tools")
+    for name in ("tools", "src", "CMakeLists.txt", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
     (folder / "bin").mkdir()
     (folder / "bin/annulus").symlink_to(PROGRAM)
     return folder
@@ -96,5 +97,5 @@ def test_versions_agree():
     """Of the package, and of the program that it belongs to."""
     version = re.search(r"^project\(annulus VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
     assert annulus.__version__ == version
-    project = tomllib.loads((ROOT / "tools/python/pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["dynamic"] == ["version"] and project["name"] == "annulus"
