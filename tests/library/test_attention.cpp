@@ -5,18 +5,10 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/strategies/strategy.hpp"
-#include "library_case.hpp"
+#include "small_case.hpp"
 
 namespace annulus::test {
 namespace {
-
-const Shape small{.batch = 2, .sequence = 37, .heads = 4, .kv_heads = 2, .head_dim = 5};
-const Pattern dilated{.segments = {8, all}, .dilations = {1, 3}, .causal = true};
-
-Shape with_type(Shape shape, DType type) {
-  shape.type = type;
-  return shape;
-}
 
 TEST(LibraryAttention, EveryStrategyInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);

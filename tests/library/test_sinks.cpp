@@ -2,18 +2,10 @@
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
-#include "library_case.hpp"
+#include "small_case.hpp"
 
 namespace annulus::test {
 namespace {
-
-const Shape small{.batch = 2, .sequence = 37, .heads = 4, .kv_heads = 2, .head_dim = 5};
-const Pattern dilated{.segments = {8, all}, .dilations = {1, 3}, .causal = true};
-
-Shape with_type(Shape shape, DType type) {
-  shape.type = type;
-  return shape;
-}
 
 TEST(LibraryAttention, SinkLogitsInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
@@ -31,7 +23,7 @@ TEST(LibraryAttention, SinkLogitsInEveryLayout) {
   }
 }
 
-/// One rank of all has other ones, or one that is no number; nobody is left waiting.
+/// One rank has other ones, or one that is no number: no rank waits.
 TEST(LibraryAttention, TellsEveryRankOfOtherSinkLogits) {
   const Communicator comm(MPI_COMM_WORLD);
   Pattern pattern = dilated;

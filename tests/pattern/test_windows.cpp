@@ -1,4 +1,4 @@
-// Pairs that are windows: which rows travel for them, and their counts at numbers of ranks that nobody enumerates.
+// Pairs that are windows: which rows travel for them, and their counts at numbers of ranks too large to enumerate.
 // Coverage, exchanges, orders and counts of small ones are tested with all other pairs, which random_layout.hpp draws.
 #include <gtest/gtest.h>
 

@@ -56,7 +56,7 @@ struct Stored {
                bool gradients) const {
     Problem problem = this->problem;
     problem.gradients = gradients;
-    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // else not to be had
+    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // granules make none
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;

@@ -20,7 +20,7 @@ struct PickedRows {
   }
 };
 
-/// What the pair picks where row x is; contains x if the pair picks it. Of a window what row x sees, itself included.
+/// What the pair picks where row x is; contains x if the pair picks it. For a window: what row x sees, itself included.
 KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
   if (pair.offset < 0) return {};
   if (pair.is_window)

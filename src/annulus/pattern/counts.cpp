@@ -7,7 +7,7 @@ namespace annulus::pattern {
 
 KeptCounts::KeptCounts(const Layout& layout) : causal_(layout.pattern.causal), documents_(layout.documents) {
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
-    // Of a window one offset stands for all: they have the same heads.
+    // One offset of a window stands for all: they have the same heads.
     const std::vector<UsedOffset> used = used_offsets(layout.pattern, i, layout.heads, 1);
     PairHeads heads{layout.pattern.pairs[std::size_t(i)], used.empty() ? 0 : used.front().offset, {0}};
     for (const UsedOffset& one : used) {

@@ -47,7 +47,7 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, const Ranges& ra
 }
 
 /// Appends the runs of those comb indices in `ranges` that the block holds for key/value head `kv`. A piece that is
-/// read lies inside one stored range (strided_ranges.hpp); one that lies in none was not sent, because nobody here
+/// read lies inside one stored range (strided_ranges.hpp); one that lies in none was not sent, because no query here
 /// reads it.
 RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges& ranges, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
@@ -120,7 +120,7 @@ class ItemMaker {
   }
 
   /// Rows that the band leaves without a partner are left out: first keys that no query sees, then queries that see
-  /// none of the others. False where nobody sees anything. Worked example: with `upto` keys after the last query and
+  /// none of the others. False where no query sees a key. Worked example: with `upto` keys after the last query and
   /// queries before the first key, with `after` keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();

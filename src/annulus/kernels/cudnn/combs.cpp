@@ -123,7 +123,7 @@ CutList cut_into_calls(const core::WorkList& work) {
     const std::size_t before = pieces.size();
     if (!for_each_piece(work, item, [&](const StridedCall& piece) { pieces.push_back(piece); })) {
       pieces.resize(before);
-      leave(item, "keys after the query's own row alone");
+      leave(item, "keys by a band other than all or causal, as windows have");
     }
   }
   if (!cut.rest.items.empty()) cut.rest.runs = work.runs;
