@@ -47,7 +47,7 @@ struct ReferencePattern {
   double scale = 1;                         ///< scores are scale * q.k
   bool group_scale = false;                 ///< out (not lse) is divided by the number of pairs
   std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
-  /// For each query head the score of one more key, of value 0, that a row sees if it sees any other; finite or -inf (no
+  /// For each query head the score of one more key, of value 0, that a row with other keys sees; finite or -inf (no
   /// such key). Empty: none.
   std::vector<double> sink = {};
 };
