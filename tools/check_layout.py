@@ -33,8 +33,8 @@ ARROWS = {
     "pattern": {"core"},
     "core": set(),
 }
-TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "pyproject.toml", "src", "input",
-             "tests", "tools", "job_scripts", "docs", "examples"}
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "pyproject.toml",
+             "src", "input", "tests", "tools", "job_scripts", "docs", "examples"}
 # Not in the repository, but git ignores them and a developer has them.
 TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}
 MAX_LINES = 400

@@ -112,7 +112,8 @@ std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), heads = double(problem.shape.heads);
   if (pass == Pass::forward) return {{row, 2 * row}, {double(problem.output_row_bytes()) / heads, 0}};
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
-  const double sums = double(problem.sum_parts() / problem.shape.batch * problem.head_row_sum_bytes());
+  const Index parts = problem.sum_parts() / problem.shape.batch;  // whole: each entry has as many
+  const double sums = double(parts * problem.head_row_sum_bytes());
   return {{2 * row + scalars, 2 * row}, {row, sums}};  // q and dout with normalizers and delta, K and V; dq, dK and dV
 }
 

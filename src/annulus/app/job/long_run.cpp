@@ -205,7 +205,7 @@ void LongRun::State::put_origins() {
   }
 }
 
-LongRun::LongRun(const Job& job, const Cuts& cuts, std::vector<store::TensorSpec> scratch,
+LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
                  const comm::Communicator& comm) {
   // Before this rank is in the journal, from where on others may expect of it that what is finished stays so.
   const bool keeps = std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)) > 1;

@@ -58,7 +58,8 @@ class LongRun {
   /// recorded_cuts() gave). `scratch` are tensors that are stored beside the result for later phases and are no part of
   /// it. Collective; throws the same Error on every rank, AnotherLaunchBegan where those that are there have other
   /// cuts.
-  LongRun(const Job& job, const Cuts& cuts, std::vector<store::TensorSpec> scratch, const comm::Communicator& comm);
+  LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
+          const comm::Communicator& comm);
   ~LongRun();
   LongRun(const LongRun&) = delete;
   LongRun& operator=(const LongRun&) = delete;

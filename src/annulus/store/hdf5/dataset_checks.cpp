@@ -15,7 +15,6 @@ namespace {
 
 using core::ErrorKind;
 using core::fail;
-using core::Interval;
 
 /// Document offsets 0 = d0 <= d1 <= ... = sequence; {0, sequence} without a dataset.
 pattern::Documents read_documents(hid_t file, const std::string& path, const std::optional<std::string>& name,
