@@ -107,12 +107,12 @@ TEST_F(ProgramSinks, KilledRunsGoOn) {
     SCOPED_TRACE(set);
     const std::string preload = fmt::format(ANNULUS_LAUNCH, 1) + " env LD_PRELOAD=" ANNULUS_RECORDER " ",
                       command = ANNULUS_PROGRAM " run run.yaml" + set;
-    ASSERT_EQ(shell(preload + "RECORD_FILE=calls.txt " + command + " --set output.file=whole.h5").status, 0);
+    ASSERT_EQ(shell(fmt::format("{}RECORD_FILE=calls.txt {} --set output.file=whole.h5", preload, command)).status, 0);
     const auto calls = count(slurp(folder / "calls.txt"), "\n");
     std::filesystem::remove(folder / "calls.txt");
     int stopped = 0;
     for (const auto share : {3, 5, 8}) {
-      shell(preload + fmt::format("RECORD_RANK=0 RECORD_KILL={} ", calls * share / 10) + command);
+      shell(fmt::format("{}RECORD_RANK=0 RECORD_KILL={} {}", preload, calls * share / 10, command));
       stopped += exists("out.h5.journal") && slurp(folder / "out.h5.journal").find(" done 0 ") != std::string::npos;
       run(1, set);
       EXPECT_EQ(result("dsink"), result("dsink", "whole.h5")) << share;

@@ -138,15 +138,17 @@ struct BadInput {
   std::string says;
 };
 
-void add_qkv(const std::string& path, std::vector<hsize_t> q, std::vector<hsize_t> k, std::vector<hsize_t> v) {
+using Extents = std::vector<hsize_t>;
+
+void add_qkv(const std::string& path, const Extents& q, const Extents& k, const Extents& v) {
   add_dataset(path, "q", H5T_IEEE_F32LE, q);
   add_dataset(path, "k", H5T_IEEE_F32LE, k);
   add_dataset(path, "v", H5T_IEEE_F32LE, v);
 }
-const auto with_q = [](hid_t type, std::vector<hsize_t> extents) {
+const auto with_q = [](hid_t type, const Extents& extents) {
   return [=](const std::string& path) { add_dataset(path, "q", type, extents); };
 };
-const auto with = [](std::vector<hsize_t> q, std::vector<hsize_t> k, std::vector<hsize_t> v) {
+const auto with = [](const Extents& q, const Extents& k, const Extents& v) {
   return [=](const std::string& path) { add_qkv(path, q, k, v); };
 };
 

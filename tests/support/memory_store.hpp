@@ -50,9 +50,10 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
   void wait(Ticket ticket) override {
     EXPECT_LE(ticket, begun_);
     for (; done_ < ticket; ++done_) {
-      const auto& [tensor, pieces] = pending_[std::size_t(done_)];
+      const auto& request = pending_[std::size_t(done_)];
+      const core::StoredTensor tensor = request.first;
       const Tensor& from = tensors_.at(tensor);
-      for (const core::RowPiece& piece : pieces) {
+      for (const core::RowPiece& piece : request.second) {
         for_each(tensor, piece, [&](std::byte* memory, Index at) {
           EXPECT_TRUE(from.written.empty() || from.written[std::size_t(at)] == 1) << name_of(tensor) << " is not there";
           std::memcpy(memory, from.bytes.data() + at * from.head_bytes, std::size_t(from.head_bytes));
