@@ -1,6 +1,7 @@
 #include "annulus/core/buffer.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "annulus/core/free_blocks.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/huge_pages.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
 
 namespace annulus::core {
@@ -100,6 +102,9 @@ Buffer Buffer::first(Index bytes) const {
 
 namespace {
 
+/// Bytes that a thread zeroes at least: fewer are not worth waking it for.
+constexpr Index zeroed_at_once = 256 * 1024;
+
 /// On a GPU between its other kernels only: what other queues copy meanwhile is not waited for.
 template <class To, class From>
 void copy_now(const To& to, const From& from) {
@@ -128,14 +133,25 @@ void copy_to_host(void* host, const void* device, Index bytes) {
   copy_now(Bytes<Kokkos::HostSpace>(static_cast<std::byte*>(host), std::size_t(bytes)), from);
 }
 
-void fill_zero(void* device, Index bytes) {
-  if (bytes == 0) return;
-  if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
-}
-
 bool device_is_host() {
   return !Kokkos::is_initialized() || Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible;
+}
+
+void fill_zero(void* device, Index bytes) {
+  if (bytes == 0) return;
+  if (!device_is_host())
+    return copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
+  if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
+  // Kokkos fills a view byte by byte: 2.6 GB/s, where this has 10. Each thread touches a part first, as it does there.
+  const Index parts = std::min<Index>(host_threads(), ceil_div(bytes, zeroed_at_once));
+  const auto zero = [=](const Index i) {
+    const Interval part = even_part(bytes, parts, i);
+    std::memset(static_cast<std::byte*>(device) + part.begin, 0, std::size_t(part.size()));
+  };
+  if (parts == 1) return zero(0);
+  using Host = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for("annulus::fill_zero", Kokkos::RangePolicy<Host>(0, parts).set_chunk_size(1), zero);
+  Host().fence();
 }
 
 }  // namespace annulus::core

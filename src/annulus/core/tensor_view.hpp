@@ -26,4 +26,10 @@ inline TensorView from_row(TensorView view, Index row) {
   return view;
 }
 
+/// The same tensor without its first batch entries.
+inline TensorView from_entry(TensorView view, Index entry) {
+  view.data = static_cast<std::byte*>(view.data) + entry * view.batch_stride * Index(bytes_of(view.type));
+  return view;
+}
+
 }  // namespace annulus::core

@@ -1,8 +1,12 @@
 #include "annulus/kernels/backward.hpp"
 
+#include <algorithm>
+
 #include "annulus/core/error.hpp"
+#include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/backend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
+#include "annulus/kernels/tuning.hpp"
 
 namespace annulus::kernels {
 
@@ -49,6 +53,13 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
 Index attend_backward_bytes(Backend backend, const core::Shape& shape, Index rows, core::Precision precision,
                             bool in_blocks) {
   return functions_of(backend).attend_backward_bytes(shape, rows, precision, in_blocks);
+}
+
+Index backward_block_entries(Backend backend, const core::Shape& shape, Index bytes) {
+  if (backend != Backend::host) return std::max<Index>(1, tuning::device_block_bytes / bytes);
+  const Index in_caches = tuning::host_entries_bytes / bytes,
+              for_all = core::ceil_div(tuning::host_tasks_per_thread, shape.kv_heads);
+  return core::host_threads() * std::max<Index>(in_caches, for_all);
 }
 
 void finish_gradient(Backend backend, Gradient which, Index batch, Index rows, Index heads, Index head_dim,

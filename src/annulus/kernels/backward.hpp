@@ -70,6 +70,10 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 
+/// Batch entries, each with so many bytes of sums, that are best worked on at a time where entries are many and short:
+/// every thread has some tasks then, and sums stay in its caches.
+core::Index backward_block_entries(Backend backend, const core::Shape& shape, core::Index bytes);
+
 /// Which gradient an accumulator holds: its unit differs, since factors common to all terms are taken out.
 enum class Gradient { dq, dk, dv };
 

@@ -21,7 +21,7 @@ using Tuning = device::TuningOf<Space>::type;
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
 /// One call of many may not be done in another way than the others.
-void require_no_granules(bool by_granules) {
+[[maybe_unused]] void require_no_granules(bool by_granules) {
   core::require(!by_granules, [] {
     return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",
                        core::gpu_name());

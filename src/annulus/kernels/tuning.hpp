@@ -23,6 +23,9 @@ inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 /// The same before matrix units: half of this costs 4 % (4096 rows, D = 64 and 128), where packing weighs more.
 inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
+/// Rows that are asked for before other rows are packed.
+inline constexpr core::Index host_rows_ahead = 32;
+
 /// Query rows of a task, times heads, at least, where there are too few tasks for the threads: packing a key takes
 /// about as long as 5 to 10 query rows need for it.
 inline constexpr core::Index host_min_task_rows = 192;
@@ -59,6 +62,9 @@ inline constexpr core::Index host_min_task_keys = 192;
 /// size, so that keys are packed no more often and threads end at about the same time. 24 blocks of 262,144 rows (4
 /// heads of 64, float16, 4 pairs, one thread) against all at once: 5.81 and 5.83 CPU seconds, medians of three.
 inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
+
+/// Backward: sums of dq, dk and dv for each thread of a block of batch entries, where these are many and short.
+inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 
 /// The same of a device, all of it.
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;

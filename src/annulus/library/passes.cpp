@@ -362,13 +362,17 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
   tensors.normalizers = has_tensor ? pass.whole(given.normalizers, "normalizers") : kept->numbers;
   tensors.dq = pass.place(given.dq);
+  tensors.dk = pass.place(given.dk);
+  tensors.dv = tensors.dk.bytes() > 0 ? pass.place(given.dv) : core::Buffer();
+  if (tensors.dv.bytes() == 0) tensors.dk = {};
   ProgressAdapter adapter(progress);
   tensors.poll = adapter.poll();
   run_backward_pass(*pass.plan().backward, pass.comm(), tensors, adapter.steps());
   Pass::give(tensors.dq.data(), given.dq);
-  Pass::give(tensors.dkv.data(), given.dk);
   pass.give_dsink(tensors.sink_sums, given.dsink);
-  if (tensors.dkv.bytes() > 0) Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
+  if (tensors.dkv.bytes() == 0) return;  // they are where the caller wants them
+  Pass::give(tensors.dkv.data(), given.dk);
+  Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
 }
 
 }  // namespace annulus

@@ -160,7 +160,17 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
 
 void BackwardComputation::finish(core::HopMetrics& metrics) {
   core::Buffer sums = finish_queries(metrics);
-  if (wanted_ != Wanted::of_queries) tensors_.dkv = finish_keys(problem_, own_rows_.count(), std::move(sums), metrics);
+  if (wanted_ == Wanted::of_queries) return;
+  if (tensors_.dk.bytes() == 0) {
+    tensors_.dkv = finish_keys(problem_, own_rows_.count(), std::move(sums), metrics);
+    return;
+  }
+  const Index all = problem_.shape.batch * own_rows_.count();
+  core::timed_compute(metrics, [&] {
+    end_blocks(problem_, {sums.data(), own_rows_.count(), false});
+    finish_rows(problem_, Gradient::dk, problem_.shape.kv_heads, {0, all}, sums, tensors_.dk, 0);
+    finish_rows(problem_, Gradient::dv, problem_.shape.kv_heads, {all, 2 * all}, sums, tensors_.dv, 0);
+  });
 }
 
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
@@ -173,6 +183,44 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
   });
   return result;
+}
+
+Index backward_blocks(const Problem& problem, Index rows) {
+  const Index batch = problem.shape.batch, all = query_sum_bytes(problem, rows) + key_sum_bytes(problem, rows);
+  if (all == 0) return 1;
+  return core::ceil_div(batch, kernels::backward_block_entries(problem.backend, problem.shape, all / batch));
+}
+
+Tensors entries_of(const Problem& problem, const pattern::StoredRows& rows, Tensors& tensors, core::Interval entries) {
+  const Index batch = problem.shape.batch, all = batch * rows.count();
+  const auto part = [&](const core::Buffer& whole) {
+    const Index each = whole.bytes() / batch;
+    return each == 0 ? core::Buffer() : core::Buffer::borrowed(whole.at(entries.begin * each), entries.size() * each);
+  };
+  const auto lent = [&](const core::TensorView& view) {
+    return view.data == nullptr ? view : core::from_entry(view, entries.begin);
+  };
+  if (tensors.dk.bytes() == 0) {
+    tensors.dkv = core::Buffer("dkv", problem.kv_block_bytes(rows.count()));
+    tensors.dk = core::Buffer::borrowed(tensors.dkv.data(), tensors.dkv.bytes() / 2);
+    tensors.dv = core::Buffer::borrowed(tensors.dkv.at(tensors.dkv.bytes() / 2), tensors.dkv.bytes() / 2);
+  }
+  if (entries.begin == 0) tensors.dq = made(tensors.dq, "dq", all * problem.query_row_bytes());
+  const KeyBlock keys = own_block(tensors, rows);
+  Tensors some;
+  some.q = part(tensors.q);
+  some.out = part(tensors.out);
+  some.normalizers = part(tensors.normalizers);
+  some.dout = part(tensors.dout);
+  some.delta = part(tensors.delta);
+  some.dlse = part(tensors.dlse);
+  some.dq = part(tensors.dq);
+  some.dk = part(tensors.dk);
+  some.dv = part(tensors.dv);
+  some.lent = {lent(tensors.lent.q),   lent(keys.view(problem, 0)), lent(keys.view(problem, 1)),
+               lent(tensors.lent.out), lent(tensors.lent.dout),     lent(tensors.lent.dlse)};
+  some.poll = tensors.poll;
+  return some;
 }
 
 Index backward_panels(const Problem& problem, Index rows) {
@@ -201,6 +249,15 @@ Index backward_work(const Problem& problem, Index rows, Index extra, Wanted want
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});
+}
+
+Index backward_work_in_blocks(const Problem& problem, Index rows, Index blocks) {
+  const Index all = problem.shape.batch * rows, entries = core::ceil_div(problem.shape.batch, blocks);
+  const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
+  const Index results = all * problem.query_row_bytes() + problem.kv_block_bytes(rows);
+  const Index in_place = problem.is_in_place() ? query_sum_bytes(problem, rows) : 0;
+  const Index sums = (query_sum_bytes(problem, rows) - in_place + key_sum_bytes(problem, rows)) / problem.shape.batch;
+  return backward_panels(problem, rows) + delta + std::max(results + entries * sums, sink_sum_bytes(problem));
 }
 
 Index backward_memory(const Problem& problem, Index rows, Index extra) {

@@ -39,6 +39,13 @@ class BackwardComputation final : public SumComputation {
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
+/// Blocks of batch entries that a backward pass works on one after another where no rank adds to another one's sums:
+/// entries share nothing, and the sums of a block stay in the caches of the threads.
+Index backward_blocks(const Problem& problem, Index rows);
+/// The part of the tensors that some batch entries have. Results are made here for all, in place of what `tensors`
+/// lacks; those of the entries are written into them.
+Tensors entries_of(const Problem& problem, const pattern::StoredRows& rows, Tensors& tensors, core::Interval entries);
+
 /// Bytes that make_sink_sums() takes meanwhile.
 Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
@@ -48,6 +55,8 @@ Index backward_inputs(const Problem& problem, Index rows);
 /// Peak bytes of all the rest: sums that are wanted, panels, `extra` bytes of buffers while it computes, results at the
 /// end.
 Index backward_work(const Problem& problem, Index rows, Index extra, Wanted wanted = Wanted::all);
+/// The same where entries are worked on in so many blocks, more than one.
+Index backward_work_in_blocks(const Problem& problem, Index rows, Index blocks);
 /// Both.
 Index backward_memory(const Problem& problem, Index rows, Index extra);
 

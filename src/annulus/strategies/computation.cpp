@@ -18,11 +18,6 @@ core::Shape with_entries(core::Shape shape, Index entries) {
   return shape;
 }
 
-core::TensorView from_entry(core::TensorView view, Index entry) {
-  view.data = static_cast<std::byte*>(view.data) + entry * view.batch_stride * Index(core::bytes_of(view.type));
-  return view;
-}
-
 Index state_bytes(const Problem& problem, Index entries, Index rows) {
   return kernels::State::bytes(with_entries(problem.shape, entries), rows, problem.precision,
                                problem.statistics.entropy);
@@ -83,19 +78,21 @@ void Computation::begin(const Problem& pass) {
 
 core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
   const core::TensorView whole = core::contiguous_view(tensor.data(), type, block_.held, shape_.heads, head_dim);
-  return core::from_row(from_entry(whole, block_.entries.begin), block_.first);
+  return core::from_row(core::from_entry(whole, block_.entries.begin), block_.first);
 }
 
 core::TensorView Computation::queries_view() const {
   if (tensors_.lent.q.data != nullptr)
-    return core::from_row(from_entry(tensors_.lent.q, block_.entries.begin), block_.first);
+    return core::from_row(core::from_entry(tensors_.lent.q, block_.entries.begin), block_.first);
   return view(tensors_.q, problem_.type, problem_.shape.head_dim);
 }
 
 core::Buffer Computation::accumulator() {
   const Index bytes = kernels::State::acc_bytes(shape_, queries_.count(), problem_.precision);
   if (!problem_.is_in_place()) return {"state", bytes};
-  return tensors_.out = made(tensors_.out, "out", bytes);
+  if (block_.is_first())
+    tensors_.out = made(tensors_.out, "out", problem_.shape.batch * block_.held * problem_.query_row_bytes());
+  return core::Buffer::borrowed(view(tensors_.out, problem_.type, shape_.head_dim).data, bytes);
 }
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
@@ -111,8 +108,8 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
                       const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const Index entry = block_.entries.begin;
-  const kernels::Operands operands{queries_view(), from_entry(block.view(problem_, 0), entry),
-                                   from_entry(block.view(problem_, 1), entry), problem_.scale};
+  const kernels::Operands operands{queries_view(), core::from_entry(block.view(problem_, 0), entry),
+                                   core::from_entry(block.view(problem_, 1), entry), problem_.scale};
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
@@ -184,20 +181,22 @@ Index kernel_memory(const Problem& problem, Index rows) {
 
 QueryBlocks query_blocks(const Problem& problem, Index rows) {
   constexpr Index most = 24;
-  if (problem.is_in_place() || rows == 0) return {};
+  if (rows == 0) return {};
   const Index batch = problem.shape.batch;
   const Index least = kernels::attend_block_rows(problem.backend, with_entries(problem.shape, 1), problem.precision);
   const Index wanted = std::clamp<Index>(batch * rows / least, 1, most), entries = std::min(batch, wanted);
-  return {entries, std::clamp<Index>(rows / least, 1, wanted / entries)};
+  return {entries, problem.is_in_place() ? 1 : std::clamp<Index>(rows / least, 1, wanted / entries)};
 }
 
 Index forward_memory(const Problem& problem, Index rows, const QueryBlocks& blocks, Index extra) {
   if (blocks.count() == 1) return local_memory(problem, rows, extra);
   const Index unit = problem.granule > 1 && blocks.rows > 1 ? problem.grid().unit() : 0;  // ends move by half of it
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + unit);
+  const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
+  const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
   // Out and lse are made by the first block.
   return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
-         state_bytes(problem, core::ceil_div(problem.shape.batch, blocks.entries), largest) + sink_bytes(problem);
+         state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem);
 }
 
 Index local_memory(const Problem& problem, Index rows, Index extra) {

@@ -97,7 +97,8 @@ core::Shape item_shape(const Problem& problem);
 Index kernel_memory(const Problem& problem, Index rows);
 
 /// Blocks in which a rank's rows are worked on where all keys are at hand: so many that the sums of a block are a few
-/// percent of the tensors, or one where sums stand in the results' memory.
+/// percent of the tensors. Where sums stand in the results' memory, batch entries alone are blocks, so that results are
+/// made of sums which are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that works on `blocks` of its rows one after another, with `extra` bytes of K/V

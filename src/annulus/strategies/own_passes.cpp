@@ -52,6 +52,7 @@ class OwnSumPlan final : public SumPlan {
   const SumRound& round(std::size_t) const override { return round_; }
   std::unique_ptr<GradientSink> sink(const PassContext&) const override { return std::make_unique<OwnSums>(); }
   Wanted wanted() const override { return wanted_; }
+  bool is_own() const override { return true; }
 
  private:
   const Wanted wanted_;

@@ -1,5 +1,7 @@
 #include "annulus/strategies/passes.hpp"
 
+#include <algorithm>
+
 #include "annulus/comm/window_room.hpp"
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
@@ -30,11 +32,31 @@ core::RankMetrics run_backward_rows(const Schedule& schedule, const Location& lo
   const Problem& problem = schedule.problem();
   const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
   core::RankMetrics metrics{rows.count(), {{}}};
+  const core::Count expected = kept_of(problem, rows);
+  const Wanted wanted = schedule.sums()->wanted();
+  const auto work_on = [&](const Problem& part, Tensors& its_tensors, const Progress& its_progress) {
+    BackwardComputation computation(part, rows, its_tensors, expected, its_progress, wanted);
+    run_backward(schedule, {part, schedule.partition(), location, its_tensors, metrics}, computation,
+                 [&] { computation.finish(metrics.hops.back()); });
+  };
   tensors.delta = make_delta(problem, rows.count(), tensors);
-  if (schedule.sums()->wanted() != Wanted::of_keys) make_sink_sums(problem, rows.count(), tensors);
-  BackwardComputation computation(problem, rows, tensors, kept_of(problem, rows), progress, schedule.sums()->wanted());
-  run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
-               [&] { computation.finish(metrics.hops.back()); });
+  if (wanted != Wanted::of_keys) make_sink_sums(problem, rows.count(), tensors);
+  const Index blocks = schedule.backward_blocks(location.rank());
+  if (blocks == 1) {
+    if (!schedule.sums()->is_own()) tensors.dk = tensors.dv = {};
+    work_on(problem, tensors, progress);
+  }
+  for (Index i = 0; blocks > 1 && i < blocks; ++i) {
+    const core::Interval entries = core::even_part(problem.shape.batch, blocks, i);
+    Problem part = problem;
+    part.shape.batch = entries.size();
+    Tensors its_tensors = entries_of(problem, rows, tensors, entries);
+    const double before = double(metrics.total().kept) / double(std::max<core::Count>(1, expected));
+    const Progress of_block = [&](double share, const std::string& where) { progress(before + share, where); };
+    work_on(part, its_tensors, progress ? of_block : progress);
+  }
+  tensors.delta = {};
+  if (tensors.dkv.bytes() > 0) tensors.dk = tensors.dv = {};
   return metrics;
 }
 

@@ -95,7 +95,13 @@ Index Schedule::work_bytes(int rank, Index buffers) const {
   const Index rows = partition_[std::size_t(rank)].count();
   if (!plans_.sums) return forward_memory(problem_, rows, plans_.keys->query_blocks(rank), buffers);
   if (problem_.sums == Sums::received) return statistics_work(problem_, rows, buffers);
+  if (const Index blocks = backward_blocks(rank); blocks > 1) return backward_work_in_blocks(problem_, rows, blocks);
   return backward_work(problem_, rows, buffers, plans_.sums->wanted());
+}
+
+Index Schedule::backward_blocks(int rank) const {
+  const bool whole = !plans_.sums->is_own() || plans_.sums->wanted() != Wanted::all;
+  return whole ? 1 : strategies::backward_blocks(problem_, partition_[std::size_t(rank)].count());
 }
 
 Index Schedule::input_bytes(int rank) const {

@@ -33,6 +33,8 @@ class Schedule {
   const std::vector<Problem>& rounds() const { return rounds_; }
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
+  /// Blocks of batch entries in which a rank makes its backward pass.
+  Index backward_blocks(int rank) const;
 
   /// A rank's group, and the schedule of the ranks of its number across the groups; none without groups.
   bool has_groups() const { return group_ > 0; }

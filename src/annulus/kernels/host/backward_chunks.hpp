@@ -41,7 +41,7 @@ template <class T>
 struct ScoreKeys {
   T* keys;
   int count;
-  int capacity;  // a multiple of backward_key_step
+  int capacity;  // a multiple of key_panel
 };
 
 /// With what gradients need:
@@ -69,7 +69,7 @@ struct QueryChunk : ScoreRows<T> {
 
 ///   values    [panel][depth][NR]       like the keys
 ///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
-///   dk, dv    [block][slab][MR][NR]    blocks of MR keys; none: not wanted
+///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; none: not wanted
 ///   begun_dk, begun_dv                 what the rows of a block have given that has not ended; none: each chunk is one
 ///   open      [block]                  of MR keys, whether these may hold something
 ///   finite                             all numbers of key_rows are

@@ -16,7 +16,8 @@ template <class T>
 struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count,
                  bool in_blocks) {
-    const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
+    const Index all = core::ceil_div(count, Index(tiles.key_panel)) * tiles.key_panel;
+    sum_rows = core::ceil_div(all, Index(tiles.row_block)) * tiles.row_block;
     const Index rows = layout.chunk_rows;
     constexpr bool is_pair = kPerWord < T >> 1;
     const auto numbers = [&](Index many) { return scratch.take<N>(many); };
@@ -36,11 +37,11 @@ struct BackwardMemory {
     keys = {{words(all * layout.depth), int(count), int(all)},
             words(all / kPerWord<T> * layout.columns),
             words(all * layout.depth),
-            numbers(all * layout.columns),
-            numbers(all * layout.columns),
-            in_blocks ? numbers(all * layout.columns) : nullptr,
-            in_blocks ? numbers(all * layout.columns) : nullptr,
-            scratch.take<bool>(all / tiles.row_block),
+            numbers(sum_rows * layout.columns),
+            numbers(sum_rows * layout.columns),
+            in_blocks ? numbers(sum_rows * layout.columns) : nullptr,
+            in_blocks ? numbers(sum_rows * layout.columns) : nullptr,
+            scratch.take<bool>(sum_rows / tiles.row_block),
             true};
     queries.ScoreRows<T>::operator=(score_rows<T>(scratch, layout));
     queries.dout = words(rows * layout.row_words);
@@ -54,6 +55,7 @@ struct BackwardMemory {
 
   using N = Number<T>;
 
+  Index sum_rows;     // of dk and dv
   N** dk_rows;        // [keys of the chunk] accumulators in memory
   N** dv_rows;        // [keys]
   N** begun_dk_rows;  // [keys] or none
@@ -88,6 +90,11 @@ class GradientSums {
         [&](Scratch& s) { return Memory(s, tiles_, layout_, task.count, is_in_blocks()); });
     if (gradients_.dq.data == nullptr) w.queries.dq = nullptr;
     if (gradients_.dk.data == nullptr) w.keys.dk = w.keys.dv = nullptr;
+    const WorkItem& item = work_.items[task.item];
+    for (const TensorView& tensor : {operands_.q, operands_.dout, gradients_.dq})
+      if (tensor.data != nullptr)
+        ask_for_rows(tensor, task.batch, item.head_first, layout_.head_dim, RowWalk(work_, item.query),
+                     item.query.count);
     load_keys(task, w);
     return w;
   }
@@ -169,15 +176,15 @@ class GradientSums {
                                                           w.keys.key_rows);
     tiles_.pack_transposed[storage](w.others, capacity, d, one, w.keys.values);
     if (w.keys.dk == nullptr) return;
-    tiles_.load_rows(w.dk_rows, w.keys.count, capacity, d, w.keys.dk);
-    tiles_.load_rows(w.dv_rows, w.keys.count, capacity, d, w.keys.dv);
-    std::fill_n(w.keys.open, capacity / tiles_.row_block, false);
+    tiles_.load_rows(w.dk_rows, w.keys.count, w.sum_rows, d, w.keys.dk);
+    tiles_.load_rows(w.dv_rows, w.keys.count, w.sum_rows, d, w.keys.dv);
+    std::fill_n(w.keys.open, w.sum_rows / tiles_.row_block, false);
     if (!is_in_blocks()) return;
-    tiles_.load_rows(w.begun_dk_rows, w.keys.count, capacity, d, w.keys.begun_dk);
-    tiles_.load_rows(w.begun_dv_rows, w.keys.count, capacity, d, w.keys.begun_dv);
+    tiles_.load_rows(w.begun_dk_rows, w.keys.count, w.sum_rows, d, w.keys.begun_dk);
+    tiles_.load_rows(w.begun_dv_rows, w.keys.count, w.sum_rows, d, w.keys.begun_dv);
     const Index numbers = layout_.columns * tiles_.row_block;  // of a block of keys
     const auto is_zero = [](N x) { return x == 0; };
-    for (Index b = 0; b < capacity / tiles_.row_block; ++b) {
+    for (Index b = 0; b < w.sum_rows / tiles_.row_block; ++b) {
       w.keys.open[b] = !std::all_of(w.keys.begun_dk + b * numbers, w.keys.begun_dk + (b + 1) * numbers, is_zero) ||
                        !std::all_of(w.keys.begun_dv + b * numbers, w.keys.begun_dv + (b + 1) * numbers, is_zero);
     }

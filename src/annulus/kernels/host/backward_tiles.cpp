@@ -35,7 +35,8 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   }
 }
 
-/// P and dS of MR rows for a tile of `keys` keys; zero in every place of the strips that no row of the group needs.
+/// P and dS of MR rows for a tile of `keys` keys; zero in every place of its blocks of MR keys that no row of the group
+/// needs.
 template <class T>
 void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys) {
   constexpr int n = kLanes<T>;
@@ -43,8 +44,9 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
   for_each_panel(q, row, tile, panels, [&](int j, auto vectors, auto is_masked) {
     fill_panel<T, vectors(), is_masked()>(q, k, strips, row, tile, j);
   });
-  if (panels.begin == 0 && panels.end == kTileKeys) return;
-  for (int z = 0; z < kTileKeys; z += n) {
+  const int end = round_up(keys, kRowBlock);
+  if (panels.begin == 0 && panels.end >= end) return;
+  for (int z = 0; z < end; z += n) {
     if (z >= panels.begin && z < panels.end) continue;
     for (int i = row / kPerWord<T>; i < (row + kRowBlock) / kPerWord<T>; ++i) {
       store(strips.p + i * kStripStride<T> + z, Vec<T>{});

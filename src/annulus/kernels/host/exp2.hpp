@@ -127,7 +127,7 @@ template <class V>
 ANNULUS_INLINE V round_to_integer(V x) {
   using T = decltype(x[0] + 0);
   const V rounder = broadcast(Format<T>::rounder), limit = broadcast(Format<T>::rounder / 4);
-  return (x < limit) & (x > -limit) ? (x + rounder) - rounder : x;
+  return ((x < limit) & (x > -limit)) ? (x + rounder) - rounder : x;
 }
 #endif
 

@@ -101,6 +101,11 @@ class ForwardRunner {
   template <class Poll>
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
+    const WorkItem& item = work_.items[task.item];
+    RowWalk keys(work_, item.key);  // the last ones are packed first
+    keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
+    for (const TensorView& tensor : {operands_.k, operands_.v})
+      ask_for_rows(tensor, task.batch, item.kv_head, w.panels.head_dim, keys, item.key.count - task.key_begin);
     load_rows(task, w);
     for (Index first = first_tile(task); first < task.key_end; first += layout_.tile_keys) {
       load_keys(task, first, w);
@@ -153,21 +158,22 @@ class ForwardRunner {
         w.addresses[i] = address(operands_.q, task.batch, row, head);
       }
     }
-    std::fill(w.addresses + i, w.addresses + w.padded_rows, zero_row);
-    const Index packed = core::ceil_div(w.rows, Index(tiles_.query_block)) * tiles_.query_block;
+    const Index packed = ForwardLayout<T>::whole_steps(w.rows, tiles_.query_step);
+    std::fill(w.addresses + i, w.addresses + packed, zero_row);
     tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, packed, w.panels.head_dim, score_factor(),
                                                          w.panels.queries);
-    load_state(w);
+    load_state(w, packed);
   }
 
-  void load_state(Work& w) const {
+  /// `packed`: rows that tiles look at; the last ones may not exist.
+  void load_state(Work& w, Index packed) const {
     const N* m = static_cast<const N*>(state_.m.data());
     const N* l = static_cast<const N*>(state_.l.data());
     const N* score_sum = static_cast<const N*>(state_.score_sum.data());
     const N* acc = static_cast<const N*>(state_.acc.data());
-    std::fill_n(w.panels.sum, w.padded_rows, N(0));
-    if (has_entropy()) std::fill_n(w.panels.score_sum, w.padded_rows, N(0));
-    std::fill_n(w.panels.max, w.padded_rows, -std::numeric_limits<N>::infinity());
+    std::fill_n(w.panels.sum, packed, N(0));
+    if (has_entropy()) std::fill_n(w.panels.score_sum, packed, N(0));
+    std::fill_n(w.panels.max, packed, -std::numeric_limits<N>::infinity());
     const auto rows = reinterpret_cast<const N**>(w.addresses);
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
@@ -178,7 +184,7 @@ class ForwardRunner {
       w.panels.sum[i] = l[row];
       if (has_entropy()) w.panels.score_sum[i] = score_sum[row];
     }
-    tiles_.load_columns(rows, w.rows, w.padded_rows, w.panels.head_dim, w.panels.acc);
+    tiles_.load_columns(rows, w.rows, packed, w.panels.head_dim, w.panels.acc);
   }
 
   void store_rows(const Work& w) {

@@ -24,7 +24,7 @@ function(annulus_host_tiles NAME)
   # GCC warns of vectors wider than the machine's as arguments (all functions that take them are inlined) and of the
   # deliberately undefined operands inside its own AVX-512 intrinsics.
   target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-uninitialized;-Wno-maybe-uninitialized>)
+    -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
   set_property(GLOBAL APPEND PROPERTY ANNULUS_TILE_OBJECTS $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
 endfunction()

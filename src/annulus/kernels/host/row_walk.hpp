@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "annulus/core/work_item.hpp"
+#include "annulus/kernels/numbers.hpp"
+#include "annulus/kernels/tuning.hpp"
 
 namespace annulus::kernels::host {
 
@@ -51,6 +53,17 @@ class RowWalk {
   const core::Run* run_;
   core::Index at_ = 0;  // rows of *run_ passed
 };
+
+/// Asks for the first rows of a tensor that a task reads soon, and for the memory's time meanwhile: tasks of few rows
+/// would do little but wait.
+inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core::Index head, core::Index head_dim,
+                         RowWalk walk, core::Index rows) {
+  const core::Index bytes = head_dim * core::Index(core::bytes_of(tensor.type));
+  for (core::Index i = 0; i < std::min(rows, tuning::host_rows_ahead); ++i) {
+    const auto* row = static_cast<const char*>(address(tensor, batch, walk.next().row, head));
+    for (core::Index byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte);
+  }
+}
 
 /// How many keys of a piece have comb index <= t: they are its first ones. Ask for ascending t.
 ///   keys t = 2 3 | 7 8 9:   t = 3 sees 2, t = 6 sees 2, t = 8 sees 4

@@ -77,7 +77,7 @@ struct RowFactors {
 template <class T>
 struct TileFunctions {
   int group_rows;              // G
-  int query_block;             // W
+  int query_step;              // query rows are packed in multiples of this; it divides W
   int row_block;               // MR
   int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
   int key_step;                // forward tiles have room for a multiple of this many keys
@@ -87,13 +87,14 @@ struct TileFunctions {
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
   int backward_row_step;       // query rows of a chunk are padded to a multiple of this
-  int backward_key_step;       // and its keys of this: the least common multiple of MR and NR
+  int backward_key_step;       // keys of a task are a multiple of this, but its last: of MR and of NR
+  int key_panel;               // backward: a task's keys are padded to a multiple of this, NR
   int strip_stride;            // of P and dS
 
   // For a storage type that is not packed into words T there is nothing: pairs are made of bfloat16 only, and what they
   // are packed with as a factor is left out.
   using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels);
-  /// [panel][depth][W] and [panel][depth][NR], every number times `factor`: `count` is a multiple of W or NR.
+  /// [panel][depth][W] and [panel][depth][NR], every number times `factor`: `count` is a multiple of query_step or NR.
   Pack pack_queries[kStorageTypes];
   Pack pack_transposed[kStorageTypes];
   /// [key][depth]
@@ -110,7 +111,7 @@ struct TileFunctions {
   PackSlabs pack_slabs[kStorageTypes];
   PackSlabs pack_descending_slabs[kStorageTypes];
   PackSlabs pack_row_slabs[kStorageTypes];
-  /// Accumulators of `count` rows to and from [group][column][G]; loading fills rows up to `padded`, whole groups, rows
+  /// Accumulators of `count` rows to and from [group][column][G]; loading fills rows up to `padded`, whole steps, rows
   /// without an address and columns beyond head_dim with zeros.
   void (*load_columns)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                        Number<T>* groups);

@@ -297,7 +297,7 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int stride
     weighed[b] = sees_whole_strip(strip, b) && weigh_at_once<T, kEntropy>(strip, b, keys, depth);
     if (!weighed[b]) score_query_block(strip, b, keys, depth, visible, most);
   }
-  for (int v = 0; v < vectors; ++v) {
+  for (int v = 0; v * n < strip.rows; ++v) {
     if (weighed[v / kQueryVectors]) continue;
     const Range range = visible[v];
     const std::int64_t row = strip.first_row + v * n;
@@ -351,7 +351,7 @@ consteval void take_storage(TileFunctions<T>& table, int index) {
 template <class T>
 consteval TileFunctions<T> table_of() {
   TileFunctions<T> table = {.group_rows = kGroupRows<T>,
-                            .query_block = kQueryBlock<T>,
+                            .query_step = kLanes<T>,
                             .row_block = kRowBlock,
                             .column_block = kKeyBlock<T>,
                             .key_step = kScoreKeys,
@@ -360,6 +360,7 @@ consteval TileFunctions<T> table_of() {
                             .column_step = kColumnStep,
                             .backward_row_step = kRowStep<T>,
                             .backward_key_step = kKeyStep<T>,
+                            .key_panel = kKeyBlock<T>,
                             .strip_stride = kStripStride<T>,
                             .pack_queries = {},
                             .pack_transposed = {},

@@ -31,6 +31,8 @@ class SumPlan {
   /// Bytes of a rank's memory to which other ranks add.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
+  /// Whether no rank adds to another one's sums.
+  virtual bool is_own() const { return false; }
   /// Bytes of buffers after the last round.
   virtual Index closing_bytes(int) const { return 0; }
   /// As that of KeyPlan.

@@ -306,7 +306,7 @@ consteval TileFunctions<Pair> table_of() {
   table.key_granule = kProductDepth;
   table.depth_step = kTileRows;
   table.backward_row_step = kStepRows;
-  table.backward_key_step = kBlockKeys;
+  table.backward_key_step = table.key_panel = kBlockKeys;
   table.strip_stride = kKeptKeys;
   table.pack_transposed[bfloat16] = pack_key_panels;
   table.pack_row_slabs[bfloat16] = pack_query_words;

@@ -293,7 +293,7 @@ void multiply_tiles(const void* a, const void* b, float* c) {
 consteval TileFunctions<Pair> table_of() {
   constexpr int bfloat16 = 3;
   TileFunctions<Pair> table = {};
-  table.group_rows = table.query_block = kStepRows;
+  table.group_rows = table.query_step = kStepRows;
   table.key_step = table.strip_keys = kStepKeys;
   table.key_granule = kProductDepth;
   table.forward_depth_step = kTileRows;
