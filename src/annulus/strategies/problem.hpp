@@ -180,8 +180,8 @@ struct Tensors {
   core::Buffer dlse = {};   ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros
   core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
   core::Buffer dkv = {};    ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
-  /// (B, rows, Hkv, D): parts of dkv, or a caller's memory, which is filled in place of dkv where no other rank works on
-  /// the rows.
+  /// (B, rows, Hkv, D): parts of dkv, or a caller's memory, which is filled in place of dkv where no other rank works
+  /// on the rows.
   core::Buffer dk = {}, dv = {};
 
   LentTensors lent = {};
