@@ -18,6 +18,7 @@ struct WantedOfBackend {
   bool dlse = false;              ///< gradients of the LSE
   bool scaled_gradients = false;  ///< gradients of an output that is scaled
   bool reproducible = false;      ///< the same bits for every cut of the work
+  bool score_rule = false;        ///< scores have a cap or a bias
 };
 
 /// A key of the run file whose value a back end does not take, and why: "output.statistics", "cudnn makes no
