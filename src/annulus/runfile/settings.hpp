@@ -49,6 +49,8 @@ struct InputSettings {
 struct BiasSettings {
   std::optional<std::vector<double>> slopes;  ///< one per query head; empty: auto
   Index exempt = 0;                           ///< rows at the start of a document whose distance is 0
+
+  bool operator==(const BiasSettings&) const = default;
 };
 
 struct AttentionSettings {
