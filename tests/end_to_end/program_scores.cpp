@@ -69,9 +69,13 @@ TEST_F(ProgramScores, ResultsAreTheDefinition) {
     run(ranks, set);
     const Outcome verified = annulus(2, "verify run.yaml --rows 40" + set);
     EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
-    const Outcome other = annulus(1, "verify run.yaml --rows 5 --set attention.softcap=0.01" + set.substr(set.find(" --set dist")));
-    EXPECT_NE(other.status, 0) << "another function";
   }
+  const Outcome other = annulus(1, "verify run.yaml --set attention.softcap=4");
+  EXPECT_EQ(other.status, 1) << "another function";
+  spoil(folder / "out.h5", "dq", 2, 1e-2);
+  const Outcome spoilt = annulus(1, "verify run.yaml --rows 3 --set attention.softcap=5 --set "
+                                    "attention.semantics=torchscale --set attention.segments=[15,63,all]");
+  EXPECT_EQ(spoilt.status, 3) << spoilt.out << spoilt.err;
 }
 
 TEST_F(ProgramScores, BitsDoNotDependOnRanks) {
