@@ -110,6 +110,21 @@ TEST_F(ProgramScores, WhatIsRefused) {
   expect_refused(1, plane, "places holds nan at [0, 0], expected finite numbers");
 }
 
+TEST_F(ProgramScores, LayersTakeACapAndNoBias) {
+  const Outcome made = annulus(0, "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6");
+  ASSERT_EQ(made.status, 0) << made.err;
+  write("run.yaml",
+        "input: {file: in.h5}\nattention: {segments: [16, all], dilations: [1, 2], softcap: 0.3}\nlayer: {heads: 4}\n"
+        "compute: {backward: true}\noutput: {file: out.h5, overwrite: true}\n");
+  run(2, "");
+  const Outcome verified = annulus(2, "verify run.yaml --rows 20");
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+  const std::vector<double> capped = result("y");
+  run(2, " --set attention.softcap=none");
+  EXPECT_NE(result("y"), capped);
+  expect_refused(2, " --set 'attention.bias={alibi: auto}'", "a layer's attention has none yet");
+}
+
 // What docs/scores.md shows: 12 heads of 64, tiles on a grid behind a class token, row 0.
 TEST_F(ProgramScores, SlideEncoder) {
   const Outcome made = annulus(0, "generate --output in.h5 --sequence 401 --heads 12 --head-dim 64 --dout");

@@ -36,10 +36,13 @@ void expect_right(const BackwardCase& test, const std::string& what) {
 }
 
 TEST(HostRules, PiecesOfSeveralRunsInEveryType) {
+  const Band bands[] = {Band::all, Band::upto, Band{40, 25}};
+  std::size_t turn = 0;
   for (const auto& [type, precision] : types_and_precisions()) {
     for (const auto& [name, rule] : all_rules()) {
-      for (const Band& band : {Band::all, Band::upto, Band{40, 25}})
-        expect_right(with_rule(awkward_backward_case(24, type, precision, band), rule), name + ", " + name_of(band));
+      const Band& band = bands[(turn + turn / 9) % 3];  // another one of a rule for each type
+      ++turn;
+      expect_right(with_rule(awkward_backward_case(24, type, precision, band), rule), name + ", " + name_of(band));
     }
   }
 }
@@ -56,14 +59,13 @@ TEST(HostRules, RowsAndKeysAroundTheBlocks) {
 
 TEST(HostRules, LongRowsCrossTilesChunksAndTasks) {
   for (const Precision precision : {Precision::float32, Precision::float64}) {
-    for (ScoreRule rule : {ScoreRule{3, {0.004}, 5}, ScoreRule{0, {0.01}, 2, grid_of(3300, true)}}) {
-      for (const Band& band : {Band::all, Band::upto}) {
-        BackwardCase test = backward_case(1607, 1607, 64, band);
-        test.type = core::type_of(precision);
-        test.precision = precision;
-        test.fill_all();
-        expect_right(with_rule(test, rule), name_of(band));
-      }
+    for (const auto& [band, rule] : {std::pair(Band::upto, ScoreRule{3, {0.004}, 5}),
+                                     {Band{900, 700}, ScoreRule{0, {0.01}, 2, grid_of(2100, true)}}}) {
+      BackwardCase test = backward_case(1009, 1009, 64, band);
+      test.type = core::type_of(precision);
+      test.precision = precision;
+      test.fill_all();
+      expect_right(with_rule(test, rule), name_of(band));
     }
   }
 }

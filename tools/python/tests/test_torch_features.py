@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from definition import composed, often, pattern_of
 from torch.utils.checkpoint import checkpoint
 
 import annulus
