@@ -73,8 +73,8 @@ struct Meeting {
   core::Index document;
 };
 
-/// Calls meet(row, key), or meet(row, key, meeting), for every (batch, query row, head) and key vector the lists let meet, as indices of
-/// rows of D.
+/// Calls meet(row, key), or meet(row, key, meeting), for every (batch, query row, head) and key vector the lists let
+/// meet, as indices of rows of D.
 template <class Meet>
 void for_each_meeting(const WorkCase& test, const Meet& meet) {
   const core::Shape& shape = test.shape;

@@ -152,8 +152,8 @@ inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in)
   return some;
 }
 
-/// A rule of scores, the next of five with each `number`: a cap, ALiBi by rows and in the plane, with exempt rows, a cap
-/// and ALiBi. torchscale takes a cap alone.
+/// A rule of scores, the next of five with each `number`: a cap, ALiBi by rows and in the plane, with exempt rows, a
+/// cap and ALiBi. torchscale takes a cap alone.
 inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem) {
   kernels::ScoreRule rule;
   const std::size_t kind = problem.pattern.semantics == pattern::Semantics::torchscale ? 0 : number % 5;

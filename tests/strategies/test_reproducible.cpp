@@ -94,7 +94,8 @@ void compare(const Case& one, std::mt19937_64& random, const comm::Communicator&
   differing.dsink += found.dsink != expected.dsink;
 }
 
-/// Runs the cases, every other one with sinks, every third one with a rule of scores; at more than one rank some must differ without `reproducible`.
+/// Runs the cases, every other one with sinks, every third one with a rule of scores; at more than one rank some must
+/// differ without `reproducible`.
 void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(seed);
